@@ -1,0 +1,45 @@
+/*
+ * Every bound of the system with its reason. A number that input could otherwise grow without end stands here or is an
+ * option whose maximum stands here.
+ */
+#ifndef SHOAL_PROTO_LIMITS_H
+#define SHOAL_PROTO_LIMITS_H
+
+/* Checkpoints */
+#define LIMIT_VOCAB_TOKENS        (1u << 20) /* largest published vocabulary is 262,208; four times that */
+#define LIMIT_TOKEN_BYTES         1024u      /* one vocabulary entry; longest seen is 256 spaces */
+#define LIMIT_CONTEXT_TOKENS      (1u << 20) /* one million: positions fit 20 bits and an f32 exactly */
+#define LIMIT_GGUF_TENSORS        65536u     /* 61-layer MoE models have about 1,800 */
+#define LIMIT_GGUF_METADATA       4096u      /* real files have 20-60 keys */
+#define LIMIT_GGUF_DIMENSIONS     4u         /* the format's own bound */
+#define LIMIT_GGUF_NAME_BYTES     256u       /* format says 64; some tools write more */
+#define LIMIT_LAYERS              512u
+#define LIMIT_JSON_FILE_BYTES     (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */
+#define LIMIT_JSON_DEPTH          64u        /* recursion of readers; requests nest 5 deep */
+
+/* Requests */
+#define LIMIT_BODY_BYTES          (8u << 20) /* default of --max-body-bytes: 1 M tokens of text are about 4 MB */
+#define LIMIT_MESSAGES            4096u
+#define LIMIT_STOP_STRINGS        16u        /* the API promises four; sixteen is what servers allow */
+#define LIMIT_STOP_BYTES          256u       /* one stop string; held-back text is bounded by it */
+#define LIMIT_LOGIT_BIAS          1024u      /* entries per request; the official API allows 300 */
+#define LIMIT_STOP_TOKENS         16u        /* end-of-turn ids of one checkpoint */
+#define LIMIT_LIVE_REQUESTS       4096u      /* slots in the frontend's table: running + waiting + preparing */
+
+/* Templates */
+#define LIMIT_TEMPLATE_BYTES      (256u << 10) /* largest published template is about 30 kB */
+#define LIMIT_TEMPLATE_STEPS      4000000u   /* evaluated nodes; a 4,096-message chat needs about 400 k */
+#define LIMIT_TEMPLATE_DEPTH      64u        /* nesting of expressions, blocks, and calls */
+#define LIMIT_TEMPLATE_OUTPUT     (16u << 20) /* bytes of a rendered prompt */
+
+/* Shared memory */
+#define LIMIT_RING_RECORDS        65536u
+#define LIMIT_SLAB_BYTES          (1ull << 32)
+#define LIMIT_WORKERS             16u
+
+/* Worker */
+#define LIMIT_SEQUENCES           1024u      /* sequences admitted at once by one worker */
+#define LIMIT_STEP_ROWS           4096u      /* rows (tokens) of one step */
+#define LIMIT_THREADS             256u
+
+#endif
