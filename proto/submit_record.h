@@ -1,0 +1,80 @@
+/*
+ * What the frontend says to a worker through the submit ring: "run this request", "cancel it", "drain".
+ *
+ *   offset field                 writer    reader   rule
+ *   0      kind                  frontend  worker   S1: a value of enum submit_kind
+ *   4      flags                 frontend  worker   S2: only SUBMIT_FLAG_* bits
+ *   8      request               frontend  worker   S3: slot < LIMIT_LIVE_REQUESTS
+ *   16     payload_offset        frontend  worker   S4: offset + payload_bytes lies in the slab, 64-byte aligned
+ *   24     payload_bytes         frontend  worker   S5: exactly what the counts below need
+ *   32     payload_generation    frontend  worker   S6: equals the slab chunk's generation word when read
+ *   36     prompt_tokens         frontend  worker   S7: 1..LIMIT_CONTEXT_TOKENS; ids that follow in the payload
+ *   40     generated_tokens      frontend  worker   S8: < prompt_tokens; how many of the last ids were generated (replay)
+ *   44     max_new_tokens        frontend  worker   S9: 1..LIMIT_CONTEXT_TOKENS; not counting generated_tokens
+ *   48     logit_bias_count      frontend  worker   S10: <= LIMIT_LOGIT_BIAS
+ *   52     stop_token_count      frontend  worker   S11: <= LIMIT_STOP_TOKENS
+ *   56     sampling              frontend  worker   S12: sampling_params_check()
+ *   96     priority..            zero               S13: reserved words are zero
+ *
+ * Payload (little-endian, in the slab, private to this request until the worker gives it back with
+ * TOKEN_EVENT_PAYLOAD_DONE): u32 prompt_ids[prompt_tokens], u32 stop_ids[stop_token_count],
+ * struct logit_bias_entry[logit_bias_count].
+ */
+#ifndef SHOAL_PROTO_SUBMIT_RECORD_H
+#define SHOAL_PROTO_SUBMIT_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+#include "proto/result.h"
+#include "proto/sampling_params.h"
+
+/* A request as both processes name it: a slot of the frontend's table and that slot's generation. Never a pointer. */
+struct request_id {
+    uint32_t slot;
+    uint32_t generation;
+};
+
+enum submit_kind {
+    SUBMIT_RUN = 1,
+    SUBMIT_CANCEL = 2, /* only kind and request count; an unknown request is ignored (it may just have ended) */
+    SUBMIT_DRAIN = 3   /* finish what is running, then exit with status 0 */
+};
+
+#define SUBMIT_FLAG_IGNORE_END 1u /* do not stop at stop ids (benchmarks) */
+
+struct logit_bias_entry {
+    uint32_t token;
+    float bias; /* [-100, 100]; added to the logit */
+};
+
+struct submit_record {
+    uint32_t kind;
+    uint32_t flags;
+    struct request_id request;
+    uint64_t payload_offset;
+    uint64_t payload_bytes;
+    uint32_t payload_generation;
+    uint32_t prompt_tokens;
+    uint32_t generated_tokens;
+    uint32_t max_new_tokens;
+    uint32_t logit_bias_count;
+    uint32_t stop_token_count;
+    struct sampling_params sampling;
+    uint32_t reserved[8];
+};
+_Static_assert(sizeof(struct submit_record) == 128, "ring slot is 128 bytes");
+_Static_assert(offsetof(struct submit_record, sampling) == 56, "byte map");
+
+/* Payload bytes that the counts of `record` need. */
+uint64_t submit_record_payload_bytes(const struct submit_record *record);
+
+/*
+ * Rules S1-S13 against a slab of `slab_bytes`. Pure: looks only at the (already copied-out) record.
+ * The token ids inside the payload are checked by the worker against its vocabulary while it copies them.
+ */
+enum result submit_record_check(const struct submit_record *record, uint64_t slab_bytes,
+                                struct error_text *error) RESULT_CHECKED;
+
+#endif

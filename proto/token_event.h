@@ -1,0 +1,66 @@
+/*
+ * What a worker says to the frontend through the event ring: tokens as they are sampled, the end of requests, payloads
+ * given back. All events of one step are committed together, so a step costs at most one wake-up.
+ *
+ *   offset field            writer  reader    rule
+ *   0      kind             worker  frontend  T1: a value of enum token_event_kind
+ *   4      finish           worker  frontend  T2: enum finish_reason when kind is FINISHED, else 0
+ *   8      request          worker  frontend  T3: slot < LIMIT_LIVE_REQUESTS; a stale generation is dropped silently
+ *   16     token            worker  frontend  T4: < vocabulary for TOKEN
+ *   20     index            worker  frontend  T5: TOKEN: 0-based count of tokens generated (replayed ones included): contiguous
+ *   24     logprob          worker  frontend  T6: finite or -INFINITY, <= 0; natural log, of the raw distribution, for TOKEN
+ *   28     failure          worker  frontend  T7: enum result when kind is FAILED, else 0
+ *   32     prompt_done      worker  frontend  T8: PROGRESS: prompt tokens computed so far, <= prompt_total
+ *   36     prompt_total     worker  frontend  T8
+ *   40     cached_tokens    worker  frontend  T9: FINISHED/first TOKEN: prompt tokens taken from the prefix cache
+ *   44     payload_generation                 T10: PAYLOAD_DONE: the chunk's generation
+ *   48     payload_offset   worker  frontend  T10
+ *   56     reserved         zero
+ */
+#ifndef SHOAL_PROTO_TOKEN_EVENT_H
+#define SHOAL_PROTO_TOKEN_EVENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+#include "proto/result.h"
+#include "proto/submit_record.h"
+
+enum token_event_kind {
+    TOKEN_EVENT_TOKEN = 1,
+    TOKEN_EVENT_FINISHED = 2,     /* the last event of a request that ended by itself or was cancelled */
+    TOKEN_EVENT_FAILED = 3,       /* the last event of a request that the worker refuses or cannot finish */
+    TOKEN_EVENT_PAYLOAD_DONE = 4, /* the worker will not read this payload again */
+    TOKEN_EVENT_PROGRESS = 5      /* prompt tokens computed so far; at most one per request and step */
+};
+
+enum finish_reason {
+    FINISH_NONE = 0,
+    FINISH_STOP_TOKEN = 1, /* the stop token itself was sent as the TOKEN event before this one */
+    FINISH_LENGTH = 2,     /* max_new_tokens or the context's end */
+    FINISH_CANCELLED = 3
+};
+
+struct token_event {
+    uint32_t kind;
+    uint32_t finish;
+    struct request_id request;
+    uint32_t token;
+    uint32_t index;
+    float logprob;
+    uint32_t failure;
+    uint32_t prompt_done;
+    uint32_t prompt_total;
+    uint32_t cached_tokens;
+    uint32_t payload_generation;
+    uint64_t payload_offset;
+    uint64_t reserved;
+};
+_Static_assert(sizeof(struct token_event) == 64, "ring slot is 64 bytes");
+
+/* Rules T1-T10 against a vocabulary and a slab. Pure. */
+enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
+                              uint64_t slab_bytes, struct error_text *error) RESULT_CHECKED;
+
+#endif

@@ -1,0 +1,32 @@
+/*
+ * Knowing whether the other process lives: a pidfd that becomes readable when it dies, and a heartbeat count that must
+ * grow while it has work.
+ */
+#ifndef SHOAL_SHM_PEER_WATCH_H
+#define SHOAL_SHM_PEER_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proto/result.h"
+
+/* pidfd of a child or parent; readable when the process has ended. The caller closes it. */
+enum result peer_watch_open(pid_t pid, int *pid_fd, struct error_text *error) RESULT_CHECKED;
+/* True when the process behind pid_fd has ended (poll with no wait). */
+bool peer_watch_ended(int pid_fd);
+
+/* Asks the kernel to SIGKILL this process when its parent dies, then verifies that the parent is still `parent` (no race).
+ * RESULT_PEER_GONE when it is not. */
+enum result peer_watch_die_with_parent(pid_t parent) RESULT_CHECKED;
+
+/* Pure heartbeat judge: feed samples; hung when `beat` has not changed for `limit_ms` while it was needed. */
+struct heartbeat_watch {
+    uint64_t last_beat;
+    int64_t last_change_ms;
+    bool started;
+};
+bool heartbeat_watch_hung(struct heartbeat_watch *watch, uint64_t beat, bool needed, int64_t now_ms,
+                          int64_t limit_ms);
+
+#endif
