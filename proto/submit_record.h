@@ -43,6 +43,8 @@ enum submit_kind {
 };
 
 #define SUBMIT_FLAG_IGNORE_END 1u /* do not stop at stop ids (benchmarks) */
+#define SUBMIT_FLAG_LOGPROBS   2u /* compute the logprob of every token (else it is 0) */
+#define SUBMIT_FLAG_ALL        3u
 
 struct logit_bias_entry {
     uint32_t token;

@@ -1,0 +1,73 @@
+/*
+ * What a device must be able to do: take a plan's weights, hold paged KV memory, and run one step — the plan over a batch
+ * of rows, then one draw per row whose next token is wanted.
+ *
+ * All pointers in a step stay the caller's and are only read during step_run(). A backend is driven by one thread.
+ *
+ * Law of the CPU backend (and the aim of others): every number computed for a row is a function of that row's sequence
+ * alone. It does not depend on how many or which rows share the step, on chunk boundaries, block ids or thread count.
+ */
+#ifndef SHOAL_WORKER_BACKEND_BACKEND_H
+#define SHOAL_WORKER_BACKEND_BACKEND_H
+
+#include <stdint.h>
+
+#include "proto/result.h"
+#include "worker/cache/kv_layout.h"
+#include "worker/model/plan.h"
+#include "worker/sample/row_sampler.h"
+
+/* One sequence's part of a step: `row_count` consecutive rows at consecutive positions beginning at `first_position`. */
+struct step_sequence {
+    uint32_t first_row;
+    uint32_t row_count;
+    uint32_t first_position;
+    const uint32_t *block_tables[KV_GROUPS_MAX]; /* [blocks up to the last row's position], one per group */
+};
+
+struct step_batch {
+    uint32_t row_count;        /* 1..max_step_rows */
+    const uint32_t *token_ids; /* [row_count], each < vocab_tokens */
+    uint32_t sequence_count;
+    const struct step_sequence *sequences; /* in row order, covering all rows */
+    uint32_t logit_row_count;
+    const uint32_t *logit_rows;           /* [logit_row_count] ascending row numbers */
+    const struct row_sampling *samplings; /* [logit_row_count] */
+};
+
+struct backend_options {
+    uint32_t threads;          /* 0 = as many as the machine offers */
+    uint32_t max_step_rows;    /* <= LIMIT_STEP_ROWS */
+    uint32_t max_logit_rows;   /* <= LIMIT_SEQUENCES */
+    uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before any request */
+};
+
+/* Called while weights are prepared; also keeps the heartbeat going. */
+typedef void backend_progress_fn(void *context, uint64_t done_bytes, uint64_t total_bytes);
+
+struct backend;
+
+struct backend_interface {
+    /* Prepares weights (repacking them) and KV memory for `plan`, which must outlive the backend. */
+    enum result (*load)(struct backend *backend, const struct plan *plan,
+                        const struct backend_options *options, backend_progress_fn *progress,
+                        void *context, struct error_text *error);
+    /* Runs one step. results: [logit_row_count]. */
+    enum result (*step_run)(struct backend *backend, const struct step_batch *batch,
+                            struct sampled_token *results, struct error_text *error);
+    /* Logits of the last step before any sampling parameter was applied, [logit_row_count, vocab_tokens]; for tests and tools. */
+    const float *(*last_logits)(const struct backend *backend);
+    /* Words for the start-up line: "cpu avx2, 2 threads". */
+    const char *(*description)(const struct backend *backend);
+    uint64_t (*weights_bytes)(const struct backend *backend);
+    void (*destroy)(struct backend *backend);
+};
+
+struct backend {
+    const struct backend_interface *interface;
+};
+
+/* worker/backend/cpu/cpu_backend.c; nothing is loaded yet. */
+struct backend *cpu_backend_create(void);
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * The ops, one line each. The stem names the params struct, the CPU function (cpu_<stem>), the shader and the op's test.
+ * The formulas and shapes stand here once; the CPU backend is the specification, other backends agree within `tolerance`
+ * (relative to the largest magnitude of the output row).
+ *
+ * Notation: R rows of the op's input kind; x, y, … inputs; W weights as [rows, columns] of plan_weight; out the output.
+ * A column slice (offset, heads, head_dim) views a wide tensor as [R, heads, head_dim] beginning at column `offset`.
+ *
+ *  embed_rows    out[r,:] = scale * W[token(r),:]
+ *  rms_norm      out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset); out may be x
+ *  rms_norm_add  out[r,:] = y[r,:] + rms_norm(x)[r,:]; out may be y      (post-norm into the residual: gemma)
+ *  head_norm     rms_norm over each head of the slice, in place (out == x); W is [1, head_dim]
+ *  rope          rotates each head of the slice in place (out == x) by the row's position; model_config.h has the formula
+ *  linear        out[r, :] = concat over i of x[r,:] . Wi^T            (1 to 3 weights sharing columns: q|k|v, gate|up)
+ *  linear_add    out[r, :] = y[r,:] + x[r,:] . W^T; out may be y       (projection into the residual)
+ *  kv_write      stores the k and v slices of row r at position(r) of its sequence, in layer `layer`'s cache
+ *  attention     out[r, h, :] = sum_p softmax_p(scale * q[r,h] . k[p, h / (heads/kv_heads)]) v[p, …] over the positions p of r's
+ *                sequence with p <= position(r) and, when window > 0, p > position(r) - window. Rows of one step see each
+ *                other's keys: kv_write of the layer comes first in the plan.
+ *  gate          out[r, c] = activation(x[r, c]) * x[r, columns + c]   (x is [R, 2 * columns])
+ *  gather_rows   out[l,:] = x[logit_row(l),:]                           (step rows -> logit rows)
+ */
+#ifndef SHOAL_WORKER_BACKEND_OP_LIST_H
+#define SHOAL_WORKER_BACKEND_OP_LIST_H
+
+#include <stdint.h>
+
+#define OP_INPUTS_MAX  2
+#define OP_WEIGHTS_MAX 3
+
+/* X(stem, inputs, least weights, most weights, tolerance) */
+#define OP_LIST(X)                                                                                 \
+    X(embed_rows, 0, 1, 1, 1e-6)                                                                   \
+    X(rms_norm, 1, 1, 1, 1e-5)                                                                     \
+    X(rms_norm_add, 2, 1, 1, 1e-5)                                                                 \
+    X(head_norm, 1, 1, 1, 1e-5)                                                                    \
+    X(rope, 1, 0, 0, 1e-5)                                                                         \
+    X(linear, 1, 1, 3, 2e-2)                                                                       \
+    X(linear_add, 2, 1, 1, 2e-2)                                                                   \
+    X(kv_write, 1, 0, 0, 1e-3)                                                                     \
+    X(attention, 1, 0, 0, 2e-3)                                                                    \
+    X(gate, 1, 0, 0, 1e-4)                                                                         \
+    X(gather_rows, 1, 0, 0, 0.0)
+
+enum op_stem {
+#define OP_ENUM(stem, inputs, least, most, tolerance) OP_##stem,
+    OP_LIST(OP_ENUM)
+#undef OP_ENUM
+        OP_STEM_COUNT
+};
+
+struct column_slice {
+    uint32_t offset;   /* first column */
+    uint32_t heads;
+    uint32_t head_dim;
+};
+
+enum gate_activation { GATE_SILU, GATE_GELU_TANH };
+
+struct embed_rows_params {
+    float scale;
+};
+struct rms_norm_params {
+    float epsilon;
+    float weight_offset;
+};
+struct rms_norm_add_params {
+    float epsilon;
+    float weight_offset;
+};
+struct head_norm_params {
+    struct column_slice slice;
+    float epsilon;
+    float weight_offset;
+};
+struct rope_params {
+    struct column_slice slice;
+    uint32_t rope; /* index into model_config.ropes */
+};
+struct linear_params {
+    uint32_t unused;
+};
+struct linear_add_params {
+    uint32_t unused;
+};
+struct kv_write_params {
+    struct column_slice keys;
+    struct column_slice values;
+    uint32_t layer;
+};
+struct attention_params {
+    struct column_slice queries;
+    uint32_t kv_heads;
+    uint32_t layer;
+    uint32_t window;
+    float scale;
+};
+struct gate_params {
+    enum gate_activation activation;
+};
+struct gather_rows_params {
+    uint32_t unused;
+};
+
+union op_params {
+#define OP_PARAMS(stem, inputs, least, most, tolerance) struct stem##_params stem;
+    OP_LIST(OP_PARAMS)
+#undef OP_PARAMS
+};
+
+const char *op_stem_name(enum op_stem stem);
+float op_stem_tolerance(enum op_stem stem);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * Which layers share a paged KV cache. Layers with the same cache kind form a group: one block id of the group stands for
+ * KV_BLOCK_TOKENS positions in every layer of it, so a sequence has one block table per group.
+ *
+ *   FULL     every position stays until the sequence ends
+ *   SLIDING  blocks wholly behind the window are given back while the sequence runs
+ *
+ * A block table maps logical block b (positions b * KV_BLOCK_TOKENS …) to a physical block of the group's pool, or
+ * KV_BLOCK_NONE where the block was given back or is not yet taken.
+ */
+#ifndef SHOAL_WORKER_CACHE_KV_LAYOUT_H
+#define SHOAL_WORKER_CACHE_KV_LAYOUT_H
+
+#include <stdint.h>
+
+#include "proto/limits.h"
+
+#define KV_BLOCK_TOKENS 16u
+#define KV_BLOCK_NONE   UINT32_MAX
+#define KV_GROUPS_MAX   4u
+
+enum kv_kind { KV_FULL, KV_SLIDING };
+
+struct kv_group {
+    enum kv_kind kind;
+    uint32_t window; /* SLIDING: keys seen including the query's own; else 0 */
+    uint32_t layers; /* how many layers the group holds */
+    uint32_t kv_heads;
+    uint32_t head_dim;
+};
+
+struct kv_layout {
+    uint32_t group_count;
+    struct kv_group groups[KV_GROUPS_MAX];
+    uint8_t layer_group[LIMIT_LAYERS];  /* group of a model layer */
+    uint16_t layer_index[LIMIT_LAYERS]; /* its index inside the group */
+};
+
+/* Bytes of one block of group `group` with `element_bytes` per key or value element (2 for f16): keys and values, all layers. */
+uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group, uint32_t element_bytes);
+
+/*
+ * Blocks of group `group` that a sequence holds at most while it grows to `tokens` positions in steps of at most
+ * `step_tokens` rows: all of them for FULL; for SLIDING only those the window and one step's rows can touch.
+ */
+uint32_t kv_layout_blocks_needed(const struct kv_layout *layout, uint32_t group, uint32_t tokens,
+                                 uint32_t step_tokens);
+
+#endif

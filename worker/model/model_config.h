@@ -1,0 +1,54 @@
+/*
+ * What a checkpoint says about its architecture, checked once and then trusted: sizes are within proto/limits.h, products
+ * that matter do not overflow, heads divide evenly, every per-layer array is filled.
+ */
+#ifndef SHOAL_WORKER_MODEL_MODEL_CONFIG_H
+#define SHOAL_WORKER_MODEL_MODEL_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+#include "proto/result.h"
+
+enum rope_pairing {
+    ROPE_PAIRS_ADJACENT, /* (x[2i], x[2i+1]): GGUF llama checkpoints, whose q/k rows are permuted for it */
+    ROPE_PAIRS_HALVES    /* (x[i], x[i + dims/2]): Hugging Face order, GGUF gemma */
+};
+
+/* One rotary embedding: the angle of pair i at position p is p * inverse_frequency[i]; cos and sin are scaled by magnitude. */
+struct rope_config {
+    enum rope_pairing pairing;
+    uint32_t dims;              /* rotated dimensions of a head, even, <= head_dim and <= ROPE_DIMS_MAX */
+    float magnitude;            /* 1 except for scaled variants */
+    float inverse_frequency[256]; /* [dims / 2] */
+};
+#define ROPE_DIMS_MAX 512u
+#define MODEL_ROPES_MAX 2u
+
+struct layer_config {
+    uint32_t window; /* keys a query sees including itself; 0 = all */
+    uint32_t rope;   /* index into model_config.ropes */
+};
+
+struct model_config {
+    char architecture[32]; /* "llama", "gemma3" */
+    char name[128];        /* the checkpoint's own name, for logs */
+    uint32_t vocab_tokens;
+    uint32_t context_tokens; /* trained context */
+    uint32_t layers;
+    uint32_t hidden;
+    uint32_t feed_forward;
+    uint32_t heads;
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    float norm_epsilon;
+    float attention_scale; /* multiplies q.k */
+    float embedding_scale; /* multiplies the embedding row */
+    bool tied_embeddings;
+    uint32_t rope_count;
+    struct rope_config ropes[MODEL_ROPES_MAX];
+    struct layer_config layer[LIMIT_LAYERS];
+};
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * A plan: the forward pass of one checkpoint as a flat list of ops over numbered tensors, built once at load and walked
+ * once per step. Dimensions are symbolic in the number of rows: a tensor is [rows of its kind, columns] of f32. A plan
+ * names weights by index and knows nothing of any backend, thread or device.
+ *
+ * A family file (family_llama.c, family_gemma3.c) only lists ops through plan_builder.h.
+ */
+#ifndef SHOAL_WORKER_MODEL_PLAN_H
+#define SHOAL_WORKER_MODEL_PLAN_H
+
+#include <stdint.h>
+
+#include "proto/gguf_file.h"
+#include "worker/backend/op_list.h"
+#include "worker/cache/kv_layout.h"
+#include "worker/model/model_config.h"
+
+enum plan_rows {
+    PLAN_ROWS_STEP,  /* one row per token of the step */
+    PLAN_ROWS_LOGITS /* one row per position whose next token is wanted */
+};
+
+typedef uint16_t plan_tensor_id; /* index into plan.tensors */
+typedef uint16_t plan_weight_id; /* index into plan.weights */
+#define PLAN_NONE UINT16_MAX
+
+struct plan_tensor {
+    enum plan_rows rows;
+    uint32_t columns;
+};
+
+/*
+ * A weight matrix [rows, columns] (rows = outputs, columns = the contracted dimension) as the checkpoint stores it, or a vector
+ * (rows = 1). `data` points into the mapped checkpoint.
+ */
+struct plan_weight {
+    char name[64];
+    enum ggml_type type;
+    uint32_t rows;
+    uint32_t columns;
+    const void *data;
+    uint64_t data_bytes;
+};
+
+struct plan_op {
+    enum op_stem stem;
+    plan_tensor_id inputs[OP_INPUTS_MAX]; /* unused: PLAN_NONE */
+    plan_tensor_id output;
+    plan_weight_id weights[OP_WEIGHTS_MAX]; /* unused: PLAN_NONE */
+    union op_params params;
+};
+
+struct plan {
+    struct model_config config;
+    struct kv_layout kv;
+    uint32_t tensor_count;
+    struct plan_tensor *tensors;
+    uint32_t weight_count;
+    struct plan_weight *weights;
+    uint32_t op_count;
+    struct plan_op *ops;
+    plan_tensor_id logits; /* [logit rows, vocab_tokens] */
+};
+
+#endif
