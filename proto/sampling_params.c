@@ -1,0 +1,53 @@
+/*
+ * The ranges of sampling parameters, in one table.
+ *
+ * The same check runs twice: in the frontend, where a bad number becomes a 400 for the client, and
+ * in the worker, which does not believe the frontend. It clamps nothing: a number out of range is
+ * refused by name, because a request that silently runs with other parameters than it asked for
+ * cannot be reproduced. Comparisons are written so that a NaN falls out of every range.
+ */
+#include "proto/sampling_params.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+struct field_range {
+    const char *name;
+    size_t offset;
+    float low;
+    float high;
+    bool low_excluded;
+};
+
+#define FIELD(field, low, high, low_excluded)                                                      \
+    {                                                                                              \
+#field, offsetof(struct sampling_params, field), low, high, low_excluded                   \
+    }
+
+static const struct field_range field_ranges[] = {
+    FIELD(temperature, 0.0f, 2.0f, false),
+    FIELD(top_p, 0.0f, 1.0f, true),
+    FIELD(min_p, 0.0f, 1.0f, false),
+    FIELD(repetition_penalty, 0.0f, 10.0f, true),
+    FIELD(presence_penalty, -2.0f, 2.0f, false),
+    FIELD(frequency_penalty, -2.0f, 2.0f, false),
+};
+
+struct sampling_params sampling_params_default(void)
+{
+    return (struct sampling_params){.top_p = 1.0f, .repetition_penalty = 1.0f};
+}
+
+enum result sampling_params_check(const struct sampling_params *params, struct error_text *error)
+{
+    for (size_t i = 0; i < sizeof field_ranges / sizeof field_ranges[0]; i++) {
+        const struct field_range *range = &field_ranges[i];
+        float value = *(const float *)((const char *)params + range->offset);
+        bool above = range->low_excluded ? value > range->low : value >= range->low;
+        if (!(above && value <= range->high))
+            return error_set(error, RESULT_INVALID, "%s must be in %c%g, %g], not %g", range->name,
+                             range->low_excluded ? '(' : '[', (double)range->low,
+                             (double)range->high, (double)value);
+    }
+    return RESULT_OK;
+}

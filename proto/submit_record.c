@@ -1,0 +1,93 @@
+/*
+ * Is this submit record one that an honest frontend could have written?
+ *
+ * The worker copies a record out of the ring and asks here before it believes any field. Counts are
+ * bounded before sizes are computed from them, so nothing overflows: the largest payload is
+ * about 4.2 MB. A cancel looks only at the request and a drain at nothing but its kind: slots are
+ * filled in place, so the rest of such a record may be what an earlier lap left there.
+ *
+ * Refuses to look at the payload: S6 (the chunk's generation) belongs to payload_view(), the ids to
+ * the worker that knows its vocabulary. It says which rule broke and reads nothing but the record.
+ */
+#include "proto/submit_record.h"
+
+#define PAYLOAD_ALIGN_BYTES 64u
+
+uint64_t submit_record_payload_bytes(const struct submit_record *record)
+{
+    return ((uint64_t)record->prompt_tokens + record->stop_token_count) * sizeof(uint32_t) +
+           (uint64_t)record->logit_bias_count * sizeof(struct logit_bias_entry);
+}
+
+/* S4, S5: where the payload lies. The counts are already known to be in bounds. */
+static enum result check_payload(const struct submit_record *record, uint64_t slab_bytes,
+                                 struct error_text *error)
+{
+    uint64_t offset = record->payload_offset;
+    uint64_t bytes = record->payload_bytes;
+    if (bytes != submit_record_payload_bytes(record))
+        return error_set(error, RESULT_CORRUPT, "S5: payload_bytes %llu, counts need %llu",
+                         (unsigned long long)bytes,
+                         (unsigned long long)submit_record_payload_bytes(record));
+    /* The first 64 bytes of the slab hold a chunk header, so no payload starts at 0. */
+    if (offset % PAYLOAD_ALIGN_BYTES != 0 || offset == 0 || offset > slab_bytes ||
+        bytes > slab_bytes - offset)
+        return error_set(error, RESULT_CORRUPT, "S4: payload %llu + %llu outside the slab of %llu",
+                         (unsigned long long)offset, (unsigned long long)bytes,
+                         (unsigned long long)slab_bytes);
+    return RESULT_OK;
+}
+
+/* S7-S11: each count against its bound. */
+static enum result check_counts(const struct submit_record *record, struct error_text *error)
+{
+    if (record->prompt_tokens < 1 || record->prompt_tokens > LIMIT_CONTEXT_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "S7: prompt_tokens %u", record->prompt_tokens);
+    if (record->generated_tokens >= record->prompt_tokens)
+        return error_set(error, RESULT_CORRUPT, "S8: generated_tokens %u of %u",
+                         record->generated_tokens, record->prompt_tokens);
+    if (record->max_new_tokens < 1 || record->max_new_tokens > LIMIT_CONTEXT_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "S9: max_new_tokens %u", record->max_new_tokens);
+    if (record->logit_bias_count > LIMIT_LOGIT_BIAS)
+        return error_set(error, RESULT_CORRUPT, "S10: logit_bias_count %u",
+                         record->logit_bias_count);
+    if (record->stop_token_count > LIMIT_STOP_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "S11: stop_token_count %u",
+                         record->stop_token_count);
+    return RESULT_OK;
+}
+
+static enum result check_run(const struct submit_record *record, uint64_t slab_bytes,
+                             struct error_text *error)
+{
+    if (record->flags & ~SUBMIT_FLAG_IGNORE_END)
+        return error_set(error, RESULT_CORRUPT, "S2: flags 0x%x", record->flags);
+    enum result result = check_counts(record, error);
+    if (result == RESULT_OK)
+        result = check_payload(record, slab_bytes, error);
+    if (result != RESULT_OK)
+        return result;
+
+    struct error_text words = {""};
+    if (sampling_params_check(&record->sampling, &words) != RESULT_OK)
+        return error_set(error, RESULT_CORRUPT, "S12: %.200s", words.text);
+    for (size_t i = 0; i < sizeof record->reserved / sizeof record->reserved[0]; i++) {
+        if (record->reserved[i] != 0)
+            return error_set(error, RESULT_CORRUPT, "S13: reserved word %zu is not zero", i);
+    }
+    return RESULT_OK;
+}
+
+enum result submit_record_check(const struct submit_record *record, uint64_t slab_bytes,
+                                struct error_text *error)
+{
+    if (record->kind == SUBMIT_DRAIN)
+        return RESULT_OK;
+    if (record->kind != SUBMIT_RUN && record->kind != SUBMIT_CANCEL)
+        return error_set(error, RESULT_CORRUPT, "S1: kind %u", record->kind);
+    if (record->request.slot >= LIMIT_LIVE_REQUESTS)
+        return error_set(error, RESULT_CORRUPT, "S3: slot %u", record->request.slot);
+    if (record->kind == SUBMIT_CANCEL)
+        return RESULT_OK;
+    return check_run(record, slab_bytes, error);
+}

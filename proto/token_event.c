@@ -1,0 +1,83 @@
+/*
+ * Is this event one that an honest worker could have written?
+ *
+ * The frontend copies an event out of the ring and asks here before it believes any field: a token
+ * id indexes the vocabulary, a slot indexes the request table, an offset is looked up in the slab's
+ * book. What depends on a request's own history (its generation, T3; whether `index` is the next
+ * one, T5) is the request table's to judge; here `index` is only kept within the longest sequence
+ * there can be.
+ *
+ * Refuses to repair: an event that breaks a rule means that the worker is broken, and the
+ * supervisor replaces it.
+ */
+#include "proto/token_event.h"
+
+#include <math.h>
+
+#define PAYLOAD_ALIGN_BYTES 64u
+
+static enum result check_token(const struct token_event *event, uint32_t vocab_tokens,
+                               struct error_text *error)
+{
+    if (event->token >= vocab_tokens)
+        return error_set(error, RESULT_CORRUPT, "T4: token %u of %u", event->token, vocab_tokens);
+    if (event->index >= LIMIT_CONTEXT_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "T5: index %u", event->index);
+    if (!(event->logprob <= 0.0f)) /* also refuses NaN; -INFINITY is a fair answer */
+        return error_set(error, RESULT_CORRUPT, "T6: logprob %g", (double)event->logprob);
+    return RESULT_OK;
+}
+
+static enum result check_payload_done(const struct token_event *event, uint64_t slab_bytes,
+                                      struct error_text *error)
+{
+    uint64_t offset = event->payload_offset;
+    if (event->payload_generation == 0 || offset == 0 || offset % PAYLOAD_ALIGN_BYTES != 0 ||
+        offset >= slab_bytes)
+        return error_set(error, RESULT_CORRUPT, "T10: payload at %llu, generation %u, slab of %llu",
+                         (unsigned long long)offset, event->payload_generation,
+                         (unsigned long long)slab_bytes);
+    return RESULT_OK;
+}
+
+/* T2, T7: the fields that say how a request ended are set on its last event and nowhere else. */
+static enum result check_ending(const struct token_event *event, struct error_text *error)
+{
+    uint32_t finish = event->finish;
+    if (event->kind == TOKEN_EVENT_FINISHED
+            ? finish < FINISH_STOP_TOKEN || finish > FINISH_CANCELLED
+            : finish != FINISH_NONE)
+        return error_set(error, RESULT_CORRUPT, "T2: finish %u in kind %u", finish, event->kind);
+    uint32_t failure = event->failure;
+    if (event->kind == TOKEN_EVENT_FAILED ? failure == RESULT_OK || failure >= RESULT_COUNT
+                                          : failure != RESULT_OK)
+        return error_set(error, RESULT_CORRUPT, "T7: failure %u in kind %u", failure, event->kind);
+    return RESULT_OK;
+}
+
+enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
+                              uint64_t slab_bytes, struct error_text *error)
+{
+    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_PROGRESS)
+        return error_set(error, RESULT_CORRUPT, "T1: kind %u", event->kind);
+    if (event->request.slot >= LIMIT_LIVE_REQUESTS)
+        return error_set(error, RESULT_CORRUPT, "T3: slot %u", event->request.slot);
+    enum result result = check_ending(event, error);
+    if (result == RESULT_OK && event->kind == TOKEN_EVENT_TOKEN)
+        result = check_token(event, vocab_tokens, error);
+    if (result == RESULT_OK && event->kind == TOKEN_EVENT_PAYLOAD_DONE)
+        result = check_payload_done(event, slab_bytes, error);
+    if (result != RESULT_OK)
+        return result;
+
+    if (event->kind == TOKEN_EVENT_PROGRESS &&
+        (event->prompt_total > LIMIT_CONTEXT_TOKENS || event->prompt_done > event->prompt_total))
+        return error_set(error, RESULT_CORRUPT, "T8: prompt %u of %u", event->prompt_done,
+                         event->prompt_total);
+    if ((event->kind == TOKEN_EVENT_FINISHED || event->kind == TOKEN_EVENT_TOKEN) &&
+        event->cached_tokens > LIMIT_CONTEXT_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "T9: cached_tokens %u", event->cached_tokens);
+    if (event->reserved != 0)
+        return error_set(error, RESULT_CORRUPT, "reserved word is not zero");
+    return RESULT_OK;
+}
