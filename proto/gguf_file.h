@@ -55,12 +55,13 @@ struct gguf_tensor {
 
 struct gguf_file; /* opaque: index over the caller's bytes */
 
-/* `file` keeps pointing into `bytes`; the caller keeps them mapped until gguf_file_close(). */
+/* `file` keeps pointing into `bytes`, which start at a multiple of 8; the caller keeps them mapped until
+ * gguf_file_close(). */
 enum result gguf_file_open(const void *bytes, size_t byte_count, struct gguf_file **file,
                            struct error_text *error) RESULT_CHECKED;
 void gguf_file_close(struct gguf_file *file);
 
-/* Tensors, in file order, and by name (O(1) on average). NULL when absent. */
+/* Tensors, in file order, and by name (O(log n)). NULL when absent. */
 uint32_t gguf_file_tensor_count(const struct gguf_file *file);
 const struct gguf_tensor *gguf_file_tensor(const struct gguf_file *file, uint32_t index);
 const struct gguf_tensor *gguf_file_find_tensor(const struct gguf_file *file, const char *name);

@@ -8,11 +8,17 @@
 /* Checkpoints */
 #define LIMIT_VOCAB_TOKENS        (1u << 20) /* largest published vocabulary is 262,208; four times that */
 #define LIMIT_TOKEN_BYTES         1024u      /* one vocabulary entry; longest seen is 256 spaces */
+#define LIMIT_MERGES              (1u << 23) /* merges of one vocabulary; 580,604 is the most seen (Gemma) */
+#define LIMIT_PATTERN_BYTES       8192u      /* one regex of a pre-tokenizer; the longest published has about 600 */
+#define LIMIT_PRETOKENIZER_STEPS  16u        /* splits in sequence; published ones have up to 5 */
+#define LIMIT_NORMALIZER_STEPS    8u         /* rewritings in sequence; published ones have up to 2 */
+#define LIMIT_LITERAL_BYTES       64u        /* a string that a step splits at or replaces; usually one character */
 #define LIMIT_CONTEXT_TOKENS      (1u << 20) /* one million: positions fit 20 bits and an f32 exactly */
 #define LIMIT_GGUF_TENSORS        65536u     /* 61-layer MoE models have about 1,800 */
 #define LIMIT_GGUF_METADATA       4096u      /* real files have 20-60 keys */
 #define LIMIT_GGUF_DIMENSIONS     4u         /* the format's own bound */
 #define LIMIT_GGUF_NAME_BYTES     256u       /* format says 64; some tools write more */
+#define LIMIT_GGUF_ALIGNMENT      65536u     /* real files say 32; the largest page size in use */
 #define LIMIT_LAYERS              512u
 #define LIMIT_JSON_FILE_BYTES     (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */
 #define LIMIT_JSON_DEPTH          64u        /* recursion of readers; requests nest 5 deep */
