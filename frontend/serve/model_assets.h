@@ -1,0 +1,44 @@
+/*
+ * What the frontend itself needs of a checkpoint: tokenizer, chat template, names and defaults. No weights. Immutable after
+ * opening; shared by the preparation threads.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_MODEL_ASSETS_H
+#define SHOAL_FRONTEND_SERVE_MODEL_ASSETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frontend/prompt/chat_template.h"
+#include "frontend/prompt/tokenizer.h"
+#include "proto/limits.h"
+#include "proto/result.h"
+#include "proto/sampling_params.h"
+
+/* Sampling fields that a checkpoint states itself; NAN / UINT32_MAX where it does not. */
+struct checkpoint_sampling {
+    float temperature;
+    float top_p;
+    float min_p;
+    float repetition_penalty;
+    uint32_t top_k;
+};
+
+struct model_assets {
+    char path[4096];
+    char model_id[256];          /* what the API calls the model: --served-model-name or the file's stem */
+    int64_t created_unix_s;      /* file's mtime */
+    struct tokenizer *tokenizer;
+    struct chat_template *chat_template; /* NULL: chat requests get a clear 400 */
+    char *bos_text;              /* text of the bos / eos tokens, "" when there is none */
+    char *eos_text;
+    uint32_t context_tokens;     /* the checkpoint's trained context, or --context when smaller */
+    uint32_t stop_ids[LIMIT_STOP_TOKENS];
+    uint32_t stop_id_count;
+    struct checkpoint_sampling sampling; /* GGUF: general.sampling.* keys */
+};
+
+enum result model_assets_open(const char *path, const char *served_name, uint32_t context_limit,
+                              struct model_assets *assets, struct error_text *error) RESULT_CHECKED;
+void model_assets_close(struct model_assets *assets);
+
+#endif
