@@ -1,6 +1,7 @@
 /*
- * From a request body to what a worker needs: parse, render the chat template, tokenize, check against the context. Pure and
- * possibly slow (a million tokens): it runs on a preparation thread, never on the event loop.
+ * From a request body to what a worker needs: parse, render the chat template, tokenize, check
+ * against the context. Pure and possibly slow (a million tokens): it runs on a preparation thread,
+ * never on the event loop.
  */
 #ifndef SHOAL_FRONTEND_API_CHAT_PREPARE_H
 #define SHOAL_FRONTEND_API_CHAT_PREPARE_H

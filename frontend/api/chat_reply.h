@@ -1,6 +1,7 @@
 /*
- * The answer to one chat request, built token by token: SSE chunks in the order role, deltas, finish_reason, usage, [DONE]; or
- * one chat.completion object. Knows JSON and text, nothing of HTTP or workers: it appends bytes to a buffer that the caller sends.
+ * The answer to one chat request, built token by token: SSE chunks in the order role, deltas,
+ * finish_reason, usage, [DONE]; or one chat.completion object. Knows JSON and text, nothing of HTTP
+ * or workers: it appends bytes to a buffer that the caller sends.
  */
 #ifndef SHOAL_FRONTEND_API_CHAT_REPLY_H
 #define SHOAL_FRONTEND_API_CHAT_REPLY_H
@@ -22,15 +23,19 @@ void chat_reply_destroy(struct chat_reply *reply);
 
 /* Streaming: the role-only first chunk. Not streaming: nothing. */
 void chat_reply_begin(struct chat_reply *reply, struct text_buffer *out);
-/* One generated token (stop tokens included: they count, but show no text). Returns true when a stop string ended the answer:
- * the caller cancels the worker's part and calls chat_reply_end(…, FINISH_STOP_TOKEN). */
+/* One generated token (stop tokens included: they count, but show no text). Returns true when a
+ * stop string ended the answer: the caller cancels the worker's part and calls chat_reply_end(…,
+ * FINISH_STOP_TOKEN). */
 bool chat_reply_token(struct chat_reply *reply, uint32_t token, bool is_stop_token,
                       struct text_buffer *out);
-/* Streaming: rest of the text, the finish_reason chunk, usage when asked, [DONE]. Not streaming: the whole object. */
+/* Streaming: rest of the text, the finish_reason chunk, usage when asked, [DONE]. Not streaming:
+ * the whole object. */
 void chat_reply_end(struct chat_reply *reply, enum finish_reason finish, uint32_t cached_tokens,
                     struct text_buffer *out);
-/* After the stream began: `data: {"error":…}` then [DONE], so that no client waits for ever. Not streaming: the error object. */
-void chat_reply_fail(struct chat_reply *reply, const struct api_error *error, struct text_buffer *out);
+/* After the stream began: `data: {"error":…}` then [DONE], so that no client waits for ever. Not
+ * streaming: the error object. */
+void chat_reply_fail(struct chat_reply *reply, const struct api_error *error,
+                     struct text_buffer *out);
 
 uint32_t chat_reply_generated_tokens(const struct chat_reply *reply);
 

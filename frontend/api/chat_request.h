@@ -1,6 +1,7 @@
 /*
- * The body of POST /v1/chat/completions, checked: types, ranges, roles, bounds. Unknown fields are ignored as the official API's
- * clients expect of compatible servers; known fields whose feature this build lacks are refused, never silently dropped.
+ * The body of POST /v1/chat/completions, checked: types, ranges, roles, bounds. Unknown fields are
+ * ignored as the official API's clients expect of compatible servers; known fields whose feature
+ * this build lacks are refused, never silently dropped.
  */
 #ifndef SHOAL_FRONTEND_API_CHAT_REQUEST_H
 #define SHOAL_FRONTEND_API_CHAT_REQUEST_H
@@ -17,8 +18,8 @@
 struct cJSON;
 
 struct chat_request {
-    struct cJSON *body;      /* owned; strings below point into it */
-    struct cJSON *messages;  /* normalized: content is a string or absent; inside body */
+    struct cJSON *body;     /* owned; strings below point into it */
+    struct cJSON *messages; /* normalized: content is a string or absent; inside body */
     bool stream;
     bool include_usage;
     uint32_t max_new_tokens; /* 0 = not given */
@@ -29,10 +30,12 @@ struct chat_request {
     uint32_t logit_bias_count;
 };
 
-/* Parses and checks `json`. Unset sampling fields come from the checkpoint, then OpenAI's defaults; an unset seed from `random_seed`. */
+/* Parses and checks `json`. Unset sampling fields come from the checkpoint, then OpenAI's defaults;
+ * an unset seed from `random_seed`. */
 enum result chat_request_parse(const char *json, size_t json_bytes,
                                const struct model_assets *assets, uint64_t random_seed,
-                               struct chat_request *request, struct api_error *error) RESULT_CHECKED;
+                               struct chat_request *request,
+                               struct api_error *error) RESULT_CHECKED;
 void chat_request_fini(struct chat_request *request);
 
 #endif

@@ -1,9 +1,10 @@
 /*
- * Token ids back to the text a client sees: whole UTF-8 characters only (bytes that can never become valid become U+FFFD, once
- * per maximal bad subpart as Python's decoder does), special tokens left out, stop strings found even where they straddle tokens.
+ * Token ids back to the text a client sees: whole UTF-8 characters only (bytes that can never
+ * become valid become U+FFFD, once per maximal bad subpart as Python's decoder does), special
+ * tokens left out, stop strings found even where they straddle tokens.
  *
- * Text that may be the beginning of a stop string is held back until it is decided; a found stop string and all
- * after it are cut.
+ * Text that may be the beginning of a stop string is held back until it is decided; a found stop
+ * string and all after it are cut.
  */
 #ifndef SHOAL_FRONTEND_REPLY_REPLY_TEXT_H
 #define SHOAL_FRONTEND_REPLY_REPLY_TEXT_H
@@ -27,8 +28,8 @@ struct reply_text *reply_text_create(const struct tokenizer *tokenizer,
                                      const struct stop_string *stops, size_t stop_count);
 void reply_text_destroy(struct reply_text *reply);
 
-/* Appends to *out the text that became certain with this token. Returns true when a stop string was completed: the text is
- * final and further pushes are ignored. */
+/* Appends to *out the text that became certain with this token. Returns true when a stop string was
+ * completed: the text is final and further pushes are ignored. */
 bool reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out);
 /* At the end of generation: appends what was still held back (incomplete bytes become U+FFFD). */
 void reply_text_finish(struct reply_text *reply, struct text_buffer *out);

@@ -1,6 +1,7 @@
 /*
- * A growing byte buffer with JSON writing. Appending never fails visibly: when memory runs out the buffer turns `failed` and
- * further appends do nothing, so that the writer checks once at the end. Always NUL-terminated when not failed.
+ * A growing byte buffer with JSON writing. Appending never fails visibly: when memory runs out the
+ * buffer turns `failed` and further appends do nothing, so that the writer checks once at the end.
+ * Always NUL-terminated when not failed.
  */
 #ifndef SHOAL_FRONTEND_REPLY_TEXT_BUFFER_H
 #define SHOAL_FRONTEND_REPLY_TEXT_BUFFER_H
@@ -22,7 +23,8 @@ void text_buffer_append(struct text_buffer *buffer, const char *bytes, size_t co
 void text_buffer_append_text(struct text_buffer *buffer, const char *text);
 void text_buffer_append_format(struct text_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* A quoted JSON string. `bytes` is valid UTF-8 (reply_text guarantees it); control characters, quotes and backslashes are escaped. */
+/* A quoted JSON string. `bytes` is valid UTF-8 (reply_text guarantees it); control characters,
+ * quotes and backslashes are escaped. */
 void text_buffer_append_json_string(struct text_buffer *buffer, const char *bytes, size_t count);
 /* Drops the first `count` bytes. */
 void text_buffer_consume(struct text_buffer *buffer, size_t count);

@@ -1,6 +1,6 @@
 /*
- * What the frontend itself needs of a checkpoint: tokenizer, chat template, names and defaults. No weights. Immutable after
- * opening; shared by the preparation threads.
+ * What the frontend itself needs of a checkpoint: tokenizer, chat template, names and defaults. No
+ * weights. Immutable after opening; shared by the preparation threads.
  */
 #ifndef SHOAL_FRONTEND_SERVE_MODEL_ASSETS_H
 #define SHOAL_FRONTEND_SERVE_MODEL_ASSETS_H
@@ -25,13 +25,13 @@ struct checkpoint_sampling {
 
 struct model_assets {
     char path[4096];
-    char model_id[256];          /* what the API calls the model: --served-model-name or the file's stem */
-    int64_t created_unix_s;      /* file's mtime */
+    char model_id[256]; /* what the API calls the model: --served-model-name or the file's stem */
+    int64_t created_unix_s; /* file's mtime */
     struct tokenizer *tokenizer;
     struct chat_template *chat_template; /* NULL: chat requests get a clear 400 */
-    char *bos_text;              /* text of the bos / eos tokens, "" when there is none */
+    char *bos_text;                      /* text of the bos / eos tokens, "" when there is none */
     char *eos_text;
-    uint32_t context_tokens;     /* the checkpoint's trained context, or --context when smaller */
+    uint32_t context_tokens; /* the checkpoint's trained context, or --context when smaller */
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
     uint32_t stop_id_count;
     struct checkpoint_sampling sampling; /* GGUF: general.sampling.* keys */

@@ -1,0 +1,135 @@
+/*
+ * The slow part of a chat request, as one pure function: parse, render, tokenize, fit into the
+ * context.
+ *
+ * The template sees the variables that Hugging Face's apply_chat_template passes (messages, tools,
+ * add_generation_prompt, bos_token, eos_token); only the template's own text and these two tokens
+ * may become special tokens, so that no message can end a turn or speak as another role.
+ */
+#include "frontend/api/chat_prepare.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum result memory_error(struct api_error *error)
+{
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+}
+
+/* The template's variables. `messages` is lent, not copied. */
+static cJSON *template_variables(const struct model_assets *assets, cJSON *messages)
+{
+    cJSON *variables = cJSON_CreateObject();
+    if (!variables)
+        return NULL;
+    if (!cJSON_AddItemReferenceToObject(variables, "messages", messages) ||
+        !cJSON_AddTrueToObject(variables, "add_generation_prompt") ||
+        !cJSON_AddNullToObject(variables, "tools") ||
+        !cJSON_AddStringToObject(variables, "bos_token", assets->bos_text) ||
+        !cJSON_AddStringToObject(variables, "eos_token", assets->eos_text)) {
+        cJSON_Delete(variables);
+        return NULL;
+    }
+    return variables;
+}
+
+static enum result prompt_render(const struct model_assets *assets, cJSON *messages,
+                                 int64_t now_unix_s, struct chat_prompt *prompt,
+                                 struct api_error *error)
+{
+    static const char *const trusted[] = {"bos_token", "eos_token", NULL};
+    if (!assets->chat_template)
+        return api_error_invalid(error, "messages", "the model has no chat template");
+    cJSON *variables = template_variables(assets, messages);
+    if (!variables)
+        return memory_error(error);
+    struct error_text words;
+    enum result result =
+        chat_template_render(assets->chat_template, variables, trusted, now_unix_s, prompt, &words);
+    cJSON_Delete(variables);
+    if (result == RESULT_OUT_OF_MEMORY)
+        return memory_error(error);
+    if (result != RESULT_OK)
+        return api_error_invalid(error, "messages", "the chat template refused: %s", words.text);
+    return RESULT_OK;
+}
+
+static enum result context_error(const struct model_assets *assets, struct api_error *error)
+{
+    (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
+                        "this model's maximum context length is %u tokens; the messages and at "
+                        "least one token of answer need more",
+                        assets->context_tokens);
+    strcpy(error->param, "messages");
+    return RESULT_CONTEXT_EXCEEDED;
+}
+
+/* A template that writes bos itself and a tokenizer that adds it must not give two. */
+static bool needs_bos(const struct model_assets *assets, const struct chat_prompt *prompt)
+{
+    size_t length = strlen(assets->bos_text);
+    return tokenizer_adds_bos(assets->tokenizer) && tokenizer_bos_token(assets->tokenizer) >= 0 &&
+           !(length > 0 && prompt->text_bytes >= length &&
+             memcmp(prompt->text, assets->bos_text, length) == 0);
+}
+
+/* Puts the bos token in front of an empty list. */
+static enum result prompt_begin(const struct model_assets *assets, struct token_list *tokens)
+{
+    tokens->ids = malloc(16 * sizeof *tokens->ids);
+    if (!tokens->ids)
+        return RESULT_OUT_OF_MEMORY;
+    tokens->capacity = 16;
+    tokens->ids[tokens->count++] = (uint32_t)tokenizer_bos_token(assets->tokenizer);
+    return RESULT_OK;
+}
+
+static enum result prompt_encode(const struct model_assets *assets,
+                                 const struct chat_prompt *prompt, struct token_list *tokens,
+                                 struct api_error *error)
+{
+    enum result result = RESULT_OK;
+    if (needs_bos(assets, prompt))
+        result = prompt_begin(assets, tokens);
+    if (result == RESULT_OK)
+        result = tokenizer_encode(assets->tokenizer, prompt->spans, prompt->span_count,
+                                  assets->context_tokens, tokens);
+    if (result == RESULT_OUT_OF_MEMORY)
+        return memory_error(error);
+    if (result != RESULT_OK || tokens->count >= assets->context_tokens)
+        return context_error(assets, error);
+    if (tokens->count == 0)
+        return api_error_invalid(error, "messages", "the rendered prompt is empty");
+    return RESULT_OK;
+}
+
+enum result chat_prepare(const struct model_assets *assets, const char *body, size_t body_bytes,
+                         uint64_t random_seed, int64_t now_unix_s, struct prepared_chat *prepared,
+                         struct api_error *error)
+{
+    *prepared = (struct prepared_chat){0};
+    struct chat_prompt prompt = {0};
+    enum result result =
+        chat_request_parse(body, body_bytes, assets, random_seed, &prepared->request, error);
+    if (result == RESULT_OK)
+        result = prompt_render(assets, prepared->request.messages, now_unix_s, &prompt, error);
+    if (result == RESULT_OK)
+        result = prompt_encode(assets, &prompt, &prepared->prompt, error);
+    chat_prompt_fini(&prompt);
+    if (result != RESULT_OK) {
+        prepared_chat_fini(prepared);
+        return result;
+    }
+    uint32_t room = assets->context_tokens - (uint32_t)prepared->prompt.count;
+    uint32_t asked = prepared->request.max_new_tokens;
+    prepared->max_new_tokens = asked > 0 && asked < room ? asked : room;
+    return RESULT_OK;
+}
+
+void prepared_chat_fini(struct prepared_chat *prepared)
+{
+    chat_request_fini(&prepared->request);
+    token_list_fini(&prepared->prompt);
+    *prepared = (struct prepared_chat){0};
+}
