@@ -1,0 +1,22 @@
+/*
+ * A byte-level tokenizer.json small enough to reason about: ids 0-255 are the bytes, then a few
+ * merges and special tokens.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_TINY_TOKENIZER_H
+#define SHOAL_TESTS_SUPPORT_TINY_TOKENIZER_H
+
+#include <stddef.h>
+
+enum tiny_token {
+    TINY_HE = 256, /* "he" */
+    TINY_LL = 257, /* "ll" */
+    TINY_VOCAB_BASE = 258,
+    TINY_START = 258, /* <|im_start|>, special */
+    TINY_END = 259,   /* <|im_end|>, special */
+    TINY_VOCAB = 260
+};
+
+/* The JSON text, malloc'd. */
+char *tiny_tokenizer_json(size_t *json_bytes);
+
+#endif

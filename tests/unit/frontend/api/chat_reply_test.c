@@ -1,0 +1,140 @@
+/*
+ * The bytes of a reply: chunk order of a stream, the whole object, usage, errors in both modes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/chat_reply.h"
+#include "tests/support/tiny_tokenizer.h"
+
+static struct model_assets assets;
+static uint32_t prompt_ids[3] = {1, 2, 3};
+
+static int open_assets(void **state)
+{
+    (void)state;
+    size_t json_bytes;
+    char *json = tiny_tokenizer_json(&json_bytes);
+    assets = (struct model_assets){.model_id = "ti\"ny", .context_tokens = 128};
+    enum result result = tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL);
+    free(json);
+    return result == RESULT_OK ? 0 : -1;
+}
+
+static int close_assets(void **state)
+{
+    (void)state;
+    tokenizer_close(assets.tokenizer);
+    return 0;
+}
+
+static struct prepared_chat prepared(bool stream, bool usage)
+{
+    return (struct prepared_chat){
+        .request = {.stream = stream, .include_usage = usage},
+        .prompt = {.ids = prompt_ids, .count = 3},
+        .max_new_tokens = 10,
+    };
+}
+
+static void stream_has_role_deltas_finish_usage_done(void **state)
+{
+    (void)state;
+    struct prepared_chat chat = prepared(true, true);
+    struct chat_reply *reply = chat_reply_create(&assets, &chat, "chatcmpl-1", 99);
+    struct text_buffer out = {0};
+    chat_reply_begin(reply, &out);
+    assert_false(chat_reply_token(reply, TINY_HE, false, &out));
+    assert_false(chat_reply_token(reply, 0xc3, false, &out)); /* half a character: no chunk */
+    assert_false(chat_reply_token(reply, 0xa9, false, &out));
+    assert_false(chat_reply_token(reply, TINY_END, true, &out));
+    chat_reply_end(reply, FINISH_STOP_TOKEN, 2, &out);
+#define HEAD                                                                                       \
+    "data: "                                                                                       \
+    "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":99,\"model\":"        \
+    "\"ti\\\"ny\",\"choices\":["
+#define TAIL ",\"usage\":null}\n\n"
+    assert_string_equal(
+        out.bytes,
+        HEAD "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+             "\"finish_reason\":null}]" TAIL HEAD
+             "{\"index\":0,\"delta\":{\"content\":\"he\"},\"logprobs\":null,\"finish_reason\":null}"
+             "]" TAIL HEAD "{\"index\":0,\"delta\":{\"content\":\"\xc3\xa9\"},\"logprobs\":null,"
+             "\"finish_reason\":null}]" TAIL HEAD
+             "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]" TAIL HEAD
+             "],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4,\"total_tokens\":7,"
+             "\"prompt_tokens_details\":{\"cached_tokens\":2}}}\n\ndata: [DONE]\n\n");
+    text_buffer_fini(&out);
+    chat_reply_destroy(reply);
+}
+
+static void whole_reply_is_one_object(void **state)
+{
+    (void)state;
+    struct prepared_chat chat = prepared(false, false);
+    struct chat_reply *reply = chat_reply_create(&assets, &chat, "chatcmpl-2", 99);
+    struct text_buffer out = {0};
+    chat_reply_begin(reply, &out);
+    (void)chat_reply_token(reply, TINY_HE, false, &out);
+    (void)chat_reply_token(reply, '\n', false, &out);
+    assert_int_equal(out.length, 0);
+    assert_int_equal(chat_reply_generated_tokens(reply), 2);
+    chat_reply_end(reply, FINISH_LENGTH, 0, &out);
+    cJSON *json = cJSON_ParseWithOpts(out.bytes, NULL, true);
+    assert_non_null(json);
+    const cJSON *choice = cJSON_GetObjectItem(json, "choices")->child;
+    const cJSON *message = cJSON_GetObjectItem(choice, "message");
+    assert_string_equal(cJSON_GetObjectItem(json, "object")->valuestring, "chat.completion");
+    assert_string_equal(cJSON_GetObjectItem(message, "content")->valuestring, "he\n");
+    assert_string_equal(cJSON_GetObjectItem(choice, "finish_reason")->valuestring, "length");
+    cJSON_Delete(json);
+    text_buffer_fini(&out);
+    chat_reply_destroy(reply);
+}
+
+static void failed_stream_still_ends(void **state)
+{
+    (void)state;
+    struct prepared_chat chat = prepared(true, false);
+    struct chat_reply *reply = chat_reply_create(&assets, &chat, "chatcmpl-3", 99);
+    struct text_buffer out = {0};
+    struct api_error error;
+    (void)api_error_set(&error, RESULT_PEER_GONE, 500, "worker_crashed", "the worker died");
+    chat_reply_fail(reply, &error, &out);
+    assert_string_equal(
+        out.bytes, "data: {\"error\":{\"message\":\"the worker died\",\"type\":\"server_error\","
+                   "\"param\":null,\"code\":\"worker_crashed\"}}\n\ndata: [DONE]\n\n");
+    text_buffer_fini(&out);
+    chat_reply_destroy(reply);
+}
+
+static void error_words_are_always_valid_json(void **state)
+{
+    (void)state;
+    struct api_error error;
+    struct text_buffer out = {0};
+    (void)api_error_invalid(&error, "a\"b", "bad \xc3 byte \x01 and \"quotes\"");
+    api_error_write_json(&error, &out);
+    assert_string_equal(out.bytes, "{\"error\":{\"message\":\"bad \xef\xbf\xbd byte \\u0001 and "
+                                   "\\\"quotes\\\"\",\"type\":\"invalid_request_error\","
+                                   "\"param\":\"a\\\"b\",\"code\":null}}");
+    text_buffer_fini(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stream_has_role_deltas_finish_usage_done),
+        cmocka_unit_test(whole_reply_is_one_object),
+        cmocka_unit_test(failed_stream_still_ends),
+        cmocka_unit_test(error_words_are_always_valid_json),
+    };
+    return cmocka_run_group_tests(tests, open_assets, close_assets);
+}

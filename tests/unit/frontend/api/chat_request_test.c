@@ -1,0 +1,197 @@
+/*
+ * What a chat request may say and what it may not: every field's range, every default, every
+ * refusal with its param.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/chat_request.h"
+#include "tests/support/tiny_tokenizer.h"
+
+#define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]"
+
+static struct model_assets assets;
+
+static int open_assets(void **state)
+{
+    (void)state;
+    size_t json_bytes;
+    char *json = tiny_tokenizer_json(&json_bytes);
+    assets = (struct model_assets){
+        .model_id = "tiny",
+        .context_tokens = 128,
+        .sampling = {.temperature = 0.5f,
+                     .top_p = NAN,
+                     .min_p = NAN,
+                     .repetition_penalty = NAN,
+                     .top_k = UINT32_MAX},
+    };
+    enum result result = tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL);
+    free(json);
+    return result == RESULT_OK ? 0 : -1;
+}
+
+static int close_assets(void **state)
+{
+    (void)state;
+    tokenizer_close(assets.tokenizer);
+    return 0;
+}
+
+static enum result parse(const char *json, struct chat_request *request, struct api_error *error)
+{
+    return chat_request_parse(json, strlen(json), &assets, 77, request, error);
+}
+
+static void unset_fields_take_checkpoint_then_api_defaults(void **state)
+{
+    (void)state;
+    struct chat_request request;
+    struct api_error error;
+    assert_int_equal(parse("{" HELLO "}", &request, &error), RESULT_OK);
+    assert_true(request.sampling.temperature == 0.5f); /* the checkpoint's */
+    assert_true(request.sampling.top_p == 1.0f);
+    assert_true(request.sampling.min_p == 0.0f);
+    assert_true(request.sampling.repetition_penalty == 1.0f);
+    assert_int_equal(request.sampling.top_k, 0);
+    assert_int_equal(request.sampling.seed, 77);
+    assert_int_equal(request.max_new_tokens, 0);
+    assert_int_equal(request.stop_count, 0);
+    assert_false(request.stream);
+    chat_request_fini(&request);
+}
+
+static void every_field_is_read(void **state)
+{
+    (void)state;
+    struct chat_request request;
+    struct api_error error;
+    assert_int_equal(
+        parse(
+            "{\"model\":\"tiny\",\"temperature\":0,\"top_p\":0.25,\"min_p\":0.1,\"top_k\":40,"
+            "\"seed\":-3,\"presence_penalty\":-2,\"frequency_penalty\":1.5,"
+            "\"repetition_penalty\":1.25,\"max_tokens\":5,\"max_completion_tokens\":7,"
+            "\"stop\":[\"a\",\"bc\"],\"logit_bias\":{\"5\":-100,\"259\":3},\"stream\":true,"
+            "\"stream_options\":{\"include_usage\":true},\"n\":1,\"tools\":[],\"user\":\"x\"," HELLO
+            "}",
+            &request, &error),
+        RESULT_OK);
+    assert_true(request.sampling.temperature == 0.0f);
+    assert_true(request.sampling.top_p == 0.25f);
+    assert_true(request.sampling.min_p == 0.1f);
+    assert_int_equal(request.sampling.top_k, 40);
+    assert_true(request.sampling.seed == (uint64_t)-3);
+    assert_true(request.sampling.presence_penalty == -2.0f);
+    assert_true(request.sampling.frequency_penalty == 1.5f);
+    assert_true(request.sampling.repetition_penalty == 1.25f);
+    assert_int_equal(request.max_new_tokens, 7);
+    assert_int_equal(request.stop_count, 2);
+    assert_string_equal(request.stops[1].bytes, "bc");
+    assert_int_equal(request.logit_bias_count, 2);
+    assert_int_equal(request.logit_bias[1].token, 259);
+    assert_true(request.logit_bias[0].bias == -100.0f);
+    assert_true(request.stream && request.include_usage);
+    chat_request_fini(&request);
+}
+
+static void refusals_name_their_field(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        int status;
+        const char *param;
+    } cases[] = {
+        {"", 400, ""},
+        {"{", 400, ""},
+        {"[]", 400, ""},
+        {"{" HELLO "} x", 400, ""},
+        {"{\"model\":3," HELLO "}", 400, "model"},
+        {"{\"model\":\"other\"," HELLO "}", 404, "model"},
+        {"{}", 400, "messages"},
+        {"{\"messages\":[]}", 400, "messages"},
+        {"{\"messages\":\"hi\"}", 400, "messages"},
+        {"{\"messages\":[3]}", 400, "messages[0]"},
+        {"{\"messages\":[{\"content\":\"x\"}]}", 400, "messages[0].role"},
+        {"{\"messages\":[{\"role\":\"wizard\",\"content\":\"x\"}]}", 400, "messages[0].role"},
+        {"{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":4}]}", 400, "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", 400,
+         "messages[0].content"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000b\"}]}", 400, ""},
+        {"{\"temperature\":2.1," HELLO "}", 400, "temperature"},
+        {"{\"temperature\":\"1\"," HELLO "}", 400, "temperature"},
+        {"{\"temperature\":1e999," HELLO "}", 400, "temperature"},
+        {"{\"top_p\":-0.1," HELLO "}", 400, "top_p"},
+        {"{\"min_p\":1.1," HELLO "}", 400, "min_p"},
+        {"{\"top_k\":1.5," HELLO "}", 400, "top_k"},
+        {"{\"seed\":1e300," HELLO "}", 400, "seed"},
+        {"{\"presence_penalty\":3," HELLO "}", 400, "presence_penalty"},
+        {"{\"max_tokens\":0," HELLO "}", 400, "max_tokens"},
+        {"{\"max_completion_tokens\":-4," HELLO "}", 400, "max_completion_tokens"},
+        {"{\"stop\":\"\"," HELLO "}", 400, "stop"},
+        {"{\"stop\":[1]," HELLO "}", 400, "stop"},
+        {"{\"logit_bias\":{\"260\":1}," HELLO "}", 400, "logit_bias"},
+        {"{\"logit_bias\":{\"-1\":1}," HELLO "}", 400, "logit_bias"},
+        {"{\"logit_bias\":{\"1\":101}," HELLO "}", 400, "logit_bias"},
+        {"{\"stream\":1," HELLO "}", 400, "stream"},
+        {"{\"stream_options\":{}," HELLO "}", 400, "stream_options"},
+        {"{\"n\":2," HELLO "}", 400, "n"},
+        {"{\"logprobs\":true," HELLO "}", 400, "logprobs"},
+        {"{\"tools\":[{}]," HELLO "}", 400, "tools"},
+        {"{\"response_format\":{\"type\":\"json_object\"}," HELLO "}", 400, "response_format"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct chat_request request;
+        struct api_error error = {0};
+        enum result result = parse(cases[i].json, &request, &error);
+        if (result == RESULT_OK || error.status != cases[i].status ||
+            strcmp(error.param, cases[i].param) != 0)
+            fail_msg("%s: result %s, status %d, param '%s'", cases[i].json, result_name(result),
+                     error.status, error.param);
+        assert_true(error.message[0] != '\0');
+        assert_null(request.body);
+    }
+}
+
+static void messages_become_what_templates_expect(void **state)
+{
+    (void)state;
+    struct chat_request request;
+    struct api_error error;
+    assert_int_equal(
+        parse("{\"messages\":[{\"role\":\"developer\",\"content\":[{\"type\":\"text\",\"text\":"
+              "\"a\"},"
+              "{\"type\":\"text\",\"text\":\"b\"}]},{\"role\":\"assistant\",\"content\":null,"
+              "\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+              "\"arguments\":\"{\\\"x\\\":1}\"}}]},{\"role\":\"tool\",\"content\":\"r\"}]}",
+              &request, &error),
+        RESULT_OK);
+    char *text = cJSON_PrintUnformatted(request.messages);
+    assert_string_equal(text,
+                        "[{\"role\":\"system\",\"content\":\"a\\nb\"},{\"role\":\"assistant\","
+                        "\"content\":null,\"tool_calls\":[{\"id\":\"1\",\"type\":\"function\","
+                        "\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1}}}]},"
+                        "{\"role\":\"tool\",\"content\":\"r\"}]");
+    free(text);
+    chat_request_fini(&request);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(unset_fields_take_checkpoint_then_api_defaults),
+        cmocka_unit_test(every_field_is_read),
+        cmocka_unit_test(refusals_name_their_field),
+        cmocka_unit_test(messages_become_what_templates_expect),
+    };
+    return cmocka_run_group_tests(tests, open_assets, close_assets);
+}
