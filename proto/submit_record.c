@@ -60,7 +60,7 @@ static enum result check_counts(const struct submit_record *record, struct error
 static enum result check_run(const struct submit_record *record, uint64_t slab_bytes,
                              struct error_text *error)
 {
-    if (record->flags & ~SUBMIT_FLAG_IGNORE_END)
+    if (record->flags & ~SUBMIT_FLAG_ALL)
         return error_set(error, RESULT_CORRUPT, "S2: flags 0x%x", record->flags);
     enum result result = check_counts(record, error);
     if (result == RESULT_OK)
