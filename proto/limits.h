@@ -13,6 +13,7 @@
 #define LIMIT_PRETOKENIZER_STEPS  16u        /* splits in sequence; published ones have up to 5 */
 #define LIMIT_NORMALIZER_STEPS    8u         /* rewritings in sequence; published ones have up to 2 */
 #define LIMIT_LITERAL_BYTES       64u        /* a string that a step splits at or replaces; usually one character */
+#define LIMIT_NORMALIZED_BYTES    (128u << 20) /* a prompt after its tokenizer rewrote it; a space may become 3 bytes */
 #define LIMIT_CONTEXT_TOKENS      (1u << 20) /* one million: positions fit 20 bits and an f32 exactly */
 #define LIMIT_GGUF_TENSORS        65536u     /* 61-layer MoE models have about 1,800 */
 #define LIMIT_GGUF_METADATA       4096u      /* real files have 20-60 keys */
@@ -35,7 +36,9 @@
 /* Templates */
 #define LIMIT_TEMPLATE_BYTES      (256u << 10) /* largest published template is about 30 kB */
 #define LIMIT_TEMPLATE_STEPS      4000000u   /* evaluated nodes; a 4,096-message chat needs about 400 k */
-#define LIMIT_TEMPLATE_DEPTH      64u        /* nesting of expressions, blocks, and calls */
+#define LIMIT_TEMPLATE_DEPTH      64u        /* nesting of expressions and blocks in the source */
+#define LIMIT_TEMPLATE_CALL_DEPTH 400u       /* the evaluator's recursion, some 1 kB of stack each: 25 nested macros */
+#define LIMIT_TEMPLATE_MEMORY     (256u << 20) /* of one rendering: output, its provenance, and copies while both grow */
 #define LIMIT_TEMPLATE_OUTPUT     (16u << 20) /* bytes of a rendered prompt */
 
 /* Shared memory */

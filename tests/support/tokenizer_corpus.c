@@ -1,0 +1,129 @@
+/*
+ * Reads the golden corpus: one escaped case a line beside one line of digests. It trusts the files:
+ * they are ours.
+ */
+#include "tests/support/tokenizer_corpus.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// clang-format off
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+// clang-format on
+
+char *corpus_read_file(const char *path, const char *hint, size_t *byte_count)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        fail_msg("%s is missing: run %s", path, hint);
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    rewind(file);
+    char *bytes = malloc((size_t)size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, (size_t)size, file), (size_t)size);
+    fclose(file);
+    bytes[size] = '\0';
+    *byte_count = (size_t)size;
+    return bytes;
+}
+
+void corpus_open(struct corpus *corpus, const char *name)
+{
+    char path[256];
+    size_t bytes;
+    snprintf(path, sizeof path, "tests/golden/tokenizer/%s.txt", name);
+    corpus->texts = corpus_read_file("tests/golden/tokenizer/corpus.txt", "git checkout", &bytes);
+    corpus->digests = corpus_read_file(path, "scripts/golden/tokenizer_ids.py", &bytes);
+    corpus->text_at = corpus->texts;
+    corpus->digest_at = corpus->digests;
+    corpus->line = 0;
+}
+
+void corpus_close(struct corpus *corpus)
+{
+    free(corpus->texts);
+    free(corpus->digests);
+}
+
+void corpus_case_fini(struct corpus_case *done)
+{
+    free(done->bytes);
+}
+
+static char *take_line(char **at)
+{
+    char *line = *at;
+    char *end = strchr(line, '\n');
+    if (!end)
+        return NULL;
+    *end = '\0';
+    *at = end + 1;
+    return line;
+}
+
+static size_t unescape(char *text)
+{
+    char *out = text;
+    for (const char *in = text; *in; in++) {
+        unsigned value;
+        if (*in != '\\') {
+            *out++ = *in;
+            continue;
+        }
+        switch (*++in) {
+        case 'n': *out++ = '\n'; break;
+        case 'r': *out++ = '\r'; break;
+        case 't': *out++ = '\t'; break;
+        case 'x':
+            assert_int_equal(sscanf(in + 1, "%2x", &value), 1);
+            *out++ = (char)value;
+            in += 2;
+            break;
+        default: *out++ = *in;
+        }
+    }
+    return (size_t)(out - text);
+}
+
+int corpus_next(struct corpus *corpus, struct corpus_case *next)
+{
+    char *text = take_line(&corpus->text_at);
+    char *digests = take_line(&corpus->digest_at);
+    if (!text || !digests)
+        return 0;
+    *next = (struct corpus_case){.line = ++corpus->line};
+    size_t repeats = 1;
+    if (*text == '@') {
+        repeats = strtoul(text + 1, &text, 10);
+        text++;
+    }
+    size_t bytes = unescape(text);
+    next->byte_count = bytes * repeats;
+    next->bytes = malloc(next->byte_count + 1);
+    assert_non_null(next->bytes);
+    for (size_t i = 0; i < repeats; i++)
+        memcpy(next->bytes + i * bytes, text, bytes);
+    int fields = sscanf(digests, "%zu %" SCNx64 " | %zu %" SCNx64, &next->user_count,
+                        &next->user_hash, &next->template_count, &next->template_hash);
+    assert_true(fields == 2 || fields == 4);
+    if (fields == 2) {
+        next->template_count = next->user_count;
+        next->template_hash = next->user_hash;
+    }
+    return 1;
+}
+
+uint64_t corpus_hash(const uint32_t ids[], size_t count)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < count; i++) {
+        for (int shift = 0; shift < 32; shift += 8)
+            hash = (hash ^ (ids[i] >> shift & 0xFF)) * 0x100000001B3u;
+    }
+    return hash;
+}
