@@ -1,0 +1,138 @@
+/*
+ * Random bytes in every field of submit records and token events: whatever passes its check obeys
+ * every rule as restated here, in other words than the code's, and so can be used without a second
+ * look.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/submit_record.h"
+#include "proto/token_event.h"
+#include "tests/support/test_random.h"
+
+#define ROUNDS       300000
+#define SLAB_BYTES   (1ull << 20)
+#define VOCAB_TOKENS 5000u
+
+/* Overwrites one aligned word of the record, or a few, with numbers that like to break checks. */
+static void scribble(struct test_random *random, void *record, size_t bytes)
+{
+    uint32_t words = test_random_below(random, 8) == 0 ? 4 : 1;
+    while (words-- > 0) {
+        uint64_t value = test_random_edgy(random);
+        size_t width = test_random_below(random, 2) ? 8 : 4;
+        size_t at = test_random_below(random, (uint32_t)(bytes / width)) * width;
+        memcpy((char *)record + at, &value, width);
+    }
+}
+
+static void assert_run_is_usable(const struct submit_record *record)
+{
+    assert_true(record->request.slot < LIMIT_LIVE_REQUESTS);
+    assert_true(record->flags <= SUBMIT_FLAG_ALL);
+    assert_in_range(record->prompt_tokens, 1, LIMIT_CONTEXT_TOKENS);
+    assert_in_range(record->max_new_tokens, 1, LIMIT_CONTEXT_TOKENS);
+    assert_true(record->generated_tokens < record->prompt_tokens);
+    assert_true(record->logit_bias_count <= LIMIT_LOGIT_BIAS);
+    assert_true(record->stop_token_count <= LIMIT_STOP_TOKENS);
+    uint64_t needed = 4ull * record->prompt_tokens + 4ull * record->stop_token_count +
+                      8ull * record->logit_bias_count;
+    assert_int_equal(record->payload_bytes, needed);
+    assert_in_range(record->payload_offset, 64, SLAB_BYTES);
+    assert_in_range(record->payload_offset + needed, 64, SLAB_BYTES);
+    assert_int_equal(record->payload_offset & 63, 0);
+    assert_true(record->sampling.temperature >= 0 && record->sampling.temperature <= 2);
+    assert_true(record->sampling.top_p > 0 && record->sampling.top_p <= 1);
+    for (size_t i = 0; i < 8; i++)
+        assert_int_equal(record->reserved[i], 0);
+}
+
+static void submit_records(void **state)
+{
+    (void)state;
+    struct test_random random = {20260101};
+    uint32_t passed = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct submit_record record = {
+            .kind = SUBMIT_RUN,
+            .request = {.slot = test_random_below(&random, LIMIT_LIVE_REQUESTS)},
+            .payload_offset = 64 * (1 + (uint64_t)test_random_below(&random, 16000)),
+            .prompt_tokens = 1 + test_random_below(&random, 100),
+            .max_new_tokens = 1,
+            .sampling = sampling_params_default()};
+        record.payload_bytes = submit_record_payload_bytes(&record);
+        if (round % 16 == 0)
+            test_random_fill(&random, &record, sizeof record);
+        else
+            scribble(&random, &record, sizeof record);
+        struct submit_record before = record;
+        enum result result = submit_record_check(&record, SLAB_BYTES, NULL);
+        assert_memory_equal(&before, &record, sizeof record);
+        if (result != RESULT_OK) {
+            assert_int_equal(result, RESULT_CORRUPT);
+            continue;
+        }
+        passed++;
+        assert_in_range(record.kind, SUBMIT_RUN, SUBMIT_DRAIN);
+        if (record.kind == SUBMIT_RUN)
+            assert_run_is_usable(&record);
+    }
+    assert_in_range(passed, ROUNDS / 50, ROUNDS * 3 / 4);
+}
+
+static void assert_event_is_usable(const struct token_event *event)
+{
+    assert_in_range(event->kind, TOKEN_EVENT_TOKEN, TOKEN_EVENT_PROGRESS);
+    assert_true(event->request.slot < LIMIT_LIVE_REQUESTS);
+    assert_true(event->finish <= FINISH_CANCELLED && event->failure < RESULT_COUNT);
+    assert_int_equal(event->finish != 0, event->kind == TOKEN_EVENT_FINISHED);
+    assert_int_equal(event->failure != 0, event->kind == TOKEN_EVENT_FAILED);
+    if (event->kind == TOKEN_EVENT_TOKEN) {
+        assert_true(event->token < VOCAB_TOKENS && event->index < LIMIT_CONTEXT_TOKENS);
+        assert_true(event->logprob <= 0); /* false for NaN */
+    }
+    if (event->kind == TOKEN_EVENT_PROGRESS)
+        assert_true(event->prompt_done <= event->prompt_total);
+    if (event->kind == TOKEN_EVENT_PAYLOAD_DONE)
+        assert_in_range(event->payload_offset, 64, SLAB_BYTES - 64);
+}
+
+static void token_events(void **state)
+{
+    (void)state;
+    struct test_random random = {20260102};
+    uint32_t passed = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct token_event event = {.kind = 1 + test_random_below(&random, 5), .logprob = -1.0f};
+        event.finish = event.kind == TOKEN_EVENT_FINISHED ? FINISH_LENGTH : FINISH_NONE;
+        event.failure = event.kind == TOKEN_EVENT_FAILED ? RESULT_INVALID : RESULT_OK;
+        event.payload_generation = 5;
+        event.payload_offset = 640;
+        if (round % 16 == 0)
+            test_random_fill(&random, &event, sizeof event);
+        else
+            scribble(&random, &event, sizeof event);
+        enum result result = token_event_check(&event, VOCAB_TOKENS, SLAB_BYTES, NULL);
+        if (result == RESULT_OK) {
+            passed++;
+            assert_event_is_usable(&event);
+        } else {
+            assert_int_equal(result, RESULT_CORRUPT);
+        }
+    }
+    assert_in_range(passed, ROUNDS / 50, ROUNDS * 3 / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(submit_records),
+        cmocka_unit_test(token_events),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,103 @@
+/*
+ * Ranges of sampling parameters: each end of each range, just outside of it, NaN and infinities.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/sampling_params.h"
+
+struct edge {
+    const char *field;
+    size_t offset;
+    float inside[2];
+    float outside[2];
+};
+
+#define EDGE(field, low, high, below, above)                                                       \
+    {                                                                                              \
+#field, offsetof(struct sampling_params, field), {low, high },                             \
+        {                                                                                          \
+            below, above                                                                           \
+        }                                                                                          \
+    }
+
+static const struct edge edges[] = {
+    EDGE(temperature, 0.0f, 2.0f, -0.001f, 2.001f),
+    EDGE(top_p, 0.0001f, 1.0f, 0.0f, 1.001f),
+    EDGE(min_p, 0.0f, 1.0f, -0.001f, 1.001f),
+    EDGE(repetition_penalty, 0.0001f, 10.0f, 0.0f, 10.01f),
+    EDGE(presence_penalty, -2.0f, 2.0f, -2.001f, 2.001f),
+    EDGE(frequency_penalty, -2.0f, 2.0f, -2.001f, 2.001f),
+};
+
+static enum result check_with(const struct edge *edge, float value, struct error_text *error)
+{
+    struct sampling_params params = sampling_params_default();
+    memcpy((char *)&params + edge->offset, &value, sizeof value);
+    error->text[0] = '\0';
+    return sampling_params_check(&params, error);
+}
+
+static void default_is_greedy_and_valid(void **state)
+{
+    (void)state;
+    struct sampling_params params = sampling_params_default();
+    assert_int_equal(sampling_params_check(&params, NULL), RESULT_OK);
+    assert_true(params.temperature == 0.0f && params.top_p == 1.0f && params.min_p == 0.0f);
+    assert_true(params.repetition_penalty == 1.0f && params.presence_penalty == 0.0f);
+    assert_true(params.frequency_penalty == 0.0f);
+    assert_int_equal(params.top_k, 0);
+    assert_int_equal(params.seed, 0);
+}
+
+static void ends_of_ranges_are_inside(void **state)
+{
+    (void)state;
+    struct error_text error;
+    for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++) {
+        assert_int_equal(check_with(&edges[i], edges[i].inside[0], &error), RESULT_OK);
+        assert_int_equal(check_with(&edges[i], edges[i].inside[1], &error), RESULT_OK);
+    }
+}
+
+static void outside_is_refused_by_name(void **state)
+{
+    (void)state;
+    const float never[] = {NAN, -NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof edges / sizeof edges[0]; i++) {
+        struct error_text error;
+        for (size_t k = 0; k < 2; k++) {
+            assert_int_equal(check_with(&edges[i], edges[i].outside[k], &error), RESULT_INVALID);
+            assert_non_null(strstr(error.text, edges[i].field));
+        }
+        for (size_t k = 0; k < sizeof never / sizeof never[0]; k++) {
+            assert_int_equal(check_with(&edges[i], never[k], &error), RESULT_INVALID);
+            assert_non_null(strstr(error.text, edges[i].field));
+        }
+    }
+}
+
+static void words_are_optional(void **state)
+{
+    (void)state;
+    struct sampling_params params = sampling_params_default();
+    params.temperature = 3.0f;
+    assert_int_equal(sampling_params_check(&params, NULL), RESULT_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(default_is_greedy_and_valid),
+        cmocka_unit_test(ends_of_ranges_are_inside),
+        cmocka_unit_test(outside_is_refused_by_name),
+        cmocka_unit_test(words_are_optional),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,240 @@
+/*
+ * Rules S1-S13 of submit records, each broken alone; the limits themselves pass. S6 belongs to
+ * payload_view_test.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/submit_record.h"
+
+#define SLAB_BYTES (64ull << 20)
+
+static struct submit_record valid_run(void)
+{
+    struct submit_record record = {
+        .kind = SUBMIT_RUN,
+        .flags = SUBMIT_FLAG_IGNORE_END,
+        .request = {.slot = LIMIT_LIVE_REQUESTS - 1, .generation = 7},
+        .payload_offset = 64,
+        .payload_generation = 3,
+        .prompt_tokens = 10,
+        .generated_tokens = 2,
+        .max_new_tokens = 5,
+        .logit_bias_count = 4,
+        .stop_token_count = 3,
+        .sampling = sampling_params_default(),
+    };
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    return record;
+}
+
+static void assert_breaks(const struct submit_record *record, const char *rule)
+{
+    struct error_text error = {""};
+    assert_int_equal(submit_record_check(record, SLAB_BYTES, &error), RESULT_CORRUPT);
+    assert_memory_equal(error.text, rule, strlen(rule));
+    assert_int_equal(error.text[strlen(rule)], ':');
+    assert_int_equal(submit_record_check(record, SLAB_BYTES, NULL), RESULT_CORRUPT);
+}
+
+static void valid_passes(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    assert_int_equal(record.payload_bytes, 10 * 4 + 3 * 4 + 4 * 8);
+}
+
+static void limits_pass(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.prompt_tokens = LIMIT_CONTEXT_TOKENS;
+    record.generated_tokens = LIMIT_CONTEXT_TOKENS - 1;
+    record.max_new_tokens = LIMIT_CONTEXT_TOKENS;
+    record.logit_bias_count = LIMIT_LOGIT_BIAS;
+    record.stop_token_count = LIMIT_STOP_TOKENS;
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+
+    record = valid_run();
+    record.payload_offset = SLAB_BYTES - 128; /* 84 bytes fit */
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+}
+
+static void s1_kind(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    const uint32_t kinds[] = {0, 4, 0x80000001u, UINT32_MAX};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        record.kind = kinds[i];
+        assert_breaks(&record, "S1");
+    }
+}
+
+static void s2_flags(void **state)
+{
+    (void)state;
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        struct submit_record record = valid_run();
+        record.flags = 1u << bit;
+        if (record.flags == SUBMIT_FLAG_IGNORE_END || record.flags == SUBMIT_FLAG_LOGPROBS)
+            assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+        else
+            assert_breaks(&record, "S2");
+    }
+}
+
+static void s3_slot(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.request.slot = LIMIT_LIVE_REQUESTS;
+    assert_breaks(&record, "S3");
+    record.kind = SUBMIT_CANCEL;
+    assert_breaks(&record, "S3");
+    record.request.slot = UINT32_MAX;
+    assert_breaks(&record, "S3");
+}
+
+static void s4_payload_place(void **state)
+{
+    (void)state;
+    const uint64_t offsets[] = {0,
+                                1,
+                                63,
+                                65,
+                                96,
+                                SLAB_BYTES,
+                                UINT64_MAX,
+                                UINT64_MAX - 63,
+                                SLAB_BYTES - 64, /* 84 bytes do not fit */
+                                SLAB_BYTES + 64};
+    for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
+        struct submit_record record = valid_run();
+        record.payload_offset = offsets[i];
+        assert_breaks(&record, "S4");
+    }
+}
+
+static void s5_payload_bytes(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    const uint64_t right = record.payload_bytes;
+    const uint64_t wrong[] = {0, right - 1, right + 1, UINT64_MAX, right + (1ull << 32)};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        record.payload_bytes = wrong[i];
+        assert_breaks(&record, "S5");
+    }
+}
+
+static void s7_prompt_tokens(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.generated_tokens = 0;
+    const uint32_t wrong[] = {0, LIMIT_CONTEXT_TOKENS + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        record.prompt_tokens = wrong[i];
+        record.payload_bytes = submit_record_payload_bytes(&record);
+        assert_breaks(&record, "S7");
+    }
+}
+
+static void s8_generated_tokens(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.generated_tokens = record.prompt_tokens;
+    assert_breaks(&record, "S8");
+    record.generated_tokens = UINT32_MAX;
+    assert_breaks(&record, "S8");
+}
+
+static void s9_max_new_tokens(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    const uint32_t wrong[] = {0, LIMIT_CONTEXT_TOKENS + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        record.max_new_tokens = wrong[i];
+        assert_breaks(&record, "S9");
+    }
+}
+
+static void s10_logit_bias_count(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.logit_bias_count = LIMIT_LOGIT_BIAS + 1;
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    assert_breaks(&record, "S10");
+}
+
+static void s11_stop_token_count(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.stop_token_count = LIMIT_STOP_TOKENS + 1;
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    assert_breaks(&record, "S11");
+}
+
+static void s12_sampling(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.sampling.top_p = 0.0f;
+    assert_breaks(&record, "S12");
+}
+
+static void s13_reserved(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        struct submit_record record = valid_run();
+        record.reserved[i] = 1u << (4 * i);
+        assert_breaks(&record, "S13");
+    }
+}
+
+static void cancel_and_drain_ignore_the_rest(void **state)
+{
+    (void)state;
+    struct submit_record record;
+    memset(&record, 0xff, sizeof record);
+    record.kind = SUBMIT_DRAIN;
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.kind = SUBMIT_CANCEL;
+    record.request.slot = 0;
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(valid_passes),
+        cmocka_unit_test(limits_pass),
+        cmocka_unit_test(s1_kind),
+        cmocka_unit_test(s2_flags),
+        cmocka_unit_test(s3_slot),
+        cmocka_unit_test(s4_payload_place),
+        cmocka_unit_test(s5_payload_bytes),
+        cmocka_unit_test(s7_prompt_tokens),
+        cmocka_unit_test(s8_generated_tokens),
+        cmocka_unit_test(s9_max_new_tokens),
+        cmocka_unit_test(s10_logit_bias_count),
+        cmocka_unit_test(s11_stop_token_count),
+        cmocka_unit_test(s12_sampling),
+        cmocka_unit_test(s13_reserved),
+        cmocka_unit_test(cancel_and_drain_ignore_the_rest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,221 @@
+/*
+ * Rules T1-T10 of token events, each broken alone; the limits themselves pass.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/token_event.h"
+
+#define VOCAB_TOKENS 1000u
+#define SLAB_BYTES   (1ull << 20)
+
+static struct token_event valid(enum token_event_kind kind)
+{
+    struct token_event event = {.kind = kind,
+                                .request = {.slot = LIMIT_LIVE_REQUESTS - 1, .generation = 9}};
+    if (kind == TOKEN_EVENT_TOKEN) {
+        event.token = VOCAB_TOKENS - 1;
+        event.index = LIMIT_CONTEXT_TOKENS - 1;
+        event.logprob = -0.5f;
+        event.cached_tokens = LIMIT_CONTEXT_TOKENS;
+    } else if (kind == TOKEN_EVENT_FINISHED) {
+        event.finish = FINISH_LENGTH;
+        event.cached_tokens = LIMIT_CONTEXT_TOKENS;
+    } else if (kind == TOKEN_EVENT_FAILED) {
+        event.failure = RESULT_CONTEXT_EXCEEDED;
+    } else if (kind == TOKEN_EVENT_PAYLOAD_DONE) {
+        event.payload_generation = 1;
+        event.payload_offset = SLAB_BYTES - 64;
+    } else {
+        event.prompt_done = event.prompt_total = LIMIT_CONTEXT_TOKENS;
+    }
+    return event;
+}
+
+static enum result check(const struct token_event *event, struct error_text *error)
+{
+    return token_event_check(event, VOCAB_TOKENS, SLAB_BYTES, error);
+}
+
+static void assert_breaks(const struct token_event *event, const char *rule)
+{
+    struct error_text error = {""};
+    assert_int_equal(check(event, &error), RESULT_CORRUPT);
+    assert_memory_equal(error.text, rule, strlen(rule));
+    assert_int_equal(check(event, NULL), RESULT_CORRUPT);
+}
+
+static void every_kind_passes_at_its_limits(void **state)
+{
+    (void)state;
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROGRESS; kind++) {
+        struct token_event event = valid((enum token_event_kind)kind);
+        assert_int_equal(check(&event, NULL), RESULT_OK);
+    }
+}
+
+static void t1_kind(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_TOKEN);
+    const uint32_t wrong[] = {0, 6, UINT32_MAX, 0x10001u};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        event.kind = wrong[i];
+        assert_breaks(&event, "T1:");
+    }
+}
+
+static void t2_finish(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_FINISHED);
+    const uint32_t wrong[] = {FINISH_NONE, FINISH_CANCELLED + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        event.finish = wrong[i];
+        assert_breaks(&event, "T2:");
+    }
+    for (uint32_t finish = FINISH_STOP_TOKEN; finish <= FINISH_CANCELLED; finish++) {
+        event.finish = finish;
+        assert_int_equal(check(&event, NULL), RESULT_OK);
+    }
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROGRESS; kind++) {
+        if (kind == TOKEN_EVENT_FINISHED)
+            continue;
+        event = valid((enum token_event_kind)kind);
+        event.finish = FINISH_LENGTH;
+        assert_breaks(&event, "T2:");
+    }
+}
+
+static void t3_slot(void **state)
+{
+    (void)state;
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROGRESS; kind++) {
+        struct token_event event = valid((enum token_event_kind)kind);
+        event.request.slot = LIMIT_LIVE_REQUESTS;
+        assert_breaks(&event, "T3:");
+    }
+}
+
+static void t4_token(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_TOKEN);
+    event.token = VOCAB_TOKENS;
+    assert_breaks(&event, "T4:");
+    event.token = UINT32_MAX;
+    assert_breaks(&event, "T4:");
+    event.token = 0;
+    assert_int_equal(token_event_check(&event, 0, SLAB_BYTES, NULL), RESULT_CORRUPT);
+}
+
+static void t5_index(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_TOKEN);
+    event.index = LIMIT_CONTEXT_TOKENS;
+    assert_breaks(&event, "T5:");
+}
+
+static void t6_logprob(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_TOKEN);
+    const float wrong[] = {1e-6f, 1.0f, INFINITY, NAN, -NAN};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        event.logprob = wrong[i];
+        assert_breaks(&event, "T6:");
+    }
+    const float right[] = {0.0f, -0.0f, -1e30f, -INFINITY};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        event.logprob = right[i];
+        assert_int_equal(check(&event, NULL), RESULT_OK);
+    }
+}
+
+static void t7_failure(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_FAILED);
+    const uint32_t wrong[] = {RESULT_OK, RESULT_COUNT, UINT32_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        event.failure = wrong[i];
+        assert_breaks(&event, "T7:");
+    }
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROGRESS; kind++) {
+        if (kind == TOKEN_EVENT_FAILED)
+            continue;
+        event = valid((enum token_event_kind)kind);
+        event.failure = RESULT_IO;
+        assert_breaks(&event, "T7:");
+    }
+}
+
+static void t8_progress(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_PROGRESS);
+    event.prompt_total = 4;
+    event.prompt_done = 5;
+    assert_breaks(&event, "T8:");
+    event.prompt_done = event.prompt_total = LIMIT_CONTEXT_TOKENS + 1;
+    assert_breaks(&event, "T8:");
+}
+
+static void t9_cached_tokens(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_FINISHED);
+    event.cached_tokens = LIMIT_CONTEXT_TOKENS + 1;
+    assert_breaks(&event, "T9:");
+    event = valid(TOKEN_EVENT_TOKEN);
+    event.cached_tokens = UINT32_MAX;
+    assert_breaks(&event, "T9:");
+}
+
+static void t10_payload(void **state)
+{
+    (void)state;
+    const uint64_t wrong[] = {0, 1, 63, 65, SLAB_BYTES, SLAB_BYTES + 64, UINT64_MAX - 63};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct token_event event = valid(TOKEN_EVENT_PAYLOAD_DONE);
+        event.payload_offset = wrong[i];
+        assert_breaks(&event, "T10:");
+    }
+    struct token_event event = valid(TOKEN_EVENT_PAYLOAD_DONE);
+    event.payload_generation = 0;
+    assert_breaks(&event, "T10:");
+}
+
+static void reserved_is_zero(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_TOKEN);
+    event.reserved = 1ull << 40;
+    assert_breaks(&event, "reserved");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_passes_at_its_limits),
+        cmocka_unit_test(t1_kind),
+        cmocka_unit_test(t2_finish),
+        cmocka_unit_test(t3_slot),
+        cmocka_unit_test(t4_token),
+        cmocka_unit_test(t5_index),
+        cmocka_unit_test(t6_logprob),
+        cmocka_unit_test(t7_failure),
+        cmocka_unit_test(t8_progress),
+        cmocka_unit_test(t9_cached_tokens),
+        cmocka_unit_test(t10_payload),
+        cmocka_unit_test(reserved_is_zero),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
