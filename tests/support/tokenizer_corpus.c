@@ -5,15 +5,13 @@
 #include "tests/support/tokenizer_corpus.h"
 
 #include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// clang-format off
-#include <setjmp.h>
-#include <stdarg.h>
 #include <cmocka.h>
-// clang-format on
 
 char *corpus_read_file(const char *path, const char *hint, size_t *byte_count)
 {
@@ -32,13 +30,14 @@ char *corpus_read_file(const char *path, const char *hint, size_t *byte_count)
     return bytes;
 }
 
-void corpus_open(struct corpus *corpus, const char *name)
+void corpus_open(struct corpus *corpus, const char *folder, const char *name)
 {
     char path[256];
     size_t bytes;
-    snprintf(path, sizeof path, "tests/golden/tokenizer/%s.txt", name);
-    corpus->texts = corpus_read_file("tests/golden/tokenizer/corpus.txt", "git checkout", &bytes);
-    corpus->digests = corpus_read_file(path, "scripts/golden/tokenizer_ids.py", &bytes);
+    snprintf(path, sizeof path, "%s/corpus.txt", folder);
+    corpus->texts = corpus_read_file(path, "git checkout", &bytes);
+    snprintf(path, sizeof path, "%s/%s.txt", folder, name);
+    corpus->digests = corpus_read_file(path, "the maker in scripts/golden", &bytes);
     corpus->text_at = corpus->texts;
     corpus->digest_at = corpus->digests;
     corpus->line = 0;
@@ -126,4 +125,39 @@ uint64_t corpus_hash(const uint32_t ids[], size_t count)
             hash = (hash ^ (ids[i] >> shift & 0xFF)) * 0x100000001B3u;
     }
     return hash;
+}
+
+static bool check_case(const struct corpus_case *wanted, const char *name, bool is_template,
+                       corpus_encode *encode, void *tokenizer)
+{
+    uint32_t *ids = NULL;
+    size_t wanted_count = is_template ? wanted->template_count : wanted->user_count;
+    uint64_t wanted_hash = is_template ? wanted->template_hash : wanted->user_hash;
+    size_t count = encode(tokenizer, wanted->bytes, wanted->byte_count, is_template, &ids);
+    bool is_equal = count == wanted_count && corpus_hash(ids, count) == wanted_hash;
+    if (!is_equal) {
+        print_error("%s, corpus line %u as a %s: %zu tokens, wanted %zu:", name, wanted->line,
+                    is_template ? "template's" : "user's", count, wanted_count);
+        for (size_t i = 0; i < count && i < 16; i++)
+            print_error(" %u", ids[i]);
+        print_error("\n");
+    }
+    free(ids);
+    return is_equal;
+}
+
+void corpus_check(const char *folder, const char *name, corpus_encode *encode, void *tokenizer)
+{
+    struct corpus corpus;
+    struct corpus_case wanted;
+    unsigned different = 0;
+    corpus_open(&corpus, folder, name);
+    while (corpus_next(&corpus, &wanted)) {
+        different += !check_case(&wanted, name, false, encode, tokenizer);
+        different += !check_case(&wanted, name, true, encode, tokenizer);
+        corpus_case_fini(&wanted);
+    }
+    assert_true(corpus.line > 50);
+    corpus_close(&corpus);
+    assert_int_equal(different, 0);
 }

@@ -5,6 +5,7 @@
 #ifndef SHOAL_TESTS_SUPPORT_TOKENIZER_CORPUS_H
 #define SHOAL_TESTS_SUPPORT_TOKENIZER_CORPUS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,12 +31,21 @@ struct corpus {
     char *digest_at;
     unsigned line;
 };
-void corpus_open(struct corpus *corpus, const char *name);
+/* `folder` has corpus.txt and <name>.txt. */
+void corpus_open(struct corpus *corpus, const char *folder, const char *name);
 /* Returns 0 behind the last case. corpus_case_fini() each. */
 int corpus_next(struct corpus *corpus, struct corpus_case *next);
 void corpus_case_fini(struct corpus_case *done);
 void corpus_close(struct corpus *corpus);
 
 uint64_t corpus_hash(const uint32_t ids[], size_t count);
+
+/* Encodes one text (as a user's, or as a template's) to ids[0..return), which corpus_check() frees.
+ */
+typedef size_t corpus_encode(void *tokenizer, const char *bytes, size_t byte_count,
+                             bool is_template, uint32_t **ids);
+
+/* Encodes every case both ways; prints those that differ; fails the test if any does. */
+void corpus_check(const char *folder, const char *name, corpus_encode *encode, void *tokenizer);
 
 #endif
