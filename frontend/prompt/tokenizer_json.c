@@ -202,10 +202,12 @@ static bool read_merge(struct opening *opening, struct json_reader *reader, cons
     *right = opening->right;
     if (json_reader_peek(reader) == '[') {
         json_reader_enter(reader, '[');
-        if (json_reader_next_element(reader))
-            *left_bytes = json_reader_string(reader, opening->text, SPELLED_BYTES);
-        if (json_reader_next_element(reader))
-            *right_bytes = json_reader_string(reader, opening->right, SPELLED_BYTES);
+        if (!json_reader_next_element(reader))
+            return false;
+        *left_bytes = json_reader_string(reader, opening->text, SPELLED_BYTES);
+        if (!json_reader_next_element(reader))
+            return false;
+        *right_bytes = json_reader_string(reader, opening->right, SPELLED_BYTES);
         return !json_reader_next_element(reader) && !reader->failed;
     }
     size_t bytes = json_reader_string(reader, opening->text, SPELLED_BYTES);
