@@ -1,26 +1,43 @@
 # Shoal. One non-recursive Makefile; `make help` lists the targets; everything built lands in build/.
 #
-# SAN=address|undefined|thread builds into build/san-<name>/ with that sanitizer. CC, CFLAGS_EXTRA and JOBS may be set.
+# SAN=address,undefined or SAN=thread builds with those sanitizers into build/san-address-undefined/ and so on; SAN=fuzz
+# builds fuzz targets with clang. CC, CFLAGS_EXTRA, JOBS, ARGS, FUZZ_SECONDS, PREFIX and DESTDIR may be set.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --output-sync=target
 
-CC      := gcc
+comma   := ,
+empty   :=
+space   := $(empty) $(empty)
 SAN     ?=
-BUILD   := build$(if $(SAN),/san-$(SAN))
+SANS    := $(subst $(comma),$(space),$(SAN))
+ifneq ($(filter-out address undefined thread fuzz,$(SANS)),)
+$(error SAN=$(SAN): known are address, undefined, thread and fuzz)
+endif
+
+CC      := $(if $(filter fuzz,$(SANS)),$(shell scripts/find_clang),gcc)
+JOBS    ?= $(shell nproc)
+PREFIX  ?= /usr/local
+BUILD   := build$(if $(SAN),/san-$(subst $(space),-,$(SANS)))
 OBJ     := $(BUILD)/obj
-PKG     := libevent libevent_pthreads libcjson libpcre2-8
 
 WARN    := -Wall -Wextra -Wshadow -Wconversion -Werror
 OPT     := $(if $(SAN),-O1 -fno-omit-frame-pointer,-O2)
-SANFLAG := $(if $(filter address,$(SAN)),-fsanitize=address,)$(if $(filter undefined,$(SAN)),-fsanitize=undefined -fno-sanitize-recover=undefined,)$(if $(filter thread,$(SAN)),-fsanitize=thread,)
-CFLAGS  := -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WIDTH=8 $(WARN) $(OPT) -g -pthread -I. $(SANFLAG) $(CFLAGS_EXTRA)
-LDFLAGS := -pthread $(SANFLAG)
+SANFLAG := $(if $(filter address fuzz,$(SANS)),-fsanitize=address) \
+           $(if $(filter undefined fuzz,$(SANS)),-fsanitize=undefined -fno-sanitize-recover=undefined) \
+           $(if $(filter thread,$(SANS)),-fsanitize=thread) \
+           $(if $(filter fuzz,$(SANS)),-fsanitize=fuzzer-no-link)
 
-FRONTEND_LIBS := $(shell pkg-config --libs $(PKG) 2>/dev/null || echo -levent -levent_pthreads -lcjson -lpcre2-8) -lm
-WORKER_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null || echo -lopenblas) -lm
+FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8
+PKG_CFLAGS    := $(shell pkg-config --cflags $(FRONTEND_PKG) openblas 2>/dev/null)
+FRONTEND_LIBS := $(shell pkg-config --libs $(FRONTEND_PKG) 2>/dev/null) -lm
+WORKER_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null) -lm
+
+CFLAGS  := -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WIDTH=8 $(WARN) $(OPT) -g -pthread -I. $(PKG_CFLAGS) $(SANFLAG) \
+           $(CFLAGS_EXTRA)
+LDFLAGS := -pthread $(SANFLAG)
 
 # --- sources, found by folder ------------------------------------------------------------------------------------
 sources         = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
@@ -33,21 +50,33 @@ WORKER_SRC   := $(filter-out worker/main.c,$(call sources,worker))
 LIB_BASE     := $(BUILD)/libshoal-base.a
 LIB_FRONTEND := $(BUILD)/libshoal-frontend.a
 LIB_WORKER   := $(BUILD)/libshoal-worker.a
+LIB_SUPPORT  := $(BUILD)/libshoal-test-support.a
 PROGRAMS     := $(BUILD)/shoal $(BUILD)/shoal-worker
 
-# --- tests, found by folder: the folder says which side a test links -----------------------------------------------
-BASE_TESTS     := $(call sources,tests/unit/proto tests/unit/shm tests/ring)
-FRONTEND_TESTS := $(call sources,tests/unit/frontend)
-WORKER_TESTS   := $(call sources,tests/unit/worker tests/ops tests/model)
-TEST_SRC       := $(filter %_test.c,$(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS))
-TEST_HELPERS   := $(call sources,tests/support)
-test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(filter %_test.c,$(1)))
+# --- tests, found by folder: the folder says which side a test links; a fuzz target's includes say it ---------------
+BASE_TESTS     := $(filter %_test.c,$(call sources,tests/unit/proto tests/unit/shm tests/ring))
+FRONTEND_TESTS := $(filter %_test.c,$(call sources,tests/unit/frontend))
+WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model))
+TEST_SRC       := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS)
+STRAY_TESTS    := $(filter-out $(TEST_SRC),$(filter %_test.c,$(call sources,tests)))
+ifneq ($(STRAY_TESTS),)
+$(error no folder rule builds $(STRAY_TESTS))
+endif
+test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
 
-.PHONY: all help programs tests
+FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
+FUZZ_FRONTEND  := $(shell grep -l '^.include "frontend/' $(FUZZ_SRC) /dev/null)
+FUZZ_WORKER    := $(shell grep -l '^.include "worker/' $(FUZZ_SRC) /dev/null)
+FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER),$(FUZZ_SRC))
+FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
+FUZZ_SECONDS   ?= 30
+
+.PHONY: all help programs tests fuzzers run test check test-unit test-scripts test-api test-san fuzz bench clean install
 all: programs ## build the programs (build/shoal, build/shoal-worker)
 programs: $(PROGRAMS)
 tests: $(TEST_PROGRAMS) ## build every C test program
+fuzzers: $(FUZZ_PROGRAMS)
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -55,34 +84,95 @@ help: ## list the targets
 # --- compile and link ------------------------------------------------------------------------------------------------
 $(OBJ)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c $< -o $@
+	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
 # Kernels of one instruction set live in files named <what>_<isa>.c; only those files are built for it, and run-time
 # detection decides whether they are called.
+$(OBJ)/worker/backend/cpu/%.o: CFLAGS += -O3
 $(OBJ)/%_avx2.o:   CFLAGS += -O3 -mavx2 -mfma -mf16c
 $(OBJ)/%_avx512.o: CFLAGS += -O3 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
-$(OBJ)/worker/backend/cpu/%.o: CFLAGS += -O3
 
 $(LIB_BASE): $(call objects,$(PROTO_SRC) $(SHM_SRC))
 $(LIB_FRONTEND): $(call objects,$(FRONTEND_SRC))
 $(LIB_WORKER): $(call objects,$(WORKER_SRC))
-$(LIB_BASE) $(LIB_FRONTEND) $(LIB_WORKER):
+$(LIB_SUPPORT): $(call objects,$(call sources,tests/support))
+$(LIB_BASE) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_SUPPORT):
 	@mkdir -p $(@D)
 	@rm -f $@
 	ar rcs $@ $^
 
+link = @mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^
 $(BUILD)/shoal: $(OBJ)/frontend/main.o $(LIB_FRONTEND) $(LIB_BASE)
-	$(CC) $(LDFLAGS) -o $@ $^ $(FRONTEND_LIBS)
+	$(link) $(FRONTEND_LIBS)
 $(BUILD)/shoal-worker: $(OBJ)/worker/main.o $(LIB_WORKER) $(LIB_BASE)
-	$(CC) $(LDFLAGS) -o $@ $^ $(WORKER_LIBS)
+	$(link) $(WORKER_LIBS)
 
-HELPER_OBJ := $(call objects,$(TEST_HELPERS))
-link_test = @mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^)
-$(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(HELPER_OBJ) $(LIB_BASE)
-	$(link_test) -lcmocka -lm
-$(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(HELPER_OBJ) $(LIB_FRONTEND) $(LIB_BASE)
-	$(link_test) $(FRONTEND_LIBS) -lcmocka
-$(call test_programs,$(WORKER_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(HELPER_OBJ) $(LIB_WORKER) $(LIB_BASE)
-	$(link_test) $(WORKER_LIBS) -lcmocka
+$(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE)
+	$(link) -lcmocka -lm
+$(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS) -lcmocka
+$(call test_programs,$(WORKER_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(WORKER_LIBS) -lcmocka
+
+$(FUZZ_PROGRAMS): LDFLAGS += -fsanitize=fuzzer
+$(call test_programs,$(FUZZ_BASE)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE)
+	$(link) -lm
+$(call test_programs,$(FUZZ_FRONTEND)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS)
+$(call test_programs,$(FUZZ_WORKER)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(WORKER_LIBS)
 
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
+
+# --- run and test ----------------------------------------------------------------------------------------------------
+# TALLY names a file to which the runners append one line per test; scripts/test_all adds them up.
+TALLY_ARG = $(if $(TALLY),--tally $(TALLY))
+
+run: ## set up, build, fetch the default model and serve it on port 8080 (ARGS="..." adds options)
+	@scripts/setup run
+	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@model=$$(scripts/fetch_model default) && exec build/shoal serve --model "$$model" --port 8080 $(ARGS)
+
+test: ## set up, then every check and test; ends with one line "N passed, M failed"
+	@scripts/setup test
+	@scripts/test_all --jobs $(JOBS) --fuzz-seconds $(FUZZ_SECONDS)
+
+check: ## layers, sizes, names and format of the sources
+	@scripts/make_venv
+	@scripts/run_tests $(TALLY_ARG) --limit-s 300 scripts/check_layers scripts/check_sizes scripts/check_names \
+	    scripts/check_format
+
+# A test that did not build counts as failed; the others run all the same.
+test-unit: ## build and run every C test program (with SAN=... under sanitizers)
+	@failed=; $(MAKE) --no-print-directory -k -j$(JOBS) tests || failed=--build-failed; \
+	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(TEST_PROGRAMS)
+
+test-scripts: ## tests of the scripts
+	@scripts/make_venv
+	@scripts/run_pytest $(TALLY_ARG) tests/scripts
+
+test-api: ## tests of the running server through its HTTP API
+	@scripts/make_venv
+	@scripts/make_node
+	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@scripts/run_pytest $(TALLY_ARG) tests/api
+
+test-san: ## the C tests under address+undefined and under thread sanitizers
+	@failed=0; for san in address,undefined thread; do \
+	    $(MAKE) --no-print-directory SAN=$$san test-unit || failed=1; done; exit $$failed
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS (30)
+	@failed=; $(MAKE) --no-print-directory -k -j$(JOBS) SAN=fuzz fuzzers || failed=--build-failed; \
+	scripts/run_fuzz $(TALLY_ARG) --jobs $(JOBS) --seconds $(FUZZ_SECONDS) $$failed \
+	    $(patsubst tests/%.c,build/san-fuzz/tests/%,$(FUZZ_SRC))
+
+bench: ## measure against llama.cpp on this machine (ARGS="..." adds options)
+	@scripts/setup test
+	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@scripts/bench/run $(ARGS)
+
+clean: ## remove what was built (keeps build/venv, build/node and build/cache)
+	rm -rf build/obj build/tests build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker
+
+install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)

@@ -1,0 +1,112 @@
+"""Runs test programs, some at a time, with a time limit each, and reports one line per program.
+
+Each program leads a process group of its own, so that one that hangs can be ended together with its children, and
+nothing it left behind outlives it. Output is shown only for a program that failed. Used by run_tests and run_fuzz.
+"""
+
+import concurrent.futures
+import dataclasses
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SHOWN_OUTPUT_BYTES = 40_000
+
+
+@dataclasses.dataclass
+class Program:
+    name: str
+    command: list
+    limit_s: float
+    environment: dict = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass
+class Outcome:
+    name: str
+    reason: str  # empty when it passed
+    seconds: float
+    output: str
+
+
+def kill_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def describe_exit(code):
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+def run_program(program):
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(program.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                                       start_new_session=True, env={**os.environ, **program.environment})
+        except OSError as error:
+            return Outcome(program.name, f"cannot be run: {error.strerror}", 0.0, "")
+        try:
+            code = process.wait(timeout=program.limit_s)
+            reason = "" if code == 0 else describe_exit(code)
+        except subprocess.TimeoutExpired:
+            reason = f"ended after its limit of {program.limit_s:g} s"
+        finally:
+            kill_group(process)
+            process.wait()
+        size = output.seek(0, os.SEEK_END)
+        output.seek(max(0, size - SHOWN_OUTPUT_BYTES))
+        text = output.read().decode("utf-8", "replace")
+    return Outcome(program.name, reason, time.monotonic() - start, text)
+
+
+def note_of(outcome):
+    """What a passing program's output says that a reader should know."""
+    skipped = len(re.findall(r"^\[  SKIPPED \] [a-z]", outcome.output, re.MULTILINE))
+    if skipped:
+        return f"  ({skipped} skipped inside)"
+    runs = re.search(r"^Done (\d+) runs in (\d+) second", outcome.output, re.MULTILINE)
+    if runs:
+        return f"  ({int(runs[1]) // max(1, int(runs[2]))} runs/s)"
+    return ""
+
+
+def report(outcome):
+    if not outcome.reason:
+        print(f"ok   {outcome.seconds:7.2f} s  {outcome.name}{note_of(outcome)}", flush=True)
+        return
+    print(f"FAIL {outcome.seconds:7.2f} s  {outcome.name}: {outcome.reason}")
+    for line in outcome.output.splitlines():
+        print(f"    {line}")
+    sys.stdout.flush()
+
+
+def add_to_tally(path, outcomes):
+    if path:
+        with open(path, "a", encoding="utf-8") as tally:
+            for outcome in outcomes:
+                tally.write(f"{'fail' if outcome.reason else 'pass'}\t{outcome.name}\n")
+
+
+def run_all(programs, jobs, tally, build_failed=False):
+    """Runs and reports every program; returns the exit code: 0 when all passed."""
+    outcomes = []
+    if build_failed:
+        outcomes.append(Outcome("build", "some programs could not be built (see above)", 0.0, ""))
+        report(outcomes[0])
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        for future in concurrent.futures.as_completed([pool.submit(run_program, p) for p in programs]):
+            outcomes.append(future.result())
+            report(outcomes[-1])
+    add_to_tally(tally, outcomes)
+    failed = sum(1 for outcome in outcomes if outcome.reason)
+    print(f"{len(outcomes) - failed} passed, {failed} failed", flush=True)
+    return 1 if failed else 0
