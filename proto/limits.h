@@ -21,6 +21,10 @@
 #define LIMIT_GGUF_NAME_BYTES     256u       /* format says 64; some tools write more */
 #define LIMIT_GGUF_ALIGNMENT      65536u     /* real files say 32; the largest page size in use */
 #define LIMIT_LAYERS              512u
+#define LIMIT_HIDDEN              65536u     /* columns of the residual; the largest published is 18,432 */
+#define LIMIT_FEED_FORWARD        (1u << 18) /* largest published is 53,248 */
+#define LIMIT_HEADS               1024u      /* query heads of a layer; largest seen is 128 */
+#define LIMIT_HEAD_DIM            512u       /* largest published is 512 */
 #define LIMIT_JSON_FILE_BYTES     (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */
 #define LIMIT_JSON_DEPTH          64u        /* recursion of readers; requests nest 5 deep */
 
@@ -38,6 +42,7 @@
 #define LIMIT_TEMPLATE_STEPS      4000000u   /* evaluated nodes; a 4,096-message chat needs about 400 k */
 #define LIMIT_TEMPLATE_DEPTH      64u        /* nesting of expressions and blocks in the source */
 #define LIMIT_TEMPLATE_CALL_DEPTH 400u       /* the evaluator's recursion, some 1 kB of stack each: 25 nested macros */
+#define LIMIT_TEMPLATE_NAMES      4096u      /* variables of all scopes together; published templates have under 100 */
 #define LIMIT_TEMPLATE_MEMORY     (256u << 20) /* of one rendering: output, its provenance, and copies while both grow */
 #define LIMIT_TEMPLATE_OUTPUT     (16u << 20) /* bytes of a rendered prompt */
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "proto/limits.h"
+#include "proto/result.h"
 
 #define KV_BLOCK_TOKENS 16u
 #define KV_BLOCK_NONE   UINT32_MAX
@@ -36,6 +37,15 @@ struct kv_layout {
     uint16_t layer_index[LIMIT_LAYERS]; /* its index inside the group */
 };
 
+struct model_config;
+
+/*
+ * Groups the layers of `config` by window. RESULT_UNSUPPORTED when there are more than KV_GROUPS_MAX different ones. Group 0
+ * is the FULL one where the model has any full layer.
+ */
+enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
+                           struct error_text *error) RESULT_CHECKED;
+
 /* Bytes of one block of group `group` with `element_bytes` per key or value element (2 for f16): keys and values, all layers. */
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group, uint32_t element_bytes);
 
@@ -45,5 +55,11 @@ uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group, u
  */
 uint32_t kv_layout_blocks_needed(const struct kv_layout *layout, uint32_t group, uint32_t tokens,
                                  uint32_t step_tokens);
+
+/*
+ * First logical block of group `group` that a query at `position` or later can still see; the blocks before it may be given
+ * back. 0 for FULL.
+ */
+uint32_t kv_layout_first_block(const struct kv_layout *layout, uint32_t group, uint32_t position);
 
 #endif

@@ -62,4 +62,7 @@ struct plan {
     plan_tensor_id logits; /* [logit rows, vocab_tokens] */
 };
 
+/* Frees what plan_builder_finish() made; NULL is fine. The checkpoint's bytes are not the plan's. */
+void plan_destroy(struct plan *plan);
+
 #endif

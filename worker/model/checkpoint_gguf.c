@@ -1,0 +1,238 @@
+/*
+ * A checkpoint's metadata as somebody wrote it becomes the config that the rest of the worker
+ * trusts.
+ *
+ * Three kinds of danger: numbers that are out of range (each is read with its range, so that
+ * products of any two or three of them fit their types: heads * head_dim <= 2^19, layers * both
+ * caches < 2^40); numbers that contradict each other or the tensor table (heads that do not divide,
+ * a vocabulary that is not the embedding's); and keys that quietly change the computation (experts,
+ * soft-capping, logit scales), which a loader that only reads what it knows would run wrong. The
+ * last are listed in `altering_keys` and refused unless neutral.
+ *
+ * Sources: the GGUF specification's key list for names and meanings; Hugging Face's modeling files
+ * for the formulas of rotary scaling.
+ *
+ * Refuses to do: YaRN and LongRoPE scaling, sharded files, key and value heads of different size.
+ */
+#include "worker/model/checkpoint_gguf.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+static const struct {
+    const char *name;
+    double neutral;
+} altering_keys[] = {
+    {"expert_count", 0},           {"nextn_predict_layers", 0},    {"use_parallel_residual", 0},
+    {"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0}, {"attention.max_alibi_bias", 0},
+    {"attention.clamp_kqv", 0},    {"attention.causal", 1},        {"logit_scale", 1},
+    {"residual_scale", 1},         {"embedding_scale", 1},
+};
+
+static enum result find_family(const struct gguf_file *file, const struct model_family **family,
+                               struct error_text *error)
+{
+    struct gguf_string architecture;
+    if (gguf_file_string(file, "general.architecture", &architecture) != RESULT_OK)
+        return error_set(error, RESULT_INVALID, "key general.architecture is missing or no string");
+    *family = model_family_find(architecture);
+    if (!*family)
+        return error_set(error, RESULT_UNSUPPORTED, "architecture \"%.*s\" is not supported",
+                         (int)(architecture.length < 32 ? architecture.length : 32),
+                         architecture.bytes);
+    uint32_t shards = 0;
+    if (gguf_file_u32(file, "split.count", &shards) == RESULT_OK && shards > 1)
+        return error_set(error, RESULT_UNSUPPORTED, "the file is one of %u shards", shards);
+    return RESULT_OK;
+}
+
+static void read_name(const struct gguf_file *file, struct model_config *config)
+{
+    struct gguf_string name;
+    if (gguf_file_string(file, "general.name", &name) != RESULT_OK)
+        return;
+    size_t length = name.length < sizeof(config->name) - 1 ? name.length : sizeof(config->name) - 1;
+    for (size_t i = 0; i < length; i++) {
+        char c = name.bytes[i];
+        config->name[i] = c < 0x20 || c == 0x7f ? '?' : c; /* it goes into logs; no UTF-8 there */
+    }
+}
+
+/* The embedding says how many tokens there are; a tokenizer of another size belongs to another
+ * model. */
+static void read_vocabulary(struct checkpoint_keys *keys, struct model_config *config)
+{
+    const struct gguf_tensor *embedding = gguf_file_find_tensor(keys->file, "token_embd.weight");
+    if (!embedding) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "tensor token_embd.weight is missing");
+        return;
+    }
+    uint64_t rows = embedding->dimensions[1];
+    if (rows == 0 || rows > LIMIT_VOCAB_TOKENS) {
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE,
+                               "tensor token_embd.weight: %llu tokens, not within 1 to %u",
+                               (unsigned long long)rows, LIMIT_VOCAB_TOKENS);
+        return;
+    }
+    config->vocab_tokens = (uint32_t)rows;
+    struct gguf_array tokens;
+    if (gguf_file_array(keys->file, "tokenizer.ggml.tokens", &tokens) == RESULT_OK &&
+        tokens.count != rows)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "tokenizer.ggml.tokens has %llu entries, token_embd.weight %llu",
+                               (unsigned long long)tokens.count, (unsigned long long)rows);
+    config->tied_embeddings = !gguf_file_find_tensor(keys->file, "output.weight");
+}
+
+static void read_heads(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range head_range = {1, LIMIT_HEADS};
+    config->heads = checkpoint_keys_u32(keys, "attention.head_count", head_range);
+    config->kv_heads =
+        checkpoint_keys_u32_or(keys, "attention.head_count_kv", head_range, config->heads);
+    if (keys->result == RESULT_OK && config->heads % config->kv_heads != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "%u attention heads do not share %u key-value heads evenly",
+                               config->heads, config->kv_heads);
+
+    struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
+    uint32_t stated = checkpoint_keys_u32_or(keys, "attention.key_length", dim_range, 0);
+    if (keys->result == RESULT_OK && stated == 0 && config->hidden % config->heads != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "hidden size %u is no multiple of %u heads",
+                               config->hidden, config->heads);
+    config->head_dim = stated ? stated : config->hidden / config->heads;
+    if (config->head_dim == 0 || config->head_dim > LIMIT_HEAD_DIM)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "head size %u is not within 1 to %u",
+                               config->head_dim, LIMIT_HEAD_DIM);
+    uint32_t value_dim =
+        checkpoint_keys_u32_or(keys, "attention.value_length", dim_range, config->head_dim);
+    if (keys->result == RESULT_OK && value_dim != config->head_dim)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "attention.value_length %u differs from key length %u", value_dim,
+                               config->head_dim);
+}
+
+static void read_shared(struct checkpoint_keys *keys, struct model_config *config)
+{
+    for (size_t i = 0; i < sizeof(altering_keys) / sizeof(altering_keys[0]); i++)
+        checkpoint_keys_expect_neutral(keys, altering_keys[i].name, altering_keys[i].neutral);
+    config->layers = checkpoint_keys_u32(keys, "block_count", (struct u32_range){1, LIMIT_LAYERS});
+    config->context_tokens =
+        checkpoint_keys_u32(keys, "context_length", (struct u32_range){1, LIMIT_CONTEXT_TOKENS});
+    config->hidden =
+        checkpoint_keys_u32(keys, "embedding_length", (struct u32_range){1, LIMIT_HIDDEN});
+    config->feed_forward =
+        checkpoint_keys_u32(keys, "feed_forward_length", (struct u32_range){1, LIMIT_FEED_FORWARD});
+    config->norm_epsilon = checkpoint_keys_f32(keys, "attention.layer_norm_rms_epsilon",
+                                               (struct f32_range){1e-12f, 1e-1f});
+    read_heads(keys, config);
+    config->attention_scale =
+        checkpoint_keys_f32_or(keys, "attention.scale", (struct f32_range){1e-6f, 1e3f},
+                               1.0f / sqrtf((float)config->head_dim));
+    config->embedding_scale = 1.0f;
+    read_vocabulary(keys, config);
+}
+
+enum result checkpoint_gguf_read(const struct gguf_file *file, const struct model_family **family,
+                                 struct model_config *config, struct error_text *error)
+{
+    memset(config, 0, sizeof(*config));
+    enum result result = find_family(file, family, error);
+    if (result != RESULT_OK)
+        return result;
+    struct checkpoint_keys keys = {.file = file, .error = error};
+    snprintf(keys.architecture, sizeof(keys.architecture), "%s", (*family)->architecture);
+    snprintf(config->architecture, sizeof(config->architecture), "%s", (*family)->architecture);
+    read_name(file, config);
+    read_shared(&keys, config);
+    if (keys.result == RESULT_OK)
+        (*family)->read_config(&keys, config);
+    return keys.result;
+}
+
+/* --- rotary embeddings and windows, for families ---------------------------------------------- */
+
+void checkpoint_gguf_plain_rope(struct rope_config *rope, float base, float divisor)
+{
+    must(rope->dims >= 2 && rope->dims % 2 == 0 && rope->dims <= ROPE_DIMS_MAX);
+    rope->magnitude = 1.0f;
+    for (uint32_t i = 0; i < rope->dims / 2; i++)
+        rope->inverse_frequency[i] =
+            (float)(pow((double)base, -2.0 * i / rope->dims) / (double)divisor);
+}
+
+/* The factor by which positions are stretched: 1 unless <arch>.rope.scaling.* says otherwise. */
+static float read_linear_factor(struct checkpoint_keys *keys)
+{
+    struct gguf_string type = checkpoint_keys_string_or_empty(keys, "rope.scaling.type");
+    bool none = type.length == 4 && memcmp(type.bytes, "none", 4) == 0;
+    bool linear = type.length == 6 && memcmp(type.bytes, "linear", 6) == 0;
+    if (type.length > 0 && !none && !linear)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "rope.scaling.type \"%.*s\"",
+                               (int)(type.length < 32 ? type.length : 32), type.bytes);
+    /* 0 is what converters write for "no scaling"; rope.scale_linear is the key's older name. */
+    struct f32_range range = {0.0f, 1e4f};
+    float older = checkpoint_keys_f32_or(keys, "rope.scale_linear", range, 0.0f);
+    float factor = checkpoint_keys_f32_or(keys, "rope.scaling.factor", range, older);
+    if (none || factor == 0.0f)
+        return 1.0f;
+    if (factor < 1e-4f)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "rope.scaling.factor %g is absurd",
+                               (double)factor);
+    return factor;
+}
+
+/* Llama 3.1 and later: one divisor per frequency, computed by the converter into a tensor. */
+static void apply_frequency_divisors(struct checkpoint_keys *keys, struct rope_config *rope)
+{
+    const struct gguf_tensor *tensor = gguf_file_find_tensor(keys->file, "rope_freqs.weight");
+    if (!tensor)
+        return;
+    if (tensor->type != GGML_F32 || tensor->dimensions[0] != rope->dims / 2 ||
+        tensor->data_bytes != (uint64_t)rope->dims / 2 * sizeof(float)) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "tensor rope_freqs.weight is not F32 [%u]",
+                               rope->dims / 2);
+        return;
+    }
+    for (uint32_t i = 0; i < rope->dims / 2; i++) {
+        float divisor;
+        memcpy(&divisor, tensor->data + i * sizeof(divisor), sizeof(divisor));
+        if (!(divisor >= 1e-6f && divisor <= 1e6f)) {
+            checkpoint_keys_refuse(keys, RESULT_INVALID,
+                                   "tensor rope_freqs.weight: element %u is %g", i,
+                                   (double)divisor);
+            return;
+        }
+        rope->inverse_frequency[i] /= divisor;
+    }
+}
+
+void checkpoint_gguf_read_rope(struct checkpoint_keys *keys, const struct model_config *config,
+                               float base, struct rope_config *rope)
+{
+    float stated =
+        checkpoint_keys_f32_or(keys, "rope.freq_base", (struct f32_range){1.0f, 1e12f}, base);
+    struct u32_range range = {2, config->head_dim};
+    rope->dims = checkpoint_keys_u32_or(keys, "rope.dimension_count", range, config->head_dim);
+    if (rope->dims % 2 != 0 || rope->dims < 2 || rope->dims > ROPE_DIMS_MAX)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "rope.dimension_count %u is not even or not within 2 to %u",
+                               rope->dims, ROPE_DIMS_MAX);
+    float factor = read_linear_factor(keys);
+    if (keys->result != RESULT_OK)
+        return;
+    checkpoint_gguf_plain_rope(rope, stated, factor);
+    apply_frequency_divisors(keys, rope);
+}
+
+uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,
+                                bool required)
+{
+    struct u32_range range = {required ? 1 : 0, UINT32_MAX};
+    uint32_t window = required ? checkpoint_keys_u32(keys, "attention.sliding_window", range)
+                               : checkpoint_keys_u32_or(keys, "attention.sliding_window", range, 0);
+    return window >= config->context_tokens ? 0 : window;
+}

@@ -1,0 +1,30 @@
+/*
+ * GGUF metadata to a checked model_config. What every family states alike is read here; what is a
+ * family's own is read by its read_config (model_family.h).
+ */
+#ifndef SHOAL_WORKER_MODEL_CHECKPOINT_GGUF_H
+#define SHOAL_WORKER_MODEL_CHECKPOINT_GGUF_H
+
+#include "proto/gguf_file.h"
+#include "worker/model/checkpoint_keys.h"
+#include "worker/model/model_config.h"
+#include "worker/model/model_family.h"
+
+/* On success the config keeps every promise of model_config.h. The error names key or tensor. */
+enum result checkpoint_gguf_read(const struct gguf_file *file, const struct model_family **family,
+                                 struct model_config *config,
+                                 struct error_text *error) RESULT_CHECKED;
+
+/* For families: the rotary embedding over all layers that <arch>.rope.* and rope_freqs.weight
+ * state, with frequencies of base `base` divided by the stated linear scaling factor. */
+void checkpoint_gguf_read_rope(struct checkpoint_keys *keys, const struct model_config *config,
+                               float base, struct rope_config *rope);
+/* The plain rotary embedding: base^(-2i / dims) for pair i, each divided by `divisor`. */
+void checkpoint_gguf_plain_rope(struct rope_config *rope, float base, float divisor);
+
+/* <arch>.attention.sliding_window as a layer's window; one that the context cannot outgrow is no
+ * window: 0. */
+uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,
+                                bool required);
+
+#endif

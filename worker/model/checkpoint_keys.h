@@ -1,0 +1,54 @@
+/*
+ * Reading one architecture's metadata keys ("llama.block_count" by "block_count") with their
+ * ranges.
+ *
+ * The first key that is missing, of another type or out of range is kept as the reader's result and
+ * words; every later read then does nothing and returns its least value. So a caller reads all it
+ * wants and looks at `result` once.
+ */
+#ifndef SHOAL_WORKER_MODEL_CHECKPOINT_KEYS_H
+#define SHOAL_WORKER_MODEL_CHECKPOINT_KEYS_H
+
+#include <stdint.h>
+
+#include "proto/gguf_file.h"
+#include "proto/result.h"
+
+struct checkpoint_keys {
+    const struct gguf_file *file;
+    char architecture[32];
+    enum result result;
+    struct error_text *error;
+};
+
+struct u32_range {
+    uint32_t least;
+    uint32_t most;
+};
+struct f32_range {
+    float least;
+    float most;
+};
+
+/* Required keys. */
+uint32_t checkpoint_keys_u32(struct checkpoint_keys *keys, const char *name,
+                             struct u32_range range);
+float checkpoint_keys_f32(struct checkpoint_keys *keys, const char *name, struct f32_range range);
+
+/* Optional keys: `absent` is returned unchecked when the key is not there. */
+uint32_t checkpoint_keys_u32_or(struct checkpoint_keys *keys, const char *name,
+                                struct u32_range range, uint32_t absent);
+float checkpoint_keys_f32_or(struct checkpoint_keys *keys, const char *name, struct f32_range range,
+                             float absent);
+/* An absent string is empty. */
+struct gguf_string checkpoint_keys_string_or_empty(struct checkpoint_keys *keys, const char *name);
+
+/* A key that changes the computation in a way no family here knows: any value but `neutral` is
+ * RESULT_UNSUPPORTED. Integer, float and bool keys alike. */
+void checkpoint_keys_expect_neutral(struct checkpoint_keys *keys, const char *name, double neutral);
+
+/* Keeps a refusal unless there is one already. */
+void checkpoint_keys_refuse(struct checkpoint_keys *keys, enum result result, const char *format,
+                            ...) __attribute__((format(printf, 3, 4)));
+
+#endif

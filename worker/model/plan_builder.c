@@ -1,0 +1,321 @@
+/*
+ * From a family's list of ops to a plan that backends may walk without looking.
+ *
+ * Shapes are checked op by op as they come (plan_check.c). What only the order tells is kept here:
+ * which tensors have been written, and into which layers' caches keys were stored. And what only
+ * the end tells: a tensor of the checkpoint that no op used means that the file says something
+ * this family does not know - a bias, an adapter, an expert - and running without it would give
+ * fluent nonsense. So it is refused, apart from a short list of tensors that other programs store
+ * and that carry nothing the config does not say.
+ *
+ * Bounds: ids are 16 bits; layers, ops and tensors of a layer are few, so the arrays stay small
+ * whatever the file says.
+ */
+#include "worker/model/plan_builder.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/model/plan_check.h"
+
+#define TENSORS_MAX 256u   /* activations: a family needs about fifteen */
+#define OPS_MAX     32768u /* LIMIT_LAYERS layers of at most 62 ops, and a head */
+#define WEIGHTS_MAX 32768u
+
+struct plan_builder {
+    const struct gguf_file *file;
+    struct error_text *error;
+    enum result result;
+    struct plan *plan;
+    uint32_t weight_capacity;
+    uint32_t op_capacity;
+    bool *used;                /* [tensors of the file] */
+    plan_weight_id *weight_of; /* [tensors of the file] id, or PLAN_NONE */
+    bool written[TENSORS_MAX]; /* [tensor_count] */
+    bool cached[LIMIT_LAYERS]; /* kv_write seen */
+};
+
+/* Ends of names that may stand unused: rotary frequencies that old converters stored beside the
+ * base they come from. */
+static const char *const harmless_endings[] = {
+    ".attn_rot_embd",
+    ".rotary_emb.inv_freq",
+};
+
+struct plan_builder *plan_builder_create(const struct gguf_file *file,
+                                         const struct model_config *config,
+                                         struct error_text *error)
+{
+    struct plan_builder *builder = calloc(1, sizeof(*builder));
+    if (!builder)
+        return NULL;
+    size_t tensor_count = gguf_file_tensor_count(file);
+    builder->file = file;
+    builder->error = error;
+    builder->plan = calloc(1, sizeof(*builder->plan));
+    builder->used = calloc(tensor_count + 1, sizeof(*builder->used));
+    builder->weight_of = malloc((tensor_count + 1) * sizeof(*builder->weight_of));
+    if (builder->plan)
+        builder->plan->tensors = calloc(TENSORS_MAX, sizeof(*builder->plan->tensors));
+    if (!builder->plan || !builder->plan->tensors || !builder->used || !builder->weight_of) {
+        plan_builder_destroy(builder);
+        return NULL;
+    }
+    memset(builder->weight_of, 0xff, (tensor_count + 1) * sizeof(*builder->weight_of));
+    builder->plan->config = *config;
+    builder->result = kv_layout_init(&builder->plan->kv, config, error);
+    return builder;
+}
+
+void plan_builder_destroy(struct plan_builder *builder)
+{
+    if (!builder)
+        return;
+    plan_destroy(builder->plan);
+    free(builder->used);
+    free(builder->weight_of);
+    free(builder);
+}
+
+const struct model_config *plan_builder_config(const struct plan_builder *builder)
+{
+    return &builder->plan->config;
+}
+
+plan_tensor_id plan_builder_tensor(struct plan_builder *builder, enum plan_rows rows,
+                                   uint32_t columns)
+{
+    struct plan *plan = builder->plan;
+    if (builder->result != RESULT_OK)
+        return 0;
+    must(plan->tensor_count < TENSORS_MAX);
+    plan->tensors[plan->tensor_count] = (struct plan_tensor){.rows = rows, .columns = columns};
+    return (plan_tensor_id)plan->tensor_count++;
+}
+
+/* Room for one more element in an array of at most `most`. */
+static bool make_room(struct plan_builder *builder, void **array, uint32_t count,
+                      uint32_t *capacity, size_t element_bytes)
+{
+    if (count < *capacity)
+        return true;
+    uint32_t wanted = *capacity ? *capacity * 2 : 64;
+    void *grown = realloc(*array, wanted * element_bytes);
+    if (!grown) {
+        builder->result = error_set(builder->error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
+        return false;
+    }
+    *array = grown;
+    *capacity = wanted;
+    return true;
+}
+
+/* --- weights ---------------------------------------------------------------------------------- */
+
+struct weight_shape {
+    uint32_t rows;
+    uint32_t columns;
+    bool vector;
+};
+
+static enum result tensor_check(const struct gguf_tensor *tensor, const char *name,
+                                struct weight_shape shape, struct error_text *error)
+{
+    uint32_t rows = shape.vector ? 1 : shape.rows;
+    const uint64_t *have = tensor->dimensions;
+    if (have[0] != shape.columns || have[1] != rows || have[2] != 1 || have[3] != 1)
+        return error_set(error, RESULT_INVALID,
+                         "tensor %s is [%llu, %llu, %llu, %llu], not [%u, %u] (fastest first)",
+                         name, (unsigned long long)have[0], (unsigned long long)have[1],
+                         (unsigned long long)have[2], (unsigned long long)have[3], shape.columns,
+                         rows);
+    if (shape.vector && tensor->type != GGML_F32)
+        return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32", name,
+                         ggml_type_name(tensor->type));
+    return RESULT_OK;
+}
+
+static uint32_t tensor_index(const struct plan_builder *builder, const struct gguf_tensor *tensor)
+{
+    return (uint32_t)(tensor - gguf_file_tensor(builder->file, 0));
+}
+
+static plan_weight_id add_weight(struct plan_builder *builder, const struct gguf_tensor *tensor,
+                                 const char *name, struct weight_shape shape)
+{
+    struct plan *plan = builder->plan;
+    must(plan->weight_count < WEIGHTS_MAX);
+    void *array = plan->weights;
+    if (!make_room(builder, &array, plan->weight_count, &builder->weight_capacity,
+                   sizeof(*plan->weights)))
+        return 0;
+    plan->weights = array;
+    struct plan_weight *weight = &plan->weights[plan->weight_count];
+    *weight = (struct plan_weight){
+        .type = tensor->type,
+        .rows = shape.vector ? 1 : shape.rows,
+        .columns = shape.columns,
+        .data = tensor->data,
+        .data_bytes = tensor->data_bytes,
+    };
+    snprintf(weight->name, sizeof(weight->name), "%s", name);
+    return (plan_weight_id)plan->weight_count++;
+}
+
+static plan_weight_id find_weight(struct plan_builder *builder, const char *name,
+                                  struct weight_shape shape)
+{
+    const struct gguf_tensor *tensor = gguf_file_find_tensor(builder->file, name);
+    if (!tensor) {
+        builder->result = error_set(builder->error, RESULT_INVALID, "tensor %s is missing", name);
+        return 0;
+    }
+    builder->result = tensor_check(tensor, name, shape, builder->error);
+    if (builder->result != RESULT_OK)
+        return 0;
+    uint32_t index = tensor_index(builder, tensor);
+    if (builder->weight_of[index] == PLAN_NONE)
+        builder->weight_of[index] = add_weight(builder, tensor, name, shape);
+    builder->used[index] = true;
+    return builder->weight_of[index];
+}
+
+struct weight_name {
+    char text[sizeof(((struct plan_weight *)0)->name)];
+};
+
+static struct weight_name format_name(const char *format, va_list arguments)
+{
+    struct weight_name name;
+    int length = vsnprintf(name.text, sizeof(name.text), format, arguments);
+    must(length > 0 && (size_t)length < sizeof(name.text));
+    return name;
+}
+
+plan_weight_id plan_builder_matrix(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                                   const char *name_format, ...)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    va_list arguments;
+    va_start(arguments, name_format);
+    struct weight_name name = format_name(name_format, arguments);
+    va_end(arguments);
+    return find_weight(builder, name.text, (struct weight_shape){.rows = rows, .columns = columns});
+}
+
+plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t columns,
+                                   const char *name_format, ...)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    va_list arguments;
+    va_start(arguments, name_format);
+    struct weight_name name = format_name(name_format, arguments);
+    va_end(arguments);
+    return find_weight(builder, name.text,
+                       (struct weight_shape){.columns = columns, .vector = true});
+}
+
+void plan_builder_use_in_config(struct plan_builder *builder, const char *name)
+{
+    const struct gguf_tensor *tensor = gguf_file_find_tensor(builder->file, name);
+    if (tensor)
+        builder->used[tensor_index(builder, tensor)] = true;
+}
+
+/* --- ops -------------------------------------------------------------------------------------- */
+
+/* The op itself fits; does what it reads exist by now? */
+static enum result order_check(const struct plan_builder *builder, const struct plan_op *op)
+{
+    uint32_t number = builder->plan->op_count;
+    for (size_t i = 0; i < OP_INPUTS_MAX && op->inputs[i] != PLAN_NONE; i++)
+        if (!builder->written[op->inputs[i]])
+            return error_set(builder->error, RESULT_INVALID,
+                             "op %u %s: tensor %u is read before it is written", number,
+                             op_stem_name(op->stem), op->inputs[i]);
+    if (op->stem == OP_attention && !builder->cached[op->params.attention.layer])
+        return error_set(builder->error, RESULT_INVALID,
+                         "op %u attention: layer %u has stored no keys", number,
+                         op->params.attention.layer);
+    return RESULT_OK;
+}
+
+void plan_builder_append(struct plan_builder *builder, struct plan_op op)
+{
+    struct plan *plan = builder->plan;
+    if (builder->result != RESULT_OK)
+        return;
+    must(plan->op_count < OPS_MAX);
+    builder->result = plan_op_check(plan, &op, plan->op_count, builder->error);
+    if (builder->result == RESULT_OK)
+        builder->result = order_check(builder, &op);
+    void *array = plan->ops;
+    if (builder->result != RESULT_OK ||
+        !make_room(builder, &array, plan->op_count, &builder->op_capacity, sizeof(*plan->ops)))
+        return;
+    plan->ops = array;
+    plan->ops[plan->op_count++] = op;
+    if (op.output != PLAN_NONE)
+        builder->written[op.output] = true;
+    if (op.stem == OP_kv_write)
+        builder->cached[op.params.kv_write.layer] = true;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static bool is_harmless(struct gguf_string name)
+{
+    for (size_t i = 0; i < sizeof(harmless_endings) / sizeof(harmless_endings[0]); i++) {
+        size_t length = strlen(harmless_endings[i]);
+        if (name.length >= length &&
+            memcmp(name.bytes + name.length - length, harmless_endings[i], length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static enum result check_all_used(const struct plan_builder *builder)
+{
+    uint32_t count = gguf_file_tensor_count(builder->file);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gguf_string name = gguf_file_tensor(builder->file, i)->name;
+        if (!builder->used[i] && !is_harmless(name))
+            return error_set(builder->error, RESULT_UNSUPPORTED,
+                             "tensor %.*s is not part of architecture %s as this build knows it",
+                             (int)(name.length < 100 ? name.length : 100), name.bytes,
+                             builder->plan->config.architecture);
+    }
+    return RESULT_OK;
+}
+
+static enum result check_logits(const struct plan_builder *builder, plan_tensor_id logits)
+{
+    const struct plan *plan = builder->plan;
+    if (logits >= plan->tensor_count || !builder->written[logits] ||
+        plan->tensors[logits].rows != PLAN_ROWS_LOGITS ||
+        plan->tensors[logits].columns != plan->config.vocab_tokens)
+        return error_set(builder->error, RESULT_INVALID,
+                         "the logits are no written tensor of [logit rows, vocabulary]");
+    return RESULT_OK;
+}
+
+enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id logits,
+                                struct plan **plan)
+{
+    *plan = NULL;
+    if (builder->result == RESULT_OK)
+        builder->result = check_logits(builder, logits);
+    if (builder->result == RESULT_OK)
+        builder->result = check_all_used(builder);
+    if (builder->result != RESULT_OK)
+        return builder->result;
+    builder->plan->logits = logits;
+    *plan = builder->plan;
+    builder->plan = NULL;
+    return RESULT_OK;
+}

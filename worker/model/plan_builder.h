@@ -1,0 +1,56 @@
+/*
+ * Lists a forward pass. A family asks for weights and activation tensors and appends ops in order;
+ * the builder looks up and checks shapes, keeps the first error, and in the end hands out a plan in
+ * which every op fits its tensors, every tensor is written before it is read, and every tensor of
+ * the checkpoint is used.
+ *
+ * After an error all calls do nothing and return harmless ids, so a family need not look.
+ */
+#ifndef SHOAL_WORKER_MODEL_PLAN_BUILDER_H
+#define SHOAL_WORKER_MODEL_PLAN_BUILDER_H
+
+#include <stdbool.h>
+
+#include "proto/gguf_file.h"
+#include "proto/result.h"
+#include "worker/model/plan.h"
+
+struct plan_builder;
+
+/* `file` must outlive the plan: weights point into its bytes. Words go to `error`, which must
+ * outlive the builder. NULL when out of memory. */
+struct plan_builder *plan_builder_create(const struct gguf_file *file,
+                                         const struct model_config *config,
+                                         struct error_text *error);
+void plan_builder_destroy(struct plan_builder *builder);
+
+/*
+ * Checks the whole, and gives the plan (plan_destroy() frees it). RESULT_INVALID for shapes and
+ * order, RESULT_UNSUPPORTED for tensors that no op uses, naming op or tensor.
+ */
+enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id logits,
+                                struct plan **plan) RESULT_CHECKED;
+
+/* An activation tensor [rows of the kind, columns] of f32. */
+plan_tensor_id plan_builder_tensor(struct plan_builder *builder, enum plan_rows rows,
+                                   uint32_t columns);
+
+/* The checkpoint's matrix [rows, columns], or vector [columns] of F32, of this name. Asking again
+ * for a name gives the same id. */
+plan_weight_id plan_builder_matrix(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                                   const char *name_format, ...)
+    __attribute__((format(printf, 4, 5)));
+plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t columns,
+                                   const char *name_format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Says that the config already holds what this tensor states; absent is fine. */
+void plan_builder_use_in_config(struct plan_builder *builder, const char *name);
+
+/* Appends one op; plan_ops.h spells each stem. Unused ids are PLAN_NONE. */
+void plan_builder_append(struct plan_builder *builder, struct plan_op op);
+
+/* What ops take their scales, ropes and windows from. */
+const struct model_config *plan_builder_config(const struct plan_builder *builder);
+
+#endif

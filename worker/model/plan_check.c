@@ -1,0 +1,229 @@
+/*
+ * The shape rules of every op, one function a stem, run when the plan is built.
+ *
+ * Backends walk a plan without looking: after this check an op cannot make them read or write
+ * outside its tensors. Each rule function returns NULL or the words for what is wrong. The counts
+ * of inputs and weights come from the op list itself, so a new op cannot forget them.
+ *
+ * Refuses to do: order. That a tensor is written before it is read is the builder's to see.
+ */
+#include "worker/model/plan_check.h"
+
+#include <math.h>
+#include <stddef.h>
+
+struct op_view {
+    const struct plan *plan;
+    const struct plan_op *op;
+    const struct plan_tensor *x;   /* first input, or NULL */
+    const struct plan_tensor *y;   /* second input, or NULL */
+    const struct plan_tensor *out; /* or NULL */
+    const struct plan_weight *w;   /* first weight, or NULL */
+};
+
+static bool slice_fits(const struct column_slice *slice, const struct plan_tensor *tensor)
+{
+    return slice->heads > 0 && slice->head_dim > 0 &&
+           (uint64_t)slice->offset + (uint64_t)slice->heads * slice->head_dim <= tensor->columns;
+}
+
+static bool same_shape(const struct plan_tensor *a, const struct plan_tensor *b)
+{
+    return a->rows == b->rows && a->columns == b->columns;
+}
+
+static bool positive(float value)
+{
+    return isfinite(value) && value > 0.0f;
+}
+
+static const char *check_norm(const struct op_view *v, uint32_t columns, float epsilon)
+{
+    if (v->w->rows != 1 || v->w->columns != columns)
+        return "the weight is not one row of the normalized columns";
+    return positive(epsilon) ? NULL : "epsilon is not positive";
+}
+
+static const char *check_embed_rows(const struct op_view *v)
+{
+    if (v->out->rows != PLAN_ROWS_STEP)
+        return "the output is not of step rows";
+    if (v->w->columns != v->out->columns || v->w->rows != v->plan->config.vocab_tokens)
+        return "the weight is not [vocabulary, output columns]";
+    return positive(v->op->params.embed_rows.scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_rms_norm(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    return check_norm(v, v->x->columns, v->op->params.rms_norm.epsilon);
+}
+
+static const char *check_rms_norm_add(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out) || !same_shape(v->y, v->out))
+        return "inputs and output differ in shape";
+    if (v->x == v->out)
+        return "the output overwrites the normalized input";
+    return check_norm(v, v->x->columns, v->op->params.rms_norm_add.epsilon);
+}
+
+static const char *check_head_norm(const struct op_view *v)
+{
+    const struct head_norm_params *params = &v->op->params.head_norm;
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    if (!slice_fits(&params->slice, v->x))
+        return "the slice lies outside the input";
+    return check_norm(v, params->slice.head_dim, params->epsilon);
+}
+
+static const char *check_rope(const struct op_view *v)
+{
+    const struct rope_params *params = &v->op->params.rope;
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    if (v->x->rows != PLAN_ROWS_STEP)
+        return "only step rows have positions";
+    if (!slice_fits(&params->slice, v->x))
+        return "the slice lies outside the input";
+    if (params->rope >= v->plan->config.rope_count)
+        return "the config has no such rotary embedding";
+    if (v->plan->config.ropes[params->rope].dims > params->slice.head_dim)
+        return "more dimensions are rotated than a head has";
+    return NULL;
+}
+
+static const char *check_linear(const struct op_view *v)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE; i++) {
+        const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->columns != v->x->columns)
+            return "a weight's columns are not the input's";
+        rows += weight->rows;
+    }
+    if (rows != v->out->columns)
+        return "the weights' rows do not add up to the output's columns";
+    if (v->x == v->out)
+        return "the output overwrites the input";
+    return v->x->rows == v->out->rows ? NULL : "input and output differ in rows";
+}
+
+static const char *check_linear_add(const struct op_view *v)
+{
+    if (v->x == v->y)
+        return "both inputs are one tensor";
+    if (!same_shape(v->y, v->out))
+        return "second input and output differ in shape";
+    return check_linear(v);
+}
+
+static const char *check_layer_cache(const struct op_view *v, uint32_t layer,
+                                     const struct column_slice *slice, uint32_t kv_heads)
+{
+    if (v->x->rows != PLAN_ROWS_STEP)
+        return "only step rows have positions";
+    if (layer >= v->plan->config.layers)
+        return "the model has no such layer";
+    const struct kv_group *group = &v->plan->kv.groups[v->plan->kv.layer_group[layer]];
+    if (kv_heads != group->kv_heads || slice->head_dim != group->head_dim)
+        return "heads differ from the layer's cache";
+    return slice_fits(slice, v->x) ? NULL : "a slice lies outside the input";
+}
+
+static const char *check_kv_write(const struct op_view *v)
+{
+    const struct kv_write_params *params = &v->op->params.kv_write;
+    const char *wrong = check_layer_cache(v, params->layer, &params->keys, params->keys.heads);
+    return wrong ? wrong
+                 : check_layer_cache(v, params->layer, &params->values, params->values.heads);
+}
+
+static const char *check_attention(const struct op_view *v)
+{
+    const struct attention_params *params = &v->op->params.attention;
+    const char *wrong = check_layer_cache(v, params->layer, &params->queries, params->kv_heads);
+    if (wrong)
+        return wrong;
+    if (params->queries.heads % params->kv_heads != 0)
+        return "query heads do not share the key-value heads evenly";
+    if (v->out->rows != PLAN_ROWS_STEP ||
+        v->out->columns != params->queries.heads * params->queries.head_dim || v->out == v->x)
+        return "the output is not another tensor of [step rows, query heads * head size]";
+    if (params->window != v->plan->kv.groups[v->plan->kv.layer_group[params->layer]].window)
+        return "the window is not the layer's cache's";
+    return positive(params->scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_gate(const struct op_view *v)
+{
+    if (v->x->rows != v->out->rows || v->x->columns != 2 * (uint64_t)v->out->columns)
+        return "the input is not twice as wide as the output";
+    return NULL;
+}
+
+static const char *check_gather_rows(const struct op_view *v)
+{
+    if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_LOGITS)
+        return "it goes from step rows to logit rows";
+    return v->x->columns == v->out->columns ? NULL : "input and output differ in columns";
+}
+
+static const struct op_rule {
+    uint32_t inputs;
+    uint32_t least_weights;
+    uint32_t most_weights;
+    const char *(*check)(const struct op_view *view);
+} rules[OP_STEM_COUNT] = {
+#define OP_RULE(stem, inputs, least, most, tolerance) {inputs, least, most, check_##stem},
+    OP_LIST(OP_RULE)
+#undef OP_RULE
+};
+
+/* Ids are used from the front: `count` at the front, PLAN_NONE behind. */
+static bool ids_are(const uint16_t *ids, uint32_t id_count, uint32_t least, uint32_t most,
+                    uint32_t bound)
+{
+    uint32_t used = 0;
+    while (used < id_count && ids[used] != PLAN_NONE && ids[used] < bound)
+        used++;
+    for (uint32_t i = used; i < id_count; i++)
+        if (ids[i] != PLAN_NONE)
+            return false;
+    return used >= least && used <= most;
+}
+
+static const char *check_ids(const struct plan *plan, const struct plan_op *op)
+{
+    const struct op_rule *rule = &rules[op->stem];
+    if (!ids_are(op->inputs, OP_INPUTS_MAX, rule->inputs, rule->inputs, plan->tensor_count))
+        return "its inputs are not that many known tensors";
+    if (!ids_are(op->weights, OP_WEIGHTS_MAX, rule->least_weights, rule->most_weights,
+                 plan->weight_count))
+        return "its weights are not that many known weights";
+    if (op->stem == OP_kv_write ? op->output != PLAN_NONE : op->output >= plan->tensor_count)
+        return "its output is no known tensor";
+    return NULL;
+}
+
+enum result plan_op_check(const struct plan *plan, const struct plan_op *op, uint32_t number,
+                          struct error_text *error)
+{
+    if ((unsigned)op->stem >= OP_STEM_COUNT)
+        return error_set(error, RESULT_INVALID, "op %u: no such stem", number);
+    const char *wrong = check_ids(plan, op);
+    struct op_view view = {.plan = plan, .op = op};
+    if (!wrong) {
+        view.x = op->inputs[0] != PLAN_NONE ? &plan->tensors[op->inputs[0]] : NULL;
+        view.y = op->inputs[1] != PLAN_NONE ? &plan->tensors[op->inputs[1]] : NULL;
+        view.w = op->weights[0] != PLAN_NONE ? &plan->weights[op->weights[0]] : NULL;
+        view.out = op->output != PLAN_NONE ? &plan->tensors[op->output] : NULL;
+        wrong = rules[op->stem].check(&view);
+    }
+    if (!wrong)
+        return RESULT_OK;
+    return error_set(error, RESULT_INVALID, "op %u %s (%s): %s", number, op_stem_name(op->stem),
+                     view.w ? view.w->name : "no weight", wrong);
+}

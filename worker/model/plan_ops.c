@@ -1,0 +1,123 @@
+/*
+ * Op literals, written once. A family that spelled them itself would be four fifths braces, and the
+ * place where it differs from another family would drown in them.
+ *
+ * Refuses to check anything: plan_builder_append() does.
+ */
+#include "worker/model/plan_ops.h"
+
+struct qkv_slices plan_ops_qkv_slices(const struct model_config *config)
+{
+    uint32_t query_columns = config->heads * config->head_dim;
+    uint32_t kv_columns = config->kv_heads * config->head_dim;
+    return (struct qkv_slices){
+        .queries = {0, config->heads, config->head_dim},
+        .keys = {query_columns, config->kv_heads, config->head_dim},
+        .values = {query_columns + kv_columns, config->kv_heads, config->head_dim},
+        .columns = query_columns + 2 * kv_columns,
+    };
+}
+
+/* An op of up to two inputs and one weight; callers add parameters and further weights. */
+static struct plan_op new_op(enum op_stem stem, plan_tensor_id x, plan_tensor_id y,
+                             plan_weight_id weight, plan_tensor_id out)
+{
+    return (struct plan_op){
+        .stem = stem,
+        .inputs = {x, y},
+        .output = out,
+        .weights = {weight, PLAN_NONE, PLAN_NONE},
+    };
+}
+
+void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_embed_rows, PLAN_NONE, PLAN_NONE, weight, out);
+    op.params.embed_rows.scale = plan_builder_config(b)->embedding_scale;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                       plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_rms_norm, x, PLAN_NONE, weight, out);
+    op.params.rms_norm.epsilon = plan_builder_config(b)->norm_epsilon;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                           plan_tensor_id y)
+{
+    struct plan_op op = new_op(OP_rms_norm_add, x, y, weight, y);
+    op.params.rms_norm_add.epsilon = plan_builder_config(b)->norm_epsilon;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
+                        plan_weight_id weight)
+{
+    struct plan_op op = new_op(OP_head_norm, x, PLAN_NONE, weight, x);
+    op.params.head_norm.slice = slice;
+    op.params.head_norm.epsilon = plan_builder_config(b)->norm_epsilon;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_rope(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
+                   uint32_t layer)
+{
+    struct plan_op op = new_op(OP_rope, x, PLAN_NONE, PLAN_NONE, x);
+    op.params.rope.slice = slice;
+    op.params.rope.rope = plan_builder_config(b)->layer[layer].rope;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_linear(struct plan_builder *b, plan_tensor_id x, struct linear_weights weights,
+                     plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_linear, x, PLAN_NONE, weights.first, out);
+    op.weights[1] = weights.second;
+    op.weights[2] = weights.third;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_linear_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                         plan_tensor_id y)
+{
+    plan_builder_append(b, new_op(OP_linear_add, x, y, weight, y));
+}
+
+void plan_ops_kv_write(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
+                       uint32_t layer)
+{
+    struct plan_op op = new_op(OP_kv_write, qkv, PLAN_NONE, PLAN_NONE, PLAN_NONE);
+    op.params.kv_write.keys = slices.keys;
+    op.params.kv_write.values = slices.values;
+    op.params.kv_write.layer = layer;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
+                        uint32_t layer, plan_tensor_id out)
+{
+    const struct model_config *config = plan_builder_config(b);
+    struct plan_op op = new_op(OP_attention, qkv, PLAN_NONE, PLAN_NONE, out);
+    op.params.attention.queries = slices.queries;
+    op.params.attention.kv_heads = config->kv_heads;
+    op.params.attention.layer = layer;
+    op.params.attention.window = config->layer[layer].window;
+    op.params.attention.scale = config->attention_scale;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activation activation,
+                   plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_gate, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.gate.activation = activation;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out)
+{
+    plan_builder_append(b, new_op(OP_gather_rows, x, PLAN_NONE, PLAN_NONE, out));
+}

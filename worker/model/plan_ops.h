@@ -1,0 +1,48 @@
+/*
+ * One call per op stem, for family files: what the config says (epsilon, scales, windows, ropes) is
+ * taken from it, so that a family names tensors, weights and layers only. Formulas: op_list.h.
+ */
+#ifndef SHOAL_WORKER_MODEL_PLAN_OPS_H
+#define SHOAL_WORKER_MODEL_PLAN_OPS_H
+
+#include "worker/model/plan_builder.h"
+
+/* Columns of a fused q|k|v tensor of the config's heads. */
+struct qkv_slices {
+    struct column_slice queries;
+    struct column_slice keys;
+    struct column_slice values;
+    uint32_t columns;
+};
+struct qkv_slices plan_ops_qkv_slices(const struct model_config *config);
+
+void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_tensor_id out);
+void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                       plan_tensor_id out);
+/* y += norm(x) */
+void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                           plan_tensor_id y);
+void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
+                        plan_weight_id weight);
+void plan_ops_rope(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
+                   uint32_t layer);
+/* `second` and `third` may be PLAN_NONE. */
+struct linear_weights {
+    plan_weight_id first;
+    plan_weight_id second;
+    plan_weight_id third;
+};
+void plan_ops_linear(struct plan_builder *b, plan_tensor_id x, struct linear_weights weights,
+                     plan_tensor_id out);
+/* y += x . W^T */
+void plan_ops_linear_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                         plan_tensor_id y);
+void plan_ops_kv_write(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
+                       uint32_t layer);
+void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
+                        uint32_t layer, plan_tensor_id out);
+void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activation activation,
+                   plan_tensor_id out);
+void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
+
+#endif
