@@ -1,0 +1,362 @@
+/*
+ * The life of one client's socket.
+ *
+ * Reading never stops: in READING bytes go to the parser; while a request is handled or its reply
+ * is written, bytes of a next request (pipelining) are kept up to a bound, and end of file or a
+ * reset is noticed in the same loop turn, also when the request still waits in a queue. A client
+ * that shuts down only its writing side counts as gone: no client of a chat API does that, and the
+ * two cannot be told apart before the next write fails.
+ *
+ * Writing goes straight to the socket; only what the kernel does not take is kept and written when
+ * there is room. So a stream costs one system call per wake-up, and the kept bytes measure how slow
+ * its reader is.
+ *
+ * A connection is closed and freed only from its own event callbacks; whatever else finds it broken
+ * marks it and lets the loop come back. So nothing that a handler calls frees the exchange under
+ * its feet.
+ */
+#include "frontend/http/http_connection.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "proto/must.h"
+
+#define READ_BYTES        65536u
+#define PENDING_MAX_BYTES 65536u /* pipelined; real clients send none */
+#define LINGER_MS         2000   /* so that an early reply is not lost to a reset */
+
+enum connection_state { READING, HANDLING, FLUSHING, LINGERING };
+
+struct http_connection {
+    struct http_connection_links links;
+    const struct http_connection_config *config;
+    const struct http_connection_owner *owner;
+    int fd;
+    enum connection_state state;
+    struct event *read_event;
+    struct event *write_event;
+    struct event *timer;
+    struct evbuffer *unsent;
+    struct http_parser parser;
+    struct http_exchange exchange;
+    char *pending; /* bytes behind the current request */
+    size_t pending_bytes;
+    int64_t held_bytes; /* of the body, as told to the server */
+    bool request_clock; /* the timer counts this request, not the wait for one */
+    bool keep_alive;
+    bool broken;
+};
+
+static void on_readable(int fd, short what, void *context);
+static void on_writable(int fd, short what, void *context);
+static void on_timer(int fd, short what, void *context);
+
+struct http_connection_links *http_connection_links(struct http_connection *connection)
+{
+    return &connection->links;
+}
+
+static void timer_set(struct http_connection *connection, int timeout_ms)
+{
+    struct timeval after = {.tv_sec = timeout_ms / 1000,
+                            .tv_usec = (suseconds_t)(timeout_ms % 1000) * 1000};
+    event_add(connection->timer, &after);
+}
+
+static void request_begin(struct http_connection *connection)
+{
+    connection->state = READING;
+    connection->request_clock = false;
+    http_parser_begin(&connection->parser, connection->config->max_head_bytes,
+                      connection->config->max_body_bytes);
+    timer_set(connection, connection->config->idle_timeout_ms);
+}
+
+struct http_connection *http_connection_create(struct event_base *base, int fd,
+                                               const struct http_connection_config *config,
+                                               const struct http_connection_owner *owner)
+{
+    struct http_connection *connection = calloc(1, sizeof *connection);
+    if (!connection) {
+        close(fd);
+        return NULL;
+    }
+    connection->fd = fd;
+    connection->config = config;
+    connection->owner = owner;
+    connection->read_event = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+    connection->write_event = event_new(base, fd, EV_WRITE, on_writable, connection);
+    connection->timer = event_new(base, -1, 0, on_timer, connection);
+    connection->unsent = evbuffer_new();
+    must(connection->read_event && connection->write_event && connection->timer &&
+         connection->unsent);
+    event_add(connection->read_event, NULL);
+    request_begin(connection);
+    return connection;
+}
+
+static void body_release(struct http_connection *connection)
+{
+    if (connection->held_bytes > 0)
+        (void)connection->owner->hold(connection->owner->server, -connection->held_bytes);
+    connection->held_bytes = 0;
+}
+
+void http_connection_destroy(struct http_connection *connection)
+{
+    if (connection->state == HANDLING && connection->exchange.gone)
+        connection->exchange.gone(connection->exchange.gone_context);
+    body_release(connection);
+    connection->owner->closed(connection->owner->server, connection);
+    event_free(connection->read_event);
+    event_free(connection->write_event);
+    event_free(connection->timer);
+    evbuffer_free(connection->unsent);
+    http_parser_fini(&connection->parser);
+    free(connection->pending);
+    close(connection->fd);
+    free(connection);
+}
+
+bool http_connection_is_idle(const struct http_connection *connection)
+{
+    return connection->state == READING && !http_parser_started(&connection->parser);
+}
+
+bool http_connection_keeps_alive(const struct http_connection *connection)
+{
+    return connection->keep_alive;
+}
+
+void http_connection_close_after_reply(struct http_connection *connection)
+{
+    connection->keep_alive = false;
+}
+
+size_t http_connection_unsent_bytes(const struct http_connection *connection)
+{
+    return evbuffer_get_length(connection->unsent);
+}
+
+/* Lets the loop come back to a connection that has something to do without the socket saying so. */
+static void wake(struct http_connection *connection)
+{
+    event_active(connection->read_event, EV_READ, 0);
+}
+
+void http_connection_break(struct http_connection *connection)
+{
+    connection->broken = true;
+    wake(connection);
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+/* Bytes that the socket took now. */
+static size_t send_now(struct http_connection *connection, const struct iovec parts[],
+                       int part_count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts,
+                             .msg_iovlen = (size_t)part_count};
+    ssize_t sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0)
+        return (size_t)sent;
+    if (errno != EAGAIN && errno != EINTR)
+        http_connection_break(connection);
+    return 0;
+}
+
+void http_connection_write(struct http_connection *connection, const struct iovec parts[],
+                           int part_count)
+{
+    if (connection->broken)
+        return;
+    size_t sent = 0;
+    if (http_connection_unsent_bytes(connection) == 0)
+        sent = send_now(connection, parts, part_count);
+    for (int i = 0; i < part_count; i++) {
+        size_t skip = sent < parts[i].iov_len ? sent : parts[i].iov_len;
+        sent -= skip;
+        if (skip < parts[i].iov_len &&
+            evbuffer_add(connection->unsent, (const char *)parts[i].iov_base + skip,
+                         parts[i].iov_len - skip) != 0)
+            http_connection_break(connection);
+    }
+    if (http_connection_unsent_bytes(connection) > 0)
+        event_add(connection->write_event, NULL);
+}
+
+/* All of the reply is written: the next request, or the end. */
+static void flush_finish(struct http_connection *connection)
+{
+    if (connection->keep_alive) {
+        request_begin(connection);
+        if (connection->pending_bytes > 0)
+            wake(connection);
+        return;
+    }
+    connection->state = LINGERING;
+    shutdown(connection->fd, SHUT_WR);
+    timer_set(connection, LINGER_MS);
+}
+
+void http_connection_reply_done(struct http_connection *connection)
+{
+    must(connection->state == HANDLING);
+    connection->state = FLUSHING;
+    if (http_connection_unsent_bytes(connection) == 0 && !connection->broken)
+        flush_finish(connection);
+    else
+        timer_set(connection, connection->config->write_timeout_ms);
+}
+
+static void on_writable(int fd, short what, void *context)
+{
+    (void)what;
+    struct http_connection *connection = context;
+    if (evbuffer_write(connection->unsent, fd) < 0 && errno != EAGAIN && errno != EINTR) {
+        http_connection_destroy(connection);
+        return;
+    }
+    if (http_connection_unsent_bytes(connection) > 0)
+        event_add(connection->write_event, NULL);
+    else if (connection->state == FLUSHING)
+        flush_finish(connection);
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+/* A reply to bytes that are no request; the connection ends behind it. */
+static void refuse(struct http_connection *connection, int status, const char *problem)
+{
+    event_del(connection->timer);
+    connection->keep_alive = false;
+    connection->pending_bytes = 0;
+    http_exchange_init(&connection->exchange, connection, &connection->parser);
+    connection->state = HANDLING;
+    struct api_error error;
+    (void)api_error_set(&error, RESULT_INVALID, status, NULL, "%s", problem);
+    http_exchange_reply_error(&connection->exchange, &error);
+}
+
+static void continue_send(struct http_connection *connection)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    struct iovec part = {.iov_base = (void *)(uintptr_t)line, .iov_len = sizeof line - 1};
+    connection->parser.expects_continue = false;
+    http_connection_write(connection, &part, 1);
+}
+
+/* Keeps the server's book of body bytes. */
+static bool body_account(struct http_connection *connection)
+{
+    int64_t grown = (int64_t)connection->parser.body_capacity - connection->held_bytes;
+    if (grown <= 0)
+        return true;
+    connection->held_bytes += grown;
+    return connection->owner->hold(connection->owner->server, grown);
+}
+
+static void request_finish(struct http_connection *connection)
+{
+    event_del(connection->timer);
+    connection->keep_alive = connection->parser.keep_alive;
+    http_exchange_init(&connection->exchange, connection, &connection->parser);
+    connection->state = HANDLING;
+    connection->owner->dispatch(connection->owner->server, &connection->exchange);
+    body_release(connection);
+}
+
+/* Feeds the parser; returns the bytes it took. */
+static size_t request_feed(struct http_connection *connection, const char *bytes, size_t count)
+{
+    struct http_parser *parser = &connection->parser;
+    size_t taken = http_parser_feed(parser, bytes, count);
+    if (http_parser_started(parser) && !connection->request_clock) {
+        connection->request_clock = true;
+        timer_set(connection, connection->config->request_timeout_ms);
+    }
+    if (!body_account(connection))
+        refuse(connection, 503, "the server is receiving too many large requests");
+    else if (parser->state == HTTP_PARSER_BAD)
+        refuse(connection, parser->status, parser->problem);
+    else if (parser->state == HTTP_PARSER_DONE)
+        request_finish(connection);
+    else if (parser->expects_continue)
+        continue_send(connection);
+    return taken;
+}
+
+/* Bytes that belong to a later request. False when there are too many. */
+static bool pending_keep(struct http_connection *connection, const char *bytes, size_t count)
+{
+    if (connection->state == LINGERING || count == 0)
+        return true;
+    if (connection->state == FLUSHING && !connection->keep_alive)
+        return true;
+    if (connection->pending_bytes + count > PENDING_MAX_BYTES)
+        return false;
+    char *grown = realloc(connection->pending, connection->pending_bytes + count);
+    if (!grown)
+        return false;
+    memcpy(grown + connection->pending_bytes, bytes, count);
+    connection->pending = grown;
+    connection->pending_bytes += count;
+    return true;
+}
+
+/* One request's worth of bytes goes to the parser, the rest waits. False: close. */
+static bool bytes_take(struct http_connection *connection, const char *bytes, size_t count)
+{
+    size_t taken = 0;
+    while (taken < count && connection->state == READING && !connection->broken)
+        taken += request_feed(connection, bytes + taken, count - taken);
+    return pending_keep(connection, bytes + taken, count - taken);
+}
+
+static bool pending_take(struct http_connection *connection)
+{
+    if (connection->state != READING || connection->pending_bytes == 0)
+        return true;
+    char *bytes = connection->pending;
+    size_t count = connection->pending_bytes;
+    connection->pending = NULL;
+    connection->pending_bytes = 0;
+    bool good = bytes_take(connection, bytes, count);
+    free(bytes);
+    return good;
+}
+
+static void on_readable(int fd, short what, void *context)
+{
+    (void)what;
+    struct http_connection *connection = context;
+    char bytes[READ_BYTES];
+    if (connection->broken || !pending_take(connection)) {
+        http_connection_destroy(connection);
+        return;
+    }
+    ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (count <= 0 || !bytes_take(connection, bytes, (size_t)count))
+        http_connection_destroy(connection);
+}
+
+static void on_timer(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct http_connection *connection = context;
+    if (connection->state == READING && connection->request_clock)
+        refuse(connection, 408, "the request took too long to arrive");
+    else
+        http_connection_destroy(connection);
+}

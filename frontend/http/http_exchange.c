@@ -1,0 +1,201 @@
+/*
+ * Replies as bytes: status line, the few headers that every reply carries, the body as one piece or
+ * as chunks.
+ */
+#include "frontend/http/http_exchange.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <time.h>
+
+#include "frontend/http/http_connection.h"
+#include "proto/must.h"
+
+static const struct {
+    int status;
+    const char *phrase;
+} phrases[] = {
+    {200, "OK"},
+    {204, "No Content"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {413, "Content Too Large"},
+    {414, "URI Too Long"},
+    {417, "Expectation Failed"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {503, "Service Unavailable"},
+    {505, "HTTP Version Not Supported"},
+};
+
+static const char *status_phrase(int status)
+{
+    for (size_t i = 0; i < sizeof phrases / sizeof phrases[0]; i++) {
+        if (phrases[i].status == status)
+            return phrases[i].phrase;
+    }
+    return "Unknown";
+}
+
+static bool request_id_is_usable(const char *id)
+{
+    size_t length = id ? strlen(id) : 0;
+    if (length == 0 || length >= HTTP_REQUEST_ID_BYTES)
+        return false;
+    for (; *id; id++) {
+        if (*id <= 0x20 || *id >= 0x7f)
+            return false;
+    }
+    return true;
+}
+
+void http_exchange_init(struct http_exchange *exchange, struct http_connection *connection,
+                        const struct http_parser *request)
+{
+    *exchange = (struct http_exchange){.connection = connection, .request = request};
+    const char *given = http_parser_header(request, "x-request-id");
+    if (request_id_is_usable(given)) {
+        strcpy(exchange->request_id, given);
+        return;
+    }
+    uint64_t random = 0;
+    must(getrandom(&random, sizeof random, 0) == sizeof random);
+    snprintf(exchange->request_id, sizeof exchange->request_id, "req-%016llx",
+             (unsigned long long)random);
+}
+
+void http_exchange_on_gone(struct http_exchange *exchange, void (*gone)(void *context),
+                           void *context)
+{
+    exchange->gone = gone;
+    exchange->gone_context = context;
+}
+
+/* Status line and common headers; the caller adds its own and the empty line. */
+static void head_write(const struct http_exchange *exchange, int status, const char *content_type,
+                       struct text_buffer *out)
+{
+    char date[64];
+    time_t now = time(NULL);
+    struct tm utc;
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &utc));
+    text_buffer_append_format(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nx-request-id: %s\r\n", status,
+                              status_phrase(status), date, exchange->request_id);
+    if (content_type)
+        text_buffer_append_format(out, "Content-Type: %s\r\n", content_type);
+    if (exchange->allow)
+        text_buffer_append_format(out, "Allow: %s\r\n", exchange->allow);
+    bool keep = http_connection_keeps_alive(exchange->connection);
+    if (!keep)
+        text_buffer_append_text(out, "Connection: close\r\n");
+    else if (exchange->request->minor_version == 0)
+        text_buffer_append_text(out, "Connection: keep-alive\r\n");
+}
+
+static void whole_reply(struct http_exchange *exchange, int status, const char *content_type,
+                        const char *extra_headers, const char *body, size_t body_bytes)
+{
+    must(!exchange->begun);
+    struct text_buffer head = {0};
+    head_write(exchange, status, content_type, &head);
+    text_buffer_append_text(&head, extra_headers);
+    if (status != 204)
+        text_buffer_append_format(&head, "Content-Length: %zu\r\n", body_bytes);
+    text_buffer_append_text(&head, "\r\n");
+    if (head.failed) {
+        text_buffer_fini(&head);
+        http_exchange_abort(exchange);
+        return;
+    }
+    bool shows_body = exchange->request->method != HTTP_HEAD && body_bytes > 0;
+    struct iovec parts[2] = {{.iov_base = head.bytes, .iov_len = head.length},
+                             {.iov_base = (void *)(uintptr_t)body, .iov_len = body_bytes}};
+    http_connection_write(exchange->connection, parts, shows_body ? 2 : 1);
+    text_buffer_fini(&head);
+    http_connection_reply_done(exchange->connection);
+}
+
+void http_exchange_reply(struct http_exchange *exchange, int status, const char *content_type,
+                         const char *body, size_t body_bytes)
+{
+    whole_reply(exchange, status, content_type, "", body, body_bytes);
+}
+
+void http_exchange_reply_error(struct http_exchange *exchange, const struct api_error *error)
+{
+    struct text_buffer body = {0};
+    char retry[48] = "";
+    if (error->retry_after_s > 0)
+        snprintf(retry, sizeof retry, "Retry-After: %u\r\n", error->retry_after_s);
+    api_error_write_json(error, &body);
+    if (body.failed)
+        http_exchange_abort(exchange);
+    else
+        whole_reply(exchange, error->status, "application/json", retry, body.bytes, body.length);
+    text_buffer_fini(&body);
+}
+
+void http_exchange_begin(struct http_exchange *exchange, int status, const char *content_type,
+                         const char *extra_headers)
+{
+    must(!exchange->begun);
+    exchange->begun = true;
+    exchange->chunked = exchange->request->minor_version == 1;
+    if (!exchange->chunked)
+        http_connection_close_after_reply(exchange->connection);
+    struct text_buffer head = {0};
+    head_write(exchange, status, content_type, &head);
+    text_buffer_append_text(&head, extra_headers);
+    text_buffer_append_text(&head,
+                            exchange->chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
+    struct iovec part = {.iov_base = head.bytes, .iov_len = head.length};
+    if (head.failed)
+        http_connection_break(exchange->connection);
+    else
+        http_connection_write(exchange->connection, &part, 1);
+    text_buffer_fini(&head);
+}
+
+void http_exchange_send(struct http_exchange *exchange, const char *bytes, size_t count)
+{
+    must(exchange->begun);
+    if (count == 0)
+        return; /* an empty chunk would end the reply */
+    char size[24];
+    int size_bytes = snprintf(size, sizeof size, "%zx\r\n", count);
+    struct iovec parts[3] = {{.iov_base = size, .iov_len = (size_t)size_bytes},
+                             {.iov_base = (void *)(uintptr_t)bytes, .iov_len = count},
+                             {.iov_base = (void *)(uintptr_t) "\r\n", .iov_len = 2}};
+    if (exchange->chunked)
+        http_connection_write(exchange->connection, parts, 3);
+    else
+        http_connection_write(exchange->connection, &parts[1], 1);
+}
+
+void http_exchange_end(struct http_exchange *exchange)
+{
+    must(exchange->begun);
+    struct iovec last = {.iov_base = (void *)(uintptr_t) "0\r\n\r\n", .iov_len = 5};
+    if (exchange->chunked)
+        http_connection_write(exchange->connection, &last, 1);
+    http_connection_reply_done(exchange->connection);
+}
+
+void http_exchange_abort(struct http_exchange *exchange)
+{
+    exchange->gone = NULL;
+    http_connection_break(exchange->connection);
+}
+
+size_t http_exchange_unsent_bytes(const struct http_exchange *exchange)
+{
+    return http_connection_unsent_bytes(exchange->connection);
+}

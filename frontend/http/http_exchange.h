@@ -1,0 +1,57 @@
+/*
+ * One request and its reply, as a route's handler sees it.
+ *
+ * The handler replies at once, or keeps the exchange and replies later, exactly once: with a whole
+ * reply, or with http_exchange_begin() … http_exchange_send() … http_exchange_end(). An exchange is
+ * over when its reply is complete or when its `gone` callback ran (the client left: end of file,
+ * reset); after either it must not be touched. No function here calls back.
+ */
+#ifndef SHOAL_FRONTEND_HTTP_HTTP_EXCHANGE_H
+#define SHOAL_FRONTEND_HTTP_HTTP_EXCHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "frontend/api/api_error.h"
+#include "frontend/http/http_parser.h"
+
+#define HTTP_REQUEST_ID_BYTES 129u /* with the NUL; a client's own longer id is replaced */
+
+struct http_connection;
+
+struct http_exchange {
+    struct http_connection *connection;
+    const struct http_parser *request;
+    char request_id[HTTP_REQUEST_ID_BYTES]; /* x-request-id: the client's, else a random one */
+    void (*gone)(void *context);
+    void *gone_context;
+    const char *allow; /* methods of this path, for Allow; static */
+    bool begun;
+    bool chunked;
+};
+
+/* Called by the connection for every request. */
+void http_exchange_init(struct http_exchange *exchange, struct http_connection *connection,
+                        const struct http_parser *request);
+
+/* `gone` runs when the client leaves before the reply is complete. */
+void http_exchange_on_gone(struct http_exchange *exchange, void (*gone)(void *context),
+                           void *context);
+
+/* A whole reply. `content_type` may be NULL when there is no body. */
+void http_exchange_reply(struct http_exchange *exchange, int status, const char *content_type,
+                         const char *body, size_t body_bytes);
+/* The error as JSON, with Retry-After when it has one. */
+void http_exchange_reply_error(struct http_exchange *exchange, const struct api_error *error);
+
+/* A reply of unknown length: chunked, or (HTTP/1.0) up to the connection's end. */
+void http_exchange_begin(struct http_exchange *exchange, int status, const char *content_type,
+                         const char *extra_headers);
+void http_exchange_send(struct http_exchange *exchange, const char *bytes, size_t count);
+void http_exchange_end(struct http_exchange *exchange);
+/* Ends the exchange and the connection without completing the reply: the client sees a cut. */
+void http_exchange_abort(struct http_exchange *exchange);
+/* Bytes of this connection that the kernel has not taken yet. */
+size_t http_exchange_unsent_bytes(const struct http_exchange *exchange);
+
+#endif

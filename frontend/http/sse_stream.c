@@ -1,0 +1,53 @@
+/*
+ * Server-sent events over an exchange.
+ *
+ * Every flush is one HTTP chunk, however many events it holds. A reader that leaves more than
+ * max_unsent_bytes in this process (behind what the kernel buffers) is too slow for the server's
+ * memory: its stream is cut, because an event can neither be dropped nor queued without bound.
+ */
+#include "frontend/http/sse_stream.h"
+
+#include "proto/must.h"
+
+void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
+                     size_t max_unsent_bytes, int64_t now_ms)
+{
+    *stream = (struct sse_stream){
+        .exchange = exchange, .max_unsent_bytes = max_unsent_bytes, .last_sent_ms = now_ms};
+    http_exchange_begin(exchange, 200, "text/event-stream; charset=utf-8",
+                        "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+}
+
+enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t count,
+                            int64_t now_ms)
+{
+    must(stream->exchange != NULL);
+    if (http_exchange_unsent_bytes(stream->exchange) + count > stream->max_unsent_bytes)
+        return RESULT_FULL;
+    http_exchange_send(stream->exchange, bytes, count);
+    stream->last_sent_ms = now_ms;
+    return RESULT_OK;
+}
+
+void sse_stream_keep_alive(struct sse_stream *stream, int64_t now_ms, int64_t interval_ms)
+{
+    static const char comment[] = ": keep-alive\n\n";
+    if (!stream->exchange || now_ms - stream->last_sent_ms < interval_ms)
+        return;
+    /* A reader with unsent bytes has something to wait for already. */
+    if (http_exchange_unsent_bytes(stream->exchange) == 0)
+        http_exchange_send(stream->exchange, comment, sizeof comment - 1);
+    stream->last_sent_ms = now_ms;
+}
+
+void sse_stream_close(struct sse_stream *stream)
+{
+    http_exchange_end(stream->exchange);
+    stream->exchange = NULL;
+}
+
+void sse_stream_abort(struct sse_stream *stream)
+{
+    http_exchange_abort(stream->exchange);
+    stream->exchange = NULL;
+}
