@@ -1,6 +1,7 @@
 /*
- * One row of logits to one token, by that row's own parameters. Pure: the same row, parameters, history and
- * (seed, position) always give the same token, so a replayed or preempted request continues as it would have.
+ * One row of logits to one token, by that row's own parameters. Pure: the same row, parameters,
+ * history and (seed, position) always give the same token, so a replayed or preempted request
+ * continues as it would have.
  *
  * With l the raw logits (f32), in this order:
  *   l[t] += bias(t)                                             (logit_bias)
@@ -8,9 +9,11 @@
  *   t seen c > 0 times in the output: l[t] -= presence + frequency * c
  *   temperature 0: the largest l, lowest id among equals (filters have no effect)
  *   p = softmax(l / temperature)
- *   top_k: the k largest; top_p: the smallest set of largest p whose sum >= top_p, of what top_k left (renormalized);
+ *   top_k: the k largest
+ *   top_p: the smallest set of largest p whose sum >= top_p, of what top_k left (renormalized)
  *   min_p: p >= min_p * max p. Ties in p are ordered by id. At least one token stays.
- *   u = uniform(seed, position) in [0, 1): the first token, in descending order of p, whose cumulative sum exceeds u * total.
+ *   u = uniform(seed, position) in [0, 1): the first token, in descending order of p, whose
+ *       cumulative sum exceeds u * total
  * uniform() is Philox4x32-10 keyed by the seed, countered by the position (Salmon et al., SC 2011).
  * logprob (only when asked): log_softmax of l after bias and penalties, before temperature.
  */
@@ -23,7 +26,7 @@
 #include "proto/sampling_params.h"
 #include "proto/submit_record.h" /* struct logit_bias_entry */
 
-struct token_counts; /* worker/sample/token_counts.h: which tokens a sequence has seen, kept incrementally */
+struct token_counts; /* worker/sample/token_counts.h: which tokens a sequence has seen */
 
 struct row_sampling {
     const struct sampling_params *params;
@@ -44,8 +47,9 @@ struct row_sampler;
 struct row_sampler *row_sampler_create(uint32_t vocab_tokens);
 void row_sampler_destroy(struct row_sampler *sampler);
 
-/* `logits` [vocab_tokens] is not changed (a copy is made only when bias or penalties are on). NaN counts as -infinity; a row with no
- * finite logit gives token 0. */
+/* `logits` [vocab_tokens] is not changed (a copy is made only when bias or penalties are on). NaN
+ * counts as -infinity, +infinity as the largest finite number; a row with no logit above -infinity
+ * gives token 0. */
 struct sampled_token row_sampler_draw(struct row_sampler *sampler, const float *logits,
                                       const struct row_sampling *sampling);
 

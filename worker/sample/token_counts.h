@@ -1,5 +1,6 @@
 /*
- * Which tokens a sequence has seen, for penalties: kept incrementally, one small hash map per sequence that has a penalty on.
+ * Which tokens a sequence has seen, for penalties: kept incrementally, one small hash map per
+ * sequence that has a penalty on.
  */
 #ifndef SHOAL_WORKER_SAMPLE_TOKEN_COUNTS_H
 #define SHOAL_WORKER_SAMPLE_TOKEN_COUNTS_H

@@ -1,0 +1,247 @@
+/*
+ * Sampling wants tokens in descending order of probability, but hardly ever more than a few dozen
+ * of a quarter of a million. Sorting the vocabulary for every token would cost more than a small
+ * model's forward pass.
+ *
+ * The first pass finds the largest logit of each block of 64. The descent then works in slices: it
+ * gathers the logits within a margin of the largest (skipping blocks that cannot hold any) into a
+ * heap and pops them one by one; when the heap runs dry, the next slice, further down, is gathered.
+ * A slice lies wholly below the one before it, so the order is exact however few are asked for. A
+ * heap key holds the logit's bits mapped to an ascending integer and the id, so equal logits pop in
+ * order of id.
+ *
+ * exp() is a polynomial in vector form: the C library's is slower and may differ between machines,
+ * and the same bits everywhere are worth more than its last half unit. Its relative error is below
+ * 2e-7. Refuses infinite largest logits (the sampler clamps them).
+ */
+#include "worker/sample/logit_walk.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+#define LANES     4u
+#define SUM_BLOCK 1024u /* logits summed in f32 before f64 takes over */
+
+/* Slices end at these distances from the largest logit, in units of temperature. Past the last one
+ * every weight is 0. */
+static const float margins[] = {3.0f, 8.0f, 16.0f, 88.0f};
+#define MARGIN_COUNT (sizeof margins / sizeof margins[0])
+
+void logit_walk_init(struct logit_walk *walk, uint32_t vocab_tokens)
+{
+    must(vocab_tokens > 0);
+    *walk = (struct logit_walk){.vocab_tokens = vocab_tokens};
+    walk->block_max = must_alloc((vocab_tokens + LOGIT_BLOCK - 1) / LOGIT_BLOCK, sizeof(float));
+    walk->heap = must_alloc(vocab_tokens, sizeof *walk->heap);
+    walk->candidates = must_alloc(vocab_tokens, sizeof *walk->candidates);
+}
+
+void logit_walk_fini(struct logit_walk *walk)
+{
+    free(walk->block_max);
+    free(walk->heap);
+    free(walk->candidates);
+}
+
+/* Four at once through the compilers' vector extension: baseline instructions on every machine, and
+ * the same bits on all of them. */
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef int32_t i32x4 __attribute__((vector_size(16)));
+typedef uint32_t u32x4 __attribute__((vector_size(16)));
+
+static inline f32x4 f32x4_load(const float *from)
+{
+    f32x4 value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+static inline f32x4 f32x4_select(i32x4 mask, f32x4 yes, f32x4 no)
+{
+    return (f32x4)(((i32x4)yes & mask) | ((i32x4)no & ~mask));
+}
+
+/* exp(x) for x <= 0; 0 below -87 and for NaN. */
+static inline f32x4 exp_negative(f32x4 x)
+{
+    const float magic = 0x1.8p23f; /* adding it rounds to an integer and leaves that in low bits */
+    f32x4 shifted = x * 0x1.715476p0f + magic; /* x / ln 2 */
+    f32x4 n = shifted - magic;
+    f32x4 r = x - n * 0x1.62e4p-1f; /* ln 2 in two parts: n times the first one is exact */
+    r = r - n * 0x1.7f7d1cp-20f;
+    f32x4 p = r * 0x1.6c16c2p-10f + 0x1.111112p-7f; /* 1/6!, 1/5!, … */
+    p = p * r + 0x1.555556p-5f;
+    p = p * r + 0x1.555556p-3f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    u32x4 power_bits = ((u32x4)shifted << 23) + 0x3f800000u; /* 2^n */
+    f32x4 value = p * (f32x4)power_bits;
+    return f32x4_select(x >= -87.0f, value, (f32x4){0});
+}
+
+static float exp_negative_one(float x)
+{
+    return exp_negative((f32x4){x, x, x, x})[0];
+}
+
+static float block_largest(const float *logits, uint32_t count)
+{
+    float largest = -INFINITY;
+    uint32_t whole = count / LANES * LANES;
+    if (whole > 0) {
+        f32x4 lanes = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+        for (uint32_t i = 0; i < whole; i += LANES) {
+            f32x4 x = f32x4_load(logits + i);
+            lanes = f32x4_select(x > lanes, x, lanes); /* a NaN compares false */
+        }
+        for (uint32_t j = 0; j < LANES; j++)
+            largest = lanes[j] > largest ? lanes[j] : largest;
+    }
+    for (uint32_t i = whole; i < count; i++)
+        largest = logits[i] > largest ? logits[i] : largest;
+    return largest;
+}
+
+static uint32_t block_count_of(const struct logit_walk *walk, uint32_t first)
+{
+    uint32_t left = walk->vocab_tokens - first;
+    return left < LOGIT_BLOCK ? left : LOGIT_BLOCK;
+}
+
+void logit_walk_begin(struct logit_walk *walk, const float *logits)
+{
+    walk->logits = logits;
+    walk->largest = -INFINITY;
+    walk->heap_count = 0;
+    walk->candidate_count = 0;
+    for (uint32_t first = 0; first < walk->vocab_tokens; first += LOGIT_BLOCK) {
+        float largest = block_largest(logits + first, block_count_of(walk, first));
+        walk->block_max[first / LOGIT_BLOCK] = largest;
+        if (largest > walk->largest)
+            walk->largest = largest;
+    }
+}
+
+uint32_t logit_walk_largest(const struct logit_walk *walk)
+{
+    if (walk->largest == -INFINITY)
+        return 0;
+    uint32_t block = 0;
+    while (walk->block_max[block] != walk->largest)
+        block++;
+    uint32_t token = block * LOGIT_BLOCK;
+    while (walk->logits[token] != walk->largest)
+        token++;
+    return token;
+}
+
+double logit_walk_sum(const struct logit_walk *walk, float temperature)
+{
+    must(isfinite(walk->largest));
+    double total = 0.0;
+    uint32_t first = 0;
+    while (first < walk->vocab_tokens) {
+        uint32_t left = walk->vocab_tokens - first;
+        uint32_t count = left < SUM_BLOCK ? left : SUM_BLOCK;
+        uint32_t whole = count / LANES * LANES;
+        const float *logits = walk->logits + first;
+        f32x4 lanes = {0};
+        for (uint32_t i = 0; i < whole; i += LANES)
+            lanes += exp_negative((f32x4_load(logits + i) - walk->largest) / temperature);
+        for (uint32_t j = 0; j < LANES; j++)
+            total += (double)lanes[j];
+        for (uint32_t i = whole; i < count; i++)
+            total += (double)exp_negative_one((logits[i] - walk->largest) / temperature);
+        first += count;
+    }
+    return total;
+}
+
+/* Ascending keys are descending logits, then ascending ids. */
+static uint64_t key_make(float logit, uint32_t token)
+{
+    uint32_t bits;
+    logit += 0.0f; /* -0 becomes 0: they are equal */
+    memcpy(&bits, &logit, sizeof bits);
+    uint32_t ascending = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return (uint64_t)~ascending << 32 | token;
+}
+
+static void heap_sift_down(uint64_t *heap, uint32_t count, uint32_t at)
+{
+    uint64_t key = heap[at];
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= count)
+            break;
+        if (child + 1 < count && heap[child + 1] < heap[child])
+            child++;
+        if (heap[child] >= key)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = key;
+}
+
+/* Gathers the next slice, (lower, gathered_down_to], into the empty heap; false when none is left.
+ */
+static bool gather_slice(struct logit_walk *walk)
+{
+    if (walk->next_margin == MARGIN_COUNT)
+        return false;
+    float upper = walk->gathered_down_to;
+    float lower = walk->largest - margins[walk->next_margin++] * walk->temperature;
+    if (lower == walk->largest) /* the margin vanished in rounding */
+        lower = nextafterf(lower, -INFINITY);
+
+    uint32_t count = 0;
+    for (uint32_t first = 0; first < walk->vocab_tokens; first += LOGIT_BLOCK) {
+        if (!(walk->block_max[first / LOGIT_BLOCK] > lower))
+            continue;
+        uint32_t end = first + block_count_of(walk, first);
+        for (uint32_t token = first; token < end; token++) {
+            float logit = walk->logits[token];
+            if (logit > lower && logit <= upper)
+                walk->heap[count++] = key_make(logit, token);
+        }
+    }
+    walk->heap_count = count;
+    walk->gathered_down_to = lower;
+    for (uint32_t at = count / 2; at-- > 0;)
+        heap_sift_down(walk->heap, count, at);
+    return true;
+}
+
+void logit_walk_descend(struct logit_walk *walk, float temperature)
+{
+    must(isfinite(walk->largest) && temperature > 0.0f);
+    walk->temperature = temperature;
+    walk->gathered_down_to = INFINITY;
+    walk->next_margin = 0;
+    walk->heap_count = 0;
+    walk->candidate_count = 0;
+}
+
+const struct logit_candidate *logit_walk_candidate(struct logit_walk *walk, uint32_t rank)
+{
+    if (rank < walk->candidate_count)
+        return &walk->candidates[rank];
+    must(rank == walk->candidate_count);
+    while (walk->heap_count == 0) {
+        if (!gather_slice(walk))
+            return NULL;
+    }
+    uint32_t token = (uint32_t)walk->heap[0];
+    walk->heap[0] = walk->heap[--walk->heap_count];
+    if (walk->heap_count > 0)
+        heap_sift_down(walk->heap, walk->heap_count, 0);
+    struct logit_candidate *candidate = &walk->candidates[walk->candidate_count++];
+    candidate->token = token;
+    candidate->weight = exp_negative_one((walk->logits[token] - walk->largest) / walk->temperature);
+    return candidate;
+}

@@ -1,0 +1,111 @@
+/*
+ * How often has this sequence seen which token? Counted as tokens arrive, so that a step costs as
+ * much as the distinct tokens of a sequence, never as its length or the vocabulary.
+ *
+ * Entries lie densely in order of first sight, which is what the sampler walks; an open-addressed
+ * table of entry numbers beside them, at most half full, finds a token's entry. Both double when
+ * full, so memory follows the distinct tokens, and only sequences with a penalty have one.
+ *
+ * Refuses to forget: there is no removal, because a recomputed sequence has seen the same tokens.
+ */
+#include "worker/sample/token_counts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+#define SLOT_EMPTY    UINT32_MAX
+#define FIRST_ENTRIES 64u
+
+struct token_counts {
+    struct token_count *entries; /* [entry_capacity] */
+    uint32_t *slots;             /* [2 * entry_capacity] entry number or SLOT_EMPTY */
+    uint32_t size;
+    uint32_t entry_capacity; /* power of two */
+};
+
+struct token_counts *token_counts_create(void)
+{
+    return must_alloc(1, sizeof(struct token_counts));
+}
+
+void token_counts_destroy(struct token_counts *counts)
+{
+    if (!counts)
+        return;
+    free(counts->entries);
+    free(counts->slots);
+    free(counts);
+}
+
+/* The slot that holds `token` or the empty one where it belongs. */
+static uint32_t slot_find(const struct token_counts *counts, uint32_t token)
+{
+    uint32_t mask = 2 * counts->entry_capacity - 1;
+    uint32_t slot = (token * 0x9E3779B1u) >> 7 & mask;
+    while (counts->slots[slot] != SLOT_EMPTY && counts->entries[counts->slots[slot]].token != token)
+        slot = (slot + 1) & mask;
+    return slot;
+}
+
+static enum result grow(struct token_counts *counts)
+{
+    uint32_t capacity = counts->entry_capacity ? 2 * counts->entry_capacity : FIRST_ENTRIES;
+    struct token_count *entries = realloc(counts->entries, capacity * sizeof *entries);
+    if (!entries)
+        return RESULT_OUT_OF_MEMORY;
+    counts->entries = entries;
+    uint32_t *slots = malloc((size_t)2 * capacity * sizeof *slots);
+    if (!slots)
+        return RESULT_OUT_OF_MEMORY;
+    free(counts->slots);
+    memset(slots, 0xff, (size_t)2 * capacity * sizeof *slots);
+    counts->slots = slots;
+    counts->entry_capacity = capacity;
+    for (uint32_t i = 0; i < counts->size; i++)
+        counts->slots[slot_find(counts, entries[i].token)] = i;
+    return RESULT_OK;
+}
+
+/* The entry of `token`, made when it is new; NULL without memory. */
+static struct token_count *entry_of(struct token_counts *counts, uint32_t token)
+{
+    if (counts->size == counts->entry_capacity && grow(counts) != RESULT_OK)
+        return NULL;
+    uint32_t slot = slot_find(counts, token);
+    if (counts->slots[slot] == SLOT_EMPTY) {
+        counts->slots[slot] = counts->size;
+        counts->entries[counts->size++] = (struct token_count){.token = token};
+    }
+    return &counts->entries[counts->slots[slot]];
+}
+
+enum result token_counts_add_prompt(struct token_counts *counts, uint32_t token)
+{
+    struct token_count *entry = entry_of(counts, token);
+    if (!entry)
+        return RESULT_OUT_OF_MEMORY;
+    entry->prompt++;
+    return RESULT_OK;
+}
+
+enum result token_counts_add_generated(struct token_counts *counts, uint32_t token)
+{
+    struct token_count *entry = entry_of(counts, token);
+    if (!entry)
+        return RESULT_OUT_OF_MEMORY;
+    entry->generated++;
+    return RESULT_OK;
+}
+
+uint32_t token_counts_size(const struct token_counts *counts)
+{
+    return counts->size;
+}
+
+struct token_count token_counts_at(const struct token_counts *counts, uint32_t index)
+{
+    must(index < counts->size);
+    return counts->entries[index];
+}
