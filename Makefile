@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-MAKEFLAGS += --no-builtin-rules --output-sync=target
+MAKEFLAGS += --no-builtin-rules
 
 comma   := ,
 empty   :=
@@ -72,7 +72,7 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER),$(FUZZ_SRC))
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 30
 
-.PHONY: all help programs tests fuzzers run test check test-unit test-scripts test-api test-san fuzz bench clean install
+.PHONY: all help programs tests fuzzers run test check format test-unit test-scripts test-api test-san fuzz bench clean install
 all: programs ## build the programs (build/shoal, build/shoal-worker)
 programs: $(PROGRAMS)
 tests: $(TEST_PROGRAMS) ## build every C test program
@@ -125,12 +125,14 @@ $(call test_programs,$(FUZZ_WORKER)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_S
 -include $(shell find $(OBJ) -name '*.d' 2>/dev/null)
 
 # --- run and test ----------------------------------------------------------------------------------------------------
+# Sub-makes that build run in parallel with their output kept together; what runs afterwards writes as it goes.
 # TALLY names a file to which the runners append one line per test; scripts/test_all adds them up.
+BUILDING  = $(MAKE) --no-print-directory --output-sync=target -j$(JOBS)
 TALLY_ARG = $(if $(TALLY),--tally $(TALLY))
 
 run: ## set up, build, fetch the default model and serve it on port 8080 (ARGS="..." adds options)
 	@scripts/setup run
-	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@$(BUILDING) programs
 	@model=$$(scripts/fetch_model default) && exec build/shoal serve --model "$$model" --port 8080 $(ARGS)
 
 test: ## set up, then every check and test; ends with one line "N passed, M failed"
@@ -142,9 +144,13 @@ check: ## layers, sizes, names and format of the sources
 	@scripts/run_tests $(TALLY_ARG) --limit-s 300 scripts/check_layers scripts/check_sizes scripts/check_names \
 	    scripts/check_format
 
+format: ## lay out every C file as .clang-format says
+	@scripts/make_venv
+	build/venv/bin/clang-format -i $(shell find $(wildcard proto shm frontend worker tests) -name '*.[ch]')
+
 # A test that did not build counts as failed; the others run all the same.
 test-unit: ## build and run every C test program (with SAN=... under sanitizers)
-	@failed=; $(MAKE) --no-print-directory -k -j$(JOBS) tests || failed=--build-failed; \
+	@failed=; $(BUILDING) -k tests || failed=--build-failed; \
 	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(TEST_PROGRAMS)
 
 test-scripts: ## tests of the scripts
@@ -154,7 +160,7 @@ test-scripts: ## tests of the scripts
 test-api: ## tests of the running server through its HTTP API
 	@scripts/make_venv
 	@scripts/make_node
-	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@$(BUILDING) programs
 	@scripts/run_pytest $(TALLY_ARG) tests/api
 
 test-san: ## the C tests under address+undefined and under thread sanitizers
@@ -162,13 +168,13 @@ test-san: ## the C tests under address+undefined and under thread sanitizers
 	    $(MAKE) --no-print-directory SAN=$$san test-unit || failed=1; done; exit $$failed
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (30)
-	@failed=; $(MAKE) --no-print-directory -k -j$(JOBS) SAN=fuzz fuzzers || failed=--build-failed; \
+	@failed=; $(BUILDING) -k SAN=fuzz fuzzers || failed=--build-failed; \
 	scripts/run_fuzz $(TALLY_ARG) --jobs $(JOBS) --seconds $(FUZZ_SECONDS) $$failed \
 	    $(patsubst tests/%.c,build/san-fuzz/tests/%,$(FUZZ_SRC))
 
 bench: ## measure against llama.cpp on this machine (ARGS="..." adds options)
 	@scripts/setup test
-	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@$(BUILDING) programs
 	@scripts/bench/run $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node and build/cache)

@@ -1,11 +1,12 @@
 /*
- * The GGUF container (versions 2 and 3, little-endian): metadata keys and a table of tensors, read in place from bytes
- * that the caller holds (an mmap). Both processes read it: the frontend takes tokenizer and template, the worker takes
- * tensors. Format: ggml's published GGUF specification.
+ * The GGUF container (versions 2 and 3, little-endian): metadata keys and a table of tensors, read
+ * in place from bytes that the caller holds (an mmap). Both processes read it: the frontend takes
+ * tokenizer and template, the worker takes tensors. Format: ggml's published GGUF specification.
  *
- * Every length, offset, count, type and alignment is checked before use; a file that is truncated, has overlapping or
- * out-of-range tensors, duplicate names or absurd sizes is refused naming what and why. After a successful open every
- * pointer and length handed out lies inside the caller's bytes.
+ * Every length, offset, count, type and alignment is checked before use; a file that is truncated,
+ * has overlapping or out-of-range tensors, duplicate names or absurd sizes is refused naming what
+ * and why. After a successful open every pointer and length handed out lies inside the caller's
+ * bytes.
  */
 #ifndef SHOAL_PROTO_GGUF_FILE_H
 #define SHOAL_PROTO_GGUF_FILE_H
@@ -18,15 +19,37 @@
 #include "proto/result.h"
 
 enum gguf_value_type {
-    GGUF_UINT8 = 0, GGUF_INT8, GGUF_UINT16, GGUF_INT16, GGUF_UINT32, GGUF_INT32, GGUF_FLOAT32,
-    GGUF_BOOL, GGUF_STRING, GGUF_ARRAY, GGUF_UINT64, GGUF_INT64, GGUF_FLOAT64,
+    GGUF_UINT8 = 0,
+    GGUF_INT8,
+    GGUF_UINT16,
+    GGUF_INT16,
+    GGUF_UINT32,
+    GGUF_INT32,
+    GGUF_FLOAT32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_UINT64,
+    GGUF_INT64,
+    GGUF_FLOAT64,
     GGUF_VALUE_TYPE_COUNT
 };
 
-/* Tensor element types by their number in the file. Others are refused with RESULT_UNSUPPORTED at load. */
+/* Tensor element types by their number in the file. Others are refused with RESULT_UNSUPPORTED at
+ * load. */
 enum ggml_type {
-    GGML_F32 = 0, GGML_F16 = 1, GGML_Q4_0 = 2, GGML_Q4_1 = 3, GGML_Q5_0 = 6, GGML_Q5_1 = 7,
-    GGML_Q8_0 = 8, GGML_Q2_K = 10, GGML_Q3_K = 11, GGML_Q4_K = 12, GGML_Q5_K = 13, GGML_Q6_K = 14,
+    GGML_F32 = 0,
+    GGML_F16 = 1,
+    GGML_Q4_0 = 2,
+    GGML_Q4_1 = 3,
+    GGML_Q5_0 = 6,
+    GGML_Q5_1 = 7,
+    GGML_Q8_0 = 8,
+    GGML_Q2_K = 10,
+    GGML_Q3_K = 11,
+    GGML_Q4_K = 12,
+    GGML_Q5_K = 13,
+    GGML_Q6_K = 14,
     GGML_BF16 = 30
 };
 
@@ -47,16 +70,17 @@ struct gguf_string {
 struct gguf_tensor {
     struct gguf_string name;
     enum ggml_type type;
-    uint32_t dimension_count;                 /* 1..4 */
-    uint64_t dimensions[LIMIT_GGUF_DIMENSIONS]; /* fastest first (dimensions[0] is the row length); unused ones are 1 */
+    uint32_t dimension_count;                   /* 1..4 */
+    uint64_t dimensions[LIMIT_GGUF_DIMENSIONS]; /* fastest first (dimensions[0] is the row length);
+                                                   unused ones are 1 */
     uint64_t data_bytes;
     const uint8_t *data; /* inside the caller's bytes, aligned as the file says (>= 8) */
 };
 
 struct gguf_file; /* opaque: index over the caller's bytes */
 
-/* `file` keeps pointing into `bytes`, which start at a multiple of 8; the caller keeps them mapped until
- * gguf_file_close(). */
+/* `file` keeps pointing into `bytes`, which start at a multiple of 8; the caller keeps them mapped
+ * until gguf_file_close(). */
 enum result gguf_file_open(const void *bytes, size_t byte_count, struct gguf_file **file,
                            struct error_text *error) RESULT_CHECKED;
 void gguf_file_close(struct gguf_file *file);
@@ -67,15 +91,18 @@ const struct gguf_tensor *gguf_file_tensor(const struct gguf_file *file, uint32_
 const struct gguf_tensor *gguf_file_find_tensor(const struct gguf_file *file, const char *name);
 
 /*
- * Metadata by key. Each returns RESULT_OK, RESULT_NOT_FOUND (key absent: *out untouched) or RESULT_INVALID (other type or
- * out of range: *out untouched). Integers of any width and signedness are accepted where they fit.
+ * Metadata by key. Each returns RESULT_OK, RESULT_NOT_FOUND (key absent: *out untouched) or
+ * RESULT_INVALID (other type or out of range: *out untouched). Integers of any width and signedness
+ * are accepted where they fit.
  */
 enum result gguf_file_u32(const struct gguf_file *file, const char *key, uint32_t *out);
 enum result gguf_file_f32(const struct gguf_file *file, const char *key, float *out);
 enum result gguf_file_bool(const struct gguf_file *file, const char *key, bool *out);
-enum result gguf_file_string(const struct gguf_file *file, const char *key, struct gguf_string *out);
+enum result gguf_file_string(const struct gguf_file *file, const char *key,
+                             struct gguf_string *out);
 
-/* Arrays: element type and count, then element access. Strings are walked with the iterator (they have no fixed stride). */
+/* Arrays: element type and count, then element access. Strings are walked with the iterator (they
+ * have no fixed stride). */
 struct gguf_array {
     enum gguf_value_type type;
     uint64_t count;

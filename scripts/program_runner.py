@@ -19,7 +19,7 @@ SHOWN_OUTPUT_BYTES = 40_000
 
 @dataclasses.dataclass
 class Program:
-    name: str
+    name: str  # the path of its file
     command: list
     limit_s: float
     environment: dict = dataclasses.field(default_factory=dict)
@@ -47,6 +47,8 @@ def describe_exit(code):
 
 
 def run_program(program):
+    if not os.path.exists(program.name):
+        return Outcome(program.name, "was not built", 0.0, "")
     start = time.monotonic()
     with tempfile.TemporaryFile() as output:
         try:

@@ -1,0 +1,81 @@
+"""check_layers: what the law allows passes, and each breach of it is caught at its line."""
+
+import pytest
+
+ALLOWED = [
+    ("proto/limits_check.c", '"proto/result.h"'),
+    ("shm/spsc_ring.c", '"shm/spsc_ring.h"'),
+    ("frontend/serve/worker_link.c", '"shm/spsc_ring.h"'),
+    ("worker/schedule/frontend_link.c", '"shm/spsc_ring.h"'),
+    ("frontend/serve/worker_segment.c", '"shm/segment.h"'),
+    ("frontend/serve/worker_supervisor.c", '"shm/segment.h"'),
+    ("tests/ring/order_test.c", '"shm/spsc_ring.h"'),
+    ("frontend/http/http_server.c", "<event2/http.h>"),
+    ("frontend/main.c", "<event2/event.h>"),
+    ("worker/backend/cpu/matmul.c", "<cblas.h>"),
+    ("worker/backend/vulkan/device.c", "<vulkan/vulkan.h>"),
+    ("frontend/image/jpeg_decoder.c", "<turbojpeg.h>"),
+    ("worker/schedule/step_loop.c", '"worker/model/plan.h"'),
+]
+
+FORBIDDEN = [
+    ("proto/limits_check.c", '"shm/doorbell.h"', "proto/ may include only"),
+    ("shm/doorbell.c", '"frontend/prompt/tokenizer.h"', "shm/ may include only"),
+    ("frontend/api/chat_request.c", '"worker/model/plan.h"', "frontend/ may include only"),
+    ("worker/schedule/step_loop.c", '"frontend/prompt/tokenizer.h"', "worker/ may include only"),
+    ("tests/unit/worker/plan_test.c", '"frontend/prompt/tokenizer.h"', "tests/unit/worker/ may include only"),
+    ("frontend/serve/other_link.c", '"shm/spsc_ring.h"', "touch rings"),
+    ("worker/schedule/step_loop.c", '"shm/spsc_ring.h"', "touch rings"),
+    ("worker/model/llama.c", '"shm/segment.h"', "know the segment"),
+    ("worker/model/llama.c", '"worker/backend/cpu/thread_pool.h"', "names no backend"),
+    ("frontend/api/chat_request.c", "<event2/http.h>", "libevent stays in"),
+    ("worker/main.c", "<event2/event.h>", "libevent stays in"),
+    ("worker/model/llama.c", "<vulkan/vulkan.h>", "Vulkan stays in"),
+    ("worker/model/llama.c", "<cblas.h>", "OpenBLAS stays in"),
+    ("frontend/api/chat_request.c", '"chat_request.h"', "not a path from the top"),
+    ("tests/unit/proto/result_test.c", '"proto/result.c"', "never included"),
+]
+
+
+def include(target):
+    return f"/* why */\n#include <stdio.h>\n#  include {target}\n"
+
+
+@pytest.mark.parametrize("path,target", ALLOWED)
+def test_allows(tree, path, target):
+    tree.write(path, include(target))
+    tree.assert_clean("check_layers")
+
+
+@pytest.mark.parametrize("path,target,words", FORBIDDEN)
+def test_refuses(tree, path, target, words):
+    if target.endswith('.c"'):
+        tree.write(target.strip('"'), "int defined;\n")
+    tree.write(path, include(target))
+    tree.assert_violation("check_layers", f"{path}:3", words)
+
+
+def test_refuses_a_second_user_of_libjpeg(tree):
+    tree.write("frontend/image/jpeg_decoder.c", include("<turbojpeg.h>"))
+    tree.write("frontend/image/thumbnail.c", include("<jpeglib.h>"))
+    tree.assert_violation("check_layers", "frontend/image/thumbnail.c:3", "one file only")
+
+
+def test_refuses_strangers_at_the_top(tree):
+    tree.write("notes.txt", "x\n")
+    tree.assert_violation("check_layers", "notes.txt:1", "top level")
+
+
+def test_refuses_a_new_top_folder(tree):
+    tree.write("common/util.h", "int x;\n")
+    tree.assert_violation("check_layers", "common/util.h:1", "top level")
+
+
+def test_wants_a_readme_in_each_folder(tree):
+    (tree.root / "shm/README.md").unlink()
+    tree.assert_violation("check_layers", "shm/README.md:1", "README.md")
+
+
+def test_does_not_look_into_build(tree):
+    tree.write("build/generated.c", include('"shm/spsc_ring.h"'))
+    tree.assert_clean("check_layers")

@@ -1,0 +1,48 @@
+"""check_names: basenames, stems, spelling and words that do not belong in the tree."""
+
+import pytest
+
+
+def test_allows_a_pair_and_shared_names(tree):
+    tree.write("proto/kv.c", "int a;\n")
+    tree.write("proto/kv.h", "int a;\n")
+    tree.write("frontend/main.c", "int a;\n")
+    tree.write("worker/main.c", "int a;\n")
+    tree.assert_clean("check_names")
+
+
+def test_refuses_a_basename_twice(tree):
+    tree.write("scripts/measure.py", "a = 1\n")
+    tree.write("tests/load/measure.py", "a = 1\n")
+    tree.assert_violation("check_names", "tests/load/measure.py:1", "scripts/measure.py has the same basename")
+
+
+def test_refuses_a_stem_in_two_folders(tree):
+    tree.write("proto/kv.h", "int a;\n")
+    tree.write("worker/kv.c", "int a;\n")
+    tree.assert_violation("check_names", "worker/kv.c:1", "proto/kv.h has the same stem")
+
+
+def test_refuses_capitals(tree):
+    tree.write("proto/KvPool.c", "int a;\n")
+    tree.assert_violation("check_names", "proto/KvPool.c:1", "lower case")
+
+
+@pytest.mark.parametrize("word", ["TODO", "FIXME", "for now", "/work/main", "/root", "/home/someone/x", "/tmp/mw",
+                                  "pypi.org", "registry.npmjs.org", "getenv(\"A\")"])
+def test_refuses_words(tree, word):
+    tree.write("proto/kv.c", f"int a;\n/* see {word} */\n")
+    tree.assert_violation("check_names", "proto/kv.c:2", "")
+
+
+@pytest.mark.parametrize("word", ["the worker/model folder", "frontend/work/queue", "TODOS", "network/root",
+                                  "$HOME/root", "informed now", "/rooted"])
+def test_allows_words_that_only_look_alike(tree, word):
+    tree.write("proto/kv.c", f"int a;\n/* see {word} */\n")
+    tree.assert_clean("check_names")
+
+
+def test_recorded_data_may_hold_any_word_and_name(tree):
+    tree.write("tests/golden/one/Chat.txt", "TODO\n")
+    tree.write("tests/golden/two/Chat.txt", "TODO\n")
+    tree.assert_clean("check_names")
