@@ -1,0 +1,75 @@
+/*
+ * A tokenizer of 262 thousand tokens takes a good part of a second to open. One thread opens it,
+ * writes to an eventfd and ends; the loop then joins it and calls back. Nothing else is shared, so
+ * nothing needs a lock.
+ */
+#include "frontend/serve/asset_loader.h"
+
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "proto/must.h"
+
+struct asset_loader {
+    struct asset_loader_config config;
+    pthread_t thread;
+    bool joined;
+    int done_fd;
+    struct event *done_event;
+    enum result result;
+    struct error_text error;
+    struct model_assets assets;
+};
+
+static void *thread_main(void *context)
+{
+    struct asset_loader *loader = context;
+    loader->result =
+        model_assets_open(loader->config.path, loader->config.served_name,
+                          loader->config.context_limit, &loader->assets, &loader->error);
+    const uint64_t one = 1;
+    must(write(loader->done_fd, &one, sizeof one) == sizeof one);
+    return NULL;
+}
+
+static void join(struct asset_loader *loader)
+{
+    if (!loader->joined)
+        must(pthread_join(loader->thread, NULL) == 0);
+    loader->joined = true;
+}
+
+static void on_done(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct asset_loader *loader = context;
+    join(loader);
+    loader->config.done(loader->config.context, loader->result, &loader->assets, &loader->error);
+}
+
+struct asset_loader *asset_loader_create(const struct asset_loader_config *config)
+{
+    struct asset_loader *loader = must_alloc(1, sizeof *loader);
+    loader->config = *config;
+    loader->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    must(loader->done_fd >= 0);
+    loader->done_event = event_new(config->base, loader->done_fd, EV_READ, on_done, loader);
+    must(loader->done_event && event_add(loader->done_event, NULL) == 0);
+    must(pthread_create(&loader->thread, NULL, thread_main, loader) == 0);
+    return loader;
+}
+
+void asset_loader_destroy(struct asset_loader *loader)
+{
+    if (!loader)
+        return;
+    join(loader);
+    event_free(loader->done_event);
+    close(loader->done_fd);
+    model_assets_close(&loader->assets);
+    free(loader);
+}

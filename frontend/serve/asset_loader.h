@@ -1,0 +1,28 @@
+/*
+ * Opens model assets on a thread of its own, so that the server answers from its first moment.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ASSET_LOADER_H
+#define SHOAL_FRONTEND_SERVE_ASSET_LOADER_H
+
+#include "frontend/serve/model_assets.h"
+
+struct event_base;
+struct asset_loader;
+
+struct asset_loader_config {
+    struct event_base *base;
+    const char *path;
+    const char *served_name; /* or NULL */
+    uint32_t context_limit;
+    void *context;
+    /* Called from the loop, once. `assets` belongs to the loader and stays as long as it does;
+     * `error` is set unless RESULT_OK. */
+    void (*done)(void *context, enum result result, struct model_assets *assets,
+                 const struct error_text *error);
+};
+
+struct asset_loader *asset_loader_create(const struct asset_loader_config *config);
+/* Waits for the thread; closes the assets. */
+void asset_loader_destroy(struct asset_loader *loader);
+
+#endif

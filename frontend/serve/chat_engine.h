@@ -1,0 +1,75 @@
+/*
+ * From a request's bytes to its tokens: admission, preparation, the worker, and back. Knows nothing
+ * of HTTP, so that `shoal serve` and `shoal generate` share it whole. Everything here is called
+ * from, and calls back on, the event loop's thread.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_CHAT_ENGINE_H
+#define SHOAL_FRONTEND_SERVE_CHAT_ENGINE_H
+
+#include "frontend/serve/live_request.h"
+#include "frontend/serve/options.h"
+#include "frontend/serve/prepare_pool.h"
+#include "frontend/serve/serve_metrics.h"
+#include "proto/worker_gauges.h"
+
+struct chat_engine;
+
+struct chat_engine_config {
+    struct event_base *base;
+    const struct options *options; /* outlives the engine */
+    void *context;
+    void (*ready)(void *context);                   /* at first, and again after every restart */
+    void (*failed)(void *context, const char *why); /* the model can never be served */
+    void (*drained)(void *context);                 /* after chat_engine_drain() */
+};
+
+enum result chat_engine_create(const struct chat_engine_config *config, struct chat_engine **engine,
+                               struct error_text *error) RESULT_CHECKED;
+void chat_engine_destroy(struct chat_engine *engine);
+
+/* Takes over input->body and input->raw_prompt in any case. On RESULT_OK the sink hears of the
+ * request until it ends or is cancelled. Otherwise *error is the answer: 503 while loading,
+ * restarting or draining, 429 when the queue is full; both are decided before a byte is parsed. */
+enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *input,
+                              const struct live_request_sink *sink, void *sink_context,
+                              struct live_request **request,
+                              struct api_error *error) RESULT_CHECKED;
+/* The client is gone: its work stops within a step. Not from within token(), which returns true
+ * instead. */
+void chat_engine_cancel(struct chat_engine *engine, struct live_request *request);
+
+/* RESULT_OK when a request would be admitted now, else the 503. */
+enum result chat_engine_check_ready(const struct chat_engine *engine,
+                                    struct api_error *error) RESULT_CHECKED;
+/* NULL until they are open. */
+const struct model_assets *chat_engine_assets(const struct chat_engine *engine);
+
+/* Admits nothing more; drained() is called once the last request has ended and the worker has
+ * exited. */
+void chat_engine_drain(struct chat_engine *engine);
+/* Ends every request that is still live. */
+void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error);
+
+/* A look from outside, from gauges only. */
+struct chat_engine_status {
+    const char *state; /* "loading", "ready", "restarting", "draining" */
+    double load_progress;
+    uint32_t live;
+    uint32_t preparing;
+    uint32_t waiting; /* for room in the slab */
+    uint32_t with_worker;
+    uint32_t worker_running;
+    uint32_t worker_waiting;
+    uint64_t kv_blocks_total;
+    uint64_t kv_blocks_used;
+    uint64_t worker_steps;
+    uint64_t worker_preemptions;
+    uint64_t worker_rejected_records;
+    uint64_t weights_bytes;
+    uint64_t slab_used_bytes;
+    uint32_t worker_restarts;
+};
+void chat_engine_read_status(const struct chat_engine *engine, struct chat_engine_status *status);
+const struct serve_metrics *chat_engine_metrics(const struct chat_engine *engine);
+
+#endif

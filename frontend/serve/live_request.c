@@ -1,0 +1,106 @@
+/*
+ * The edges of the request's state machine.
+ *
+ * Each edge asserts where it starts, changes the state and keeps the facts that belong to the new
+ * one; nothing is sent, submitted or called from here. So the rules "one run per slot", "tokens are
+ * contiguous", "a request that left is never heard of again" are in one page, and tests walk them
+ * without processes or sockets.
+ */
+#include "frontend/serve/live_request.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+
+void live_request_admit(struct live_request *request, const struct live_request_sink *sink,
+                        void *sink_context, int64_t now_us)
+{
+    must(request->state == LIVE_REQUEST_FREE);
+    request->state = LIVE_REQUEST_ADMITTED;
+    request->sink = sink;
+    request->sink_context = sink_context;
+    request->admitted_us = now_us;
+}
+
+void live_request_prepare(struct live_request *request, struct prepare_job *job)
+{
+    must(request->state == LIVE_REQUEST_ADMITTED);
+    request->state = LIVE_REQUEST_PREPARING;
+    request->job = job;
+}
+
+void live_request_queue(struct live_request *request, const struct prepared_chat *prepared)
+{
+    must(request->state == LIVE_REQUEST_PREPARING);
+    request->state = LIVE_REQUEST_WAITING;
+    request->job = NULL;
+    request->prepared = *prepared;
+}
+
+void live_request_submit(struct live_request *request)
+{
+    must(request->state == LIVE_REQUEST_WAITING);
+    must(request->generated.count == 0);
+    request->state = LIVE_REQUEST_SUBMITTED;
+}
+
+static enum result journal_append(struct token_list *list, uint32_t token)
+{
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        uint32_t *grown = realloc(list->ids, capacity * sizeof *grown);
+        must(grown != NULL); /* bounded by the context: 4 MB at most */
+        list->ids = grown;
+        list->capacity = capacity;
+    }
+    list->ids[list->count++] = token;
+    return RESULT_OK;
+}
+
+enum result live_request_token(struct live_request *request, uint32_t token, uint32_t index,
+                               int64_t now_us)
+{
+    must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
+    if (index != request->generated.count || index >= request->prepared.max_new_tokens)
+        return RESULT_CORRUPT;
+    request->state = LIVE_REQUEST_STREAMING;
+    request->last_token_us = now_us;
+    return journal_append(&request->generated, token);
+}
+
+bool live_request_is_with_worker(const struct live_request *request)
+{
+    return request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING ||
+           request->state == LIVE_REQUEST_LEAVING;
+}
+
+static void make_free(struct live_request *request)
+{
+    request->state = LIVE_REQUEST_FREE;
+    request->id.generation++;
+}
+
+bool live_request_leave(struct live_request *request)
+{
+    must(request->state != LIVE_REQUEST_FREE && request->state != LIVE_REQUEST_LEAVING);
+    must(!request->dirty);
+    bool with_worker = live_request_is_with_worker(request);
+    request->sink = NULL;
+    request->sink_context = NULL;
+    request->job = NULL;
+    request->cached_tokens = 0;
+    prepared_chat_fini(&request->prepared);
+    token_list_fini(&request->generated);
+    request->generated = (struct token_list){0};
+    if (with_worker)
+        request->state = LIVE_REQUEST_LEAVING;
+    else
+        make_free(request);
+    return !with_worker;
+}
+
+void live_request_worker_done(struct live_request *request)
+{
+    must(request->state == LIVE_REQUEST_LEAVING);
+    make_free(request);
+}

@@ -1,0 +1,91 @@
+/*
+ * One request from admission to its end, as a state machine that does nothing but keep the facts
+ * straight: who still owes what. The engine (chat_engine.h) moves it along; what a client sees is
+ * the sink's business.
+ *
+ *   FREE --admit--> ADMITTED --prepare--> PREPARING --queue--> WAITING --submit--> SUBMITTED
+ * --token--> STREAMING --+ |                      |                   |                    | ^
+ * token |     |
+ *                      +----------------------+-------leave-------+                    | +-------+
+ * | v                                        +----------leave------------+ FREE
+ * <---------worker_done-------------- LEAVING <------------+
+ *
+ * leave: the client's side is over (answered, refused, failed or gone). A slot whose request is
+ * with the worker stays LEAVING until the worker's last event about it (or the worker's death), so
+ * that a slot never has two runs in the worker at once and no stale event can meet a new request:
+ * the generation changes when the slot becomes FREE.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_LIVE_REQUEST_H
+#define SHOAL_FRONTEND_SERVE_LIVE_REQUEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "frontend/api/chat_prepare.h"
+#include "proto/token_event.h"
+
+struct chat_engine;
+struct prepare_job;
+
+enum live_request_state {
+    LIVE_REQUEST_FREE = 0,
+    LIVE_REQUEST_ADMITTED,
+    LIVE_REQUEST_PREPARING, /* a job of the pool refers to it */
+    LIVE_REQUEST_WAITING,   /* for room in the slab */
+    LIVE_REQUEST_SUBMITTED, /* with the worker, no token yet */
+    LIVE_REQUEST_STREAMING,
+    LIVE_REQUEST_LEAVING
+};
+
+/* Where a request's outcome goes. Called from the event loop, never from within a call about the
+ * same request, except flush() and token(), from which the request may be cancelled (token: by
+ * returning true). Nothing is called after finished(), failed() or a cancellation. */
+struct live_request_sink {
+    /* The prompt is ready; `prepared` stays valid until the request leaves. */
+    void (*prepared)(void *context, const struct prepared_chat *prepared);
+    /* True: the answer is complete (a stop string); finished() follows. */
+    bool (*token)(void *context, uint32_t token, bool is_stop_token);
+    /* After the tokens of one wake-up. */
+    void (*flush)(void *context);
+    void (*finished)(void *context, enum finish_reason finish, uint32_t cached_tokens);
+    void (*failed)(void *context, const struct api_error *error);
+};
+
+struct live_request {
+    struct request_id id;
+    enum live_request_state state;
+    struct chat_engine *engine; /* whose table the slot is in */
+    const struct live_request_sink *sink;
+    void *sink_context;
+    struct prepare_job *job; /* PREPARING */
+
+    /* The journal: all that is needed to run the request again. */
+    struct prepared_chat prepared;
+    struct token_list generated;
+    uint32_t cached_tokens;
+
+    int64_t admitted_us;
+    int64_t last_token_us;
+    struct live_request *next_waiting;
+    bool dirty; /* has tokens since the last flush */
+};
+
+/* Each function is one edge of the drawing and aborts (must) on any other. */
+void live_request_admit(struct live_request *request, const struct live_request_sink *sink,
+                        void *sink_context, int64_t now_us);
+void live_request_prepare(struct live_request *request, struct prepare_job *job);
+/* Takes over `prepared`. */
+void live_request_queue(struct live_request *request, const struct prepared_chat *prepared);
+void live_request_submit(struct live_request *request);
+/* Journals the token. RESULT_CORRUPT when `index` is not the next one (rule T5) or more come than
+ * were asked for. */
+enum result live_request_token(struct live_request *request, uint32_t token, uint32_t index,
+                               int64_t now_us) RESULT_CHECKED;
+/* The sink is forgotten and the journal freed. Returns true when the slot is FREE now. */
+bool live_request_leave(struct live_request *request);
+void live_request_worker_done(struct live_request *request);
+
+/* With the worker: SUBMITTED, STREAMING or LEAVING. */
+bool live_request_is_with_worker(const struct live_request *request);
+
+#endif

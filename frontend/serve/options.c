@@ -1,0 +1,266 @@
+/*
+ * One table of options: name, kind, bounds, default, help, and where the value goes. Parsing,
+ * --help and the list that is logged at start walk the same rows, so none of them can be forgotten.
+ *
+ * Values are `--name value` or `--name=value`. Numbers take a suffix K, M or G (of 1024) where they
+ * count bytes. Refuses what it does not know, what is out of range and what is given twice: a
+ * mistyped option must not pass as a default.
+ */
+#include "frontend/serve/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+enum option_kind { OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_FLAG };
+
+struct option_row {
+    const char *name;
+    enum option_kind kind;
+    unsigned commands;
+    size_t offset;
+    uint64_t least;
+    uint64_t most;
+    const char *fallback; /* as it would be typed; NULL: none */
+    const char *help;
+};
+
+#define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE)
+#define AT(member) offsetof(struct options, member)
+#define TEXT_ROW(name, commands, member, fallback, help)                                           \
+    {                                                                                              \
+        name, OPTION_TEXT, commands, AT(member), 0, 0, fallback, help                              \
+    }
+#define FLAG_ROW(name, commands, member, help)                                                     \
+    {                                                                                              \
+        name, OPTION_FLAG, commands, AT(member), 0, 0, NULL, help                                  \
+    }
+
+static const struct option_row rows[] = {
+    TEXT_ROW("model", BOTH, model, NULL, "checkpoint to serve, a GGUF file (required)"),
+    TEXT_ROW("served-model-name", OPTIONS_SERVE, served_model_name, NULL,
+             "the model's name in the API; default: the file's name without its ending"),
+    TEXT_ROW("device", BOTH, device, "cpu", "where the worker computes: cpu"),
+    TEXT_ROW("host", OPTIONS_SERVE, host, "127.0.0.1", "address to listen on"),
+    {"port", OPTION_COUNT, OPTIONS_SERVE, AT(port), 0, 65535, "8080",
+     "port to listen on; 0 = any free one, printed"},
+    {"context", OPTION_COUNT, BOTH, AT(context_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
+     "tokens of a prompt and its answer; 0 = as many as the model was trained for"},
+    {"max-tokens", OPTION_COUNT, BOTH, AT(max_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
+     "tokens of an answer whose request sets none; 0 = what the context leaves"},
+    {"max-sequences", OPTION_COUNT, BOTH, AT(max_sequences), 1, LIMIT_SEQUENCES, "64",
+     "requests that the worker runs at once"},
+    {"max-queue", OPTION_COUNT, OPTIONS_SERVE, AT(max_queue), 0, LIMIT_LIVE_REQUESTS, "256",
+     "requests beyond these that may wait; more are refused with 429"},
+    {"threads", OPTION_COUNT, BOTH, AT(threads), 0, LIMIT_THREADS, "0",
+     "threads that the worker computes with; 0 = one for each processor core"},
+    {"step-tokens", OPTION_COUNT, BOTH, AT(step_tokens), 1, LIMIT_STEP_ROWS, "512",
+     "tokens that one step of the worker computes at most"},
+    {"kv-cache-bytes", OPTION_BYTES, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
+     "memory of the KV cache; 0 = the worker decides from what is free"},
+    {"slab-bytes", OPTION_BYTES, BOTH, AT(slab_bytes), 16u << 20, LIMIT_SLAB_BYTES, "64M",
+     "shared memory for prompts on their way to the worker"},
+    {"prepare-threads", OPTION_COUNT, BOTH, AT(prepare_threads), 1, 64, "2",
+     "threads that parse, render and tokenize requests"},
+    {"max-body-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(max_body_bytes), 1024, 1u << 30, "8M",
+     "largest body of a request; a larger one is refused with 413"},
+    {"max-connections", OPTION_COUNT, OPTIONS_SERVE, AT(max_connections), 1, 65536, "1024",
+     "open connections; more are refused with 503"},
+    {"request-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(request_timeout_s), 1, 3600, "60",
+     "seconds in which a request must have arrived whole; answering has no limit"},
+    {"idle-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(idle_timeout_s), 1, 86400, "120",
+     "seconds after which a connection without a request is closed"},
+    {"stream-buffer-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(stream_buffer_bytes), 16u << 10,
+     1u << 30, "4M", "unread bytes at which the stream of a slow reader is cut"},
+    {"keepalive-comment", OPTION_COUNT, OPTIONS_SERVE, AT(keepalive_comment_s), 1, 3600, "10",
+     "seconds of silence after which a stream gets a comment"},
+    {"worker-timeout", OPTION_COUNT, BOTH, AT(worker_timeout_s), 1, 86400, "30",
+     "seconds without a heartbeat after which a worker counts as hung"},
+    {"drain-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(drain_timeout_s), 0, 86400, "30",
+     "seconds that running requests get after SIGTERM"},
+    TEXT_ROW("log-level", BOTH, log_level_name, "info", "error, warn, info or debug"),
+    TEXT_ROW("prompt", OPTIONS_GENERATE, prompt, NULL, "what to answer (required)"),
+    FLAG_ROW("raw", OPTIONS_GENERATE, raw, "continue the prompt as it is, without a chat template"),
+    TEXT_ROW("temperature", OPTIONS_GENERATE, temperature, NULL,
+             "0 to 2; default: the checkpoint's, then 1"),
+    TEXT_ROW("top-p", OPTIONS_GENERATE, top_p, NULL, "0 to 1; default: the checkpoint's, then 1"),
+    TEXT_ROW("top-k", OPTIONS_GENERATE, top_k, NULL, "default: the checkpoint's, then off"),
+    TEXT_ROW("seed", OPTIONS_GENERATE, seed, NULL, "default: a random one"),
+    FLAG_ROW("stats", OPTIONS_GENERATE, stats, "print tokens per second to standard error"),
+    FLAG_ROW("help", BOTH, help, "print this"),
+};
+#define ROW_COUNT (sizeof rows / sizeof rows[0])
+
+static const struct option_row *row_find(enum options_command command, const char *name,
+                                         size_t name_bytes)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if ((rows[i].commands & command) && strlen(rows[i].name) == name_bytes &&
+            memcmp(rows[i].name, name, name_bytes) == 0)
+            return &rows[i];
+    }
+    return NULL;
+}
+
+static bool number_parse(const char *text, bool bytes, uint64_t *value)
+{
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    char *end = NULL;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    if (errno != 0)
+        return false;
+    const char *suffixes = "KMG";
+    const char *suffix = bytes && *end ? strchr(suffixes, *end) : NULL;
+    unsigned shift = suffix ? 10u * (unsigned)(suffix - suffixes + 1) : 0;
+    if (suffix)
+        end++;
+    if (*end != '\0' || number > UINT64_MAX >> shift)
+        return false;
+    *value = (uint64_t)number << shift;
+    return true;
+}
+
+static enum result row_set(const struct option_row *row, const char *text, struct options *options,
+                           struct error_text *error)
+{
+    char *member = (char *)options + row->offset;
+    if (row->kind == OPTION_FLAG) {
+        *(bool *)(void *)member = true;
+        return RESULT_OK;
+    }
+    if (row->kind == OPTION_TEXT) {
+        *(const char **)(void *)member = text;
+        return RESULT_OK;
+    }
+    uint64_t value = 0;
+    if (!number_parse(text, row->kind == OPTION_BYTES, &value))
+        return error_set(error, RESULT_INVALID, "--%s: '%.60s' is not a number%s", row->name, text,
+                         row->kind == OPTION_BYTES ? " of bytes (512M, 2G)" : "");
+    if (value < row->least || value > row->most)
+        return error_set(error, RESULT_INVALID,
+                         "--%s: %" PRIu64 " is not within %" PRIu64 " and %" PRIu64, row->name,
+                         value, row->least, row->most);
+    *(uint64_t *)(void *)member = value;
+    return RESULT_OK;
+}
+
+/* Facts about several options, or about texts. */
+static enum result options_check(enum options_command command, struct options *options,
+                                 struct error_text *error)
+{
+    if (log_level_parse(options->log_level_name, &options->log_level) != 0)
+        return error_set(error, RESULT_INVALID, "--log-level: '%.40s' is none of its levels",
+                         options->log_level_name);
+    if (strcmp(options->device, "cpu") != 0)
+        return error_set(error, RESULT_INVALID, "--device: '%.40s' is not a device of this build",
+                         options->device);
+    if (!options->model || !options->model[0])
+        return error_set(error, RESULT_INVALID, "--model is required");
+    if (command == OPTIONS_GENERATE && !options->prompt)
+        return error_set(error, RESULT_INVALID, "--prompt is required");
+    if (options->max_sequences + options->max_queue > LIMIT_LIVE_REQUESTS)
+        return error_set(error, RESULT_INVALID,
+                         "--max-sequences and --max-queue together exceed %u", LIMIT_LIVE_REQUESTS);
+    const char *const numbers[] = {options->temperature, options->top_p, options->top_k,
+                                   options->seed};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char *end = NULL;
+        if (numbers[i] && (strtod(numbers[i], &end),
+                           end == numbers[i] || *end != '\0' ||
+                               strspn(numbers[i], "0123456789.-") != strlen(numbers[i])))
+            return error_set(error, RESULT_INVALID, "'%.60s' is not a number", numbers[i]);
+    }
+    return RESULT_OK;
+}
+
+/* One option at argv[*at]; moves *at behind it. */
+static enum result argument_take(enum options_command command, int argc, char *argv[], int *at,
+                                 bool seen[ROW_COUNT], struct options *options,
+                                 struct error_text *error)
+{
+    const char *argument = argv[(*at)++];
+    if (strcmp(argument, "-h") == 0)
+        argument = "--help";
+    if (strncmp(argument, "--", 2) != 0)
+        return error_set(error, RESULT_INVALID, "'%.80s' is not an option (see --help)", argument);
+    const char *name = argument + 2;
+    const char *equals = strchr(name, '=');
+    size_t name_bytes = equals ? (size_t)(equals - name) : strlen(name);
+    const struct option_row *row = row_find(command, name, name_bytes);
+    if (!row)
+        return error_set(error, RESULT_INVALID, "unknown option '%.80s' (see --help)", argument);
+    if (seen[row - rows])
+        return error_set(error, RESULT_INVALID, "--%s is given twice", row->name);
+    seen[row - rows] = true;
+    const char *value = equals ? equals + 1 : NULL;
+    if (row->kind == OPTION_FLAG && value)
+        return error_set(error, RESULT_INVALID, "--%s takes no value", row->name);
+    if (row->kind != OPTION_FLAG && !value) {
+        if (*at >= argc)
+            return error_set(error, RESULT_INVALID, "--%s needs a value", row->name);
+        value = argv[(*at)++];
+    }
+    return row_set(row, value, options, error);
+}
+
+enum result options_parse(enum options_command command, int argc, char *argv[],
+                          struct options *options, struct error_text *error)
+{
+    bool seen[ROW_COUNT] = {false};
+    *options = (struct options){0};
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        enum result result = rows[i].fallback && (rows[i].commands & command)
+                                 ? row_set(&rows[i], rows[i].fallback, options, error)
+                                 : RESULT_OK;
+        if (result != RESULT_OK)
+            return result;
+    }
+    for (int at = 0; at < argc;) {
+        enum result result = argument_take(command, argc, argv, &at, seen, options, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return options->help ? RESULT_OK : options_check(command, options, error);
+}
+
+void options_print_help(enum options_command command, FILE *out)
+{
+    fprintf(out, "usage: shoal %s --model FILE%s [options]\n\n",
+            command == OPTIONS_SERVE ? "serve" : "generate",
+            command == OPTIONS_SERVE ? "" : " --prompt TEXT");
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (!(rows[i].commands & command))
+            continue;
+        static const char *const places[] = {" TEXT", " N", " BYTES", ""};
+        char left[64];
+        snprintf(left, sizeof left, "--%s%s", rows[i].name, places[rows[i].kind]);
+        fprintf(out, "  %-28s %s", left, rows[i].help);
+        if (rows[i].fallback)
+            fprintf(out, " [%s]", rows[i].fallback);
+        fputc('\n', out);
+    }
+}
+
+void options_log(enum options_command command, const struct options *options)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        const char *member = (const char *)options + rows[i].offset;
+        if (!(rows[i].commands & command) || rows[i].offset == AT(help))
+            continue;
+        if (rows[i].kind == OPTION_TEXT) {
+            const char *text = *(const char *const *)(const void *)member;
+            log_info("option --%s %.200s", rows[i].name, text ? text : "(not given)");
+        } else if (rows[i].kind == OPTION_FLAG) {
+            log_info("option --%s %s", rows[i].name,
+                     *(const bool *)(const void *)member ? "yes" : "no");
+        } else {
+            log_info("option --%s %" PRIu64, rows[i].name, *(const uint64_t *)(const void *)member);
+        }
+    }
+}

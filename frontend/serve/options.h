@@ -1,0 +1,65 @@
+/*
+ * Everything that can be set, as one struct: `shoal serve` and `shoal generate` read it from the
+ * command line, print it at start and pass it on. There is no other place to set anything.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_OPTIONS_H
+#define SHOAL_FRONTEND_SERVE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "proto/log.h"
+#include "proto/result.h"
+
+enum options_command { OPTIONS_SERVE = 1, OPTIONS_GENERATE = 2 };
+
+/* Strings point into argv or are static. A number that says "0 = …" in the help is 0 when not
+ * given. */
+struct options {
+    const char *model;
+    const char *served_model_name; /* NULL: the file's stem */
+    const char *device;
+    uint64_t context_tokens; /* 0: the checkpoint's own */
+    uint64_t max_tokens;     /* 0: what the context leaves */
+    uint64_t max_sequences;
+    uint64_t threads; /* 0: the worker's choice */
+    uint64_t step_tokens;
+    uint64_t kv_cache_bytes; /* 0: the worker's choice */
+    uint64_t slab_bytes;
+    uint64_t prepare_threads;
+    uint64_t worker_timeout_s;
+    const char *log_level_name;
+    enum log_level log_level;
+
+    const char *host; /* serve */
+    uint64_t port;
+    uint64_t max_queue;
+    uint64_t max_body_bytes;
+    uint64_t max_connections;
+    uint64_t request_timeout_s;
+    uint64_t idle_timeout_s;
+    uint64_t drain_timeout_s;
+    uint64_t keepalive_comment_s;
+    uint64_t stream_buffer_bytes;
+
+    const char *prompt;      /* generate */
+    const char *temperature; /* a number's text, NULL when not given: so are the next */
+    const char *top_p;
+    const char *top_k;
+    const char *seed;
+    bool raw;
+    bool stats;
+
+    bool help;
+};
+
+/* Reads argv[0..argc): options only, without program and command. RESULT_INVALID with words for a
+ * person. */
+enum result options_parse(enum options_command command, int argc, char *argv[],
+                          struct options *options, struct error_text *error) RESULT_CHECKED;
+void options_print_help(enum options_command command, FILE *out);
+/* Every value, one log line each. */
+void options_log(enum options_command command, const struct options *options);
+
+#endif

@@ -1,0 +1,219 @@
+/*
+ * Tokenizing a million tokens takes a second; the event loop must not.
+ *
+ * Jobs wait in one queue under one mutex, which is held only to link and unlink. Finished jobs go
+ * to a second list and an eventfd wakes the loop, which calls back. Dropping a job whose client
+ * left unlinks it when it still waits; one that runs cannot be stopped, so it is marked and its
+ * result is freed unread. At most one such job runs in each thread, and each is bounded by the
+ * limits of what it parses, renders and tokenizes.
+ */
+#include "frontend/serve/prepare_pool.h"
+
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "frontend/serve/raw_prepare.h"
+#include "proto/must.h"
+
+struct prepare_job {
+    struct prepare_job *next;
+    const struct model_assets *assets;
+    struct prepare_input input;
+    prepare_done *done; /* NULL: dropped; guarded by the pool's mutex until the job is finished */
+    void *context;
+    enum result result;
+    struct prepared_chat prepared;
+    struct api_error error;
+};
+
+struct job_queue {
+    struct prepare_job *first;
+    struct prepare_job **end;
+};
+
+struct prepare_pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t work;
+    struct job_queue waiting;
+    struct job_queue finished;
+    bool stopping;
+    int finished_fd;
+    struct event *finished_event;
+    uint32_t thread_count;
+    pthread_t threads[];
+};
+
+static void queue_init(struct job_queue *queue)
+{
+    queue->first = NULL;
+    queue->end = &queue->first;
+}
+
+static void queue_push(struct job_queue *queue, struct prepare_job *job)
+{
+    job->next = NULL;
+    *queue->end = job;
+    queue->end = &job->next;
+}
+
+static struct prepare_job *queue_pop(struct job_queue *queue)
+{
+    struct prepare_job *job = queue->first;
+    if (!job)
+        return NULL;
+    queue->first = job->next;
+    if (!queue->first)
+        queue->end = &queue->first;
+    return job;
+}
+
+static bool queue_remove(struct job_queue *queue, struct prepare_job *job)
+{
+    for (struct prepare_job **at = &queue->first; *at; at = &(*at)->next) {
+        if (*at != job)
+            continue;
+        *at = job->next;
+        if (queue->end == &job->next)
+            queue->end = at;
+        return true;
+    }
+    return false;
+}
+
+static void job_free(struct prepare_job *job)
+{
+    free(job->input.body);
+    free(job->input.raw_prompt);
+    prepared_chat_fini(&job->prepared);
+    free(job);
+}
+
+/* --- in a thread of the pool ----------------------------------------------------------------- */
+
+static void job_run(struct prepare_job *job)
+{
+    const struct prepare_input *input = &job->input;
+    if (input->raw_prompt)
+        job->result = raw_prepare(job->assets, input->body, input->body_bytes, input->raw_prompt,
+                                  input->random_seed, &job->prepared, &job->error);
+    else
+        job->result = chat_prepare(job->assets, input->body, input->body_bytes, input->random_seed,
+                                   (int64_t)time(NULL), &job->prepared, &job->error);
+    free(job->input.body); /* a dropped or waiting result need not hold it */
+    job->input.body = NULL;
+}
+
+static void *thread_main(void *context)
+{
+    struct prepare_pool *pool = context;
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    while (!pool->stopping) {
+        struct prepare_job *job = queue_pop(&pool->waiting);
+        if (!job) {
+            must(pthread_cond_wait(&pool->work, &pool->mutex) == 0);
+            continue;
+        }
+        must(pthread_mutex_unlock(&pool->mutex) == 0);
+        job_run(job);
+        must(pthread_mutex_lock(&pool->mutex) == 0);
+        queue_push(&pool->finished, job);
+        uint64_t one = 1;
+        must(write(pool->finished_fd, &one, sizeof one) == sizeof one);
+    }
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    return NULL;
+}
+
+/* --- in the loop's thread -------------------------------------------------------------------- */
+
+static void on_finished(int fd, short what, void *context)
+{
+    (void)what;
+    struct prepare_pool *pool = context;
+    uint64_t count;
+    (void)!read(fd, &count, sizeof count);
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    struct prepare_job *job = pool->finished.first;
+    queue_init(&pool->finished);
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    while (job) {
+        struct prepare_job *next = job->next;
+        if (job->done) {
+            job->done(job->context, job->result, &job->prepared, &job->error);
+            job->prepared = (struct prepared_chat){0};
+        }
+        job_free(job);
+        job = next;
+    }
+}
+
+struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count)
+{
+    struct prepare_pool *pool =
+        must_alloc(1, sizeof *pool + thread_count * sizeof pool->threads[0]);
+    must(pthread_mutex_init(&pool->mutex, NULL) == 0);
+    must(pthread_cond_init(&pool->work, NULL) == 0);
+    queue_init(&pool->waiting);
+    queue_init(&pool->finished);
+    pool->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    must(pool->finished_fd >= 0);
+    pool->finished_event =
+        event_new(base, pool->finished_fd, EV_READ | EV_PERSIST, on_finished, pool);
+    must(pool->finished_event && event_add(pool->finished_event, NULL) == 0);
+    for (uint32_t i = 0; i < thread_count; i++)
+        must(pthread_create(&pool->threads[i], NULL, thread_main, pool) == 0);
+    pool->thread_count = thread_count;
+    return pool;
+}
+
+void prepare_pool_destroy(struct prepare_pool *pool)
+{
+    if (!pool)
+        return;
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    pool->stopping = true;
+    must(pthread_cond_broadcast(&pool->work) == 0);
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    for (uint32_t i = 0; i < pool->thread_count; i++)
+        must(pthread_join(pool->threads[i], NULL) == 0);
+    struct prepare_job *job;
+    while ((job = queue_pop(&pool->waiting)) || (job = queue_pop(&pool->finished)))
+        job_free(job);
+    event_free(pool->finished_event);
+    close(pool->finished_fd);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}
+
+struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
+                                        const struct model_assets *assets,
+                                        const struct prepare_input *input, prepare_done *done,
+                                        void *context)
+{
+    struct prepare_job *job = must_alloc(1, sizeof *job);
+    job->assets = assets;
+    job->input = *input;
+    job->done = done;
+    job->context = context;
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    queue_push(&pool->waiting, job);
+    must(pthread_cond_signal(&pool->work) == 0);
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    return job;
+}
+
+void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job)
+{
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    bool waits = queue_remove(&pool->waiting, job);
+    job->done = NULL;
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    if (waits)
+        job_free(job);
+}

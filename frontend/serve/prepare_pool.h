@@ -1,0 +1,40 @@
+/*
+ * A few threads that do the slow part of requests (chat_prepare()) away from the event loop. Every
+ * function is called from the loop's thread; `done` is called there too.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_PREPARE_POOL_H
+#define SHOAL_FRONTEND_SERVE_PREPARE_POOL_H
+
+#include <stdbool.h>
+
+#include "frontend/api/chat_prepare.h"
+
+struct event_base;
+struct prepare_job;
+struct prepare_pool;
+
+struct prepare_input {
+    char *body; /* malloc'd JSON; the pool frees it */
+    size_t body_bytes;
+    char *raw_prompt; /* malloc'd or NULL; replaces what the template would render from `body` */
+    uint64_t random_seed;
+};
+
+/* `prepared` is the callee's on RESULT_OK; otherwise `error` is complete. */
+typedef void prepare_done(void *context, enum result result, struct prepared_chat *prepared,
+                          const struct api_error *error);
+
+struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count);
+/* Waits for the jobs that run; drops the rest without calling back. */
+void prepare_pool_destroy(struct prepare_pool *pool);
+
+/* Takes over the input. `assets` stays open until the pool is destroyed. The queue's bound is the
+ * caller's: one job for each live request. */
+struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
+                                        const struct model_assets *assets,
+                                        const struct prepare_input *input, prepare_done *done,
+                                        void *context);
+/* `done` will not be called. A job that waits is removed at once; one that runs ends unheard. */
+void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job);
+
+#endif
