@@ -117,9 +117,9 @@ static enum result put_interval(struct splitting *splitting, size_t start, size_
     case SPLIT_MERGED_WITH_PREVIOUS:
         return extend_or_push(splitting, is_match && !before, start, end);
     case SPLIT_CONTIGUOUS: return extend_or_push(splitting, is_match == before, start, end);
-    case SPLIT_MERGED_WITH_NEXT: return put_before_next(splitting, start, end, is_match);
+    case SPLIT_MERGED_WITH_NEXT: break;
     }
-    must(!"a split behaviour");
+    return put_before_next(splitting, start, end, is_match);
 }
 
 static enum result find(const struct pretokenizer_step *step, struct pretokenizer_scratch *scratch,

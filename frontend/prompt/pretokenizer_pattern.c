@@ -27,7 +27,7 @@
     "\\x{3000}"
 
 enum {
-    SEARCH_STEPS = 10 * 1000 * 1000, /* a pattern's own steps; each text byte allows 16 more */
+    SEARCH_STEPS = 1000 * 1000, /* for any text; each byte of it allows 16 more */
     SEARCH_HEAP_KIB = 64 * 1024,
 };
 

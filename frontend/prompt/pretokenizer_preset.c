@@ -22,7 +22,7 @@
 #define QWEN2 CONTRACTIONS "|" NO_WORD "\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" LINE_TAIL
 #define QWEN35                                                                                     \
     CONTRACTIONS "|" NO_WORD "[\\p{L}\\p{M}]+|\\p{N}| "                                            \
-                             "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" LINE_TAIL
+                 "?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" LINE_TAIL
 #define TEKKEN                                                                                     \
     NO_WORD UPPER "*" LOWER "+|" NO_WORD UPPER "+" LOWER                                           \
                   "*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" LINE_TAIL

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "frontend/prompt/tokenizer_state.h"
+#include "frontend/prompt/utf8.h"
 
 static const char *const end_names[] = {
     "<|im_end|>",
@@ -72,7 +73,10 @@ enum result tokenizer_add_token(struct tokenizer *tokenizer, const struct added_
         result =
             vocabulary_set_text(vocabulary, token->id, token->content, token->content_bytes, flags);
     }
-    return result ? result : added_tokens_add(&tokenizer->added, token);
+    /* Half a character is never looked for: cutting it out of a text would leave the other half. */
+    if (result || !utf8_is_valid(token->content, token->content_bytes))
+        return result;
+    return added_tokens_add(&tokenizer->added, token);
 }
 
 enum result tokenizer_add_merge(struct tokenizer *tokenizer, const char *left, size_t left_bytes,
@@ -184,6 +188,11 @@ static void find_end_tokens(struct tokenizer *tokenizer)
 
 enum result tokenizer_finish(struct tokenizer *tokenizer)
 {
+    /* An id that is special under one content is special under all. */
+    for (size_t i = 0; i < tokenizer->added.count; i++) {
+        struct added_token *token = &tokenizer->added.tokens[i];
+        token->special = tokenizer_is_special(tokenizer, token->id);
+    }
     enum result result = added_tokens_index(&tokenizer->added, &tokenizer->normalizer);
     if (!result)
         result = bpe_model_prepare(&tokenizer->model, &tokenizer->vocabulary);

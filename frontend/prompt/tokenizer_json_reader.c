@@ -15,7 +15,7 @@
 
 struct json_reader json_reader_open(const char *json, size_t json_bytes)
 {
-    return (struct json_reader){.at = json, .end = json + json_bytes};
+    return (struct json_reader){.at = json, .end = json ? json + json_bytes : NULL};
 }
 
 static void fail(struct json_reader *reader)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/prompt/pretokenizer_preset.h"
+#include "frontend/prompt/utf8.h"
 
 #define LOWER_BLOCK "\xE2\x96\x81" /* U+2581, SentencePiece's space */
 
@@ -92,6 +93,9 @@ static enum result read_stage(struct json_slice json, const struct stage_type ty
 {
     if (!json.bytes)
         return RESULT_OK;
+    /* cJSON passes any bytes on; patterns are run on text that is known to be valid. */
+    if (!utf8_is_valid(json.bytes, json.count))
+        return error_set(error, RESULT_INVALID, "tokenizer.json: a stage is not UTF-8");
     if (memmem(json.bytes, json.count, "\\u0000", 6))
         return error_set(error, RESULT_UNSUPPORTED, "tokenizer.json: NUL in a stage");
     cJSON *root = cJSON_ParseWithLength(json.bytes, json.count);

@@ -35,7 +35,8 @@ struct tokenizer {
 /* All empty. NULL when out of memory. */
 struct tokenizer *tokenizer_create(void);
 
-/* Registers an added token and makes sure that the vocabulary has it. */
+/* Makes sure that the vocabulary has an added token, and registers it for matching if it is valid
+ * UTF-8. */
 enum result tokenizer_add_token(struct tokenizer *tokenizer,
                                 const struct added_token *token) RESULT_CHECKED;
 

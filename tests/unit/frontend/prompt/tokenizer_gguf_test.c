@@ -45,6 +45,7 @@ static const struct entry pieces[] = {
     {"  ", USER_DEFINED, -1000},
     {"<end_of_turn>", CONTROL, 0},
     {"ca", NORMAL, -1},
+    {"\xC3", USER_DEFINED, -1000},
 };
 enum { PIECES = sizeof pieces / sizeof pieces[0] };
 

@@ -64,6 +64,8 @@ static void test_refusals(void **state)
         {"{\"normalizer\":{\"type\":\"NFKC\"},\"model\":" MODEL "}", RESULT_UNSUPPORTED, "NFKC"},
         {"{\"normalizer\":{\"type\":\"Sequence\"},\"model\":" MODEL "}", RESULT_INVALID,
          "normalizers"},
+        {"{\"normalizer\":{\"type\":\"Prepend\",\"prepend\":\"\xf4\"},\"model\":" MODEL "}",
+         RESULT_INVALID, "UTF-8"},
         {"{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":" MODEL "}",
          RESULT_UNSUPPORTED, "BertPreTokenizer"},
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":"
