@@ -1,0 +1,72 @@
+/*
+ * The program `shoal`: picks the command, reads its options, runs it. Everything else is in
+ * frontend/serve.
+ *
+ * Exit status: 0 well, 1 the work could not be done, 2 the command line is wrong.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/serve/generate_command.h"
+#include "frontend/serve/serve_command.h"
+
+#define SHOAL_VERSION "0.1.0"
+
+static const struct {
+    const char *name;
+    enum options_command command;
+    int (*run)(const struct options *options);
+    const char *help;
+} commands[] = {
+    {"serve", OPTIONS_SERVE, serve_command_run, "serve a model over HTTP"},
+    {"generate", OPTIONS_GENERATE, generate_command_run, "answer one prompt on standard output"},
+};
+#define COMMAND_COUNT (sizeof commands / sizeof commands[0])
+
+static void print_usage(FILE *out)
+{
+    fprintf(out, "usage: shoal COMMAND [options]\n\n");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "  shoal %-10s %s\n", commands[i].name, commands[i].help);
+    fprintf(out, "\n`shoal COMMAND --help` lists the options of a command.\n");
+}
+
+static int command_run(size_t index, int argc, char *argv[])
+{
+    struct options options;
+    struct error_text error;
+    if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK) {
+        fprintf(stderr, "shoal %s: %s\n", commands[index].name, error.text);
+        return 2;
+    }
+    if (options.help) {
+        options_print_help(commands[index].command, stdout);
+        return 0;
+    }
+    log_init("frontend", options.log_level);
+    options_log(commands[index].command, &options);
+    return commands[index].run(&options);
+}
+
+int main(int argc, char *argv[])
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("shoal %s\n", SHOAL_VERSION);
+        return 0;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0)
+            return command_run(i, argc - 2, argv + 2);
+    }
+    fprintf(stderr, "shoal: unknown command '%s'\n", argv[1]);
+    print_usage(stderr);
+    return 2;
+}

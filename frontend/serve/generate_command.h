@@ -1,0 +1,13 @@
+/*
+ * `shoal generate`: one answer on standard output, through the same preparation, rings and worker
+ * as a served request.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_GENERATE_COMMAND_H
+#define SHOAL_FRONTEND_SERVE_GENERATE_COMMAND_H
+
+#include "frontend/serve/options.h"
+
+/* Returns the exit status: 0 for a whole answer, 1 for an error, 128 + signal when interrupted. */
+int generate_command_run(const struct options *options);
+
+#endif

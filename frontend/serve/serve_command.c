@@ -1,0 +1,249 @@
+/*
+ * Puts the server together, runs the loop, takes it apart.
+ *
+ * It listens before the model is open, so that clients get a 503 with progress instead of a refused
+ * connection. The first SIGTERM or SIGINT drains: no request is admitted any more, the running ones
+ * get drain-timeout, then an error; the worker is asked to end; replies on their way are still
+ * written. A second signal ends the process at once, and the kernel kills the worker with it.
+ */
+#include "frontend/serve/serve_command.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "frontend/http/http_server.h"
+#include "frontend/serve/chat_route.h"
+#include "frontend/serve/monotonic_clock.h"
+#include "frontend/serve/status_routes.h"
+#include "proto/must.h"
+
+#define MAX_HEAD_BYTES      32768u
+#define HELD_BODIES         32u   /* times --max-body-bytes: requests that arrive at once */
+#define WRITE_TIMEOUT_MS    30000 /* a finished reply that nobody reads */
+#define LAST_WRITES_MS      1000  /* for replies still unsent when all else is done */
+#define LAST_WRITES_LOOK_MS 10
+
+struct serve_command {
+    const struct options *options;
+    struct event_base *base;
+    struct event *signals[2];
+    struct event *drain_timer;
+    struct event *exit_timer;
+    struct http_server *server;
+    struct chat_engine *engine;
+    struct chat_route *chat;
+    int64_t exit_at_ms;
+    bool draining;
+    int status;
+};
+
+/* --- routes ---------------------------------------------------------------------------------- */
+
+static void handle_chat(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    chat_route_handle(command->chat, exchange);
+}
+
+static void handle_models(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    status_routes_models(command->engine, exchange);
+}
+
+static void handle_health(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    status_routes_health(command->engine, exchange);
+}
+
+static void handle_ready(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    status_routes_ready(command->engine, exchange);
+}
+
+static void handle_metrics(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    status_routes_metrics(command->engine, http_server_connections(command->server), exchange);
+}
+
+static const struct http_route routes[] = {
+    {"/v1/chat/completions", false, HTTP_POST, handle_chat},
+    {"/chat/completions", false, HTTP_POST, handle_chat},
+    {"/v1/models", true, HTTP_GET, handle_models},
+    {"/models", true, HTTP_GET, handle_models},
+    {"/health", false, HTTP_GET, handle_health},
+    {"/v1/health", false, HTTP_GET, handle_health},
+    {"/ready", false, HTTP_GET, handle_ready},
+    {"/v1/ready", false, HTTP_GET, handle_ready},
+    {"/metrics", false, HTTP_GET, handle_metrics},
+};
+
+/* --- ends ------------------------------------------------------------------------------------ */
+
+static void after_ms(struct event *timer, int64_t timeout_ms)
+{
+    struct timeval after = {.tv_sec = timeout_ms / 1000,
+                            .tv_usec = (suseconds_t)(timeout_ms % 1000) * 1000};
+    event_add(timer, &after);
+}
+
+static void on_failed(void *context, const char *why)
+{
+    struct serve_command *command = context;
+    log_error("the model cannot be served: %s", why);
+    command->status = 1;
+    event_base_loopbreak(command->base);
+}
+
+static void on_ready(void *context)
+{
+    (void)context;
+}
+
+/* Everything has ended; lets the last replies reach their readers. */
+static void on_exit_timer(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct serve_command *command = context;
+    if (http_server_busy_connections(command->server) == 0 ||
+        monotonic_clock_ms() >= command->exit_at_ms)
+        event_base_loopbreak(command->base);
+    else
+        after_ms(command->exit_timer, LAST_WRITES_LOOK_MS);
+}
+
+static void on_drained(void *context)
+{
+    struct serve_command *command = context;
+    command->exit_at_ms = monotonic_clock_ms() + LAST_WRITES_MS;
+    after_ms(command->exit_timer, 0);
+}
+
+static void on_drain_timer(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct serve_command *command = context;
+    struct api_error error;
+    (void)api_error_set(&error, RESULT_TIMED_OUT, 503, "shutting_down",
+                        "the server is shutting down and could not finish the request in time");
+    log_warn("drain timeout: ending the requests that are left");
+    chat_engine_fail_all(command->engine, &error);
+}
+
+static void on_signal(int signal_number, short what, void *context)
+{
+    (void)what;
+    struct serve_command *command = context;
+    if (command->draining)
+        _exit(128 + signal_number);
+    command->draining = true;
+    log_info("signal %d: draining; a second one ends at once", signal_number);
+    after_ms(command->drain_timer, (int64_t)command->options->drain_timeout_s * 1000);
+    chat_engine_drain(command->engine);
+}
+
+/* --- start ----------------------------------------------------------------------------------- */
+
+/* As many descriptors as the system allows; connections are the bulk of them. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        log_warn("the limit of open files could not be raised");
+}
+
+static enum result server_start(struct serve_command *command, struct error_text *error)
+{
+    const struct options *options = command->options;
+    struct http_server_config config = {
+        .host = options->host,
+        .port = (uint16_t)options->port,
+        .max_connections = (uint32_t)options->max_connections,
+        .max_held_body_bytes = HELD_BODIES * options->max_body_bytes,
+        .connection = {.max_head_bytes = MAX_HEAD_BYTES,
+                       .max_body_bytes = options->max_body_bytes,
+                       .request_timeout_ms = (int)options->request_timeout_s * 1000,
+                       .idle_timeout_ms = (int)options->idle_timeout_s * 1000,
+                       .write_timeout_ms = WRITE_TIMEOUT_MS},
+        .routes = routes,
+        .route_count = sizeof routes / sizeof routes[0],
+        .route_context = command};
+    enum result result = http_server_create(command->base, &config, &command->server, error);
+    if (result != RESULT_OK)
+        return result;
+    bool ipv6 = strchr(options->host, ':') != NULL;
+    printf("listening on http://%s%s%s:%u\n", ipv6 ? "[" : "", options->host, ipv6 ? "]" : "",
+           http_server_port(command->server));
+    fflush(stdout);
+    return RESULT_OK;
+}
+
+static enum result command_start(struct serve_command *command, struct error_text *error)
+{
+    struct chat_engine_config config = {.base = command->base,
+                                        .options = command->options,
+                                        .context = command,
+                                        .ready = on_ready,
+                                        .failed = on_failed,
+                                        .drained = on_drained};
+    enum result result = chat_engine_create(&config, &command->engine, error);
+    if (result != RESULT_OK)
+        return result;
+    command->chat = chat_route_create(command->base, command->engine, command->options);
+    result = server_start(command, error);
+    if (result != RESULT_OK)
+        return result;
+    static const int numbers[2] = {SIGTERM, SIGINT};
+    for (size_t i = 0; i < 2; i++) {
+        command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
+        must(command->signals[i] && event_add(command->signals[i], NULL) == 0);
+    }
+    command->drain_timer = event_new(command->base, -1, 0, on_drain_timer, command);
+    command->exit_timer = event_new(command->base, -1, 0, on_exit_timer, command);
+    must(command->drain_timer && command->exit_timer);
+    return RESULT_OK;
+}
+
+static void event_release(struct event *event)
+{
+    if (event)
+        event_free(event);
+}
+
+int serve_command_run(const struct options *options)
+{
+    struct serve_command command = {.options = options};
+    struct error_text error;
+    signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit();
+    command.base = event_base_new();
+    must(command.base != NULL);
+    if (command_start(&command, &error) == RESULT_OK) {
+        event_base_dispatch(command.base);
+    } else {
+        log_error("%s", error.text);
+        command.status = 1;
+    }
+    http_server_destroy(command.server); /* whoever is left is told by the end of the connection */
+    chat_route_destroy(command.chat);
+    chat_engine_destroy(command.engine);
+    for (size_t i = 0; i < 2; i++)
+        event_release(command.signals[i]);
+    event_release(command.drain_timer);
+    event_release(command.exit_timer);
+    event_base_free(command.base);
+    return command.status;
+}
