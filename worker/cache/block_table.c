@@ -1,0 +1,87 @@
+/*
+ * Where are a sequence's keys and values? A sequence grows by whole blocks at its end and, in
+ * sliding-window groups, loses whole blocks at its beginning, so a table is an array with two
+ * marks. The ids lie in an array of their own because a backend reads exactly that; the generations
+ * that prove ownership to the pool lie beside it.
+ *
+ * Memory for the array is reserved when the sequence is admitted, for the longest it can become;
+ * steps only fill it in. Refuses to decide how far back a query sees (kv_layout_first_block()).
+ */
+#include "worker/cache/block_table.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+
+uint32_t block_table_blocks(uint32_t tokens)
+{
+    return tokens / KV_BLOCK_TOKENS + (tokens % KV_BLOCK_TOKENS > 0);
+}
+
+enum result block_table_reserve(struct block_table *table, uint32_t tokens)
+{
+    uint32_t capacity = block_table_blocks(tokens);
+    if (capacity <= table->capacity)
+        return RESULT_OK;
+    uint32_t *blocks = realloc(table->blocks, capacity * sizeof *blocks);
+    if (!blocks)
+        return RESULT_OUT_OF_MEMORY;
+    table->blocks = blocks;
+    uint32_t *generations = realloc(table->generations, capacity * sizeof *generations);
+    if (!generations)
+        return RESULT_OUT_OF_MEMORY;
+    table->generations = generations;
+    table->capacity = capacity;
+    return RESULT_OK;
+}
+
+void block_table_fini(struct block_table *table)
+{
+    must(block_table_held(table) == 0);
+    free(table->blocks);
+    free(table->generations);
+    *table = (struct block_table){0};
+}
+
+void block_table_extend(struct block_table *table, struct kv_block_pool *pool, uint32_t tokens)
+{
+    uint32_t wanted = block_table_blocks(tokens);
+    must(wanted <= table->capacity);
+    while (table->covered < wanted) {
+        struct kv_block_ref ref;
+        enum result result = kv_block_pool_take(pool, &ref);
+        must(result == RESULT_OK);
+        table->blocks[table->covered] = ref.block;
+        table->generations[table->covered] = ref.generation;
+        table->covered++;
+    }
+}
+
+uint32_t block_table_missing(const struct block_table *table, uint32_t tokens)
+{
+    uint32_t wanted = block_table_blocks(tokens);
+    return wanted > table->covered ? wanted - table->covered : 0;
+}
+
+void block_table_give_before(struct block_table *table, struct kv_block_pool *pool,
+                             uint32_t first_seen)
+{
+    while (table->first_held < table->covered && table->first_held < first_seen) {
+        uint32_t at = table->first_held++;
+        kv_block_pool_give(pool, (struct kv_block_ref){.block = table->blocks[at],
+                                                       .generation = table->generations[at]});
+        table->blocks[at] = KV_BLOCK_NONE;
+    }
+}
+
+void block_table_give_all(struct block_table *table, struct kv_block_pool *pool)
+{
+    block_table_give_before(table, pool, table->covered);
+    table->first_held = 0;
+    table->covered = 0;
+}
+
+uint32_t block_table_held(const struct block_table *table)
+{
+    return table->covered - table->first_held;
+}

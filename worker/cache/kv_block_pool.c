@@ -1,0 +1,111 @@
+/*
+ * Memory of one size, handed out by number.
+ *
+ * All KV memory of a group is reserved once, at load, as equal blocks. The pool only keeps the
+ * book: a stack of free ids (the block freed last is taken first, while it may still be in a
+ * cache), a count of references and a generation per block. Nothing here allocates after create, so
+ * running out is a plain result that the scheduler plans for.
+ *
+ * Refuses to wait for a block and to decide who must give one back: preemption_policy.h does that.
+ */
+#include "worker/cache/kv_block_pool.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+
+struct block_state {
+    uint32_t references;
+    uint32_t generation;
+};
+
+struct kv_block_pool {
+    uint32_t block_count;
+    uint32_t free_count;
+    uint32_t *free_blocks; /* [block_count] a stack; the first free_count are free */
+    struct block_state *blocks;
+};
+
+enum result kv_block_pool_create(uint32_t block_count, struct kv_block_pool **created)
+{
+    must(block_count > 0);
+    struct kv_block_pool *pool = must_alloc(1, sizeof *pool);
+    pool->free_blocks = calloc(block_count, sizeof *pool->free_blocks);
+    pool->blocks = calloc(block_count, sizeof *pool->blocks);
+    if (!pool->free_blocks || !pool->blocks) {
+        free(pool->free_blocks);
+        free(pool->blocks);
+        free(pool);
+        return RESULT_OUT_OF_MEMORY;
+    }
+    pool->block_count = block_count;
+    pool->free_count = block_count;
+    for (uint32_t i = 0; i < block_count; i++)
+        pool->free_blocks[i] = block_count - 1 - i; /* low ids first: untouched memory stays so */
+    *created = pool;
+    return RESULT_OK;
+}
+
+void kv_block_pool_destroy(struct kv_block_pool *pool)
+{
+    if (!pool)
+        return;
+    must(pool->free_count == pool->block_count);
+    free(pool->free_blocks);
+    free(pool->blocks);
+    free(pool);
+}
+
+/* The state of a block that the caller really holds. */
+static struct block_state *held(struct kv_block_pool *pool, struct kv_block_ref ref)
+{
+    must(ref.block < pool->block_count);
+    struct block_state *block = &pool->blocks[ref.block];
+    must(block->references > 0);
+    must(block->generation == ref.generation);
+    return block;
+}
+
+enum result kv_block_pool_take(struct kv_block_pool *pool, struct kv_block_ref *ref)
+{
+    if (pool->free_count == 0)
+        return RESULT_FULL;
+    uint32_t id = pool->free_blocks[--pool->free_count];
+    struct block_state *block = &pool->blocks[id];
+    must(block->references == 0);
+    block->references = 1;
+    *ref = (struct kv_block_ref){.block = id, .generation = block->generation};
+    return RESULT_OK;
+}
+
+void kv_block_pool_share(struct kv_block_pool *pool, struct kv_block_ref ref)
+{
+    struct block_state *block = held(pool, ref);
+    must(block->references < UINT32_MAX);
+    block->references++;
+}
+
+void kv_block_pool_give(struct kv_block_pool *pool, struct kv_block_ref ref)
+{
+    struct block_state *block = held(pool, ref);
+    if (--block->references > 0)
+        return;
+    block->generation++;
+    pool->free_blocks[pool->free_count++] = ref.block;
+}
+
+uint32_t kv_block_pool_total(const struct kv_block_pool *pool)
+{
+    return pool->block_count;
+}
+
+uint32_t kv_block_pool_free(const struct kv_block_pool *pool)
+{
+    return pool->free_count;
+}
+
+uint32_t kv_block_pool_references(const struct kv_block_pool *pool, uint32_t block)
+{
+    must(block < pool->block_count);
+    return pool->blocks[block].references;
+}

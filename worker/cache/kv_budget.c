@@ -1,0 +1,107 @@
+/*
+ * Dividing KV memory between cache groups.
+ *
+ * A sliding-window group needs at most a window per sequence, however long the sequence becomes, so
+ * it is served first: a window for every sequence plus one step's rows, as long as that takes no
+ * more than half of the memory. The rest goes to the full-attention groups, which can use any
+ * amount up to max_sequences whole contexts. Where even that fits, memory is left over and not
+ * taken.
+ *
+ * Bytes are exact (a block's size is the layout's); division rounds down, so the sum never passes
+ * the limit. Refuses a limit in which a single sequence could not make a step.
+ */
+#include "worker/cache/kv_budget.h"
+
+#include "proto/must.h"
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Blocks with which max_sequences sequences of the whole context never run short. */
+static uint64_t blocks_wanted(const struct kv_layout *layout, uint32_t group,
+                              const struct kv_budget_request *request)
+{
+    uint64_t one = kv_layout_blocks_needed(layout, group, request->context_tokens, 1);
+    if (layout->groups[group].kind == KV_FULL)
+        return one * request->max_sequences;
+    uint64_t wide =
+        kv_layout_blocks_needed(layout, group, request->context_tokens, request->step_tokens);
+    return one * (request->max_sequences - 1u) + wide + request->max_sequences;
+}
+
+uint32_t kv_budget_longest(const struct kv_layout *layout, const uint32_t blocks[KV_GROUPS_MAX],
+                           uint32_t tokens, uint32_t step_tokens)
+{
+    uint32_t fits = 0;
+    uint32_t too_long = tokens + 1;
+    while (too_long - fits > 1) {
+        uint32_t middle = fits + (too_long - fits) / 2;
+        uint32_t group = 0;
+        while (group < layout->group_count &&
+               kv_layout_blocks_needed(layout, group, middle, step_tokens) <= blocks[group])
+            group++;
+        if (group == layout->group_count)
+            fits = middle;
+        else
+            too_long = middle;
+    }
+    return fits;
+}
+
+/* Gives the groups of `kind` their wanted blocks, or equal shares of tokens when `share_bytes` does
+ * not hold them all. Returns the bytes used. */
+static uint64_t divide(const struct kv_layout *layout, const struct kv_budget_request *request,
+                       enum kv_kind kind, uint64_t share_bytes, struct kv_budget *budget)
+{
+    uint64_t wanted_bytes = 0;
+    for (uint32_t group = 0; group < layout->group_count; group++) {
+        if (layout->groups[group].kind == kind)
+            wanted_bytes += blocks_wanted(layout, group, request) *
+                            kv_layout_block_bytes(layout, group, request->element_bytes);
+    }
+    uint64_t used_bytes = 0;
+    for (uint32_t group = 0; group < layout->group_count; group++) {
+        if (layout->groups[group].kind != kind)
+            continue;
+        uint64_t wanted = blocks_wanted(layout, group, request);
+        uint64_t block_bytes = kv_layout_block_bytes(layout, group, request->element_bytes);
+        if (wanted_bytes > share_bytes) {
+            double fraction = (double)share_bytes / (double)wanted_bytes;
+            wanted = (uint64_t)((double)wanted * fraction);
+        }
+        budget->blocks[group] = (uint32_t)least(wanted, UINT32_MAX - 1u);
+        used_bytes += budget->blocks[group] * block_bytes;
+    }
+    return used_bytes;
+}
+
+enum result kv_budget_plan(const struct kv_layout *layout, const struct kv_budget_request *request,
+                           struct kv_budget *budget, struct error_text *error)
+{
+    must(layout->group_count > 0 && request->max_sequences > 0 && request->step_tokens > 0);
+    *budget = (struct kv_budget){0};
+    uint64_t sliding_share = request->limit_bytes;
+    for (uint32_t group = 0; group < layout->group_count; group++) {
+        if (layout->groups[group].kind == KV_FULL)
+            sliding_share = request->limit_bytes / 2;
+    }
+    budget->bytes = divide(layout, request, KV_SLIDING, sliding_share, budget);
+    budget->bytes += divide(layout, request, KV_FULL, request->limit_bytes - budget->bytes, budget);
+    budget->context_tokens =
+        kv_budget_longest(layout, budget->blocks, request->context_tokens, request->step_tokens);
+
+    uint32_t least_tokens = (uint32_t)least(request->step_tokens, request->context_tokens);
+    if (budget->context_tokens >= least_tokens)
+        return RESULT_OK;
+    uint64_t needed_bytes = 0;
+    for (uint32_t group = 0; group < layout->group_count; group++)
+        needed_bytes += kv_layout_blocks_needed(layout, group, least_tokens, request->step_tokens) *
+                        kv_layout_block_bytes(layout, group, request->element_bytes);
+    return error_set(error, RESULT_TOO_LARGE,
+                     "a KV cache of %llu bytes holds %u tokens of one sequence; a step of %u "
+                     "tokens needs %llu bytes or more",
+                     (unsigned long long)request->limit_bytes, budget->context_tokens, least_tokens,
+                     (unsigned long long)needed_bytes);
+}

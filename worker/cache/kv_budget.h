@@ -1,0 +1,37 @@
+/*
+ * How many blocks does each cache group get? Decided once at load, before any memory is reserved,
+ * and the numbers are printed.
+ */
+#ifndef SHOAL_WORKER_CACHE_KV_BUDGET_H
+#define SHOAL_WORKER_CACHE_KV_BUDGET_H
+
+#include <stdint.h>
+
+#include "proto/result.h"
+#include "worker/cache/kv_layout.h"
+
+struct kv_budget_request {
+    uint32_t element_bytes;  /* of one key or value element in the backend */
+    uint32_t context_tokens; /* longest sequence wanted */
+    uint32_t max_sequences;
+    uint32_t step_tokens;
+    uint64_t limit_bytes;
+};
+
+struct kv_budget {
+    uint32_t blocks[KV_GROUPS_MAX];
+    uint64_t bytes;          /* of all groups together, <= limit_bytes */
+    uint32_t context_tokens; /* longest sequence that fits while it is alone, <= the one wanted */
+};
+
+/* Pure. RESULT_TOO_LARGE, with the numbers, when limit_bytes does not even hold one sequence of one
+ * step's rows. */
+enum result kv_budget_plan(const struct kv_layout *layout, const struct kv_budget_request *request,
+                           struct kv_budget *budget, struct error_text *error) RESULT_CHECKED;
+
+/* Longest sequence, at most `tokens`, that fits into pools of `blocks` while it is alone; 0 when
+ * not even one token does. */
+uint32_t kv_budget_longest(const struct kv_layout *layout, const uint32_t blocks[KV_GROUPS_MAX],
+                           uint32_t tokens, uint32_t step_tokens);
+
+#endif
