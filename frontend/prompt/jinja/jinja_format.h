@@ -1,0 +1,14 @@
+/* String formatting: `text % values`, the format filter, and str.format(). */
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_FORMAT_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_FORMAT_H
+
+#include "frontend/prompt/jinja/jinja_run.h"
+
+/* text % values; strings that are put in keep their provenance. */
+bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *text,
+                          struct jinja_value values, struct jinja_value *out) JINJA_CHECKED;
+
+jinja_builtin jinja_format_filter; /* value|format(…): by percent signs */
+jinja_builtin jinja_format_method; /* text.format(…): by braces */
+
+#endif

@@ -1,0 +1,10 @@
+/* strftime(), in UTC and in English, whatever the process's locale and time zone are. */
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_STRFTIME_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_STRFTIME_H
+
+#include "frontend/prompt/jinja/jinja_string.h"
+
+bool jinja_strftime(struct jinja_run *run, const struct jinja_string *format, int64_t unix_s,
+                    struct jinja_value *out) JINJA_CHECKED;
+
+#endif
