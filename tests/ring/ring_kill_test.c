@@ -1,0 +1,200 @@
+/*
+ * The worker may die at any instruction, so it is killed at each one: ptrace single-steps the real
+ * functions (claim, fill, commit, ring; peek, copy, release, prepare to sleep, cancel) and SIGKILLs
+ * after the first instruction, after the second, and so on to the end. The survivor must see all
+ * records of a commit or none of it, and slots that are free or not. Where ptrace is forbidden the
+ * test is skipped; ring_death_test.c covers the numbered steps without it.
+ */
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proto/must.h"
+#include "shm/peer_watch.h"
+#include "tests/support/process_pair.h"
+
+#define CAPACITY 8u
+#define BATCH    3u
+#define STEPS_MAX                                                                                  \
+    60000 /* in all, some 50 us each; a sanitizer's longer code is killed at every n-th            \
+             instruction */
+
+/* One operation; it runs once in peace, so that every symbol is bound, then once under the knife.
+ */
+typedef void operation(struct process_pair *worker);
+
+static void publish_batch(struct process_pair *worker)
+{
+    void *slot = NULL;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        must(spsc_ring_claim(&worker->event, &slot) == RESULT_OK);
+        memset(slot, 'x', sizeof(struct token_event));
+    }
+    spsc_ring_commit(&worker->event);
+    doorbell_ring(&worker->event_bell);
+}
+
+static void consume_batch(struct process_pair *worker)
+{
+    const void *slot = NULL;
+    struct submit_record copy;
+    for (uint32_t i = 0; i < BATCH; i++) {
+        must(spsc_ring_peek(&worker->submit, &slot) == RESULT_OK);
+        memcpy(&copy, slot, sizeof copy);
+        must(copy.kind == SUBMIT_RUN);
+    }
+    spsc_ring_release(&worker->submit);
+    doorbell_prepare_sleep(&worker->submit_bell);
+    doorbell_cancel_sleep(&worker->submit_bell);
+}
+
+static void run_traced(struct process_pair *worker, void *argument)
+{
+    operation *const *run = argument;
+    doorbell_prepare_sleep(&worker->event_bell); /* stands for a sleeping frontend */
+    (*run)(worker);
+    doorbell_woken(&worker->event_bell);
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+        _exit(77);
+    raise(SIGSTOP);
+    (*run)(worker);
+    raise(SIGSTOP);
+    _exit(0);
+}
+
+/* Kills the child and reaps it. */
+static void kill_child(struct process_pair *pair)
+{
+    assert_int_equal(kill(pair->child, SIGKILL), 0);
+    int status = process_pair_reap(pair);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/*
+ * Starts `run` in a child and lets it take `instructions` steps of the second run, or all when that
+ * is fewer; returns the number taken, or -1 where tracing is forbidden (the child has then been
+ * reaped).
+ */
+static long start_and_step(struct process_pair *pair, operation *run, long instructions)
+{
+    process_pair_start(pair, run_traced, &run);
+    int status = 0;
+    assert_int_equal(waitpid(pair->child, &status, 0), pair->child);
+    if (!WIFSTOPPED(status)) {
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 77);
+        close(pair->child_fd);
+        pair->child = -1;
+        return -1;
+    }
+    doorbell_prepare_sleep(&pair->event_bell); /* so that the worker's ring goes all the way */
+    for (long taken = 0; taken < instructions; taken++) {
+        assert_int_equal(ptrace(PTRACE_SINGLESTEP, pair->child, NULL, NULL), 0);
+        assert_int_equal(waitpid(pair->child, &status, 0), pair->child);
+        assert_true(WIFSTOPPED(status));
+        if (WSTOPSIG(status) == SIGSTOP)
+            return taken;
+    }
+    return instructions;
+}
+
+static uint32_t count_whole_records(struct process_pair *pair)
+{
+    uint8_t expected[sizeof(struct token_event)];
+    memset(expected, 'x', sizeof expected);
+    const void *slot = NULL;
+    uint32_t seen = 0;
+    enum result result;
+    while ((result = spsc_ring_peek(&pair->event, &slot)) == RESULT_OK) {
+        assert_memory_equal(slot, expected, sizeof expected);
+        seen++;
+    }
+    assert_int_equal(result, RESULT_EMPTY);
+    return seen;
+}
+
+static uint32_t count_claimable(struct process_pair *pair)
+{
+    void *slot = NULL;
+    uint32_t claimed = 0;
+    enum result result;
+    while ((result = spsc_ring_claim(&pair->submit, &slot)) == RESULT_OK)
+        claimed++;
+    assert_int_equal(result, RESULT_FULL);
+    return claimed;
+}
+
+static void open_loaded(struct process_pair *pair)
+{
+    process_pair_open(pair, CAPACITY, CAPACITY, 4096);
+    void *slot = NULL;
+    for (uint32_t i = 0; i < 2 * BATCH; i++) {
+        assert_int_equal(spsc_ring_claim(&pair->submit, &slot), RESULT_OK);
+        ((struct submit_record *)slot)->kind = SUBMIT_RUN;
+    }
+    spsc_ring_commit(&pair->submit);
+}
+
+/* Both runs' effect is all or nothing: `before` until the one instruction that publishes, `after`
+ * from then on. */
+static void kill_everywhere(operation *run, uint32_t (*effect)(struct process_pair *pair),
+                            uint32_t before, uint32_t after)
+{
+    struct process_pair pair;
+    open_loaded(&pair);
+    const long length = start_and_step(&pair, run, LONG_MAX);
+    if (length < 0) {
+        process_pair_close(&pair);
+        skip();
+    }
+    kill_child(&pair);
+    process_pair_close(&pair);
+    const long stride = 1 + length * length / 2 / STEPS_MAX;
+    print_message("  %ld instructions, killed after every %ld\n", length, stride);
+    assert_true(length > 50);
+
+    uint32_t last = before;
+    for (long instructions = 0; instructions < length + stride; instructions += stride) {
+        open_loaded(&pair);
+        (void)start_and_step(&pair, run, instructions);
+        kill_child(&pair);
+        /* The doorbell may have been rung or not; the survivor reads on either way and never waits
+         * in vain. */
+        (void)doorbell_wait(&pair.event_bell, -1, 0);
+        uint32_t now = effect(&pair);
+        assert_true(now == before || now == after);
+        assert_true(now >= last);
+        last = now;
+        process_pair_close(&pair);
+    }
+    assert_int_equal(last, after);
+}
+
+static void producer_killed_at_every_instruction(void **state)
+{
+    (void)state;
+    kill_everywhere(publish_batch, count_whole_records, BATCH, 2 * BATCH);
+}
+
+static void consumer_killed_at_every_instruction(void **state)
+{
+    (void)state;
+    kill_everywhere(consume_batch, count_claimable, CAPACITY - BATCH, CAPACITY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(producer_killed_at_every_instruction),
+        cmocka_unit_test(consumer_killed_at_every_instruction),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
