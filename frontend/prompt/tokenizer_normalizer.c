@@ -14,6 +14,8 @@
 #include "frontend/prompt/utf8.h"
 #include "frontend/prompt/utf8_nfc.h"
 
+enum { PART_BYTES = 128 };
+
 enum result normalizer_add(struct normalizer *normalizer, const struct normalizer_step *step)
 {
     if (normalizer->step_count == LIMIT_NORMALIZER_STEPS)
@@ -53,16 +55,19 @@ static enum result prepend(const struct normalizer_step *step, const struct mark
                   : marked_text_append_marked(out, text->bytes, text->trusted, text->count);
 }
 
-static enum result form_c(const struct marked_text *text, struct marked_text *out)
+static enum result form_c_part(const char *bytes, const uint8_t trusted[], size_t count,
+                               struct marked_text *out)
 {
-    uint32_t *chars = malloc((text->count ? text->count : 1) * sizeof *chars);
+    if (utf8_nfc_is_inert(bytes, count))
+        return marked_text_append_marked(out, bytes, trusted, count);
+    uint32_t *chars = malloc(count * sizeof *chars);
     if (!chars)
         return RESULT_OUT_OF_MEMORY;
     size_t char_count = 0;
-    for (size_t at = 0; at < text->count;) {
+    for (size_t at = 0; at < count;) {
         uint32_t code;
-        uint32_t mark = text->trusted[at] ? UTF8_NFC_MARK : 0;
-        at += utf8_decode(text->bytes + at, text->count - at, &code);
+        uint32_t mark = trusted[at] ? UTF8_NFC_MARK : 0;
+        at += utf8_decode(bytes + at, count - at, &code);
         chars[char_count++] = code | mark;
     }
     uint32_t *normal = NULL;
@@ -70,11 +75,25 @@ static enum result form_c(const struct marked_text *text, struct marked_text *ou
     enum result result = utf8_nfc_normalize(chars, char_count, &normal, &normal_count);
     free(chars);
     for (size_t i = 0; i < normal_count && !result; i++) {
-        char bytes[UTF8_MAX_CHAR_BYTES];
-        size_t byte_count = utf8_encode(normal[i] & ~UTF8_NFC_MARK, bytes);
-        result = marked_text_append(out, bytes, byte_count, (normal[i] & UTF8_NFC_MARK) != 0);
+        char encoded[UTF8_MAX_CHAR_BYTES];
+        size_t encoded_bytes = utf8_encode(normal[i] & ~UTF8_NFC_MARK, encoded);
+        result = marked_text_append(out, encoded, encoded_bytes, (normal[i] & UTF8_NFC_MARK) != 0);
     }
     free(normal);
+    return result;
+}
+
+/* An ASCII character never changes what is in front of it, so the text may be cut before one. */
+static enum result form_c(const struct marked_text *text, struct marked_text *out)
+{
+    enum result result = RESULT_OK;
+    for (size_t start = 0; start < text->count && !result;) {
+        size_t end = start + 1;
+        while (end < text->count && (end - start < PART_BYTES || (uint8_t)text->bytes[end] >= 0x80))
+            end++;
+        result = form_c_part(text->bytes + start, text->trusted + start, end - start, out);
+        start = end;
+    }
     return result;
 }
 

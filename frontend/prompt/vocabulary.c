@@ -16,6 +16,13 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
+#define ID_BITS   20
+#define ID_MASK   ((1u << ID_BITS) - 1)
+#define MOST_TAG  0xFFFu
+#define FREE_SLOT UINT32_MAX
+
+_Static_assert(LIMIT_VOCAB_TOKENS <= 1u << ID_BITS, "an id fits its part of a slot");
+
 void vocabulary_init(struct vocabulary *vocabulary)
 {
     *vocabulary = (struct vocabulary){.seed = vocabulary_random_seed()};
@@ -139,17 +146,27 @@ enum result vocabulary_set_shown(struct vocabulary *vocabulary, uint32_t id, con
     return RESULT_OK;
 }
 
+/* A few bits of the hash beside the id spare most looks at a text that turns out to be another. */
+static uint32_t slot_tag(uint64_t hash)
+{
+    uint32_t tag = (uint32_t)(hash >> 52);
+    return (tag == MOST_TAG ? 0 : tag) << ID_BITS; /* all ones means free */
+}
+
 /* The slot that holds `text`, or the free one where it belongs. */
 static uint32_t vocabulary_slot(const struct vocabulary *vocabulary, const char *text,
-                                size_t text_bytes)
+                                size_t text_bytes, uint32_t *tag)
 {
-    uint32_t slot = (uint32_t)vocabulary_hash(vocabulary->seed, text, text_bytes);
-    for (;; slot++) {
+    uint64_t hash = vocabulary_hash(vocabulary->seed, text, text_bytes);
+    *tag = slot_tag(hash);
+    for (uint32_t slot = (uint32_t)hash;; slot++) {
         slot &= vocabulary->slot_mask;
         uint32_t entry = vocabulary->slots[slot];
-        if (entry == 0)
+        if (entry == FREE_SLOT)
             return slot;
-        const struct vocabulary_token *token = &vocabulary->tokens[entry - 1];
+        if ((entry & ~ID_MASK) != *tag)
+            continue;
+        const struct vocabulary_token *token = &vocabulary->tokens[entry & ID_MASK];
         if (token->text_bytes == text_bytes &&
             memcmp(vocabulary->bytes + token->text_start, text, text_bytes) == 0)
             return slot;
@@ -162,18 +179,20 @@ enum result vocabulary_index(struct vocabulary *vocabulary)
     while (slot_count < vocabulary->token_count * 2)
         slot_count *= 2;
     free(vocabulary->slots);
-    vocabulary->slots = calloc(slot_count, sizeof *vocabulary->slots);
+    vocabulary->slots = malloc(slot_count * sizeof *vocabulary->slots);
     if (!vocabulary->slots)
         return RESULT_OUT_OF_MEMORY;
+    memset(vocabulary->slots, 0xFF, slot_count * sizeof *vocabulary->slots);
     vocabulary->slot_mask = slot_count - 1;
     for (uint32_t id = 0; id < vocabulary->token_count; id++) {
         const struct vocabulary_token *token = &vocabulary->tokens[id];
         if (!(token->flags & VOCABULARY_FINDABLE) || token->text_bytes == 0)
             continue;
-        uint32_t slot =
-            vocabulary_slot(vocabulary, vocabulary->bytes + token->text_start, token->text_bytes);
-        if (vocabulary->slots[slot] == 0)
-            vocabulary->slots[slot] = id + 1;
+        uint32_t tag;
+        uint32_t slot = vocabulary_slot(vocabulary, vocabulary->bytes + token->text_start,
+                                        token->text_bytes, &tag);
+        if (vocabulary->slots[slot] == FREE_SLOT)
+            vocabulary->slots[slot] = tag | id;
     }
     return RESULT_OK;
 }
@@ -181,7 +200,9 @@ enum result vocabulary_index(struct vocabulary *vocabulary)
 int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t text_bytes)
 {
     must(vocabulary->slots != NULL);
-    return (int32_t)vocabulary->slots[vocabulary_slot(vocabulary, text, text_bytes)] - 1;
+    uint32_t tag;
+    uint32_t entry = vocabulary->slots[vocabulary_slot(vocabulary, text, text_bytes, &tag)];
+    return entry == FREE_SLOT ? -1 : (int32_t)(entry & ID_MASK);
 }
 
 bool vocabulary_has(const struct vocabulary *vocabulary, uint32_t id, unsigned flags)

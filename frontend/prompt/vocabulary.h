@@ -38,7 +38,7 @@ struct vocabulary {
     char *bytes;
     size_t byte_count;
     size_t byte_capacity;
-    uint32_t *slots; /* open addressing, id + 1; 0 is free */
+    uint32_t *slots; /* open addressing: 12 bits of hash above the id; all ones is free */
     uint32_t slot_mask;
     uint64_t seed; /* random: a crafted vocabulary cannot make look-ups collide */
     uint32_t longest_bytes;

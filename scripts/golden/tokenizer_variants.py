@@ -119,7 +119,8 @@ def nfc_lines():
     """Name and hash: of every assigned character alone; of sequences of those that combine, picked by a generator that the
     C test repeats; then the ranges of assigned characters."""
     every = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF and unicodedata.category(chr(c)) != "Cn"]
-    active = [c for c in every if c < 0x30000 and (unicodedata.combining(chr(c)) or unicodedata.normalize("NFD", chr(c)) != chr(c) or 0x1100 <= c <= 0x11FF)]
+    active = [c for c in every if 0x41 <= c <= 0x7A or 0xC0 <= c < 0x3400 and (
+        unicodedata.combining(chr(c)) or unicodedata.normalize("NFD", chr(c)) != chr(c) or 0x1100 <= c <= 0x11FF)]
     hash_value = 0xCBF29CE484222325
     for code in every:
         hash_value = fnv(hash_value, unicodedata.normalize("NFC", chr(code)).encode())

@@ -47,6 +47,8 @@ static void test_bound_counts_the_tokens_already_there(void **state)
     (void)state;
     struct token_list list = {0};
     assert_int_equal(encode("hello", 5, 2, &list), RESULT_TOO_LARGE);
+    assert_int_equal(encode("hello 1", 7, 4, &list),
+                     RESULT_TOO_LARGE); /* the second word is over */
     assert_int_equal(list.count, 0);
     assert_int_equal(encode("hello", 5, 3, &list), RESULT_OK);
     assert_int_equal(list.count, 3);
