@@ -60,6 +60,8 @@ static const struct option_row rows[] = {
      "threads that the worker computes with; 0 = one for each processor core"},
     {"step-tokens", OPTION_COUNT, BOTH, AT(step_tokens), 1, LIMIT_STEP_ROWS, "512",
      "tokens that one step of the worker computes at most"},
+    {"mixed-prefill-tokens", OPTION_COUNT, BOTH, AT(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, "0",
+     "of these, prompt tokens of a step that also decodes; 0 = the worker decides"},
     {"kv-cache-bytes", OPTION_BYTES, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
      "memory of the KV cache; 0 = the worker decides from what is free"},
     {"slab-bytes", OPTION_BYTES, BOTH, AT(slab_bytes), 16u << 20, LIMIT_SLAB_BYTES, "64M",
@@ -168,6 +170,8 @@ static enum result options_check(enum options_command command, struct options *o
     if (options->max_sequences + options->max_queue > LIMIT_LIVE_REQUESTS)
         return error_set(error, RESULT_INVALID,
                          "--max-sequences and --max-queue together exceed %u", LIMIT_LIVE_REQUESTS);
+    if (options->step_tokens < options->max_sequences)
+        return error_set(error, RESULT_INVALID, "--step-tokens must not be below --max-sequences");
     const char *const numbers[] = {options->temperature, options->top_p, options->top_k,
                                    options->seed};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {

@@ -199,13 +199,12 @@ static enum result command_start(struct serve_command *command, struct error_tex
                                         .ready = on_ready,
                                         .failed = on_failed,
                                         .drained = on_drained};
-    enum result result = chat_engine_create(&config, &command->engine, error);
+    enum result result = server_start(command, error);
+    if (result == RESULT_OK)
+        result = chat_engine_create(&config, &command->engine, error);
     if (result != RESULT_OK)
         return result;
     command->chat = chat_route_create(command->base, command->engine, command->options);
-    result = server_start(command, error);
-    if (result != RESULT_OK)
-        return result;
     static const int numbers[2] = {SIGTERM, SIGINT};
     for (size_t i = 0; i < 2; i++) {
         command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);

@@ -68,6 +68,7 @@ static void arguments_fill(const struct options *options, const struct worker_li
     add_chosen(arguments, "--threads", options->threads);
     add_number(arguments, "--max-sequences", options->max_sequences);
     add_number(arguments, "--step-tokens", options->step_tokens);
+    add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);
     add_chosen(arguments, "--context", options->context_tokens);
     add_chosen(arguments, "--kv-cache-bytes", options->kv_cache_bytes);
 }

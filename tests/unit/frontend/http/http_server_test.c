@@ -1,0 +1,407 @@
+/*
+ * A server and its clients in one thread: the loop turns while a client waits. Replies, keep-alive,
+ * pipelining, limits, time-outs, and above all that a client's departure is noticed while its
+ * request is in hand.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <event2/event.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "frontend/http/http_server.h"
+#include "frontend/http/sse_stream.h"
+
+static struct event_base *base;
+static struct http_server *server;
+static struct http_exchange *held;
+static int gone_count;
+static struct text_buffer reply;
+
+static void on_gone(void *context)
+{
+    (void)context;
+    held = NULL;
+    gone_count++;
+}
+
+static void handle_echo(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    const struct http_parser *request = exchange->request;
+    http_exchange_reply(exchange, 200, "text/plain", request->body ? request->body : "",
+                        request->body_bytes);
+}
+
+static void handle_hold(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    held = exchange;
+    http_exchange_on_gone(exchange, on_gone, NULL);
+}
+
+static const struct http_route routes[] = {
+    {"/echo", false, HTTP_POST, handle_echo},
+    {"/get", true, HTTP_GET, handle_echo},
+    {"/hold", false, HTTP_POST, handle_hold},
+};
+
+static void start(uint32_t max_connections, int request_timeout_ms, int idle_timeout_ms)
+{
+    struct http_server_config config = {.host = "127.0.0.1",
+                                        .max_connections = max_connections,
+                                        .max_held_body_bytes = 1u << 20,
+                                        .connection = {.max_head_bytes = 1024,
+                                                       .max_body_bytes = 100000,
+                                                       .request_timeout_ms = request_timeout_ms,
+                                                       .idle_timeout_ms = idle_timeout_ms,
+                                                       .write_timeout_ms = 1000},
+                                        .routes = routes,
+                                        .route_count = 3};
+    struct error_text error;
+    base = event_base_new();
+    assert_int_equal(http_server_create(base, &config, &server, &error), RESULT_OK);
+    held = NULL;
+    gone_count = 0;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    start(4, 2000, 2000);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    http_server_destroy(server);
+    event_base_free(base);
+    text_buffer_fini(&reply);
+    reply = (struct text_buffer){0};
+    return 0;
+}
+
+/* Turns the loop until nothing happens for a moment. */
+static void turn(int times)
+{
+    for (int i = 0; i < times; i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(500);
+    }
+}
+
+static int client_open(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(http_server_port(server)),
+                                  .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    assert_int_equal(connect(fd, (struct sockaddr *)(void *)&address, sizeof address), 0);
+    turn(2);
+    return fd;
+}
+
+static void client_send(int fd, const char *bytes)
+{
+    assert_int_equal(send(fd, bytes, strlen(bytes), MSG_NOSIGNAL), (ssize_t)strlen(bytes));
+    turn(4);
+}
+
+/* Appends what has arrived to `reply`. Returns false at the connection's end. */
+static bool client_receive(int fd)
+{
+    char bytes[65536];
+    for (int tries = 0; tries < 10; tries++) {
+        turn(1);
+        ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (count == 0)
+            return false;
+        if (count > 0)
+            text_buffer_append(&reply, bytes, (size_t)count);
+    }
+    return true;
+}
+
+static void assert_reply_has(const char *words)
+{
+    if (!reply.bytes || !strstr(reply.bytes, words))
+        print_error("no '%s' in: %s\n", words, reply.bytes ? reply.bytes : "(nothing)");
+    assert_non_null(reply.bytes);
+    assert_non_null(strstr(reply.bytes, words));
+}
+
+/* One request on a connection of its own. */
+static void ask(const char *request)
+{
+    text_buffer_clear(&reply);
+    int fd = client_open();
+    client_send(fd, request);
+    (void)client_receive(fd);
+    close(fd);
+    turn(4);
+}
+
+static void a_post_is_answered_and_the_connection_kept(void **state)
+{
+    (void)state;
+    int fd = client_open();
+    for (int i = 0; i < 3; i++) {
+        client_send(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n"
+                        "Content-Length: 5\r\n\r\nhello");
+        assert_true(client_receive(fd));
+        assert_reply_has("HTTP/1.1 200 OK\r\n");
+        assert_reply_has("x-request-id: mine\r\n");
+        assert_reply_has("Content-Length: 5\r\n\r\nhello");
+        text_buffer_clear(&reply);
+    }
+    assert_int_equal(http_server_connections(server), 1);
+    close(fd);
+    turn(4);
+    assert_int_equal(http_server_connections(server), 0);
+}
+
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    (void)state;
+    int fd = client_open();
+    client_send(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\none"
+                    "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
+                    "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nthree");
+    assert_true(client_receive(fd));
+    assert_reply_has("one");
+    assert_null(strstr(reply.bytes, "three"));
+    assert_non_null(held);
+    http_exchange_reply(held, 200, "text/plain", "two", 3);
+    assert_true(client_receive(fd));
+    assert_true(strstr(reply.bytes, "two") < strstr(reply.bytes, "three"));
+    assert_int_equal(gone_count, 0);
+    close(fd);
+}
+
+static void refusals_have_status_and_json(void **state)
+{
+    (void)state;
+    ask("GET /nowhere HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 404 ");
+    assert_reply_has("{\"error\":{\"message\":\"unknown request URL: GET /nowhere\"");
+    ask("GET /echo HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 405 ");
+    assert_reply_has("Allow: POST, OPTIONS\r\n");
+    ask("BREW /echo HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 405 ");
+    ask("OPTIONS /echo HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 204 ");
+    assert_reply_has("Allow: POST, OPTIONS\r\n");
+    ask("HEAD /get/below HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 200 ");
+    ask("nonsense\r\n\r\n");
+    assert_reply_has("HTTP/1.1 400 ");
+    assert_reply_has("Connection: close\r\n");
+    assert_reply_has("\"type\":\"invalid_request_error\"");
+}
+
+static void a_too_large_body_is_refused_before_it_is_sent(void **state)
+{
+    (void)state;
+    ask("POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 100001\r\nExpect: 100-continue\r\n\r\n");
+    assert_reply_has("HTTP/1.1 413 ");
+    assert_null(strstr(reply.bytes, "100 Continue"));
+}
+
+static void an_expected_continue_is_sent(void **state)
+{
+    (void)state;
+    int fd = client_open();
+    client_send(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n"
+                    "Expect: 100-continue\r\n\r\n");
+    assert_true(client_receive(fd));
+    assert_reply_has("HTTP/1.1 100 Continue\r\n\r\n");
+    client_send(fd, "ok");
+    assert_true(client_receive(fd));
+    assert_reply_has("200 OK");
+    close(fd);
+}
+
+static void a_client_that_leaves_is_noticed_while_its_request_waits(void **state)
+{
+    (void)state;
+    int fd = client_open();
+    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    assert_non_null(held);
+    close(fd);
+    turn(4);
+    assert_int_equal(gone_count, 1);
+    assert_int_equal(http_server_connections(server), 0);
+}
+
+static void a_reset_is_noticed_too(void **state)
+{
+    (void)state;
+    int fd = client_open();
+    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\npipelined");
+    struct linger now = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close(fd);
+    turn(4);
+    assert_int_equal(gone_count, 1);
+}
+
+static void bytes_without_end_behind_a_request_end_the_connection(void **state)
+{
+    (void)state;
+    static char flood[80000];
+    memset(flood, 'x', sizeof flood - 1);
+    int fd = client_open();
+    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    (void)!send(fd, flood, sizeof flood - 1, MSG_NOSIGNAL);
+    turn(20);
+    assert_int_equal(gone_count, 1);
+    close(fd);
+}
+
+static void too_many_connections_get_a_short_no(void **state)
+{
+    (void)state;
+    int fds[4];
+    for (int i = 0; i < 4; i++)
+        fds[i] = client_open();
+    int extra = client_open();
+    assert_false(client_receive(extra));
+    assert_reply_has("HTTP/1.1 503 ");
+    assert_reply_has("Retry-After: 1\r\n");
+    const char *body = strstr(reply.bytes, "\r\n\r\n") + 4;
+    char length[40];
+    snprintf(length, sizeof length, "Content-Length: %zu\r\n", strlen(body));
+    assert_reply_has(length);
+    close(extra);
+    for (int i = 0; i < 4; i++)
+        close(fds[i]);
+}
+
+static void a_stream_is_chunked_and_ends(void **state)
+{
+    (void)state;
+    int fd = client_open();
+    struct sse_stream stream;
+    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    sse_stream_open(&stream, held, 1000, 0);
+    assert_int_equal(sse_stream_send(&stream, "data: x\n\n", 9, 5), RESULT_OK);
+    sse_stream_keep_alive(&stream, 10, 6); /* too early */
+    sse_stream_keep_alive(&stream, 11, 6);
+    sse_stream_keep_alive(&stream, 12, 6); /* just sent */
+    sse_stream_close(&stream);
+    assert_true(client_receive(fd));
+    assert_reply_has("Content-Type: text/event-stream");
+    assert_reply_has("Cache-Control: no-cache\r\n");
+    assert_reply_has("X-Accel-Buffering: no\r\n");
+    assert_reply_has("\r\n\r\n9\r\ndata: x\n\n\r\ne\r\n: keep-alive\n\n\r\n0\r\n\r\n");
+    assert_int_equal(gone_count, 0);
+    close(fd);
+}
+
+static void a_stream_to_an_old_client_ends_with_the_connection(void **state)
+{
+    (void)state;
+    int fd = client_open();
+    struct sse_stream stream;
+    client_send(fd, "POST /hold HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
+    sse_stream_open(&stream, held, 1000, 0);
+    assert_int_equal(sse_stream_send(&stream, "data: x\n\n", 9, 5), RESULT_OK);
+    sse_stream_close(&stream);
+    assert_false(client_receive(fd));
+    assert_reply_has("\r\n\r\ndata: x\n\n");
+    close(fd);
+}
+
+static void a_slow_reader_fills_its_bound_and_is_cut(void **state)
+{
+    (void)state;
+    static char event[10000];
+    memset(event, 'e', sizeof event);
+    int fd = client_open();
+    struct sse_stream stream;
+    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    sse_stream_open(&stream, held, 50000, 0);
+    int sent = 0;
+    while (sent < 10000 && sse_stream_send(&stream, event, sizeof event, 0) == RESULT_OK)
+        sent++;
+    assert_in_range(sent, 5, 9999);
+    assert_in_range(http_exchange_unsent_bytes(held), 1, 50000);
+    sse_stream_abort(&stream);
+    turn(4);
+    assert_int_equal(http_server_connections(server), 0);
+    assert_int_equal(gone_count, 0); /* it was the server that left */
+    close(fd);
+}
+
+static void a_request_that_trickles_times_out(void **state)
+{
+    teardown(state);
+    start(4, 60, 2000);
+    int fd = client_open();
+    client_send(fd, "POST /echo HT");
+    turn(60);
+    client_send(fd, "T");
+    turn(60);
+    (void)client_receive(fd);
+    assert_reply_has("HTTP/1.1 408 ");
+    close(fd);
+}
+
+static void an_idle_connection_is_closed(void **state)
+{
+    teardown(state);
+    start(4, 2000, 50);
+    int fd = client_open();
+    assert_int_equal(http_server_connections(server), 1);
+    turn(200);
+    assert_int_equal(http_server_connections(server), 0);
+    close(fd);
+}
+
+static void a_request_in_hand_has_no_time_limit(void **state)
+{
+    teardown(state);
+    start(4, 50, 50);
+    int fd = client_open();
+    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    turn(300);
+    assert_int_equal(gone_count, 0);
+    http_exchange_reply(held, 200, "text/plain", "late", 4);
+    (void)client_receive(fd);
+    assert_reply_has("late");
+    close(fd);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_post_is_answered_and_the_connection_kept),
+        TEST(pipelined_requests_are_answered_in_order),
+        TEST(refusals_have_status_and_json),
+        TEST(a_too_large_body_is_refused_before_it_is_sent),
+        TEST(an_expected_continue_is_sent),
+        TEST(a_client_that_leaves_is_noticed_while_its_request_waits),
+        TEST(a_reset_is_noticed_too),
+        TEST(bytes_without_end_behind_a_request_end_the_connection),
+        TEST(too_many_connections_get_a_short_no),
+        TEST(a_stream_is_chunked_and_ends),
+        TEST(a_stream_to_an_old_client_ends_with_the_connection),
+        TEST(a_slow_reader_fills_its_bound_and_is_cut),
+        TEST(a_request_that_trickles_times_out),
+        TEST(an_idle_connection_is_closed),
+        TEST(a_request_in_hand_has_no_time_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
