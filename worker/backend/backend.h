@@ -10,6 +10,7 @@
 #ifndef SHOAL_WORKER_BACKEND_BACKEND_H
 #define SHOAL_WORKER_BACKEND_BACKEND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/result.h"
@@ -35,8 +36,14 @@ struct step_batch {
     const struct row_sampling *samplings; /* [logit_row_count] */
 };
 
+/* Which of the CPU backend's instruction sets runs; asking for one the CPU lacks is RESULT_UNSUPPORTED. */
+enum cpu_tier { CPU_TIER_BEST, CPU_TIER_PORTABLE, CPU_TIER_AVX2, CPU_TIER_AVX512 };
+
 struct backend_options {
     uint32_t threads;          /* 0 = as many as the machine offers */
+    enum cpu_tier cpu_tier;
+    /* All weights lie in a read-only file mapping: pages of repacked weights are given back to the kernel. */
+    bool drop_source_pages;
     uint32_t max_step_rows;    /* <= LIMIT_STEP_ROWS */
     uint32_t max_logit_rows;   /* <= LIMIT_SEQUENCES */
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before any request */

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/ggml_quants/vectors.txt: for each GGUF element type, hex bytes of one row and the f32 bits that the
+`gguf` Python package's dequantizer gives. Needs: pip install gguf numpy.
+
+Usage: scripts/golden/ggml_quants.py > tests/golden/ggml_quants/vectors.txt
+"""
+import numpy as np
+import gguf
+from gguf.quants import dequantize
+
+rng = np.random.default_rng(20261121)
+
+# Offsets of the f16 fields in a block: random bytes there would often be infinities, which compare badly.
+F16_FIELDS = {
+    "F16": None, "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82],
+    "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+}
+
+
+def main():
+    print("# type columns / row bytes in hex / f32 bits in hex, one word per column")
+    for name in ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]:
+        qtype = gguf.GGMLQuantizationType[name]
+        elements, size = gguf.GGML_QUANT_SIZES[qtype]
+        columns = max(elements * 2, 32)
+        values = rng.normal(size=columns).astype(np.float32)
+        if name == "F32":
+            row = values.view(np.uint8)
+        elif name == "F16":
+            row = values.astype(np.float16).view(np.uint8)
+        elif name == "BF16":
+            row = (values.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
+        else:
+            blocks = rng.integers(0, 256, size=(columns // elements, size), dtype=np.uint8)
+            for offset in F16_FIELDS[name]:
+                halves = rng.normal(size=len(blocks)).astype(np.float16)
+                blocks[:, offset:offset + 2] = halves.view(np.uint8).reshape(-1, 2)
+            row = blocks.reshape(-1)
+        out = dequantize(row.reshape(1, -1) if name not in ("F32", "F16") else
+                         row.view(np.float32 if name == "F32" else np.float16).reshape(1, -1), qtype)
+        out = np.asarray(out, dtype=np.float32).reshape(-1)
+        assert len(out) == columns
+        print(name, columns)
+        print(row.tobytes().hex())
+        print(" ".join(f"{bits:08x}" for bits in out.view(np.uint32)))
+
+
+main()

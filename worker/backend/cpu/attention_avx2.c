@@ -1,0 +1,284 @@
+/*
+ * Attention over a paged f16 cache for AVX2; the method is attention_portable.c's, several queries
+ * at a time.
+ *
+ * Keys of a block lie transposed ([head_dim][16 positions]), so that a score is a chain of FMAs in
+ * one lane and needs no sum across lanes; values lie by position, so that the weighted sum is a
+ * chain too. Each key or value load serves up to QUERIES_AT_ONCE queries: the heads that share the
+ * KV head, times a few rows of the prompt.
+ *
+ * Queries of one call see different ranges. A block that one query may see is scored for all of
+ * them and masked: outside its range a query's weight is exactly 0, and adding 0 * v changes
+ * nothing, since cached numbers are finite. So the result is that of the query alone.
+ */
+#include "worker/backend/cpu/attention_avx2.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "worker/backend/cpu/simd_exp_avx2.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+enum { QUERIES_AT_ONCE = 6, BLOCK = KV_BLOCK_TOKENS };
+
+/* What the stages of one call share. Query m is row m / heads, head m % heads. */
+struct attention_work {
+    const struct attention_tile *tile;
+    uint32_t query_count;
+    float *scaled;  /* [query_count, head_dim] */
+    float *weights; /* [query_count, ATTENTION_TILE] scores, then exp(score - maximum) */
+    float *outs[ATTENTION_QUERIES]; /* [head_dim] each, inside tile->out */
+    float maximums[ATTENTION_QUERIES];
+    float sums[ATTENTION_QUERIES];
+};
+
+/* Positions [begin, end) that a row sees. */
+struct key_range {
+    uint32_t begin;
+    uint32_t end;
+};
+
+static struct key_range row_range(const struct attention_tile *tile, uint32_t row)
+{
+    uint32_t end = tile->first_position + row + 1;
+    uint32_t begin = tile->window > 0 && end > tile->window ? end - tile->window : 0;
+    return (struct key_range){begin, end};
+}
+
+static const uint16_t *block_keys(const struct attention_tile *tile, uint32_t position)
+{
+    return tile->cache + tile->block_table[position / BLOCK] * tile->block_stride;
+}
+
+INLINE __m256 load8(const uint16_t *halves)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)halves));
+}
+
+INLINE void score_block(const struct attention_work *work, uint32_t first, uint32_t count,
+                        const uint16_t *keys, uint32_t at)
+{
+    const uint32_t head_dim = work->tile->head_dim;
+    const float *queries = work->scaled + (size_t)first * head_dim;
+    __m256 low[QUERIES_AT_ONCE];
+    __m256 high[QUERIES_AT_ONCE];
+    UNROLL for (uint32_t m = 0; m < count; m++) low[m] = high[m] = _mm256_setzero_ps();
+    for (uint32_t d = 0; d < head_dim; d++) {
+        __m256 k_low = load8(keys + (size_t)BLOCK * d);
+        __m256 k_high = load8(keys + (size_t)BLOCK * d + 8);
+        UNROLL for (uint32_t m = 0; m < count; m++)
+        {
+            __m256 q = _mm256_broadcast_ss(queries + (size_t)m * head_dim + d);
+            low[m] = _mm256_fmadd_ps(q, k_low, low[m]);
+            high[m] = _mm256_fmadd_ps(q, k_high, high[m]);
+        }
+    }
+    UNROLL for (uint32_t m = 0; m < count; m++)
+    {
+        float *scores = work->weights + (size_t)(first + m) * ATTENTION_TILE + at;
+        _mm256_storeu_ps(scores, low[m]);
+        _mm256_storeu_ps(scores + 8, high[m]);
+    }
+}
+
+static void score_block_all(const struct attention_work *work, const uint16_t *keys, uint32_t at)
+{
+    uint32_t first = 0;
+    for (; first + 6 <= work->query_count; first += 6)
+        score_block(work, first, 6, keys, at);
+    switch (work->query_count - first) {
+    case 5: score_block(work, first, 5, keys, at); break;
+    case 4: score_block(work, first, 4, keys, at); break;
+    case 3: score_block(work, first, 3, keys, at); break;
+    case 2: score_block(work, first, 2, keys, at); break;
+    case 1: score_block(work, first, 1, keys, at); break;
+    default: break;
+    }
+}
+
+static float largest_lane(__m256 values)
+{
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    four = _mm_max_ss(four, _mm_movehdup_ps(four));
+    return _mm_cvtss_f32(four);
+}
+
+static float sum_lanes(__m256 values)
+{
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    four = _mm_add_ss(four, _mm_movehdup_ps(four));
+    return _mm_cvtss_f32(four);
+}
+
+/* Lanes whose position (first + lane) is in the range. */
+static __m256 range_mask(uint32_t first, struct key_range range)
+{
+    __m256i position = _mm256_add_epi32(_mm256_set1_epi32((int32_t)first),
+                                        _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)range.begin), position);
+    __m256i inside = _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)range.end), position);
+    return _mm256_castsi256_ps(_mm256_andnot_si256(below, inside));
+}
+
+/* Turns query m's scores of positions [first, end) (multiples of BLOCK) into weights, moving its
+ * maximum and sum. */
+static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first, uint32_t end)
+{
+    const struct key_range range = row_range(work->tile, m / work->tile->heads);
+    float *scores = work->weights + (size_t)m * ATTENTION_TILE + first % ATTENTION_TILE;
+    if (range.end <= first || range.begin >= end) {
+        memset(scores, 0, (end - first) * sizeof *scores);
+        return;
+    }
+    const __m256 masked = _mm256_set1_ps(-INFINITY);
+    __m256 highest = _mm256_set1_ps(work->maximums[m]);
+    for (uint32_t p = first; p < end; p += 8) {
+        float *at = scores + (p - first);
+        __m256 s = _mm256_blendv_ps(masked, _mm256_loadu_ps(at), range_mask(p, range));
+        _mm256_storeu_ps(at, s);
+        highest = _mm256_max_ps(highest, s);
+    }
+    float maximum = largest_lane(highest);
+    const __m256 shift = _mm256_set1_ps(maximum);
+    __m256 sums = _mm256_setzero_ps();
+    for (uint32_t p = first; p < end; p += 8) {
+        float *at = scores + (p - first);
+        __m256 weight = simd_exp_avx2(_mm256_sub_ps(_mm256_loadu_ps(at), shift));
+        _mm256_storeu_ps(at, weight);
+        sums = _mm256_add_ps(sums, weight);
+    }
+    if (maximum > work->maximums[m]) {
+        __m256 shrink = simd_exp_avx2(_mm256_set1_ps(work->maximums[m] - maximum));
+        float *out = work->outs[m];
+        uint32_t d = 0;
+        for (; d + 8 <= work->tile->head_dim; d += 8)
+            _mm256_storeu_ps(out + d, _mm256_mul_ps(_mm256_loadu_ps(out + d), shrink));
+        for (; d < work->tile->head_dim; d++)
+            out[d] *= _mm256_cvtss_f32(shrink);
+        work->sums[m] *= _mm256_cvtss_f32(shrink);
+        work->maximums[m] = maximum;
+    }
+    work->sums[m] += sum_lanes(sums);
+}
+
+/* Adds weight * value over positions [begin, end) of one tile for `count` queries and dimensions
+ * d..d+15. */
+INLINE void add_values(const struct attention_work *work, uint32_t first, uint32_t count,
+                       struct key_range keys, uint32_t d)
+{
+    const struct attention_tile *tile = work->tile;
+    __m256 low[QUERIES_AT_ONCE];
+    __m256 high[QUERIES_AT_ONCE];
+    UNROLL for (uint32_t m = 0; m < count; m++)
+    {
+        low[m] = _mm256_loadu_ps(work->outs[first + m] + d);
+        high[m] = _mm256_loadu_ps(work->outs[first + m] + d + 8);
+    }
+    const float *weights = work->weights + (size_t)first * ATTENTION_TILE;
+    for (uint32_t p = keys.begin; p < keys.end;) {
+        uint32_t stop = (p / BLOCK + 1) * BLOCK;
+        stop = stop < keys.end ? stop : keys.end;
+        const uint16_t *values =
+            block_keys(tile, p) + (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
+        for (; p < stop; p++, values += tile->head_dim) {
+            __m256 v_low = load8(values);
+            __m256 v_high = load8(values + 8);
+            UNROLL for (uint32_t m = 0; m < count; m++)
+            {
+                __m256 weight =
+                    _mm256_broadcast_ss(weights + (size_t)m * ATTENTION_TILE + p % ATTENTION_TILE);
+                low[m] = _mm256_fmadd_ps(weight, v_low, low[m]);
+                high[m] = _mm256_fmadd_ps(weight, v_high, high[m]);
+            }
+        }
+    }
+    UNROLL for (uint32_t m = 0; m < count; m++)
+    {
+        _mm256_storeu_ps(work->outs[first + m] + d, low[m]);
+        _mm256_storeu_ps(work->outs[first + m] + d + 8, high[m]);
+    }
+}
+
+/* The last head_dim % 16 dimensions, for one query. */
+static void add_values_tail(const struct attention_work *work, uint32_t m, struct key_range keys,
+                            uint32_t d)
+{
+    const struct attention_tile *tile = work->tile;
+    const float *weights = work->weights + (size_t)m * ATTENTION_TILE;
+    for (; d < tile->head_dim; d++) {
+        float sum = work->outs[m][d];
+        for (uint32_t p = keys.begin; p < keys.end; p++) {
+            const uint16_t *value =
+                block_keys(tile, p) + (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
+            sum = fmaf(weights[p % ATTENTION_TILE], _cvtsh_ss(*value), sum);
+        }
+        work->outs[m][d] = sum;
+    }
+}
+
+static void add_values_all(const struct attention_work *work, struct key_range keys)
+{
+    uint32_t whole = work->tile->head_dim / 16 * 16;
+    for (uint32_t d = 0; d < whole; d += 16) {
+        uint32_t first = 0;
+        for (; first + 6 <= work->query_count; first += 6)
+            add_values(work, first, 6, keys, d);
+        switch (work->query_count - first) {
+        case 5: add_values(work, first, 5, keys, d); break;
+        case 4: add_values(work, first, 4, keys, d); break;
+        case 3: add_values(work, first, 3, keys, d); break;
+        case 2: add_values(work, first, 2, keys, d); break;
+        case 1: add_values(work, first, 1, keys, d); break;
+        default: break;
+        }
+    }
+    for (uint32_t m = 0; whole < work->tile->head_dim && m < work->query_count; m++)
+        add_values_tail(work, m, keys, whole);
+}
+
+static void begin_queries(struct attention_work *work)
+{
+    const struct attention_tile *tile = work->tile;
+    for (uint32_t m = 0; m < work->query_count; m++) {
+        size_t row = m / tile->heads;
+        size_t column = (size_t)(m % tile->heads) * tile->head_dim;
+        const float *query = tile->queries + row * tile->query_stride + column;
+        work->outs[m] = tile->out + row * tile->out_stride + column;
+        work->maximums[m] = -INFINITY;
+        work->sums[m] = 0.0f;
+        for (uint32_t d = 0; d < tile->head_dim; d++)
+            work->scaled[(size_t)m * tile->head_dim + d] = query[d] * tile->scale;
+        memset(work->outs[m], 0, tile->head_dim * sizeof(float));
+    }
+}
+
+void attention_avx2(const struct attention_tile *tile)
+{
+    struct attention_work work = {.tile = tile, .query_count = tile->rows * tile->heads};
+    work.scaled = tile->scratch;
+    work.weights = tile->scratch + (size_t)ATTENTION_QUERIES * tile->head_dim;
+    begin_queries(&work);
+    struct key_range all = {row_range(tile, 0).begin, row_range(tile, tile->rows - 1).end};
+    for (uint32_t p = all.begin; p < all.end;) {
+        uint32_t tile_end = (p / ATTENTION_TILE + 1) * ATTENTION_TILE;
+        struct key_range keys = {p, tile_end < all.end ? tile_end : all.end};
+        uint32_t first_block = p / BLOCK * BLOCK;
+        uint32_t blocks_end = (keys.end + BLOCK - 1) / BLOCK * BLOCK;
+        for (uint32_t b = first_block; b < blocks_end; b += BLOCK)
+            score_block_all(&work, block_keys(tile, b), b % ATTENTION_TILE);
+        for (uint32_t m = 0; m < work.query_count; m++)
+            weigh_scores(&work, m, first_block, blocks_end);
+        add_values_all(&work, keys);
+        p = keys.end;
+    }
+    for (uint32_t m = 0; m < work.query_count; m++) {
+        float inverse = 1.0f / work.sums[m];
+        for (uint32_t d = 0; d < tile->head_dim; d++)
+            work.outs[m][d] *= inverse;
+    }
+}

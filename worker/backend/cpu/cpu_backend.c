@@ -1,0 +1,110 @@
+/*
+ * The CPU behind the backend interface: owns the program (weights, memory), the threads and the
+ * step state.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/limits.h"
+#include "proto/must.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/cpu_kernels.h"
+#include "worker/backend/cpu/cpu_program.h"
+#include "worker/backend/cpu/cpu_step.h"
+
+struct cpu_backend {
+    struct backend base; /* first: the interface's pointer is ours */
+    bool loaded;
+    struct cpu_thread_pool *pool;
+    struct cpu_program program;
+    struct cpu_step step;
+    char description[64];
+};
+
+static struct cpu_backend *own(struct backend *backend)
+{
+    return (struct cpu_backend *)backend;
+}
+
+static const struct cpu_backend *own_const(const struct backend *backend)
+{
+    return (const struct cpu_backend *)backend;
+}
+
+static enum result load(struct backend *backend, const struct plan *plan,
+                        const struct backend_options *options, backend_progress_fn *progress,
+                        void *context, struct error_text *error)
+{
+    struct cpu_backend *cpu = own(backend);
+    must(!cpu->pool);
+    must(options->max_step_rows > 0 && options->max_step_rows <= LIMIT_STEP_ROWS);
+    must(options->max_logit_rows > 0 && options->max_logit_rows <= LIMIT_SEQUENCES);
+    const struct cpu_kernels *kernels = cpu_kernels_choose(options->cpu_tier);
+    if (!kernels)
+        return error_set(error, RESULT_UNSUPPORTED, "this CPU lacks the asked-for instructions");
+    enum result result = cpu_thread_pool_create(options->threads, &cpu->pool, error);
+    if (result == RESULT_OK)
+        result = cpu_program_init(&cpu->program, plan, options, kernels, error);
+    if (result == RESULT_OK)
+        result = cpu_step_init(&cpu->step, &cpu->program, cpu->pool, error);
+    if (result != RESULT_OK)
+        return result;
+    cpu_program_pack_weights(&cpu->program, cpu->pool, options->drop_source_pages, progress,
+                             context);
+    uint32_t threads = cpu_thread_pool_threads(cpu->pool);
+    snprintf(cpu->description, sizeof cpu->description, "cpu %s, %u thread%s", kernels->name,
+             threads, threads == 1 ? "" : "s");
+    cpu->loaded = true;
+    return RESULT_OK;
+}
+
+static enum result step_run(struct backend *backend, const struct step_batch *batch,
+                            struct sampled_token *results, struct error_text *error)
+{
+    (void)error; /* a CPU step has nothing that can fail */
+    struct cpu_backend *cpu = own(backend);
+    must(cpu->loaded);
+    cpu_step_run(&cpu->step, batch, results);
+    return RESULT_OK;
+}
+
+static const float *last_logits(const struct backend *backend)
+{
+    const struct cpu_backend *cpu = own_const(backend);
+    must(cpu->loaded);
+    return cpu->program.tensors[cpu->program.plan->logits].values;
+}
+
+static const char *description(const struct backend *backend)
+{
+    return own_const(backend)->description;
+}
+
+static uint64_t weights_bytes(const struct backend *backend)
+{
+    return own_const(backend)->program.packed_bytes;
+}
+
+static void destroy(struct backend *backend)
+{
+    struct cpu_backend *cpu = own(backend);
+    cpu_step_fini(&cpu->step);
+    cpu_program_fini(&cpu->program);
+    cpu_thread_pool_destroy(cpu->pool);
+    free(cpu);
+}
+
+struct backend *cpu_backend_create(void)
+{
+    static const struct backend_interface interface = {
+        .load = load,
+        .step_run = step_run,
+        .last_logits = last_logits,
+        .description = description,
+        .weights_bytes = weights_bytes,
+        .destroy = destroy,
+    };
+    struct cpu_backend *cpu = must_alloc(1, sizeof *cpu);
+    cpu->base.interface = &interface;
+    return &cpu->base;
+}

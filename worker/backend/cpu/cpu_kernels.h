@@ -1,0 +1,97 @@
+/*
+ * The inner loops that exist once per instruction set, as one table of functions chosen at load.
+ * The portable tier is the specification, in plain C; the others compute the same sums in the same
+ * order, lane by lane, within a tolerance.
+ *
+ * Law of every kernel: a result for one row is the same sequence of operations whatever else the
+ * call computes, so batches, chunks and thread counts cannot change a bit of it.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_KERNELS_H
+#define SHOAL_WORKER_BACKEND_CPU_CPU_KERNELS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/packed_weight.h"
+
+/*
+ * 32 activations of one row as bytes: x ~ scale * quants, scale = max |x| / 127, quants rounded to
+ * nearest even. sum is scale * (sum of quants); pair_sums[h] repeats the sum of quants of columns
+ * 16h..16h+15 twice, ready for pairwise multiply-add.
+ */
+struct quantized_block {
+    int8_t quants[32];
+    float scale;
+    float sum;
+    int16_t pair_sums[2][2];
+};
+_Static_assert(sizeof(struct quantized_block) == 48, "kernels step through rows of these");
+
+/* Sixteen outputs for `rows` rows: out[r, 0..15] = add[r, 0..15] + x[r, :] . group^T. */
+struct linear_tile {
+    const uint8_t *group; /* one group of a packed_weight */
+    uint32_t columns;
+    uint32_t rows;
+    const void *x; /* quantized kinds: struct quantized_block [rows][columns / 32]; float kinds: f32
+                      [rows][columns] */
+    size_t x_stride_bytes; /* between rows */
+    const float *add;      /* NULL: zeros; may be out; same stride */
+    float *out;
+    size_t out_stride; /* floats between rows */
+};
+
+/*
+ * Attention of a few queries (`rows` consecutive positions times `heads` query heads) over one KV
+ * head of one sequence. Keys are visited in tiles of ATTENTION_TILE positions aligned to position
+ * 0. Key and value elements are f16; a block holds keys [head_dim][KV_BLOCK_TOKENS] and then values
+ * [KV_BLOCK_TOKENS][head_dim].
+ */
+#define ATTENTION_TILE    64u
+#define ATTENTION_QUERIES 16u /* rows * heads at most */
+
+struct attention_tile {
+    const float *queries; /* [rows, heads, head_dim], rows query_stride apart */
+    size_t query_stride;
+    float *out; /* [rows, heads, head_dim], rows out_stride apart */
+    size_t out_stride;
+    uint32_t rows;
+    uint32_t heads;
+    uint32_t head_dim;
+    uint32_t first_position; /* of the first row */
+    uint32_t window;         /* 0: all */
+    float scale;
+    const uint16_t *cache; /* this layer's and head's keys in physical block 0 */
+    size_t block_stride;   /* elements between physical blocks */
+    const uint32_t *block_table;
+    float *scratch; /* attention_scratch_floats(head_dim), 64-byte aligned */
+};
+size_t attention_scratch_floats(uint32_t head_dim);
+
+struct cpu_kernels {
+    enum cpu_tier tier;
+    const char *name;
+    void (*linear[PACKED_KIND_COUNT])(const struct linear_tile *tile);
+    /* out [columns / 32]; columns is a multiple of 32 */
+    void (*quantize)(const float *x, uint32_t columns, struct quantized_block *out);
+    /* out = add + x * rsqrt(mean(x^2) + epsilon) * (weight + offset); add may be NULL; out may be x
+     * or add */
+    void (*rms_norm)(const float *x, const float *weight, float offset, float epsilon,
+                     const float *add, uint32_t columns, float *out);
+    /* out[c] = activation(x[c]) * up[c] */
+    void (*gate)(enum gate_activation activation, const float *x, const float *up, uint32_t columns,
+                 float *out);
+    /* Nearest-even; beyond +-65504 the nearest finite value, so that no cached number is infinite
+     * or NaN. */
+    void (*to_f16)(const float *x, uint32_t count, uint16_t *out);
+    void (*attention)(const struct attention_tile *tile);
+};
+
+extern const struct cpu_kernels cpu_kernels_portable;
+extern const struct cpu_kernels cpu_kernels_avx2;
+extern const struct cpu_kernels cpu_kernels_avx512;
+
+/* The best tier this CPU runs, or the one asked for; NULL when the CPU lacks that one. */
+const struct cpu_kernels *cpu_kernels_choose(enum cpu_tier tier);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * Where a layer's keys and values lie in its group's pool.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_KV_CACHE_H
+#define SHOAL_WORKER_BACKEND_CPU_CPU_KV_CACHE_H
+
+#include "worker/backend/cpu/cpu_program.h"
+
+struct kv_place {
+    uint32_t group;
+    uint32_t head_dim;
+    uint16_t *elements;    /* the layer's first head in physical block 0 */
+    size_t block_elements; /* between physical blocks */
+    size_t head_elements;  /* between heads: keys [head_dim][16], values [16][head_dim] */
+    uint32_t blocks;
+};
+
+struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t layer);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * A plan made ready to run on CPU threads: weights in kernel order, memory for every tensor and KV
+ * pool, and for each op what its place in the list demands. Built once at load, only read by steps
+ * (but for the tensors' contents).
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_PROGRAM_H
+#define SHOAL_WORKER_BACKEND_CPU_CPU_PROGRAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/cpu_kernels.h"
+#include "worker/backend/cpu/cpu_memory.h"
+#include "worker/backend/cpu/cpu_thread_pool.h"
+
+/* What the op's neighbours require of it. */
+struct op_note {
+    bool barrier_before;  /* it needs what other threads made, or overwrites what they read */
+    bool quantize_input;  /* its producer cannot quantize: do it first, with barriers around */
+    bool quantize_output; /* a linear op with quantized weights reads the output */
+};
+
+/* One activation tensor: f32 [max rows, columns], and the same rows quantized where a linear op
+ * reads them. */
+struct cpu_tensor {
+    enum plan_rows rows;
+    uint32_t columns;
+    float *values;
+    struct quantized_block *quantized; /* [max rows, columns / 32] or NULL */
+};
+
+/* One KV group's pool: f16, blocks of block_elements, each [layers][kv_heads][keys,
+ * values][head_dim * KV_BLOCK_TOKENS]. */
+struct kv_pool {
+    uint16_t *elements;
+    size_t block_elements;
+    uint32_t blocks;
+};
+
+struct cpu_program {
+    const struct plan *plan;
+    const struct cpu_kernels *kernels;
+    uint32_t max_step_rows;
+    uint32_t max_logit_rows;
+    struct op_note *notes;        /* [op_count] */
+    struct cpu_tensor *tensors;   /* [tensor_count] */
+    struct packed_weight *packed; /* [weight_count]; data NULL where no linear op uses it */
+    float **vectors;              /* [weight_count]; f32 [columns] of norm weights, else NULL */
+    float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
+    struct kv_pool kv[KV_GROUPS_MAX];
+    uint64_t packed_bytes;
+    struct cpu_memory weight_memory;
+    struct cpu_memory tensor_memory;
+    struct cpu_memory kv_memory[KV_GROUPS_MAX];
+};
+
+/* Fills *program, which is zeroed; on failure cpu_program_fini() is still the caller's to call. */
+enum result cpu_program_init(struct cpu_program *program, const struct plan *plan,
+                             const struct backend_options *options,
+                             const struct cpu_kernels *kernels,
+                             struct error_text *error) RESULT_CHECKED;
+/* Repacks all weights on the pool's threads. */
+void cpu_program_pack_weights(struct cpu_program *program, struct cpu_thread_pool *pool,
+                              bool drop_source_pages, backend_progress_fn *progress, void *context);
+void cpu_program_fini(struct cpu_program *program);
+
+#endif

@@ -1,0 +1,181 @@
+/*
+ * The walk over the plan.
+ *
+ * All threads run the same loop over the ops and meet only where a note says so (op_order.c).
+ * Between two barriers a thread never waits for another. Pieces of claimed ops come from one
+ * counter per op, so a thread that was delayed by the machine simply does fewer of them.
+ *
+ * Which thread does what is left to chance, and the results are not: no piece combines numbers with
+ * another piece, so the outcome does not depend on who computed it.
+ */
+#include "worker/backend/cpu/cpu_step.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+#include "worker/backend/cpu/cpu_ops.h"
+
+static void (*const op_functions[OP_STEM_COUNT])(const struct cpu_step *, uint32_t, uint32_t) = {
+#define OP_FUNCTION(stem, inputs, least, most, tolerance) [OP_##stem] = cpu_##stem,
+    OP_LIST(OP_FUNCTION)
+#undef OP_FUNCTION
+};
+
+static uint32_t largest_head_dim(const struct plan *plan)
+{
+    uint32_t largest = 1;
+    for (uint32_t g = 0; g < plan->kv.group_count; g++)
+        if (plan->kv.groups[g].head_dim > largest)
+            largest = plan->kv.groups[g].head_dim;
+    return largest;
+}
+
+enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *program,
+                          struct cpu_thread_pool *pool, struct error_text *error)
+{
+    const struct plan *plan = program->plan;
+    size_t scratch_bytes = attention_scratch_floats(largest_head_dim(plan)) * sizeof(float);
+    *step = (struct cpu_step){.program = program, .pool = pool};
+    step->threads = cpu_thread_pool_threads(pool);
+    step->row_sequence = must_alloc(program->max_step_rows, sizeof *step->row_sequence);
+    step->claims = must_alloc(plan->op_count + 1, sizeof *step->claims);
+    step->scratch = must_alloc(step->threads, sizeof *step->scratch);
+    step->samplers = must_alloc(step->threads, sizeof *step->samplers);
+    for (uint32_t t = 0; t < step->threads; t++) {
+        step->scratch[t] = aligned_alloc(64, (scratch_bytes + 63) / 64 * 64);
+        step->samplers[t] = row_sampler_create(plan->config.vocab_tokens);
+        if (!step->scratch[t] || !step->samplers[t])
+            return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for thread %u's scratch", t);
+    }
+    return RESULT_OK;
+}
+
+void cpu_step_fini(struct cpu_step *step)
+{
+    for (uint32_t t = 0; t < step->threads; t++) {
+        free(step->scratch[t]);
+        if (step->samplers[t])
+            row_sampler_destroy(step->samplers[t]);
+    }
+    free(step->scratch);
+    free(step->samplers);
+    free(step->claims);
+    free(step->row_sequence);
+}
+
+static void draw_rows(const struct cpu_step *step, uint32_t thread)
+{
+    uint32_t claim_index = step->program->plan->op_count;
+    plan_tensor_id logits = step->program->plan->logits;
+    for (;;) {
+        uint32_t row = cpu_step_claim(step, claim_index, 1);
+        if (row >= step->batch->logit_row_count)
+            return;
+        step->results[row] = row_sampler_draw(
+            step->samplers[thread], cpu_step_row(step, logits, row), &step->batch->samplings[row]);
+    }
+}
+
+static void quantize_input(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    plan_tensor_id input = step->program->plan->ops[index].inputs[0];
+    const struct cpu_tensor *tensor = &step->program->tensors[input];
+    struct row_share share = cpu_step_share(step, tensor->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++)
+        cpu_step_quantize(step, input, row, 0, tensor->columns);
+    cpu_thread_pool_barrier(step->pool);
+}
+
+static void walk_plan(void *context, uint32_t thread)
+{
+    const struct cpu_step *step = context;
+    const struct plan *plan = step->program->plan;
+    cpu_rope_fill_tables(step, thread);
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct op_note *note = &step->program->notes[i];
+        if (note->barrier_before)
+            cpu_thread_pool_barrier(step->pool);
+        if (note->quantize_input)
+            quantize_input(step, i, thread);
+        op_functions[plan->ops[i].stem](step, i, thread);
+    }
+    cpu_thread_pool_barrier(step->pool);
+    draw_rows(step, thread);
+}
+
+/* The batch's shape facts, which only a bug upstream can break. */
+static void check_batch(const struct cpu_program *program, const struct step_batch *batch)
+{
+    uint32_t next = 0;
+    must(batch->row_count >= 1 && batch->row_count <= program->max_step_rows);
+    must(batch->logit_row_count <= program->max_logit_rows);
+    for (uint32_t s = 0; s < batch->sequence_count; s++) {
+        must(batch->sequences[s].first_row == next && batch->sequences[s].row_count > 0);
+        must(batch->sequences[s].row_count <= batch->row_count - next);
+        next += batch->sequences[s].row_count;
+    }
+    must(next == batch->row_count);
+    for (uint32_t i = 0; i < batch->logit_row_count; i++)
+        must(batch->logit_rows[i] < batch->row_count);
+    for (uint32_t i = 0; i < batch->row_count; i++)
+        must(batch->token_ids[i] < program->plan->config.vocab_tokens);
+}
+
+void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
+                  struct sampled_token *results)
+{
+    check_batch(step->program, batch);
+    step->batch = batch;
+    step->results = results;
+    for (uint32_t s = 0; s < batch->sequence_count; s++)
+        for (uint32_t r = 0; r < batch->sequences[s].row_count; r++)
+            step->row_sequence[batch->sequences[s].first_row + r] = s;
+    for (uint32_t i = 0; i <= step->program->plan->op_count; i++)
+        atomic_store_explicit(&step->claims[i], 0, memory_order_relaxed);
+    cpu_thread_pool_run(step->pool, walk_plan, step);
+}
+
+uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows)
+{
+    return rows == PLAN_ROWS_STEP ? step->batch->row_count : step->batch->logit_row_count;
+}
+
+struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows, uint32_t thread)
+{
+    uint64_t count = cpu_step_rows(step, rows);
+    /* rounded up, so that a single row is the caller's, who is surely awake */
+    uint64_t begin = (count * thread + step->threads - 1) / step->threads;
+    uint64_t end = (count * (thread + 1) + step->threads - 1) / step->threads;
+    return (struct row_share){(uint32_t)begin, (uint32_t)end};
+}
+
+uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t count)
+{
+    return atomic_fetch_add_explicit(&step->claims[index], count, memory_order_relaxed);
+}
+
+uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row)
+{
+    const struct step_sequence *sequence = &step->batch->sequences[step->row_sequence[row]];
+    return sequence->first_position + (row - sequence->first_row);
+}
+
+float *cpu_step_row(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row)
+{
+    const struct cpu_tensor *t = &step->program->tensors[tensor];
+    return t->values + (size_t)row * t->columns;
+}
+
+struct quantized_block *cpu_step_quantized_row(const struct cpu_step *step, plan_tensor_id tensor,
+                                               uint32_t row)
+{
+    const struct cpu_tensor *t = &step->program->tensors[tensor];
+    return t->quantized + (size_t)row * (t->columns / 32);
+}
+
+void cpu_step_quantize(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row,
+                       uint32_t first, uint32_t count)
+{
+    step->program->kernels->quantize(cpu_step_row(step, tensor, row) + first, count,
+                                     cpu_step_quantized_row(step, tensor, row) + first / 32);
+}

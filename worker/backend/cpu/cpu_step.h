@@ -1,0 +1,60 @@
+/*
+ * One step on the team of threads: every member walks the plan and does its share of each op.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
+#define SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "worker/backend/cpu/cpu_program.h"
+
+struct cpu_step {
+    const struct cpu_program *program;
+    struct cpu_thread_pool *pool;
+    uint32_t threads;
+    const struct step_batch *batch;
+    uint32_t *row_sequence;        /* [max_step_rows] index into batch->sequences */
+    _Atomic uint32_t *claims;      /* [op_count + 1]; the last is the sampler's */
+    float **scratch;               /* [threads]; one thread's own, for attention */
+    struct row_sampler **samplers; /* [threads] */
+    struct sampled_token *results;
+};
+
+/* Buffers for steps of this program. */
+enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *program,
+                          struct cpu_thread_pool *pool, struct error_text *error) RESULT_CHECKED;
+void cpu_step_fini(struct cpu_step *step);
+
+/* Runs the plan over the batch and draws the wanted tokens: results [logit_row_count]. */
+void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
+                  struct sampled_token *results);
+
+/* --- for the ops --- */
+
+uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows);
+
+/* Rows [begin, end) that belong to `thread` in every op shared by rows. */
+struct row_share {
+    uint32_t begin;
+    uint32_t end;
+};
+struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows, uint32_t thread);
+
+/* The first of `count` pieces of op `index` that are now the caller's; any number past the end
+ * means none are left. */
+uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t count);
+
+/* The position of a step row in its sequence. */
+uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row);
+
+/* Row pointers of a tensor: f32 [columns], and quantized [columns / 32]. */
+float *cpu_step_row(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row);
+struct quantized_block *cpu_step_quantized_row(const struct cpu_step *step, plan_tensor_id tensor,
+                                               uint32_t row);
+
+/* Quantizes columns [first, first + count) of a row, whole blocks of 32. */
+void cpu_step_quantize(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row,
+                       uint32_t first, uint32_t count);
+
+#endif

@@ -1,0 +1,195 @@
+/*
+ * Repacking of checkpoint rows into groups of sixteen (packed_weight.h has the layout).
+ *
+ * It runs once per weight at load, split by group over the threads. It goes through the plain
+ * integers of each block (ggml_unpack_quants), so that one loop serves every quantized type; the
+ * cost, about a nanosecond per weight, is paid once. Values are moved, never requantized: the
+ * packed matrix means exactly what the checkpoint means.
+ */
+#include "worker/backend/cpu/packed_weight.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/cpu/ggml_dequantize.h"
+
+static const struct {
+    enum ggml_type type;
+    struct packed_shape shape;
+} packed_shapes[] = {
+#define QUANT_ROW(name, bits_, span_, blocks_, minimum_, center_)                                  \
+    {GGML_##name,                                                                                  \
+     {.kind = PACKED_##name,                                                                       \
+      .quantized = true,                                                                           \
+      .minimum = minimum_,                                                                         \
+      .bits = bits_,                                                                               \
+      .span = span_,                                                                               \
+      .blocks = blocks_,                                                                           \
+      .center = center_,                                                                           \
+      .unit_bytes = PACKED_UNIT_BYTES(bits_, blocks_, minimum_),                                   \
+      .unit_columns = PACKED_COLUMNS * (blocks_)}},
+    PACKED_QUANT_LIST(QUANT_ROW)
+#undef QUANT_ROW
+#define FLOAT_ROW(name, width)                                                                     \
+    {GGML_##name, {.kind = PACKED_##name, .unit_bytes = PACKED_ROWS * (width), .unit_columns = 1}},
+        PACKED_FLOAT_LIST(FLOAT_ROW)
+#undef FLOAT_ROW
+};
+
+struct packed_shape packed_weight_shape(enum ggml_type type)
+{
+    for (size_t i = 0; i < sizeof packed_shapes / sizeof packed_shapes[0]; i++)
+        if (packed_shapes[i].type == type)
+            return packed_shapes[i].shape;
+    must(!"a packed type");
+    return packed_shapes[0].shape;
+}
+
+struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t rows, uint32_t columns)
+{
+    struct packed_shape shape = packed_weight_shape(type);
+    must(rows > 0 && columns > 0 && columns % shape.unit_columns == 0);
+    size_t units = columns / shape.unit_columns;
+    return (struct packed_weight){.kind = shape.kind,
+                                  .quantized = shape.quantized,
+                                  .rows = rows,
+                                  .columns = columns,
+                                  .groups = (rows + PACKED_ROWS - 1) / PACKED_ROWS,
+                                  .group_bytes = units * shape.unit_bytes};
+}
+
+uint64_t packed_weight_bytes(const struct packed_weight *weight)
+{
+    return (uint64_t)weight->groups * weight->group_bytes;
+}
+
+/* Lays the 32 values of one row's block into the block's planes. */
+static void fill_planes(uint32_t bits, const int16_t *quants, uint32_t row, uint8_t *planes)
+{
+    for (uint32_t column = 0; column < PACKED_COLUMNS; column++) {
+        uint32_t quad = column / 4;
+        uint32_t lane = 4 * row + column % 4;
+        uint32_t value = (uint32_t)(uint16_t)quants[column];
+        uint8_t *plane = planes;
+        if (bits == 8) {
+            plane[64 * quad + lane] = (uint8_t)value;
+            continue;
+        }
+        if (bits & 4) {
+            plane[64 * (quad % 4) + lane] |= (uint8_t)((value & 15) << (quad / 4 * 4));
+            value >>= 4;
+            plane += 256;
+        }
+        if (bits & 2) {
+            plane[64 * (quad / 4) + lane] |= (uint8_t)((value & 3) << (quad % 4 * 2));
+            value >>= 2;
+            plane += 128;
+        }
+        if (bits & 1)
+            plane[lane] |= (uint8_t)((value & 1) << quad);
+    }
+}
+
+/* Types with one f16 scale (and minimum) per 32 columns: the f16 fields open the block. */
+static void fill_plain_scales(const struct packed_shape *shape, const uint8_t *source, uint32_t row,
+                              uint8_t *unit)
+{
+    uint8_t *scales = unit + PACKED_PLANE_BYTES(shape->bits);
+    memcpy(scales + 2 * row, source, 2);
+    if (shape->minimum)
+        memcpy(scales + 32 + 2 * row, source + 2, 2);
+}
+
+/* Byte offset of the f16 super-block scale `d` in a K type's block; dmin follows it where there is
+ * one. */
+static size_t super_scale_offset(enum packed_kind kind)
+{
+    switch (kind) {
+    case PACKED_Q2_K: return 80;
+    case PACKED_Q3_K: return 108;
+    case PACKED_Q6_K: return 208;
+    default: return 0;
+    }
+}
+
+/* The 32 scale bytes of block `block` (0..7), for one row. */
+static void fill_sub_scales(enum packed_kind kind, const uint8_t *source, uint32_t block,
+                            uint32_t row, uint8_t *scales)
+{
+    int8_t signed_scales[16];
+    switch (kind) {
+    case PACKED_Q4_K:
+    case PACKED_Q5_K: ggml_k4_scale_min(source + 4, block, scales + row, scales + 16 + row); return;
+    case PACKED_Q2_K:
+        scales[row] = source[2 * block];
+        scales[16 + row] = source[2 * block + 1];
+        return;
+    case PACKED_Q3_K: ggml_q3_k_scales(source + 96, signed_scales); break;
+    default: memcpy(signed_scales, source + 192, sizeof signed_scales); break;
+    }
+    scales[row] = (uint8_t)signed_scales[2 * block];
+    scales[16 + row] = (uint8_t)signed_scales[2 * block + 1];
+}
+
+static void fill_super_scales(const struct packed_shape *shape, const uint8_t *source, uint32_t row,
+                              uint8_t *unit)
+{
+    uint32_t block_bytes = PACKED_BLOCK_BYTES(shape->bits, shape->blocks, shape->minimum);
+    uint8_t *super = unit + shape->blocks * block_bytes;
+    source += super_scale_offset(shape->kind);
+    memcpy(super + 2 * row, source, 2);
+    if (shape->minimum)
+        memcpy(super + 32 + 2 * row, source + 2, 2);
+}
+
+static void fill_quantized_row(const struct packed_weight *weight, enum ggml_type type,
+                               const uint8_t *source, uint32_t row, uint8_t *group)
+{
+    struct packed_shape shape = packed_weight_shape(type);
+    uint32_t source_bytes = ggml_type_block(type).bytes;
+    uint32_t block_bytes = PACKED_BLOCK_BYTES(shape.bits, shape.blocks, shape.minimum);
+    int16_t quants[8 * PACKED_COLUMNS];
+    for (uint32_t unit = 0; unit < weight->columns / shape.unit_columns; unit++) {
+        ggml_unpack_quants(type, source, quants);
+        for (uint32_t block = 0; block < shape.blocks; block++) {
+            uint8_t *planes = group + block * block_bytes;
+            fill_planes(shape.bits, quants + PACKED_COLUMNS * block, row, planes);
+            if (shape.blocks == 8)
+                fill_sub_scales(shape.kind, source, block, row,
+                                planes + PACKED_PLANE_BYTES(shape.bits));
+        }
+        if (shape.blocks == 8)
+            fill_super_scales(&shape, source, row, group);
+        else
+            fill_plain_scales(&shape, source, row, group);
+        group += shape.unit_bytes;
+        source += source_bytes;
+    }
+}
+
+static void fill_float_row(const struct packed_weight *weight, const uint8_t *source, uint32_t row,
+                           uint8_t *group)
+{
+    size_t width = weight->kind == PACKED_F32 ? 4 : 2;
+    for (uint32_t column = 0; column < weight->columns; column++)
+        memcpy(group + (PACKED_ROWS * (size_t)column + row) * width, source + column * width,
+               width);
+}
+
+void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type type,
+                              const void *source, uint32_t group)
+{
+    must(group < weight->groups && packed_weight_shape(type).kind == weight->kind);
+    uint64_t row_bytes = ggml_row_bytes(type, weight->columns);
+    uint8_t *out = weight->data + group * weight->group_bytes;
+    memset(out, 0, weight->group_bytes);
+    uint32_t first = group * PACKED_ROWS;
+    uint32_t count = weight->rows - first < PACKED_ROWS ? weight->rows - first : PACKED_ROWS;
+    for (uint32_t row = 0; row < count; row++) {
+        const uint8_t *row_source = (const uint8_t *)source + (first + row) * row_bytes;
+        if (weight->quantized)
+            fill_quantized_row(weight, type, row_source, row, out);
+        else
+            fill_float_row(weight, row_source, row, out);
+    }
+}

@@ -1,0 +1,65 @@
+/*
+ * The kernels over one row in plain C: quantizing activations, normalization, gated activations.
+ */
+#include "worker/backend/cpu/row_portable.h"
+
+#include <math.h>
+
+#include "worker/backend/cpu/ggml_dequantize.h"
+
+void row_portable_quantize(const float *x, uint32_t columns, struct quantized_block *out)
+{
+    for (uint32_t first = 0; first < columns; first += 32, out++) {
+        float largest = 0.0f;
+        for (uint32_t i = 0; i < 32; i++)
+            largest = fmaxf(largest, fabsf(x[first + i]));
+        float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+        int32_t sums[2] = {0, 0};
+        out->scale = largest / 127.0f;
+        for (uint32_t i = 0; i < 32; i++) {
+            float quant = rintf(x[first + i] * inverse);
+            /* written so that a NaN, too, becomes a number in range */
+            out->quants[i] =
+                (int8_t)(quant > -127.0f ? (quant < 127.0f ? quant : 127.0f) : -127.0f);
+            sums[i / 16] += out->quants[i];
+        }
+        out->sum = out->scale * (float)(sums[0] + sums[1]);
+        for (uint32_t h = 0; h < 2; h++)
+            out->pair_sums[h][0] = out->pair_sums[h][1] = (int16_t)sums[h];
+    }
+}
+
+void row_portable_rms_norm(const float *x, const float *weight, float offset, float epsilon,
+                           const float *add, uint32_t columns, float *out)
+{
+    float sum = 0.0f;
+    for (uint32_t c = 0; c < columns; c++)
+        sum += x[c] * x[c];
+    float factor = 1.0f / sqrtf(sum / (float)columns + epsilon);
+    for (uint32_t c = 0; c < columns; c++) {
+        float value = x[c] * factor * (weight[c] + offset);
+        out[c] = add ? add[c] + value : value;
+    }
+}
+
+void row_portable_gate(enum gate_activation activation, const float *x, const float *up,
+                       uint32_t columns, float *out)
+{
+    for (uint32_t c = 0; c < columns; c++) {
+        float v = x[c];
+        float inner = v;
+        /* gelu_tanh(v) = v * sigmoid(2 sqrt(2/pi) (v + 0.044715 v^3)) */
+        if (activation == GATE_GELU_TANH)
+            inner = 1.5957691216057308f * v * (1.0f + 0.044715f * v * v);
+        out[c] = v / (1.0f + expf(-inner)) * up[c];
+    }
+}
+
+void row_portable_to_f16(const float *x, uint32_t count, uint16_t *out)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        /* written so that a NaN, too, becomes a number in range */
+        float value = x[i] < 65504.0f ? x[i] : 65504.0f;
+        out[i] = ggml_f32_to_f16(value > -65504.0f ? value : -65504.0f);
+    }
+}

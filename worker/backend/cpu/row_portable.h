@@ -1,0 +1,16 @@
+/*
+ * The row kernels of the portable tier; contracts in cpu_kernels.h.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_ROW_PORTABLE_H
+#define SHOAL_WORKER_BACKEND_CPU_ROW_PORTABLE_H
+
+#include "worker/backend/cpu/cpu_kernels.h"
+
+void row_portable_quantize(const float *x, uint32_t columns, struct quantized_block *out);
+void row_portable_rms_norm(const float *x, const float *weight, float offset, float epsilon,
+                           const float *add, uint32_t columns, float *out);
+void row_portable_gate(enum gate_activation activation, const float *x, const float *up,
+                       uint32_t columns, float *out);
+void row_portable_to_f16(const float *x, uint32_t count, uint16_t *out);
+
+#endif
