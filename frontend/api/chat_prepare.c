@@ -97,8 +97,10 @@ static enum result prompt_encode(const struct model_assets *assets,
                                   assets->context_tokens, tokens);
     if (result == RESULT_OUT_OF_MEMORY)
         return memory_error(error);
-    if (result != RESULT_OK || tokens->count >= assets->context_tokens)
+    if (result == RESULT_TOO_LARGE || tokens->count >= assets->context_tokens)
         return context_error(assets, error);
+    if (result != RESULT_OK)
+        return api_error_invalid(error, "messages", "the tokenizer cannot split this text");
     if (tokens->count == 0)
         return api_error_invalid(error, "messages", "the rendered prompt is empty");
     return RESULT_OK;
