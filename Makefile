@@ -1,7 +1,8 @@
 # Shoal. One non-recursive Makefile; `make help` lists the targets; everything built lands in build/.
 #
 # SAN=address,undefined or SAN=thread builds with those sanitizers into build/san-address-undefined/ and so on; SAN=fuzz
-# builds fuzz targets with clang. CC, CFLAGS_EXTRA, JOBS, ARGS, FUZZ_SECONDS, PREFIX and DESTDIR may be set.
+# builds fuzz targets with clang. V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, FUZZ_SECONDS, PREFIX and DESTDIR may
+# be set.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
@@ -82,9 +83,12 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 # --- compile and link ------------------------------------------------------------------------------------------------
+# One short line per file made; V=1 shows the whole commands.
+quietly = $(if $(V),,@echo "$(1) $@" && )
+
 $(OBJ)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call quietly,CC)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
 # Kernels of one instruction set live in files named <what>_<isa>.c; only those files are built for it, and run-time
 # detection decides whether they are called.
@@ -99,9 +103,9 @@ $(LIB_SUPPORT): $(call objects,$(call sources,tests/support))
 $(LIB_BASE) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_SUPPORT):
 	@mkdir -p $(@D)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call quietly,AR)ar rcs $@ $^
 
-link = @mkdir -p $(@D) && $(CC) $(LDFLAGS) -o $@ $^
+link = @mkdir -p $(@D) && $(if $(V),set -x,echo "LD $@") && $(CC) $(LDFLAGS) -o $@ $^
 $(BUILD)/shoal: $(OBJ)/frontend/main.o $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
 $(BUILD)/shoal-worker: $(OBJ)/worker/main.o $(LIB_WORKER) $(LIB_BASE)
