@@ -1,0 +1,78 @@
+/*
+ * Any bytes as the body of a chat request, against a small checkpoint. Must hold: a refusal is a
+ * complete 4xx answer that is itself valid JSON; what is accepted lies in every range, and
+ * preparing it gives a prompt that fits.
+ */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/chat_prepare.h"
+#include "proto/must.h"
+#include "tests/support/tiny_tokenizer.h"
+
+static const char chatml[] =
+    "{% for message in messages %}{{ '<|im_start|>' + message.role + (message.content or '') + "
+    "'<|im_end|>' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>' }}{% endif %}";
+
+static struct model_assets *assets_open(void)
+{
+    static struct model_assets assets;
+    if (assets.tokenizer)
+        return &assets;
+    size_t json_bytes;
+    char *json = tiny_tokenizer_json(&json_bytes);
+    assets = (struct model_assets){.model_id = "tiny",
+                                   .bos_text = "",
+                                   .eos_text = "<|im_end|>",
+                                   .context_tokens = 256,
+                                   .sampling = {NAN, NAN, NAN, NAN, UINT32_MAX}};
+    must(tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL) == RESULT_OK);
+    must(chat_template_open(chatml, strlen(chatml), &assets.chat_template, NULL) == RESULT_OK);
+    free(json);
+    return &assets;
+}
+
+static void check_refusal(const struct api_error *error)
+{
+    must(error->status >= 400 && error->status < 500);
+    must(error->type != NULL && error->message[0] != '\0');
+    struct text_buffer out = {0};
+    api_error_write_json(error, &out);
+    cJSON *json = cJSON_ParseWithLength(out.bytes, out.length);
+    must(json != NULL);
+    cJSON_Delete(json);
+    text_buffer_fini(&out);
+}
+
+static void check_accepted(const struct prepared_chat *prepared, const struct model_assets *assets)
+{
+    const struct chat_request *request = &prepared->request;
+    struct error_text words;
+    must(sampling_params_check(&request->sampling, &words) == RESULT_OK);
+    must(request->stop_count <= LIMIT_STOP_STRINGS);
+    must(request->logit_bias_count <= LIMIT_LOGIT_BIAS);
+    must(prepared->prompt.count > 0 && prepared->max_new_tokens > 0);
+    must(prepared->prompt.count + prepared->max_new_tokens <= assets->context_tokens);
+    for (size_t i = 0; i < prepared->prompt.count; i++)
+        must(prepared->prompt.ids[i] < tokenizer_vocab_tokens(assets->tokenizer));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
+{
+    const struct model_assets *assets = assets_open();
+    struct prepared_chat prepared;
+    struct api_error error;
+    char *body = malloc(count + 1); /* exact, so that reading behind it is noticed */
+    memcpy(body, data, count);
+    if (chat_prepare(assets, body, count, 1, 0, &prepared, &error) == RESULT_OK) {
+        check_accepted(&prepared, assets);
+        prepared_chat_fini(&prepared);
+    } else {
+        check_refusal(&error);
+    }
+    free(body);
+    return 0;
+}

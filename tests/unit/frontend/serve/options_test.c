@@ -1,0 +1,162 @@
+/*
+ * The command line: defaults, values, and every kind of mistake refused with its option's name.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/serve/options.h"
+
+/* Splits at spaces and parses. */
+static enum result parse(enum options_command command, const char *line, struct options *options,
+                         struct error_text *error)
+{
+    static char text[512];
+    char *words[32];
+    int count = 0;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+        words[count++] = word;
+    return options_parse(command, count, words, options, error);
+}
+
+static void defaults_stand_where_nothing_is_given(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m.gguf", &options, &error), RESULT_OK);
+    assert_string_equal(options.model, "m.gguf");
+    assert_string_equal(options.host, "127.0.0.1");
+    assert_int_equal(options.port, 8080);
+    assert_int_equal(options.max_queue, 256);
+    assert_int_equal(options.prepare_threads, 2);
+    assert_int_equal(options.max_body_bytes, 8 << 20);
+    assert_int_equal(options.keepalive_comment_s, 10);
+    assert_int_equal(options.log_level, LOG_INFO);
+    assert_null(options.served_model_name);
+}
+
+static void values_come_in_both_forms_and_with_suffixes(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE,
+                           "--port=0 --model m --kv-cache-bytes 2G --max-body-bytes=64K "
+                           "--log-level debug",
+                           &options, &error),
+                     RESULT_OK);
+    assert_int_equal(options.port, 0);
+    assert_int_equal(options.kv_cache_bytes, 2ull << 30);
+    assert_int_equal(options.max_body_bytes, 64 << 10);
+    assert_int_equal(options.log_level, LOG_DEBUG);
+}
+
+static void mistakes_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        const char *words;
+    } cases[] = {
+        {"", "--model is required"},
+        {"--model", "--model needs a value"},
+        {"--model m --port 65536", "--port: 65536 is not within 0 and 65535"},
+        {"--model m --port -1", "--port: '-1' is not a number"},
+        {"--model m --port 1K", "--port: '1K' is not a number"},
+        {"--model m --port 99999999999999999999", "is not a number"},
+        {"--model m --kv-cache-bytes 99999999999G", "is not a number of bytes"},
+        {"--model m --max-sequences 0", "--max-sequences: 0 is not within 1"},
+        {"--model m --sport 1", "unknown option '--sport'"},
+        {"--model m --prompt x", "unknown option '--prompt'"},
+        {"--model m --port 1 --port 2", "--port is given twice"},
+        {"--model m extra", "'extra' is not an option"},
+        {"--model m --log-level loud", "--log-level: 'loud'"},
+        {"--model m --device abacus", "--device: 'abacus'"},
+        {"--model m --max-sequences 512 --max-queue 4000", "together exceed"},
+        {"--model m --max-sequences 64 --step-tokens 63", "--step-tokens must not be below"},
+        {"--model m --help=yes", "--help takes no value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct options options;
+        struct error_text error = {""};
+        assert_int_equal(parse(OPTIONS_SERVE, cases[i].line, &options, &error), RESULT_INVALID);
+        if (!strstr(error.text, cases[i].words))
+            print_error("'%s' gave '%s'\n", cases[i].line, error.text);
+        assert_non_null(strstr(error.text, cases[i].words));
+    }
+}
+
+static void generate_has_options_of_its_own(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(
+        parse(OPTIONS_GENERATE, "--model m --prompt hi --raw --temperature 0.5", &options, &error),
+        RESULT_OK);
+    assert_true(options.raw);
+    assert_false(options.stats);
+    assert_string_equal(options.temperature, "0.5");
+    assert_int_equal(options.log_level, LOG_WARN);
+    assert_int_equal(parse(OPTIONS_GENERATE, "--model m", &options, &error), RESULT_INVALID);
+    assert_int_equal(
+        parse(OPTIONS_GENERATE, "--model m --prompt x --seed 1,\"a\":2", &options, &error),
+        RESULT_INVALID);
+    assert_int_equal(parse(OPTIONS_GENERATE, "--model m --prompt x --port 1", &options, &error),
+                     RESULT_INVALID);
+}
+
+static void help_names_every_option_with_its_default(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    options_print_help(OPTIONS_SERVE, out);
+    fclose(out);
+    static const char *const names[] = {"--model TEXT",
+                                        "--host TEXT",
+                                        "[127.0.0.1]",
+                                        "--port N",
+                                        "[8080]",
+                                        "--context N",
+                                        "--max-tokens N",
+                                        "--max-sequences N",
+                                        "--max-queue N",
+                                        "--threads N",
+                                        "--step-tokens N",
+                                        "--kv-cache-bytes BYTES",
+                                        "--prepare-threads",
+                                        "--max-body-bytes BYTES",
+                                        "[8M]",
+                                        "--max-connections N",
+                                        "--worker-timeout N",
+                                        "--drain-timeout N",
+                                        "--log-level TEXT",
+                                        "--keepalive-comment N",
+                                        "--device TEXT",
+                                        "--served-model-name TEXT"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_non_null(strstr(text, names[i]));
+    assert_null(strstr(text, "--prompt"));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_stand_where_nothing_is_given),
+        cmocka_unit_test(values_come_in_both_forms_and_with_suffixes),
+        cmocka_unit_test(mistakes_are_refused_by_name),
+        cmocka_unit_test(generate_has_options_of_its_own),
+        cmocka_unit_test(help_names_every_option_with_its_default),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
