@@ -54,6 +54,7 @@
 /* Worker */
 #define LIMIT_SEQUENCES           1024u      /* sequences admitted at once by one worker */
 #define LIMIT_STEP_ROWS           4096u      /* rows (tokens) of one step */
+#define LIMIT_QUEUED_TOKENS       (64u << 20) /* prompt ids of all sequences of one worker: 256 MB */
 #define LIMIT_THREADS             256u
 
 #endif

@@ -241,8 +241,7 @@ static struct jinja_node *parse_call(struct jinja_parser *parser, struct jinja_n
 
 static bool postfix_counts(struct jinja_parser *parser, unsigned count)
 {
-    return count < POSTFIXES_MAX ||
-           jinja_parser_fail(parser, parser->at->line, "expression is too long");
+    return count < POSTFIXES_MAX || jinja_parser_fail_bound(parser, "expression is too long");
 }
 
 static struct jinja_node *parse_postfix(struct jinja_parser *parser, struct jinja_node *node)
@@ -287,24 +286,30 @@ static struct jinja_node *parse_named(struct jinja_parser *parser, enum jinja_no
     return node;
 }
 
-struct jinja_node *jinja_expression_filters(struct jinja_parser *parser, struct jinja_node *subject,
-                                            bool inline_first)
+/* One filter, whose name is next, around the subject. */
+static struct jinja_node *parse_filter(struct jinja_parser *parser, struct jinja_node *subject)
 {
-    while (inline_first || parser->at->type == TOKEN_PIPE) {
+    struct jinja_node *filter = parse_named(parser, NODE_FILTER);
+    if (filter == NULL)
+        return NULL;
+    filter->subject = subject;
+    filter->arguments = parser->at->type == TOKEN_LPAREN ? jinja_arguments_parse(parser)
+                                                         : jinja_arguments_none(parser);
+    return filter->arguments == NULL ? NULL : filter;
+}
+
+struct jinja_node *jinja_expression_filters(struct jinja_parser *parser, bool inline_first)
+{
+    struct jinja_node *filters = NULL;
+    for (unsigned count = 0; inline_first || parser->at->type == TOKEN_PIPE; count++) {
         if (!inline_first)
             jinja_parser_next(parser);
         inline_first = false;
-        struct jinja_node *filter = parse_named(parser, NODE_FILTER);
-        if (filter == NULL)
+        filters = postfix_counts(parser, count) ? parse_filter(parser, filters) : NULL;
+        if (filters == NULL)
             return NULL;
-        filter->subject = subject;
-        filter->arguments = parser->at->type == TOKEN_LPAREN ? jinja_arguments_parse(parser)
-                                                             : jinja_arguments_none(parser);
-        if (filter->arguments == NULL)
-            return NULL;
-        subject = filter;
     }
-    return subject;
+    return filters;
 }
 
 static bool starts_test_argument(const struct jinja_parser *parser)
@@ -361,10 +366,12 @@ static struct jinja_node *parse_filters_and_tests(struct jinja_parser *parser,
             break;
         if (!postfix_counts(parser, count))
             return NULL;
+        if (!call && !test)
+            jinja_parser_next(parser); /* the bar */
         if (call)
             node = parse_call(parser, node);
         else
-            node = test ? parse_test(parser, node) : jinja_expression_filters(parser, node, false);
+            node = test ? parse_test(parser, node) : parse_filter(parser, node);
     }
     return node;
 }
@@ -497,7 +504,7 @@ static struct jinja_node *parse_compare(struct jinja_parser *parser)
         if (list.count == 0 && !jinja_parser_add(parser, &list, first))
             return NULL;
         if (list.count == LIMIT_TEMPLATE_DEPTH) {
-            (void)jinja_parser_fail(parser, parser->at->line, "expression is too long");
+            (void)jinja_parser_fail_bound(parser, "expression is too long");
             return NULL;
         }
         operators[list.count] = type;

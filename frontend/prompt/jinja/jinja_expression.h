@@ -48,13 +48,14 @@ struct jinja_tuple_rules {
 struct jinja_node *jinja_expression_parse(struct jinja_parser *parser, bool with_condition);
 struct jinja_node *jinja_expression_tuple(struct jinja_parser *parser,
                                           struct jinja_tuple_rules rules);
-/* Filters behind `|` around `subject` (NULL inside of filter and set blocks). `inline_first`:
- * without the first bar. */
-struct jinja_node *jinja_expression_filters(struct jinja_parser *parser, struct jinja_node *subject,
-                                            bool inline_first);
+/* Filters behind `|` without a subject (of filter and set blocks). `inline_first`: the first has no
+ * bar. */
+struct jinja_node *jinja_expression_filters(struct jinja_parser *parser, bool inline_first);
 
 bool jinja_parser_fail(struct jinja_parser *parser, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Over a bound: RESULT_TOO_LARGE. */
+bool jinja_parser_fail_bound(struct jinja_parser *parser, const char *what);
 void *jinja_parser_take(struct jinja_parser *parser, size_t count, size_t element_bytes);
 struct jinja_node *jinja_parser_node(struct jinja_parser *parser, enum jinja_node_type type,
                                      int line);

@@ -178,16 +178,8 @@ static bool split_blanks(struct jinja_run *run, const struct jinja_string *strin
                 break;
             at += bytes;
         }
-        if (!last) {
-            if (!add_slice(run, string, start, at, parts))
-                return false;
-            continue;
-        }
-        struct jinja_value rest;
-        struct jinja_value stripped;
-        return jinja_string_slice(run, string, start, at, &rest) &&
-               jinja_methods_strip(run, rest.as.string, NULL, JINJA_RIGHT, &stripped) &&
-               jinja_items_add(run, parts, stripped);
+        if (!add_slice(run, string, start, at, parts))
+            return false;
     }
 }
 
@@ -203,8 +195,7 @@ static bool rsplit_blanks(struct jinja_run *run, const struct jinja_string *stri
         if (left->length == 0)
             return true;
         if (limit >= 0 && parts->count == (size_t)limit)
-            return jinja_methods_strip(run, left, NULL, JINJA_LEFT, &rest) &&
-                   jinja_items_add(run, parts, rest);
+            return jinja_items_add(run, parts, rest);
         size_t start = left->length;
         while (start > 0) {
             size_t before = previous_char(left, 0, start);

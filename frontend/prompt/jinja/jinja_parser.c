@@ -115,14 +115,18 @@ bool jinja_parser_expect(struct jinja_parser *parser, enum jinja_token_type type
                              parser->at->text == NULL ? "" : parser->at->text);
 }
 
+bool jinja_parser_fail_bound(struct jinja_parser *parser, const char *what)
+{
+    if (parser->failure == RESULT_OK)
+        parser->failure =
+            error_set(parser->error, RESULT_TOO_LARGE, "line %d: %s", parser->at->line, what);
+    return false;
+}
+
 bool jinja_parser_enter(struct jinja_parser *parser)
 {
-    if (parser->depth == LIMIT_TEMPLATE_DEPTH) {
-        if (parser->failure == RESULT_OK)
-            parser->failure = error_set(parser->error, RESULT_TOO_LARGE,
-                                        "line %d: template nests too deep", parser->at->line);
-        return false;
-    }
+    if (parser->depth == LIMIT_TEMPLATE_DEPTH)
+        return jinja_parser_fail_bound(parser, "template nests too deep");
     parser->depth++;
     return true;
 }
@@ -524,7 +528,7 @@ static struct jinja_node *parse_filter_block(struct jinja_parser *parser, int li
     struct jinja_node *node = jinja_parser_node(parser, NODE_FILTER_BLOCK, line);
     if (node == NULL)
         return NULL;
-    node->subject = jinja_expression_filters(parser, NULL, true);
+    node->subject = jinja_expression_filters(parser, true);
     node->body = node->subject == NULL ? NULL : parse_scoped_body(parser, "endfilter");
     return node->body == NULL ? NULL : node;
 }
@@ -544,7 +548,7 @@ static struct jinja_node *parse_set(struct jinja_parser *parser, int line)
     }
     node->type = NODE_SET_BLOCK;
     if (parser->at->type == TOKEN_PIPE) {
-        node->subject = jinja_expression_filters(parser, NULL, false);
+        node->subject = jinja_expression_filters(parser, false);
         if (node->subject == NULL)
             return NULL;
     }
