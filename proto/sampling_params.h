@@ -1,10 +1,10 @@
 /*
- * How one request's tokens are drawn: parameters of every row are its own. Plain data that crosses shared memory, so it
- * has a fixed layout and sampling_params_check() is run by both sides.
+ * How one request's tokens are drawn: parameters of every row are its own. Plain data that crosses
+ * shared memory, so it has a fixed layout and sampling_params_check() is run by both sides.
  *
- * Order of application (row_sampler.h has the formulas): logit_bias, repetition, presence and frequency penalties,
- * temperature, then the filters top_k, top_p, min_p on the tempered distribution, then one draw from the counter-based
- * stream keyed by (seed, position).
+ * Order of application (row_sampler.h has the formulas): logit_bias, repetition, presence and
+ * frequency penalties, temperature, then the filters top_k, top_p, min_p on the tempered
+ * distribution, then one draw from the counter-based stream keyed by (seed, position).
  */
 #ifndef SHOAL_PROTO_SAMPLING_PARAMS_H
 #define SHOAL_PROTO_SAMPLING_PARAMS_H
@@ -18,7 +18,7 @@ struct sampling_params {
     float temperature;        /* 0 = greedy; 0..2 */
     float top_p;              /* (0, 1]; 1 = off */
     float min_p;              /* [0, 1]; 0 = off */
-    float repetition_penalty; /* (0, 10]; 1 = off; over prompt and generated tokens (as transformers does) */
+    float repetition_penalty; /* (0, 10]; 1 = off; prompt and generated, as transformers does */
     float presence_penalty;   /* [-2, 2]; over generated tokens (as the OpenAI API says) */
     float frequency_penalty;  /* [-2, 2]; likewise */
     uint32_t top_k;           /* 0 = off */

@@ -1,20 +1,21 @@
 /*
- * What the frontend says to a worker through the submit ring: "run this request", "cancel it", "drain".
+ * What the frontend says to a worker through the submit ring: "run this", "cancel it", "drain".
+ * Every field is written by the frontend and read by the worker.
  *
- *   offset field                 writer    reader   rule
- *   0      kind                  frontend  worker   S1: a value of enum submit_kind
- *   4      flags                 frontend  worker   S2: only SUBMIT_FLAG_* bits
- *   8      request               frontend  worker   S3: slot < LIMIT_LIVE_REQUESTS
- *   16     payload_offset        frontend  worker   S4: offset + payload_bytes lies in the slab, 64-byte aligned
- *   24     payload_bytes         frontend  worker   S5: exactly what the counts below need
- *   32     payload_generation    frontend  worker   S6: equals the slab chunk's generation word when read
- *   36     prompt_tokens         frontend  worker   S7: 1..LIMIT_CONTEXT_TOKENS; ids that follow in the payload
- *   40     generated_tokens      frontend  worker   S8: < prompt_tokens; how many of the last ids were generated (replay)
- *   44     max_new_tokens        frontend  worker   S9: 1..LIMIT_CONTEXT_TOKENS; not counting generated_tokens
- *   48     logit_bias_count      frontend  worker   S10: <= LIMIT_LOGIT_BIAS
- *   52     stop_token_count      frontend  worker   S11: <= LIMIT_STOP_TOKENS
- *   56     sampling              frontend  worker   S12: sampling_params_check()
- *   96     priority..            zero               S13: reserved words are zero
+ *   offset field                rule
+ *   0      kind                 S1: a value of enum submit_kind
+ *   4      flags                S2: only SUBMIT_FLAG_* bits
+ *   8      request              S3: slot < LIMIT_LIVE_REQUESTS
+ *   16     payload_offset       S4: offset + payload_bytes lies in the slab, 64-byte aligned
+ *   24     payload_bytes        S5: exactly what the counts below need
+ *   32     payload_generation   S6: equals the slab chunk's generation word when read
+ *   36     prompt_tokens        S7: 1..LIMIT_CONTEXT_TOKENS; ids that follow in the payload
+ *   40     generated_tokens     S8: < prompt_tokens; how many of the last were generated (replay)
+ *   44     max_new_tokens       S9: 1..LIMIT_CONTEXT_TOKENS; not counting generated_tokens
+ *   48     logit_bias_count     S10: <= LIMIT_LOGIT_BIAS
+ *   52     stop_token_count     S11: <= LIMIT_STOP_TOKENS
+ *   56     sampling             S12: sampling_params_check()
+ *   96     reserved             S13: zero
  *
  * Payload (little-endian, in the slab, private to this request until the worker gives it back with
  * TOKEN_EVENT_PAYLOAD_DONE): u32 prompt_ids[prompt_tokens], u32 stop_ids[stop_token_count],
@@ -30,7 +31,8 @@
 #include "proto/result.h"
 #include "proto/sampling_params.h"
 
-/* A request as both processes name it: a slot of the frontend's table and that slot's generation. Never a pointer. */
+/* A request as both processes name it: a slot of the frontend's table and that slot's generation.
+ * Never a pointer. */
 struct request_id {
     uint32_t slot;
     uint32_t generation;
@@ -38,7 +40,7 @@ struct request_id {
 
 enum submit_kind {
     SUBMIT_RUN = 1,
-    SUBMIT_CANCEL = 2, /* only kind and request count; an unknown request is ignored (it may just have ended) */
+    SUBMIT_CANCEL = 2, /* only kind and request count; an unknown request has just ended */
     SUBMIT_DRAIN = 3   /* finish what is running, then exit with status 0 */
 };
 
@@ -73,8 +75,9 @@ _Static_assert(offsetof(struct submit_record, sampling) == 56, "byte map");
 uint64_t submit_record_payload_bytes(const struct submit_record *record);
 
 /*
- * Rules S1-S13 against a slab of `slab_bytes`. Pure: looks only at the (already copied-out) record.
- * The token ids inside the payload are checked by the worker against its vocabulary while it copies them.
+ * Rules S1-S13 against a slab of `slab_bytes`; RESULT_CORRUPT, and the words begin with the rule's
+ * name. Pure: looks only at the (already copied-out) record. S6 is payload_view()'s to check, and
+ * the token ids inside the payload are the worker's, against its vocabulary, while it copies them.
  */
 enum result submit_record_check(const struct submit_record *record, uint64_t slab_bytes,
                                 struct error_text *error) RESULT_CHECKED;

@@ -1,21 +1,23 @@
 /*
- * What a worker says to the frontend through the event ring: tokens as they are sampled, the end of requests, payloads
- * given back. All events of one step are committed together, so a step costs at most one wake-up.
+ * What a worker says to the frontend through the event ring: tokens as they are sampled, the end of
+ * requests, payloads given back. All events of one step are committed together, so a step costs at
+ * most one wake-up. Every field is written by the worker and read by the frontend.
  *
- *   offset field            writer  reader    rule
- *   0      kind             worker  frontend  T1: a value of enum token_event_kind
- *   4      finish           worker  frontend  T2: enum finish_reason when kind is FINISHED, else 0
- *   8      request          worker  frontend  T3: slot < LIMIT_LIVE_REQUESTS; a stale generation is dropped silently
- *   16     token            worker  frontend  T4: < vocabulary for TOKEN
- *   20     index            worker  frontend  T5: TOKEN: 0-based count of tokens generated (replayed ones included): contiguous
- *   24     logprob          worker  frontend  T6: finite or -INFINITY, <= 0; natural log, of the raw distribution, for TOKEN
- *   28     failure          worker  frontend  T7: enum result when kind is FAILED, else 0
- *   32     prompt_done      worker  frontend  T8: PROGRESS: prompt tokens computed so far, <= prompt_total
- *   36     prompt_total     worker  frontend  T8
- *   40     cached_tokens    worker  frontend  T9: FINISHED/first TOKEN: prompt tokens taken from the prefix cache
- *   44     payload_generation                 T10: PAYLOAD_DONE: the chunk's generation
- *   48     payload_offset   worker  frontend  T10
- *   56     reserved         zero
+ *   offset field               rule
+ *   0      kind                T1: a value of enum token_event_kind
+ *   4      finish              T2: enum finish_reason when kind is FINISHED, else 0
+ *   8      request             T3: slot < LIMIT_LIVE_REQUESTS; a stale generation is dropped
+ *   16     token               T4: < vocabulary for TOKEN
+ *   20     index               T5: TOKEN: 0-based count of tokens generated, contiguous; a replay
+ *                                  goes on where the first run stopped
+ *   24     logprob             T6: TOKEN: <= 0, finite or -INFINITY; natural log, raw distribution
+ *   28     failure             T7: enum result when kind is FAILED, else 0
+ *   32     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total
+ *   36     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
+ *   40     cached_tokens       T9: FINISHED/TOKEN: prompt tokens taken from the prefix cache
+ *   44     payload_generation  T10: PAYLOAD_DONE: the chunk's generation
+ *   48     payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned
+ *   56     reserved            zero
  */
 #ifndef SHOAL_PROTO_TOKEN_EVENT_H
 #define SHOAL_PROTO_TOKEN_EVENT_H
@@ -29,10 +31,10 @@
 
 enum token_event_kind {
     TOKEN_EVENT_TOKEN = 1,
-    TOKEN_EVENT_FINISHED = 2,     /* the last event of a request that ended by itself or was cancelled */
-    TOKEN_EVENT_FAILED = 3,       /* the last event of a request that the worker refuses or cannot finish */
+    TOKEN_EVENT_FINISHED = 2,     /* the last event of a request that ended or was cancelled */
+    TOKEN_EVENT_FAILED = 3,       /* the last event of one that was refused or cannot go on */
     TOKEN_EVENT_PAYLOAD_DONE = 4, /* the worker will not read this payload again */
-    TOKEN_EVENT_PROGRESS = 5      /* prompt tokens computed so far; at most one per request and step */
+    TOKEN_EVENT_PROGRESS = 5 /* prompt tokens computed so far; at most one a step and request */
 };
 
 enum finish_reason {
@@ -59,7 +61,8 @@ struct token_event {
 };
 _Static_assert(sizeof(struct token_event) == 64, "ring slot is 64 bytes");
 
-/* Rules T1-T10 against a vocabulary and a slab. Pure. */
+/* Rules T1-T10 against a vocabulary and a slab; RESULT_CORRUPT, and the words begin with the rule's
+ * name. Pure. */
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error) RESULT_CHECKED;
 

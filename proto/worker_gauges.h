@@ -1,6 +1,7 @@
 /*
- * Figures that a worker publishes for anyone to read at any time: one writer (the worker), relaxed atomics, each figure
- * valid on its own. The frontend answers /health, /ready and /metrics from them and never waits for a worker.
+ * Figures that a worker publishes for anyone to read at any time: one writer (the worker), relaxed
+ * atomics, each figure valid on its own. The frontend answers /health, /ready and /metrics from
+ * them and never waits for a worker.
  */
 #ifndef SHOAL_PROTO_WORKER_GAUGES_H
 #define SHOAL_PROTO_WORKER_GAUGES_H
@@ -19,17 +20,17 @@ enum worker_state {
 };
 
 struct worker_gauges {
-    _Atomic uint32_t state;             /* enum worker_state */
-    _Atomic uint32_t vocab_tokens;      /* 0 until READY */
-    _Atomic uint32_t context_tokens;    /* longest sequence this worker takes; 0 until READY */
+    _Atomic uint32_t state;          /* enum worker_state */
+    _Atomic uint32_t vocab_tokens;   /* 0 until READY */
+    _Atomic uint32_t context_tokens; /* longest sequence this worker takes; 0 until READY */
     _Atomic uint32_t max_sequences;
-    _Atomic uint64_t heartbeat;         /* grows at least every 100 ms while alive, also while loading */
-    _Atomic uint64_t steps;             /* steps finished */
+    _Atomic uint64_t heartbeat; /* grows at least every 100 ms while alive, also while loading */
+    _Atomic uint64_t steps;     /* steps finished */
     _Atomic uint64_t load_done_bytes;
     _Atomic uint64_t load_total_bytes;
     _Atomic uint32_t running_sequences;
     _Atomic uint32_t waiting_sequences;
-    _Atomic uint64_t kv_blocks_total;   /* over all cache groups */
+    _Atomic uint64_t kv_blocks_total; /* over all cache groups */
     _Atomic uint64_t kv_blocks_used;
     _Atomic uint64_t prompt_tokens_total;
     _Atomic uint64_t generated_tokens_total;
@@ -37,8 +38,9 @@ struct worker_gauges {
     _Atomic uint64_t rejected_records_total; /* submit records that failed their check */
     _Atomic uint64_t step_time_total_us;
     _Atomic uint64_t weights_bytes;
-    char failure[256];  /* written before state becomes FAILED (release), read after (acquire); NUL-terminated by the reader */
-    char backend[64];   /* e.g. "cpu avx2 2 threads"; written before READY */
+    /* Written before state becomes FAILED (release), read after (acquire); the reader ends it. */
+    char failure[256];
+    char backend[64]; /* e.g. "cpu avx2 2 threads"; written before READY */
     uint8_t reserved[200];
 };
 _Static_assert(sizeof(struct worker_gauges) == 640, "byte map of the segment");

@@ -1,10 +1,11 @@
 /*
- * Variable-size payloads (prompt ids, later pixels) in shared memory. All bookkeeping (free ranges, owners) lives in the
- * frontend's private memory, so nothing that a worker scribbles can corrupt it; the worker only reads payloads and gives
- * them back by event.
+ * Variable-size payloads (prompt ids, later pixels) in shared memory. All bookkeeping (free ranges,
+ * owners) lives in the frontend's private memory, so nothing that a worker scribbles can corrupt
+ * it; the worker only reads payloads and gives them back by event.
  *
- * Each chunk begins with a 64-byte header in the slab holding its generation, so that a worker reading a stale reference notices;
- * the frontend checks give-backs against its private record (offset + generation), so a lying worker can free nothing else.
+ * Each chunk begins with a 64-byte header in the slab holding its generation, so that a worker
+ * reading a stale reference notices; the frontend checks give-backs against its private record
+ * (offset + generation), so a lying worker can free nothing else.
  */
 #ifndef SHOAL_SHM_PAYLOAD_SLAB_H
 #define SHOAL_SHM_PAYLOAD_SLAB_H
@@ -19,15 +20,17 @@
 struct payload_slab; /* frontend-private allocator */
 
 struct payload_ref {
-    uint64_t offset; /* of the payload's first byte (after the chunk header) in the slab; 64-byte aligned */
+    uint64_t offset; /* in the slab, of the first byte after the chunk header; 64-byte aligned */
     uint64_t bytes;
     uint32_t generation;
 };
 
-/* Frontend. `base` is the mapped slab of `slab_bytes` (multiple of 64). First-fit over address-ordered free ranges with coalescing. */
+/* Frontend. `base` is the mapped slab, 64-byte aligned, of `slab_bytes` (multiple of 64). First fit
+ * over address-ordered free ranges with coalescing. */
 struct payload_slab *payload_slab_create(void *base, uint64_t slab_bytes);
 void payload_slab_destroy(struct payload_slab *slab);
-/* RESULT_FULL when no range is large enough now; RESULT_TOO_LARGE when it can never fit. */
+/* RESULT_FULL when no range is large enough now; RESULT_TOO_LARGE when it can never fit;
+ * RESULT_INVALID for 0 bytes. */
 enum result payload_slab_take(struct payload_slab *slab, uint64_t bytes, struct payload_ref *ref,
                               void **payload) RESULT_CHECKED;
 /* RESULT_STALE when no live chunk has this offset and generation (nothing is freed). */
@@ -35,8 +38,8 @@ enum result payload_slab_give(struct payload_slab *slab, uint64_t offset,
                               uint32_t generation) RESULT_CHECKED;
 uint64_t payload_slab_used_bytes(const struct payload_slab *slab);
 
-/* Worker. Checks range, alignment and generation word; RESULT_CORRUPT or RESULT_STALE. The bytes may still be scribbled by a
- * hostile frontend at any time: copy them out, then check. */
+/* Worker. Checks range, alignment and generation word; RESULT_CORRUPT or RESULT_STALE. The bytes
+ * may still be scribbled by a hostile frontend at any time: copy them out, then check. */
 enum result payload_view(const void *base, uint64_t slab_bytes, uint64_t offset, uint64_t bytes,
                          uint32_t generation, const void **payload) RESULT_CHECKED;
 

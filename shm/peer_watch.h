@@ -1,6 +1,6 @@
 /*
- * Knowing whether the other process lives: a pidfd that becomes readable when it dies, and a heartbeat count that must
- * grow while it has work.
+ * Knowing whether the other process lives: a pidfd that becomes readable when it dies, and a
+ * heartbeat count that must grow while it has work.
  */
 #ifndef SHOAL_SHM_PEER_WATCH_H
 #define SHOAL_SHM_PEER_WATCH_H
@@ -16,11 +16,13 @@ enum result peer_watch_open(pid_t pid, int *pid_fd, struct error_text *error) RE
 /* True when the process behind pid_fd has ended (poll with no wait). */
 bool peer_watch_ended(int pid_fd);
 
-/* Asks the kernel to SIGKILL this process when its parent dies, then verifies that the parent is still `parent` (no race).
- * RESULT_PEER_GONE when it is not. */
+/* Asks the kernel to SIGKILL this process when its parent (strictly: the parent's thread that
+ * started it) dies, then verifies that the parent is still `parent` (no race). RESULT_PEER_GONE
+ * when it is not. */
 enum result peer_watch_die_with_parent(pid_t parent) RESULT_CHECKED;
 
-/* Pure heartbeat judge: feed samples; hung when `beat` has not changed for `limit_ms` while it was needed. */
+/* Pure heartbeat judge: feed samples; hung when `beat` has not changed for `limit_ms` while it was
+ * needed. A zeroed watch is a new one. */
 struct heartbeat_watch {
     uint64_t last_beat;
     int64_t last_change_ms;

@@ -1,16 +1,18 @@
 /*
- * The shared-memory segment between the frontend and one worker: header, gauges, two rings with doorbells, payload slab.
- * Created by the frontend with shm_open and unlinked at once (nothing is left behind whatever dies); its descriptor is
- * inherited by the worker. Layout constants are compiled into both; the header only lets an attaching side verify them.
+ * The shared-memory segment between the frontend and one worker: header, gauges, two rings with
+ * doorbells, payload slab. Created by the frontend as a nameless memory file of sealed size
+ * (nothing is left behind whatever dies, and nobody can shrink it under a reader); its descriptor
+ * is inherited by the worker. Layout constants are compiled into both; the header only lets an
+ * attaching side verify them.
  *
  *   offset        bytes                       what                     writer
- *   0             256                         struct segment_header    frontend, before the worker starts
+ *   0             256                         struct segment_header    frontend, before the start
  *   256           640                         struct worker_gauges     worker
- *   1024          128 + 64                    submit ring + doorbell   (ring rules in spsc_ring.h; doorbell in doorbell.h)
- *   2048          128 + 64                    event ring + doorbell
+ *   1024          128 + 64                    submit ring + doorbell   rules in spsc_ring.h and
+ *   2048          128 + 64                    event ring + doorbell    doorbell.h
  *   4096          submit_capacity * 128       submit records           frontend
- *   …             event_capacity * 64         token events             worker
- *   … (page)      slab_bytes                  payload slab             frontend
+ *   ...           event_capacity * 64         token events             worker
+ *   ... (page)    slab_bytes                  payload slab             frontend
  */
 #ifndef SHOAL_SHM_SEGMENT_H
 #define SHOAL_SHM_SEGMENT_H
@@ -68,12 +70,14 @@ struct segment_sizes {
     uint64_t slab_bytes;
 };
 
-/* Frontend: creates, unlinks, maps and fills the header. The fd is close-on-exec (the spawner clears that for the child). */
+/* Frontend: creates, seals, maps and fills the header. The fd is close-on-exec (the spawner clears
+ * that for the child). RESULT_INVALID when a size is out of bounds. */
 enum result segment_create(const struct segment_sizes *sizes, uint32_t generation,
                            struct segment *segment, struct error_text *error) RESULT_CHECKED;
-/* Worker: maps `fd` and verifies every header field against the file's size; RESULT_CORRUPT names the field. Seals against
- * truncation are checked where the system offers them (memfd), else the size is re-checked. */
-enum result segment_attach(int fd, struct segment *segment, struct error_text *error) RESULT_CHECKED;
+/* Worker: maps `fd` and verifies every header field against the file's size, and that the size is
+ * sealed; RESULT_CORRUPT names the field. Owns fd on success only. */
+enum result segment_attach(int fd, struct segment *segment,
+                           struct error_text *error) RESULT_CHECKED;
 /* Unmaps and closes fd. Safe on a zeroed struct. */
 void segment_detach(struct segment *segment);
 
