@@ -1,0 +1,66 @@
+/*
+ * Copying out what the policies look at. A snapshot costs one walk over the running sequences, and
+ * after it no policy holds a pointer into anything that moves. Every sequence that is copied is
+ * also checked, so a broken fact is found in the step that follows it.
+ */
+#include "worker/schedule/engine_snapshot.h"
+
+static uint32_t peak_blocks(const struct worker_engine *engine, uint32_t group, uint32_t tokens)
+{
+    return kv_layout_blocks_needed(engine->parts.layout, group, tokens, engine->parts.step_tokens);
+}
+
+struct admission_snapshot engine_snapshot_admission(const struct worker_engine *engine)
+{
+    struct admission_snapshot snapshot = {
+        .running_sequences = sequence_table_running(engine->table),
+        .max_sequences = engine->parts.max_sequences,
+        .group_count = engine->parts.layout->group_count,
+    };
+    for (uint32_t group = 0; group < snapshot.group_count; group++)
+        snapshot.free_blocks[group] = kv_block_pool_free(engine->pools.group[group]);
+    for (uint32_t i = 0; i < snapshot.running_sequences; i++) {
+        const struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        if (sequence->state == SEQUENCE_DECODE) {
+            snapshot.decoding_sequences++;
+            continue;
+        }
+        for (uint32_t group = 0; group < snapshot.group_count; group++) {
+            uint32_t peak = peak_blocks(engine, group, sequence->known_tokens);
+            uint32_t held = block_table_held(&sequence->tables[group]);
+            snapshot.promised_blocks[group] += peak > held ? peak - held : 0;
+        }
+    }
+    return snapshot;
+}
+
+void engine_snapshot_want(const struct worker_engine *engine, const struct sequence *sequence,
+                          struct admission_snapshot *snapshot)
+{
+    for (uint32_t group = 0; group < snapshot->group_count; group++)
+        snapshot->wanted_blocks[group] = peak_blocks(engine, group, sequence->known_tokens);
+}
+
+struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
+{
+    struct step_snapshot snapshot = {
+        .group_count = engine->parts.layout->group_count,
+        .step_tokens = engine->parts.step_tokens,
+        .mixed_prefill_tokens = engine->parts.mixed_prefill_tokens,
+        .candidate_count = sequence_table_running(engine->table),
+        .candidates = engine->candidates,
+    };
+    for (uint32_t group = 0; group < snapshot.group_count; group++)
+        snapshot.free_blocks[group] = kv_block_pool_free(engine->pools.group[group]);
+    for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
+        const struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        sequence_check(sequence, &engine->pools);
+        struct step_candidate *candidate = &engine->candidates[i];
+        candidate->decoding = sequence->state == SEQUENCE_DECODE;
+        candidate->known_tokens = sequence->known_tokens;
+        candidate->computed_tokens = sequence->computed_tokens;
+        for (uint32_t group = 0; group < snapshot.group_count; group++)
+            candidate->held_blocks[group] = block_table_held(&sequence->tables[group]);
+    }
+    return snapshot;
+}

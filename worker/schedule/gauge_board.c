@@ -1,0 +1,88 @@
+/*
+ * Figures for whoever looks at them, whenever they look.
+ *
+ * There is one writer, so a total is a relaxed load and a relaxed store, and the reader needs no
+ * lock: each figure is valid on its own. Only two promises are ordered: READY comes after the
+ * sizes, FAILED after the words. Nothing is ever read back to decide anything, because the segment
+ * is shared with a process that may scribble.
+ */
+#include "worker/schedule/gauge_board.h"
+
+#include <string.h>
+
+static void set_u32(_Atomic uint32_t *gauge, uint32_t value)
+{
+    atomic_store_explicit(gauge, value, memory_order_relaxed);
+}
+
+static void set_u64(_Atomic uint64_t *gauge, uint64_t value)
+{
+    atomic_store_explicit(gauge, value, memory_order_relaxed);
+}
+
+static void add_u64(_Atomic uint64_t *gauge, uint64_t more)
+{
+    set_u64(gauge, atomic_load_explicit(gauge, memory_order_relaxed) + more);
+}
+
+static void copy_words(char *to, size_t capacity, const char *words)
+{
+    size_t length = strnlen(words, capacity - 1);
+    memcpy(to, words, length);
+    memset(to + length, 0, capacity - length);
+}
+
+void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state)
+{
+    /* Pairs with the acquire of whoever reads the state before the figures that it promises. */
+    atomic_store_explicit(&gauges->state, (uint32_t)state, memory_order_release);
+}
+
+void gauge_board_fail(struct worker_gauges *gauges, const char *words)
+{
+    copy_words(gauges->failure, sizeof gauges->failure, words);
+    gauge_board_set_state(gauges, WORKER_FAILED);
+}
+
+void gauge_board_beat(struct worker_gauges *gauges)
+{
+    add_u64(&gauges->heartbeat, 1);
+}
+
+void gauge_board_set_load(struct worker_gauges *gauges, uint64_t done_bytes, uint64_t total_bytes)
+{
+    set_u64(&gauges->load_total_bytes, total_bytes);
+    set_u64(&gauges->load_done_bytes, done_bytes);
+    gauge_board_beat(gauges);
+}
+
+void gauge_board_set_ready(struct worker_gauges *gauges, const struct gauge_ready *ready)
+{
+    set_u32(&gauges->vocab_tokens, ready->vocab_tokens);
+    set_u32(&gauges->context_tokens, ready->context_tokens);
+    set_u32(&gauges->max_sequences, ready->max_sequences);
+    set_u64(&gauges->kv_blocks_total, ready->kv_blocks_total);
+    set_u64(&gauges->weights_bytes, ready->weights_bytes);
+    copy_words(gauges->backend, sizeof gauges->backend, ready->backend);
+    gauge_board_set_state(gauges, WORKER_READY);
+}
+
+void gauge_board_set_sequences(struct worker_gauges *gauges, const struct gauge_load *load)
+{
+    set_u32(&gauges->running_sequences, load->running_sequences);
+    set_u32(&gauges->waiting_sequences, load->waiting_sequences);
+    set_u64(&gauges->kv_blocks_used, load->kv_blocks_used);
+}
+
+void gauge_board_add_step(struct worker_gauges *gauges, const struct gauge_step *step)
+{
+    add_u64(&gauges->steps, 1);
+    add_u64(&gauges->prompt_tokens_total, step->prompt_rows);
+    add_u64(&gauges->generated_tokens_total, step->generated_tokens);
+    add_u64(&gauges->step_time_total_us, step->step_time_us);
+}
+
+void gauge_board_add_preemption(struct worker_gauges *gauges)
+{
+    add_u64(&gauges->preemptions_total, 1);
+}

@@ -1,0 +1,43 @@
+/*
+ * The worker's only writer of struct worker_gauges: relaxed stores, except that words and sizes are
+ * written before the state that promises them (release).
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_GAUGE_BOARD_H
+#define SHOAL_WORKER_SCHEDULE_GAUGE_BOARD_H
+
+#include "proto/worker_gauges.h"
+
+void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state);
+/* Words first, then FAILED. */
+void gauge_board_fail(struct worker_gauges *gauges, const char *words);
+void gauge_board_beat(struct worker_gauges *gauges);
+void gauge_board_set_load(struct worker_gauges *gauges, uint64_t done_bytes, uint64_t total_bytes);
+
+struct gauge_ready {
+    uint32_t vocab_tokens;
+    uint32_t context_tokens;
+    uint32_t max_sequences;
+    uint64_t kv_blocks_total;
+    uint64_t weights_bytes;
+    const char *backend;
+};
+/* All of it first, then READY. */
+void gauge_board_set_ready(struct worker_gauges *gauges, const struct gauge_ready *ready);
+
+struct gauge_load {
+    uint32_t running_sequences;
+    uint32_t waiting_sequences;
+    uint64_t kv_blocks_used;
+};
+void gauge_board_set_sequences(struct worker_gauges *gauges, const struct gauge_load *load);
+
+struct gauge_step {
+    uint32_t prompt_rows;
+    uint32_t generated_tokens;
+    uint64_t step_time_us;
+};
+/* Adds one finished step to the totals. */
+void gauge_board_add_step(struct worker_gauges *gauges, const struct gauge_step *step);
+void gauge_board_add_preemption(struct worker_gauges *gauges);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * Preempting the youngest loses the least: it has computed the least, and whoever came first keeps
+ * its turn, so the oldest sequence always moves and every other one becomes the oldest some day.
+ *
+ * A prefill that only lacks blocks for its next chunk is no reason to preempt anybody as long as
+ * some sequence decodes: it waits with what it has. Refuses to weigh sequences in any other way.
+ */
+#include "worker/schedule/preemption_policy.h"
+
+#include "proto/must.h"
+
+/* Does the next position of `candidate` begin a new block? Every group needs one then. */
+static bool needs_block(const struct step_candidate *candidate)
+{
+    return candidate->computed_tokens % KV_BLOCK_TOKENS == 0;
+}
+
+static bool can_move(const struct step_snapshot *snapshot, uint32_t survivors,
+                     const uint32_t free_blocks[KV_GROUPS_MAX])
+{
+    uint32_t decoding = 0;
+    uint32_t needed_blocks = 0;
+    for (uint32_t i = 0; i < survivors; i++) {
+        if (snapshot->candidates[i].decoding) {
+            decoding++;
+            needed_blocks += needs_block(&snapshot->candidates[i]);
+        }
+    }
+    if (decoding == 0)
+        needed_blocks = needs_block(&snapshot->candidates[0]);
+    for (uint32_t group = 0; group < snapshot->group_count; group++) {
+        if (needed_blocks > free_blocks[group])
+            return false;
+    }
+    return true;
+}
+
+uint32_t preemption_policy_survivors(const struct step_snapshot *snapshot)
+{
+    uint32_t free_blocks[KV_GROUPS_MAX];
+    for (uint32_t group = 0; group < snapshot->group_count; group++)
+        free_blocks[group] = snapshot->free_blocks[group];
+    uint32_t survivors = snapshot->candidate_count;
+    while (survivors > 0 && !can_move(snapshot, survivors, free_blocks)) {
+        must(survivors > 1);
+        survivors--;
+        for (uint32_t group = 0; group < snapshot->group_count; group++)
+            free_blocks[group] += snapshot->candidates[survivors].held_blocks[group];
+    }
+    return survivors;
+}

@@ -1,0 +1,97 @@
+/*
+ * One request inside the worker: its tokens, how many of them are computed, its blocks, and where
+ * it stands.
+ *
+ *              begin              admit                 decode
+ *     FREE ─────────────▶ WAITING ─────▶ PREFILL ──────────────────▶ DECODE
+ *      ▲                     │           ▲  │                          │
+ *      │                     │     admit │  │ preempt          preempt │
+ *      │                     │        PREEMPTED ◀──────────────────────┘
+ *      │                     │           │
+ *      └─────────────────────┴───────────┴── finish (also from PREFILL and DECODE)
+ *
+ * state      known tokens                        computed      blocks
+ * WAITING    prompt                              0             none
+ * PREEMPTED  prompt + what was generated         0             none
+ * PREFILL    prompt + what was generated         < known       those of the computed positions
+ * DECODE     prompt + at least one generated     known - 1     those of the computed positions
+ *
+ * Preemption is by recomputation: the generated tokens become part of what is prefilled again.
+ * Because a draw depends only on the tokens, the parameters and the position, the sequence goes on
+ * as if nothing had happened, and no token is told twice.
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_SEQUENCE_H
+#define SHOAL_WORKER_SCHEDULE_SEQUENCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/submit_record.h"
+#include "worker/cache/block_table.h"
+#include "worker/cache/kv_pools.h"
+#include "worker/sample/token_counts.h"
+
+/* A submitted request, checked and copied out of shared memory. */
+struct sequence_request {
+    struct request_id id;
+    uint32_t flags; /* SUBMIT_FLAG_* */
+    uint32_t prompt_tokens;
+    uint32_t generated_tokens; /* the last of the prompt ids, generated before (replay) */
+    uint32_t max_new_tokens;
+    uint32_t stop_token_count;
+    uint32_t logit_bias_count;
+    struct sampling_params sampling;
+    uint32_t stop_ids[LIMIT_STOP_TOKENS];
+    uint32_t *tokens;                    /* [prompt_tokens] owned, malloc */
+    struct logit_bias_entry *logit_bias; /* [logit_bias_count] owned, malloc; NULL for none */
+};
+/* Frees what it owns. Safe on a zeroed struct. */
+void sequence_request_fini(struct sequence_request *request);
+
+enum sequence_state {
+    SEQUENCE_FREE = 0,
+    SEQUENCE_WAITING,
+    SEQUENCE_PREEMPTED,
+    SEQUENCE_PREFILL,
+    SEQUENCE_DECODE
+};
+
+struct sequence {
+    enum sequence_state state;
+    uint64_t arrival;          /* grows with every request; what "older" means */
+    struct sequence *previous; /* neighbours in the waiting queue (sequence_table.c) */
+    struct sequence *next;
+    struct sequence_request request; /* request.tokens grows to hold [tokens_max] ids */
+    uint32_t tokens_max;             /* known tokens at which it ends by length */
+    uint32_t token_capacity;         /* of request.tokens */
+    uint32_t known_tokens;
+    uint32_t computed_tokens;    /* positions whose keys and values are in the cache */
+    uint32_t told_prompt_tokens; /* progress already told */
+    struct token_counts *counts; /* NULL when no penalty is on */
+    struct block_table tables[KV_GROUPS_MAX];
+};
+
+/* The edges. begin takes over `request` (also when it fails). */
+enum result sequence_begin(struct sequence *sequence, struct sequence_request *request,
+                           uint64_t arrival, uint32_t tokens_max) RESULT_CHECKED;
+/* Reserves memory for all that the sequence can become; on RESULT_OUT_OF_MEMORY nothing changed. */
+enum result sequence_admit(struct sequence *sequence, uint32_t group_count) RESULT_CHECKED;
+void sequence_decode(struct sequence *sequence);
+void sequence_preempt(struct sequence *sequence, struct kv_pools *pools);
+void sequence_finish(struct sequence *sequence, struct kv_pools *pools);
+
+/* Between the edges: takes the blocks that `rows` more positions need (they must be free); counts
+ * the rows as computed and gives back what no later query sees; appends a drawn token. */
+void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
+void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
+enum result sequence_append(struct sequence *sequence, uint32_t token) RESULT_CHECKED;
+
+bool sequence_is_running(const struct sequence *sequence); /* PREFILL or DECODE */
+bool sequence_stops_at(const struct sequence *sequence, uint32_t token);
+/* Tokens generated so far, those of before a replay included. */
+uint32_t sequence_generated_tokens(const struct sequence *sequence);
+
+/* Asserts the table above; between steps. */
+void sequence_check(const struct sequence *sequence, const struct kv_pools *pools);
+
+#endif

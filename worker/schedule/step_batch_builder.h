@@ -1,0 +1,33 @@
+/*
+ * Sequences and their row counts become the arrays that a backend reads (struct step_batch).
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_STEP_BATCH_BUILDER_H
+#define SHOAL_WORKER_SCHEDULE_STEP_BATCH_BUILDER_H
+
+#include <stdint.h>
+
+#include "worker/backend/backend.h"
+#include "worker/schedule/sequence.h"
+
+struct step_batch_builder;
+
+/* All memory is made here, none during a step. */
+struct step_batch_builder *step_batch_builder_create(uint32_t max_rows, uint32_t max_sequences,
+                                                     uint32_t group_count);
+void step_batch_builder_destroy(struct step_batch_builder *builder);
+
+void step_batch_builder_clear(struct step_batch_builder *builder);
+/* The next `rows` rows of a running sequence that holds the blocks for them. When they reach its
+ * last known token, the next one is drawn. */
+void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
+                            uint32_t rows);
+/* Valid until the next clear; its pointers lead into the builder and the sequences. */
+const struct step_batch *step_batch_builder_batch(struct step_batch_builder *builder);
+
+/* The sequence of batch->sequences[index], and the number of its draw among the batch's results or
+ * UINT32_MAX when none was asked for. */
+struct sequence *step_batch_builder_sequence(const struct step_batch_builder *builder,
+                                             uint32_t index);
+uint32_t step_batch_builder_result(const struct step_batch_builder *builder, uint32_t index);
+
+#endif

@@ -1,0 +1,81 @@
+/*
+ * Decodes first, then prompts in chunks.
+ *
+ * A running stream waits one step for its next token, so what else goes into that step is its
+ * inter-token latency. Every decode gets its row; prompt chunks fill the rest, but beside decodes
+ * only up to mixed_prefill_tokens, because a prompt row costs as much as a stream's row and there
+ * are many. Without decodes a chunk may fill the whole step.
+ *
+ * Chunks go to prompts strictly by arrival: the first one that cannot have all its rows ends the
+ * list, so a short prompt never overtakes a long one's blocks. Refuses to look at tokens, time or
+ * priorities; the numbers that come out depend on the snapshot alone.
+ */
+#include "worker/schedule/step_policy.h"
+
+#include "proto/must.h"
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Rows that `candidate` can have without taking more than `free_blocks` in any group. */
+static uint32_t rows_that_fit(const struct step_candidate *candidate, uint32_t free_blocks)
+{
+    uint32_t in_last_block = candidate->computed_tokens % KV_BLOCK_TOKENS;
+    uint32_t slack = in_last_block ? KV_BLOCK_TOKENS - in_last_block : 0;
+    uint64_t rows = (uint64_t)free_blocks * KV_BLOCK_TOKENS + slack;
+    uint32_t remaining = candidate->known_tokens - candidate->computed_tokens;
+    return rows < remaining ? (uint32_t)rows : remaining;
+}
+
+static uint32_t blocks_taken(const struct step_candidate *candidate, uint32_t rows)
+{
+    uint32_t before = (candidate->computed_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+    return (candidate->computed_tokens + rows + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS - before;
+}
+
+static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *free_blocks,
+                                uint32_t *rows)
+{
+    uint32_t decodes = 0;
+    for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
+        rows[i] = 0;
+        if (!snapshot->candidates[i].decoding)
+            continue;
+        rows[i] = 1;
+        decodes++;
+        uint32_t taken = blocks_taken(&snapshot->candidates[i], 1);
+        must(taken <= *free_blocks);
+        *free_blocks -= taken;
+    }
+    must(decodes <= snapshot->step_tokens);
+    return decodes;
+}
+
+uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *rows)
+{
+    /* A row takes the same number of new blocks in every group: the scarcest one decides. */
+    uint32_t free_blocks = UINT32_MAX;
+    for (uint32_t group = 0; group < snapshot->group_count; group++)
+        free_blocks = least(free_blocks, snapshot->free_blocks[group]);
+
+    uint32_t decodes = compose_decodes(snapshot, &free_blocks, rows);
+    uint32_t budget = snapshot->step_tokens - decodes;
+    if (decodes > 0)
+        budget = least(budget, snapshot->mixed_prefill_tokens);
+    uint32_t total = decodes;
+    for (uint32_t i = 0; i < snapshot->candidate_count && budget > 0; i++) {
+        const struct step_candidate *candidate = &snapshot->candidates[i];
+        if (candidate->decoding)
+            continue;
+        rows[i] = least(budget, rows_that_fit(candidate, free_blocks));
+        free_blocks -= blocks_taken(candidate, rows[i]);
+        budget -= rows[i];
+        total += rows[i];
+        if (rows[i] < candidate->known_tokens - candidate->computed_tokens)
+            break;
+    }
+    must(total > 0 || snapshot->candidate_count == 0);
+    return total;
+}

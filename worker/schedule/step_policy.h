@@ -1,0 +1,17 @@
+/*
+ * What goes into the next step?
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_STEP_POLICY_H
+#define SHOAL_WORKER_SCHEDULE_STEP_POLICY_H
+
+#include "worker/schedule/step_snapshot.h"
+
+/*
+ * Rows of each candidate: 1 for all that decode; prompt chunks, oldest first, within what is left
+ * of the step's tokens and of the free blocks; 0 for those that wait. Pure. The snapshot is one of
+ * survivors (preemption_policy.h): all its decodes fit. Returns the sum, > 0 when there are
+ * candidates.
+ */
+uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *rows);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * After a step each of its sequences has more computed positions and, where its last known token
+ * was among the rows, one new token. The token is told before anything that it causes: the order of
+ * a request's events is progress, token, end.
+ *
+ * A sequence ends by a stop token, by its length, or because its bookkeeping finds no memory.
+ * Progress is told once per prompt position, so a sequence that is recomputed after a preemption is
+ * silent until it has a new token.
+ */
+#include "worker/schedule/step_publisher.h"
+
+#include "proto/must.h"
+
+static void tell_progress(struct worker_engine *engine, struct sequence *sequence)
+{
+    uint32_t prompt_tokens = sequence->request.prompt_tokens;
+    uint32_t done =
+        sequence->computed_tokens < prompt_tokens ? sequence->computed_tokens : prompt_tokens;
+    if (done <= sequence->told_prompt_tokens)
+        return;
+    sequence->told_prompt_tokens = done;
+    frontend_link_emit(engine->parts.link, &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
+                                                                 .request = sequence->request.id,
+                                                                 .prompt_done = done,
+                                                                 .prompt_total = prompt_tokens});
+}
+
+static void end(struct worker_engine *engine, struct sequence *sequence, enum finish_reason finish)
+{
+    struct request_id id = sequence->request.id;
+    sequence_table_remove(engine->table, sequence, &engine->pools);
+    if (finish == FINISH_NONE)
+        frontend_link_emit_failed(engine->parts.link, id, RESULT_OUT_OF_MEMORY);
+    else
+        frontend_link_emit_finished(engine->parts.link, id, finish);
+}
+
+static void tell_token(struct worker_engine *engine, struct sequence *sequence,
+                       const struct sampled_token *sampled)
+{
+    must(sampled->token < engine->parts.vocab_tokens);
+    uint32_t index = sequence_generated_tokens(sequence);
+    if (sequence_append(sequence, sampled->token) != RESULT_OK) {
+        end(engine, sequence, FINISH_NONE);
+        return;
+    }
+    frontend_link_emit(engine->parts.link, &(struct token_event){.kind = TOKEN_EVENT_TOKEN,
+                                                                 .request = sequence->request.id,
+                                                                 .token = sampled->token,
+                                                                 .index = index,
+                                                                 .logprob = sampled->logprob});
+    if (sequence_stops_at(sequence, sampled->token))
+        end(engine, sequence, FINISH_STOP_TOKEN);
+    else if (sequence->known_tokens == sequence->tokens_max)
+        end(engine, sequence, FINISH_LENGTH);
+    else if (sequence->state == SEQUENCE_PREFILL)
+        sequence_decode(sequence);
+}
+
+uint32_t step_publisher_apply(struct worker_engine *engine)
+{
+    const struct step_batch *batch = step_batch_builder_batch(engine->builder);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        struct sequence *sequence = step_batch_builder_sequence(engine->builder, i);
+        sequence_advance(sequence, &engine->pools, batch->sequences[i].row_count);
+        tell_progress(engine, sequence);
+        uint32_t result = step_batch_builder_result(engine->builder, i);
+        if (result != UINT32_MAX)
+            tell_token(engine, sequence, &engine->results[result]);
+    }
+    return batch->logit_row_count;
+}

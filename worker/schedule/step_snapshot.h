@@ -1,0 +1,30 @@
+/*
+ * What the step policies look at: plain numbers copied from the running sequences and the block
+ * pools, so that a decision can be tested without either.
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_STEP_SNAPSHOT_H
+#define SHOAL_WORKER_SCHEDULE_STEP_SNAPSHOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/cache/kv_layout.h"
+
+/* A running sequence. */
+struct step_candidate {
+    bool decoding;            /* else it prefills */
+    uint32_t known_tokens;    /* > computed_tokens */
+    uint32_t computed_tokens; /* whose blocks it holds */
+    uint32_t held_blocks[KV_GROUPS_MAX];
+};
+
+struct step_snapshot {
+    uint32_t group_count;
+    uint32_t free_blocks[KV_GROUPS_MAX];
+    uint32_t step_tokens;          /* rows of a step at most */
+    uint32_t mixed_prefill_tokens; /* prompt rows at most of a step that also decodes */
+    uint32_t candidate_count;
+    const struct step_candidate *candidates; /* oldest first */
+};
+
+#endif

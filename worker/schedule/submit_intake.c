@@ -1,0 +1,70 @@
+/*
+ * Commands take effect between steps, when no row of any sequence is in flight: a cancelled
+ * sequence gives its blocks back before the next step is planned, whatever it was doing.
+ *
+ * A request that can never run is refused here, by name, before it costs anything. The number of
+ * records per turn is bounded, so that a flood of them cannot stop the streams that run. Refuses to
+ * look into records; frontend_link.c has checked them.
+ */
+#include "worker/schedule/submit_intake.h"
+
+#include "proto/log.h"
+#include "worker/schedule/gauge_board.h"
+
+#define RECORDS_PER_TURN 256u /* each costs at most two events */
+
+static void run(struct worker_engine *engine, struct sequence_request *request)
+{
+    struct request_id id = request->id;
+    enum result result = RESULT_FULL; /* a draining worker takes nothing new */
+    uint32_t tokens_max = 0;
+    if (!engine->draining)
+        result = admission_policy_size(&engine->limits, request->prompt_tokens,
+                                       request->max_new_tokens, &tokens_max);
+    if (result == RESULT_OK)
+        result = sequence_table_add(engine->table, request, tokens_max);
+    else
+        sequence_request_fini(request);
+    if (result != RESULT_OK) {
+        log_debug("request %u.%u refused: %s", id.slot, id.generation, result_name(result));
+        frontend_link_emit_failed(engine->parts.link, id, result);
+    }
+}
+
+static void cancel(struct worker_engine *engine, struct request_id id)
+{
+    struct sequence *sequence = sequence_table_find(engine->table, id);
+    if (!sequence)
+        return; /* it has just ended by itself */
+    sequence_table_remove(engine->table, sequence, &engine->pools);
+    frontend_link_emit_finished(engine->parts.link, id, FINISH_CANCELLED);
+}
+
+static void apply(struct worker_engine *engine, struct frontend_command *command)
+{
+    switch (command->kind) {
+    case SUBMIT_RUN: run(engine, &command->sequence); break;
+    case SUBMIT_CANCEL: cancel(engine, command->request); break;
+    case SUBMIT_DRAIN:
+        if (!engine->draining)
+            log_info("draining");
+        engine->draining = true;
+        gauge_board_set_state(engine->gauges, WORKER_DRAINING);
+        break;
+    }
+}
+
+enum result submit_intake_drain(struct worker_engine *engine)
+{
+    for (uint32_t taken = 0; taken < RECORDS_PER_TURN; taken++) {
+        struct frontend_command command;
+        enum result result = frontend_link_take(engine->parts.link, &command);
+        if (result == RESULT_EMPTY)
+            break;
+        if (result == RESULT_CORRUPT)
+            return result;
+        if (result == RESULT_OK)
+            apply(engine, &command);
+    }
+    return RESULT_OK;
+}

@@ -1,0 +1,50 @@
+/*
+ * The assembly of a worker's parts. All memory of steps is made here, so that a running worker's
+ * appetite is known before its first request.
+ */
+#include "worker/schedule/worker_engine.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+#include "worker/cache/kv_budget.h"
+
+enum result worker_engine_create(const struct worker_engine_parts *parts,
+                                 struct worker_engine **created)
+{
+    must(parts->max_sequences > 0 && parts->max_sequences <= parts->step_tokens);
+    must(parts->mixed_prefill_tokens > 0 && parts->context_tokens > 0);
+    struct worker_engine *engine = must_alloc(1, sizeof *engine);
+    engine->parts = *parts;
+    engine->gauges = frontend_link_gauges(parts->link);
+    engine->limits.context_tokens = parts->context_tokens;
+    engine->limits.longest_positions = kv_budget_longest(parts->layout, parts->kv_blocks,
+                                                         parts->context_tokens, parts->step_tokens);
+    enum result result = kv_pools_init(&engine->pools, parts->layout, parts->kv_blocks);
+    if (result != RESULT_OK) {
+        free(engine);
+        return result;
+    }
+    engine->table = sequence_table_create(parts->max_sequences);
+    engine->builder = step_batch_builder_create(parts->step_tokens, parts->max_sequences,
+                                                parts->layout->group_count);
+    engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
+    engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);
+    engine->results = must_alloc(parts->max_sequences, sizeof *engine->results);
+    frontend_link_set_vocabulary(parts->link, parts->vocab_tokens);
+    *created = engine;
+    return RESULT_OK;
+}
+
+void worker_engine_destroy(struct worker_engine *engine)
+{
+    if (!engine)
+        return;
+    sequence_table_destroy(engine->table, &engine->pools);
+    step_batch_builder_destroy(engine->builder);
+    kv_pools_fini(&engine->pools);
+    free(engine->candidates);
+    free(engine->rows);
+    free(engine->results);
+    free(engine);
+}

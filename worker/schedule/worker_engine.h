@@ -1,0 +1,47 @@
+/*
+ * What a worker works with: link, backend, pools, sequences and the scratch of a step, assembled
+ * once. The step itself is in step_loop.c, submit_intake.c and step_publisher.c.
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_WORKER_ENGINE_H
+#define SHOAL_WORKER_SCHEDULE_WORKER_ENGINE_H
+
+#include "worker/backend/backend.h"
+#include "worker/schedule/admission_policy.h"
+#include "worker/schedule/frontend_link.h"
+#include "worker/schedule/sequence_table.h"
+#include "worker/schedule/step_batch_builder.h"
+#include "worker/schedule/step_snapshot.h"
+
+/* All of it outlives the engine. */
+struct worker_engine_parts {
+    struct frontend_link *link;
+    struct backend *backend; /* loaded with kv_blocks and the limits below */
+    const struct kv_layout *layout;
+    uint32_t kv_blocks[KV_GROUPS_MAX];
+    uint32_t vocab_tokens;
+    uint32_t context_tokens;
+    uint32_t max_sequences;        /* <= step_tokens */
+    uint32_t step_tokens;          /* <= LIMIT_STEP_ROWS */
+    uint32_t mixed_prefill_tokens; /* > 0 */
+};
+
+struct worker_engine {
+    struct worker_engine_parts parts;
+    struct worker_gauges *gauges;
+    struct admission_limits limits;
+    struct kv_pools pools;
+    struct sequence_table *table;
+    struct step_batch_builder *builder;
+    struct step_candidate *candidates; /* [max_sequences], as the next two */
+    uint32_t *rows;
+    struct sampled_token *results;
+    bool draining;
+};
+
+/* RESULT_OUT_OF_MEMORY when the pools' bookkeeping does not fit. */
+enum result worker_engine_create(const struct worker_engine_parts *parts,
+                                 struct worker_engine **engine) RESULT_CHECKED;
+/* Ends every sequence that is left, silently. */
+void worker_engine_destroy(struct worker_engine *engine);
+
+#endif

@@ -1,0 +1,148 @@
+/*
+ * Flags to numbers, by one table: name, where it goes, its range. The frontend writes these flags,
+ * but a person debugging a worker does too, so every refusal names the flag and what it may be.
+ */
+#include "worker/schedule/worker_options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+#define KV_CACHE_BYTES_MAX   (1ull << 48) /* what a process can map */
+#define DEFAULT_SEQUENCES    64u
+#define DEFAULT_STEP_TOKENS  512u
+#define MIXED_PREFILL_SHARE  8u  /* of a step's tokens, where streams wait for the step */
+#define MIXED_PREFILL_TOKENS 16u /* but not below one block */
+
+enum flag_type { FLAG_INT, FLAG_U32, FLAG_U64, FLAG_TEXT, FLAG_LOG_LEVEL };
+
+struct flag {
+    const char *name;
+    enum flag_type type;
+    size_t offset;
+    uint64_t low;
+    uint64_t high;
+    bool required;
+};
+
+#define FIELD(member) offsetof(struct worker_options, member)
+
+static const struct flag flags[] = {
+    {"--segment-fd", FLAG_INT, FIELD(segment_fd), 0, INT_MAX, true},
+    {"--submit-bell-fd", FLAG_INT, FIELD(submit_bell_fd), 0, INT_MAX, true},
+    {"--event-bell-fd", FLAG_INT, FIELD(event_bell_fd), 0, INT_MAX, true},
+    {"--parent-pid", FLAG_INT, FIELD(parent_pid), 1, INT_MAX, true},
+    {"--model", FLAG_TEXT, FIELD(model), 0, 0, true},
+    {"--worker-index", FLAG_U32, FIELD(worker_index), 0, LIMIT_WORKERS - 1, false},
+    {"--threads", FLAG_U32, FIELD(threads), 0, LIMIT_THREADS, false},
+    {"--max-sequences", FLAG_U32, FIELD(max_sequences), 1, LIMIT_SEQUENCES, false},
+    {"--step-tokens", FLAG_U32, FIELD(step_tokens), 1, LIMIT_STEP_ROWS, false},
+    {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
+    {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
+    {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
+    {"--log-level", FLAG_LOG_LEVEL, FIELD(log_level), 0, 0, false},
+};
+#define FLAG_COUNT (sizeof flags / sizeof flags[0])
+
+static enum result parse_number(const struct flag *flag, const char *text, uint64_t *number,
+                                struct error_text *error)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || text[0] < '0' || text[0] > '9' ||
+        value < flag->low || value > flag->high)
+        return error_set(error, RESULT_INVALID, "%s must be a number from %llu to %llu, not \"%s\"",
+                         flag->name, (unsigned long long)flag->low, (unsigned long long)flag->high,
+                         text);
+    *number = value;
+    return RESULT_OK;
+}
+
+static enum result set_flag(const struct flag *flag, const char *text,
+                            struct worker_options *options, struct error_text *error)
+{
+    void *field = (char *)options + flag->offset;
+    if (flag->type == FLAG_TEXT) {
+        *(const char **)field = text;
+        return RESULT_OK;
+    }
+    if (flag->type == FLAG_LOG_LEVEL) {
+        if (log_level_parse(text, field) != 0)
+            return error_set(error, RESULT_INVALID,
+                             "%s must be error, warn, info or debug, not \"%s\"", flag->name, text);
+        return RESULT_OK;
+    }
+    uint64_t number = 0;
+    enum result result = parse_number(flag, text, &number, error);
+    if (result != RESULT_OK)
+        return result;
+    if (flag->type == FLAG_INT)
+        *(int *)field = (int)number;
+    else if (flag->type == FLAG_U32)
+        *(uint32_t *)field = (uint32_t)number;
+    else
+        *(uint64_t *)field = number;
+    return RESULT_OK;
+}
+
+/* What was left open follows from the rest. */
+static enum result complete(struct worker_options *options, struct error_text *error)
+{
+    if (options->step_tokens == 0)
+        options->step_tokens = options->max_sequences > DEFAULT_STEP_TOKENS ? options->max_sequences
+                                                                            : DEFAULT_STEP_TOKENS;
+    if (options->step_tokens < options->max_sequences)
+        return error_set(error, RESULT_INVALID,
+                         "--step-tokens %u is below --max-sequences %u: a step has a row for "
+                         "every sequence",
+                         options->step_tokens, options->max_sequences);
+    if (options->mixed_prefill_tokens == 0) {
+        options->mixed_prefill_tokens = options->step_tokens / MIXED_PREFILL_SHARE;
+        if (options->mixed_prefill_tokens < MIXED_PREFILL_TOKENS)
+            options->mixed_prefill_tokens = MIXED_PREFILL_TOKENS;
+    }
+    return RESULT_OK;
+}
+
+enum result worker_options_parse(int argc, char **argv, struct worker_options *options,
+                                 struct error_text *error)
+{
+    *options = (struct worker_options){.max_sequences = DEFAULT_SEQUENCES, .log_level = LOG_INFO};
+    bool given[FLAG_COUNT] = {false};
+    for (int i = 1; i < argc; i += 2) {
+        size_t at = 0;
+        while (at < FLAG_COUNT && strcmp(argv[i], flags[at].name) != 0)
+            at++;
+        if (at == FLAG_COUNT)
+            return error_set(error, RESULT_INVALID, "unknown flag \"%s\"", argv[i]);
+        if (i + 1 >= argc)
+            return error_set(error, RESULT_INVALID, "%s needs a value", argv[i]);
+        enum result result = set_flag(&flags[at], argv[i + 1], options, error);
+        if (result != RESULT_OK)
+            return result;
+        given[at] = true;
+    }
+    for (size_t at = 0; at < FLAG_COUNT; at++) {
+        if (flags[at].required && !given[at])
+            return error_set(error, RESULT_INVALID, "%s is missing", flags[at].name);
+    }
+    return complete(options, error);
+}
+
+void worker_options_print(const struct worker_options *options)
+{
+    log_info(
+        "options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd %d, "
+        "worker-index %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
+        "%u, context %u, kv-cache-bytes %llu, log-level %d",
+        options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
+        options->event_bell_fd, options->worker_index, options->threads, options->max_sequences,
+        options->step_tokens, options->mixed_prefill_tokens, options->context_tokens,
+        (unsigned long long)options->kv_cache_bytes, (int)options->log_level);
+}

@@ -1,0 +1,36 @@
+/*
+ * The worker's options: one struct, set by flags (worker/README.md has the table), printed at
+ * start.
+ */
+#ifndef SHOAL_WORKER_SCHEDULE_WORKER_OPTIONS_H
+#define SHOAL_WORKER_SCHEDULE_WORKER_OPTIONS_H
+
+#include <stdint.h>
+
+#include "proto/log.h"
+#include "proto/result.h"
+
+struct worker_options {
+    int segment_fd;
+    int submit_bell_fd;
+    int event_bell_fd;
+    int parent_pid;
+    const char *model; /* path; points into argv */
+    uint32_t worker_index;
+    uint32_t threads;
+    uint32_t max_sequences;
+    uint32_t step_tokens;
+    uint32_t mixed_prefill_tokens;
+    uint32_t context_tokens; /* 0 = the model's, as far as the KV memory goes */
+    uint64_t kv_cache_bytes; /* 0 = chosen from the machine's memory */
+    enum log_level log_level;
+};
+
+/* Fills in every default. RESULT_INVALID names the flag that is unknown, missing, out of range or
+ * at odds with another one. */
+enum result worker_options_parse(int argc, char **argv, struct worker_options *options,
+                                 struct error_text *error) RESULT_CHECKED;
+/* One log line. */
+void worker_options_print(const struct worker_options *options);
+
+#endif

@@ -1,0 +1,206 @@
+/*
+ * Start-up in stages, each of which can refuse: attach to the segment, open the checkpoint, decide
+ * the memory, load the backend, assemble the engine. Whatever refuses, the reason goes to the log
+ * and, once there is a segment, into the gauges before the process exits, so that the frontend can
+ * tell a person why.
+ *
+ * Memory is decided before it is taken: the KV cache's blocks follow from the checkpoint and the
+ * options, the sum is printed, and a context that was asked for and does not fit is refused with
+ * the numbers. The process dies with its parent by the kernel's hand, so no worker is ever left
+ * over.
+ */
+#include "worker/schedule/worker_process.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "proto/must.h"
+#include "shm/peer_watch.h"
+#include "worker/cache/kv_budget.h"
+#include "worker/model/model.h"
+#include "worker/schedule/frontend_link.h"
+#include "worker/schedule/gauge_board.h"
+#include "worker/schedule/step_loop.h"
+
+#define KV_ELEMENT_BYTES     2u /* keys and values are f16 */
+#define KV_DEFAULT_BYTES_MAX (2ull << 30)
+#define KV_DEFAULT_RAM_SHARE 4u
+#define MEGABYTE             1000000.0
+
+struct worker_process {
+    const struct worker_options *options;
+    int parent_fd;
+    struct frontend_link *link;
+    struct model *model;
+    struct kv_budget kv;
+    struct backend *backend;
+    struct worker_engine *engine;
+};
+
+static uint64_t default_kv_bytes(void)
+{
+    uint64_t ram_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+    uint64_t share_bytes = ram_bytes / KV_DEFAULT_RAM_SHARE;
+    return share_bytes < KV_DEFAULT_BYTES_MAX ? share_bytes : KV_DEFAULT_BYTES_MAX;
+}
+
+static enum result attach(struct worker_process *process, struct error_text *error)
+{
+    const struct worker_options *options = process->options;
+    enum result result = peer_watch_die_with_parent((pid_t)options->parent_pid);
+    if (result != RESULT_OK)
+        return error_set(error, result, "process %d is not this worker's parent",
+                         options->parent_pid);
+    result = peer_watch_open((pid_t)options->parent_pid, &process->parent_fd, error);
+    if (result != RESULT_OK)
+        return result;
+    struct frontend_link_fds fds = {.segment = options->segment_fd,
+                                    .submit_bell = options->submit_bell_fd,
+                                    .event_bell = options->event_bell_fd,
+                                    .parent = process->parent_fd};
+    result = frontend_link_open(&fds, &process->link, error);
+    if (result == RESULT_OK)
+        gauge_board_set_state(frontend_link_gauges(process->link), WORKER_LOADING);
+    return result;
+}
+
+/* How long sequences may become and how many blocks each cache group gets. */
+static enum result decide_memory(struct worker_process *process, struct error_text *error)
+{
+    const struct worker_options *options = process->options;
+    const struct plan *plan = model_plan(process->model);
+    uint32_t trained_tokens = plan->config.context_tokens;
+    if (options->context_tokens > trained_tokens)
+        return error_set(error, RESULT_INVALID, "--context %u is more than the model's %u",
+                         options->context_tokens, trained_tokens);
+    struct kv_budget_request request = {
+        .element_bytes = KV_ELEMENT_BYTES,
+        .context_tokens = options->context_tokens ? options->context_tokens : trained_tokens,
+        .max_sequences = options->max_sequences,
+        .step_tokens = options->step_tokens,
+        .limit_bytes = options->kv_cache_bytes ? options->kv_cache_bytes : default_kv_bytes(),
+    };
+    enum result result = kv_budget_plan(&plan->kv, &request, &process->kv, error);
+    if (result != RESULT_OK)
+        return result;
+    if (options->context_tokens > process->kv.context_tokens)
+        return error_set(error, RESULT_TOO_LARGE,
+                         "--context %u does not fit a KV cache of %llu bytes: it holds %u tokens",
+                         options->context_tokens, (unsigned long long)request.limit_bytes,
+                         process->kv.context_tokens);
+    if (process->kv.context_tokens < request.context_tokens)
+        log_warn("context: %u tokens of the model's %u fit a KV cache of %llu bytes",
+                 process->kv.context_tokens, trained_tokens,
+                 (unsigned long long)request.limit_bytes);
+    uint64_t blocks = 0;
+    for (uint32_t group = 0; group < plan->kv.group_count; group++)
+        blocks += process->kv.blocks[group];
+    log_info("memory: KV cache %.1f MB in %llu blocks of %u tokens in %u groups, context %u tokens",
+             (double)process->kv.bytes / MEGABYTE, (unsigned long long)blocks, KV_BLOCK_TOKENS,
+             plan->kv.group_count, process->kv.context_tokens);
+    return RESULT_OK;
+}
+
+static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
+{
+    gauge_board_set_load(context, done_bytes, total_bytes);
+}
+
+static enum result load_backend(struct worker_process *process, struct error_text *error)
+{
+    struct backend_options options = {.threads = process->options->threads,
+                                      .max_step_rows = process->options->step_tokens,
+                                      .max_logit_rows = process->options->max_sequences};
+    for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
+        options.kv_blocks[group] = process->kv.blocks[group];
+    process->backend = cpu_backend_create();
+    return process->backend->interface->load(process->backend, model_plan(process->model), &options,
+                                             show_progress, frontend_link_gauges(process->link),
+                                             error);
+}
+
+static enum result assemble(struct worker_process *process, struct error_text *error)
+{
+    const struct plan *plan = model_plan(process->model);
+    struct backend *backend = process->backend;
+    struct worker_engine_parts parts = {
+        .link = process->link,
+        .backend = backend,
+        .layout = &plan->kv,
+        .vocab_tokens = plan->config.vocab_tokens,
+        .context_tokens = process->kv.context_tokens,
+        .max_sequences = process->options->max_sequences,
+        .step_tokens = process->options->step_tokens,
+        .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
+    };
+    for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
+        parts.kv_blocks[group] = process->kv.blocks[group];
+    enum result result = worker_engine_create(&parts, &process->engine);
+    if (result != RESULT_OK)
+        return error_set(error, result, "no memory for the KV cache's block tables");
+    uint64_t weights_bytes = backend->interface->weights_bytes(backend);
+    const char *description = backend->interface->description(backend);
+    log_info("ready: %s \"%s\", weights %.1f MB, %s", plan->config.architecture, plan->config.name,
+             (double)weights_bytes / MEGABYTE, description);
+    gauge_board_set_ready(frontend_link_gauges(process->link),
+                          &(struct gauge_ready){
+                              .vocab_tokens = plan->config.vocab_tokens,
+                              .context_tokens = process->kv.context_tokens,
+                              .max_sequences = process->options->max_sequences,
+                              .kv_blocks_total = kv_pools_total(&process->engine->pools),
+                              .weights_bytes = weights_bytes,
+                              .backend = description,
+                          });
+    return RESULT_OK;
+}
+
+static enum result start(struct worker_process *process, struct error_text *error)
+{
+    enum result result = attach(process, error);
+    if (result == RESULT_OK)
+        result = model_open(process->options->model, &process->model, error);
+    if (result == RESULT_OK)
+        result = decide_memory(process, error);
+    if (result == RESULT_OK)
+        result = load_backend(process, error);
+    if (result == RESULT_OK)
+        result = assemble(process, error);
+    return result;
+}
+
+static void stop(struct worker_process *process)
+{
+    worker_engine_destroy(process->engine);
+    if (process->backend)
+        process->backend->interface->destroy(process->backend);
+    model_close(process->model);
+    frontend_link_close(process->link);
+    if (process->parent_fd >= 0)
+        close(process->parent_fd);
+}
+
+enum worker_exit worker_process_run(const struct worker_options *options)
+{
+    struct worker_process process = {.options = options, .parent_fd = -1};
+    struct error_text error = {""};
+    worker_options_print(options);
+    enum worker_exit status = WORKER_EXIT_CANNOT;
+    enum result result = start(&process, &error);
+    if (result == RESULT_OK) {
+        status = WORKER_EXIT_LOST;
+        result = step_loop_run(process.engine, &error);
+    }
+    if (result == RESULT_OK) {
+        log_info("drained");
+        status = WORKER_EXIT_DONE;
+    } else if (result == RESULT_PEER_GONE) {
+        log_info("%s", error.text);
+        status = WORKER_EXIT_DONE;
+    } else {
+        log_error("%s", error.text);
+        if (process.link)
+            gauge_board_fail(frontend_link_gauges(process.link), error.text);
+    }
+    stop(&process);
+    return status;
+}
