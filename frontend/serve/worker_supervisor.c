@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/serve/child_process.h"
 #include "frontend/serve/monotonic_clock.h"
-#include "frontend/serve/worker_process.h"
 #include "proto/log.h"
 #include "proto/must.h"
 #include "shm/peer_watch.h"
@@ -37,7 +37,7 @@
 struct worker_supervisor {
     struct worker_supervisor_config config;
     enum supervisor_state state;
-    struct worker_process process;
+    struct child_process process;
     struct worker_link *link;
     struct event *death_event;
     struct event *timer;
@@ -93,7 +93,7 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
     if (result != RESULT_OK)
         return result;
     struct worker_link_fds fds = worker_link_fds(supervisor->link);
-    result = worker_process_spawn(options, &fds, 0, &supervisor->process, error);
+    result = child_process_spawn(options, &fds, 0, &supervisor->process, error);
     if (result != RESULT_OK) {
         worker_link_destroy(supervisor->link);
         supervisor->link = NULL;
@@ -147,8 +147,8 @@ void worker_supervisor_destroy(struct worker_supervisor *supervisor)
         struct error_text how;
         if (supervisor->death_event)
             event_del(supervisor->death_event); /* before its descriptor is closed */
-        worker_process_kill(&supervisor->process);
-        (void)worker_process_reap(&supervisor->process, &how);
+        child_process_kill(&supervisor->process);
+        (void)child_process_reap(&supervisor->process, &how);
     }
     worker_clear(supervisor);
     event_free(supervisor->timer);
@@ -226,7 +226,7 @@ static void on_death(int fd, short what, void *context)
     bool said_why = failure_read(supervisor, &words);
     event_free(supervisor->death_event); /* before its descriptor is closed */
     supervisor->death_event = NULL;
-    bool clean = worker_process_reap(&supervisor->process, &how);
+    bool clean = child_process_reap(&supervisor->process, &how);
     if (supervisor->condemned[0])
         memcpy(how.text, supervisor->condemned, sizeof how.text);
     if (supervisor->state == SUPERVISOR_DRAINING) {
@@ -256,7 +256,7 @@ void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char 
         return;
     log_error("worker is killed: %s", why);
     snprintf(supervisor->condemned, sizeof supervisor->condemned, "killed: %.200s", why);
-    worker_process_kill(&supervisor->process);
+    child_process_kill(&supervisor->process);
 }
 
 /* --- watching -------------------------------------------------------------------------------- */
@@ -336,7 +336,7 @@ void worker_supervisor_drain(struct worker_supervisor *supervisor)
     supervisor->state = running ? SUPERVISOR_DRAINING : SUPERVISOR_STOPPED;
     supervisor->drain_at_ms = monotonic_clock_ms();
     if (running && !asked)
-        worker_process_kill(&supervisor->process); /* it has nothing to finish */
+        child_process_kill(&supervisor->process); /* it has nothing to finish */
     if (running)
         timer_set(supervisor, WATCH_LOOK_MS);
     else

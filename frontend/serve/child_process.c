@@ -7,7 +7,7 @@
  * it can never write into an answer. It gets a process group of its own, because a Ctrl-C in a
  * terminal is for the frontend to turn into a drain.
  */
-#include "frontend/serve/worker_process.h"
+#include "frontend/serve/child_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -117,9 +117,9 @@ static int attributes_fill(posix_spawnattr_t *attributes)
     return status;
 }
 
-enum result worker_process_spawn(const struct options *options, const struct worker_link_fds *fds,
-                                 uint32_t worker_index, struct worker_process *process,
-                                 struct error_text *error)
+enum result child_process_spawn(const struct options *options, const struct worker_link_fds *fds,
+                                uint32_t worker_index, struct child_process *process,
+                                struct error_text *error)
 {
     char path[4096 + 32];
     enum result result = program_path(path, sizeof path, error);
@@ -147,19 +147,19 @@ enum result worker_process_spawn(const struct options *options, const struct wor
     if (result != RESULT_OK) {
         struct error_text how;
         process->pid_fd = -1;
-        worker_process_kill(process);
-        (void)worker_process_reap(process, &how);
+        child_process_kill(process);
+        (void)child_process_reap(process, &how);
     }
     return result;
 }
 
-void worker_process_kill(const struct worker_process *process)
+void child_process_kill(const struct child_process *process)
 {
     if (process->pid > 0)
         kill(process->pid, SIGKILL); /* not reaped yet, so the number is still its own */
 }
 
-bool worker_process_reap(struct worker_process *process, struct error_text *how)
+bool child_process_reap(struct child_process *process, struct error_text *how)
 {
     int status = 0;
     pid_t reaped;
@@ -169,7 +169,7 @@ bool worker_process_reap(struct worker_process *process, struct error_text *how)
     must(reaped == process->pid);
     if (process->pid_fd >= 0)
         close(process->pid_fd);
-    *process = (struct worker_process){.pid_fd = -1};
+    *process = (struct child_process){.pid_fd = -1};
     if (WIFSIGNALED(status))
         snprintf(how->text, sizeof how->text, "killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));

@@ -1,0 +1,191 @@
+"""From start to end: loading, a worker that dies or hangs, draining, and that nothing is left running."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from shoal_server import BUILD, MODEL, ROOT, ShoalServer, process_is_alive, send_signal, wait_until
+
+LONG = {"max_tokens": 4000, "logit_bias": {"2": -100}}
+
+
+def test_it_answers_503_while_loading_and_says_why_it_ends(tmp_path):
+    model = tmp_path / "slow.gguf"
+    os.mkfifo(model)  # opening it waits for a writer: loading that never gets on
+    with ShoalServer(model=model) as running:
+        reply = running.chat()
+        assert reply.status == 503
+        assert reply.error["code"] == "model_loading"
+        assert reply.error["type"] == "server_error"
+        assert int(reply.headers["retry-after"]) >= 1
+        assert running.get("/health").status == 200
+        ready = running.get("/ready")
+        assert (ready.status, ready.json["status"]) == (503, "loading")
+        assert 0 <= ready.json["load_progress"] <= 1
+        assert running.get("/v1/models").status == 503
+        assert running.metrics()["shoal_live_requests"] == 0
+        os.close(os.open(model, os.O_RDWR | os.O_NONBLOCK))
+        # Whoever opens it now finds no checkpoint.
+        deadline = time.monotonic() + 30
+        while running.process.poll() is None and time.monotonic() < deadline:
+            os.close(os.open(model, os.O_RDWR | os.O_NONBLOCK))
+            time.sleep(0.01)
+        assert running.wait_exit() == 1
+        assert "the model cannot be served" in running.log_text()
+
+
+@pytest.mark.parametrize("model", ["/does/not/exist.gguf", "/etc/passwd", "/tmp"])
+def test_a_model_that_cannot_be_served_ends_the_server_in_words(model):
+    command = [BUILD / "shoal", "serve", "--model", model, "--port", "0"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert b"the model cannot be served" in ended.stderr
+
+
+def test_a_port_in_use_ends_the_server_in_words(server):
+    command = [BUILD / "shoal", "serve", "--model", MODEL, "--port", str(server.port)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert b"cannot listen on 127.0.0.1 port" in ended.stderr
+
+
+def test_every_option_is_in_the_help_and_printed_at_start(server):
+    text = subprocess.run([BUILD / "shoal", "serve", "--help"], capture_output=True, check=True).stdout.decode()
+    names = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
+    assert len(names) > 20
+    log = server.log_text()
+    for name in names:
+        assert name == "--help" or f"option {name} " in log
+
+
+def test_a_killed_worker_ends_streams_with_an_error_and_comes_back(start_server):
+    running = start_server()
+    streams = [running.open_stream("Tell me a long story.", **LONG) for _ in range(4)]
+    for stream in streams:
+        stream.wait_token()
+    first = running.worker_pid()
+    send_signal(first, "SIGKILL")
+    for stream in streams:
+        events = list(stream.events())  # up to [DONE]
+        assert events[-1]["error"]["code"] == "worker_crashed"
+        assert events[-1]["error"]["type"] == "server_error"
+    running.wait_ready()
+    assert running.worker_pid() not in (None, first)
+    assert running.chat("Hello", max_tokens=2).status == 200
+    assert running.metrics()["shoal_worker_restarts_total"] == 1
+    running.wait_idle()
+
+
+def test_a_killed_worker_fails_whole_replies_with_500(start_server):
+    running = start_server()
+    stream = running.open_stream("Tell me a long story.", **{**LONG, "stream": False})
+    wait_until(lambda: running.metrics()["vllm:num_requests_running"] == 1, "the request to run")
+    send_signal(running.worker_pid(), "SIGKILL")
+    assert stream.status == 500
+    assert b'"code":"worker_crashed"' in stream.head().read()
+    stream.close()
+    running.wait_ready()
+    running.wait_idle()
+
+
+def test_a_hung_worker_is_replaced(start_server):
+    running = start_server("--worker-timeout", "1")
+    stream = running.open_stream("Tell me a long story.", **LONG)
+    stream.wait_token()
+    first = running.worker_pid()
+    send_signal(first, "SIGSTOP")
+    events = list(stream.events())
+    assert events[-1]["error"]["code"] == "worker_crashed"
+    running.wait_ready()
+    assert not process_is_alive(first)
+    assert running.chat("Hello", max_tokens=2).status == 200
+
+
+def test_an_idle_worker_may_stand_still(start_server):
+    running = start_server("--worker-timeout", "1")
+    worker = running.worker_pid()
+    send_signal(worker, "SIGSTOP")
+    time.sleep(1.6)
+    assert process_is_alive(worker)
+    send_signal(worker, "SIGCONT")
+    assert running.chat("Hello", max_tokens=2).status == 200
+    assert running.worker_pid() == worker
+
+
+def test_a_silent_stream_gets_comments(start_server):
+    running = start_server("--keepalive-comment", "1")
+    stream = running.open_stream("Tell me a long story.", **LONG)
+    stream.wait_token()
+    send_signal(running.worker_pid(), "SIGSTOP")
+    try:
+        for line in stream.lines():
+            if line == ": keep-alive":
+                break
+    finally:
+        send_signal(running.worker_pid(), "SIGCONT")
+    stream.wait_token()  # and goes on
+    stream.close()
+    running.wait_idle()
+
+
+def test_status_is_told_while_the_worker_stands_still(start_server):
+    running = start_server()
+    send_signal(running.worker_pid(), "SIGSTOP")
+    stream = running.open_stream(max_tokens=2)
+    assert stream.status == 200
+    for path in ("/health", "/ready", "/metrics", "/v1/models"):
+        assert running.get(path).status == 200
+    assert running.metrics()["shoal_requests_with_worker"] == 1
+    send_signal(running.worker_pid(), "SIGCONT")
+    stream.text()
+    running.wait_idle()
+
+
+def test_sigterm_drains(start_server):
+    running = start_server()
+    stream = running.open_stream("Tell me a long story.", max_tokens=60, logit_bias={"2": -100}, temperature=0)
+    stream.wait_token()
+    worker = running.worker_pid()
+    running.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: running.get("/ready").status == 503, "draining to begin")
+    reply = running.chat()
+    assert (reply.status, reply.error["code"]) == (503, "shutting_down")
+    _, finish = stream.text()
+    assert finish == "length"
+    assert running.wait_exit() == 0
+    assert not process_is_alive(worker)
+    assert "exit status 0" in running.log_text()
+
+
+def test_a_drain_that_takes_too_long_ends_requests_with_an_error(start_server):
+    running = start_server("--drain-timeout", "1")
+    stream = running.open_stream("Tell me a long story.", **LONG)
+    stream.wait_token()
+    running.process.send_signal(signal.SIGTERM)
+    events = list(stream.events())
+    assert events[-1]["error"]["code"] == "shutting_down"
+    assert running.wait_exit() == 0
+
+
+def test_a_second_signal_ends_at_once(start_server):
+    running = start_server()
+    stream = running.open_stream("Tell me a long story.", **LONG)
+    stream.wait_token()
+    worker = running.worker_pid()
+    running.process.send_signal(signal.SIGINT)
+    wait_until(lambda: running.get("/ready").status == 503, "draining to begin")
+    running.process.send_signal(signal.SIGINT)
+    assert running.wait_exit(5) == 128 + signal.SIGINT
+    wait_until(lambda: not process_is_alive(worker), "the worker to end", 5)
+    stream.close()
+
+
+def test_a_killed_server_takes_its_worker_along(start_server):
+    running = start_server()
+    worker = running.worker_pid()
+    running.process.kill()
+    running.wait_exit()
+    wait_until(lambda: not process_is_alive(worker), "the worker to end", 5)

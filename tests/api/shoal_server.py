@@ -1,0 +1,258 @@
+"""Runs `shoal serve` for a test and speaks to it: JSON requests, event streams, raw sockets, metrics.
+
+SHOAL_TEST_BUILD names another build folder (build/san-address, say).
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("SHOAL_TEST_BUILD", "build")
+MODEL = ROOT / "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
+MODEL_ID = "smollm2-135m-instruct-q4_1"
+PATIENCE_S = 60  # for things that take milliseconds on an idle machine
+
+# Figures that are zero when nothing is going on.
+IDLE_FIGURES = [
+    "shoal_live_requests",
+    "shoal_requests_with_worker",
+    "shoal_slab_used_bytes",
+    "shoal_kv_blocks_used",
+    "vllm:num_requests_running",
+    "vllm:num_requests_waiting",
+]
+
+
+def wait_until(condition, what, patience_s=PATIENCE_S):
+    """Returns condition()'s first true value."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"waited {patience_s} s for {what}"
+        time.sleep(0.01)
+
+
+def process_is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Reply:
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = {name.lower(): value for name, value in headers}
+        self.body = body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def error(self):
+        """The error object, after a look at its shape."""
+        error = self.json["error"]
+        assert set(error) == {"message", "type", "param", "code"}, error
+        assert isinstance(error["message"], str) and error["message"]
+        return error
+
+
+class ShoalServer:
+    def __init__(self, *options, model=None):
+        self.options = list(options)
+        self.model = model or MODEL
+        self.process = None
+        self.port = None
+        self.log = None
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def __enter__(self):
+        self.log = tempfile.TemporaryFile()
+        command = [str(BUILD / "shoal"), "serve", "--model", str(self.model), "--port", "0", *self.options]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
+        readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
+        line = self.process.stdout.readline().decode() if readable else ""
+        found = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
+        assert found, f"first line was {line!r}; log: {self.log_text()}"
+        self.port = int(found.group(1))
+        return self
+
+    def __exit__(self, *_):
+        worker = self.worker_pid()
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"the server did not drain; log: {self.log_text()}") from None
+        self.process.stdout.close()
+        if worker:
+            wait_until(lambda: not process_is_alive(worker), "the worker to end with its server")
+
+    def log_text(self):
+        self.log.seek(0)
+        return self.log.read().decode(errors="replace")
+
+    def worker_pid(self):
+        try:
+            pid = self.process.pid
+            text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        return int(text.split()[0]) if text.split() else None
+
+    def wait_ready(self):
+        def ready():
+            assert self.process.poll() is None, f"the server ended: {self.log_text()}"
+            return self.get("/ready").status == 200
+        wait_until(ready, "the server to be ready")
+
+    def wait_exit(self, patience_s=PATIENCE_S):
+        return self.process.wait(patience_s)
+
+    # --- requests -----------------------------------------------------------------------------
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def request(self, method, path, body=None, headers=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S * 2)
+        try:
+            if isinstance(body, (dict, list)):
+                body = json.dumps(body)
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            return Reply(answer.status, answer.getheaders(), answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path, headers=None):
+        return self.request("GET", path, headers=headers)
+
+    def chat(self, content="Hello", **fields):
+        body = {"messages": [{"role": "user", "content": content}], **fields}
+        return self.request("POST", "/v1/chat/completions", body)
+
+    def open_stream(self, content="Hello", **fields):
+        return EventStream(self.port, {"messages": [{"role": "user", "content": content}], "stream": True, **fields})
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+
+    # --- figures ------------------------------------------------------------------------------
+
+    def metrics(self):
+        """{name: value}; of names with more labels than the model's, {name{rest}: value}."""
+        values = {}
+        for line in self.get("/metrics").body.decode().splitlines():
+            if line.startswith("#"):
+                continue
+            name, labels, value = re.fullmatch(r'([\w:]+)\{(.*)\} (\S+)', line).groups()
+            labels = re.sub(r'model_name="[^"]*",?', "", labels)
+            values[name + ("{" + labels + "}" if labels else "")] = float(value)
+        return values
+
+    def wait_idle(self, patience_s=PATIENCE_S):
+        """All that requests hold is back."""
+        busy = {}
+
+        def idle():
+            values = self.metrics()
+            busy.clear()
+            busy.update({name: values[name] for name in IDLE_FIGURES if values[name] != 0})
+            return not busy
+        try:
+            wait_until(idle, "everything to be given back", patience_s)
+        except AssertionError:
+            raise AssertionError(f"still in use: {busy}") from None
+
+
+class EventStream:
+    """A streamed chat over a socket of its own, event by event."""
+
+    def __init__(self, port, body):
+        text = json.dumps(body).encode()
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S * 2)
+        self.socket.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
+                            b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(text) + text)
+        self.answer = None
+
+    def head(self):
+        if self.answer is None:
+            self.answer = http.client.HTTPResponse(self.socket, method="POST")
+            self.answer.begin()
+        return self.answer
+
+    @property
+    def status(self):
+        return self.head().status
+
+    def lines(self):
+        """Every line that is not empty: data and comments."""
+        assert self.head().status == 200, self.head().read()
+        for line in self.head():
+            line = line.decode().rstrip("\n")
+            if line:
+                yield line
+
+    def events(self):
+        """Parsed events up to [DONE], which must come."""
+        for line in self.lines():
+            if line.startswith(":"):
+                continue
+            assert line.startswith("data: "), line
+            if line == "data: [DONE]":
+                assert self.head().read().strip() == b"", "bytes behind [DONE]"
+                return
+            yield json.loads(line[len("data: "):])
+        raise AssertionError("the stream ended without [DONE]")
+
+    def text(self):
+        """Reads to the end; returns (text, finish_reason)."""
+        parts, finish = [], None
+        for event in self.events():
+            assert "error" not in event, event
+            for choice in event["choices"]:
+                parts.append(choice["delta"].get("content") or "")
+                finish = choice["finish_reason"] or finish
+        return "".join(parts), finish
+
+    def wait_token(self):
+        """Reads up to the first text."""
+        for event in self.events():
+            assert "error" not in event, event
+            if event["choices"] and event["choices"][0]["delta"].get("content"):
+                return event
+        raise AssertionError("the stream ended without text")
+
+    def close(self):
+        if self.answer is not None:
+            self.answer.close()
+        self.socket.close()
+
+    def reset(self):
+        """Leaves with a TCP reset."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        self.close()
+
+
+def send_signal(pid, name):
+    os.kill(pid, getattr(signal, name))
