@@ -1,0 +1,173 @@
+/*
+ * The frontend's mapping and the engine's are two mappings of one segment, as between processes;
+ * only the scheduler of the operating system is missing, so that every run is the same.
+ */
+#include "tests/support/engine_rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/must.h"
+#include "worker/sample/token_counts.h"
+
+struct engine_rig_options engine_rig_defaults(void)
+{
+    return (struct engine_rig_options){
+        .group_count = 1,
+        .kv_blocks = {64},
+        .vocab_tokens = 97,
+        .context_tokens = 1024,
+        .max_sequences = 8,
+        .step_tokens = 32,
+        .mixed_prefill_tokens = 16,
+        .event_capacity = 4096,
+    };
+}
+
+void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options)
+{
+    *rig = (struct engine_rig){.options = *options};
+    rig->layout.group_count = options->group_count;
+    for (uint32_t group = 0; group < options->group_count; group++)
+        rig->layout.groups[group] =
+            (struct kv_group){.kind = options->windows[group] ? KV_SLIDING : KV_FULL,
+                              .window = options->windows[group],
+                              .layers = 1,
+                              .kv_heads = 1,
+                              .head_dim = 8};
+    struct test_frontend_sizes sizes = {.submit_capacity = 1024,
+                                        .event_capacity = options->event_capacity,
+                                        .slab_bytes = 1u << 20,
+                                        .vocab_tokens = options->vocab_tokens};
+    rig->frontend = test_frontend_create(&sizes);
+    struct process_pair *pair = &rig->frontend->pair;
+    struct frontend_link_fds fds = {.segment = dup(pair->segment.fd),
+                                    .submit_bell = pair->submit_bell.event_fd,
+                                    .event_bell = pair->event_bell.event_fd,
+                                    .parent = -1};
+    must(frontend_link_open(&fds, &rig->link, NULL) == RESULT_OK);
+    rig->backend = fake_backend_create(&rig->layout, options->kv_blocks, options->vocab_tokens);
+    struct worker_engine_parts parts = {
+        .link = rig->link,
+        .backend = rig->backend,
+        .layout = &rig->layout,
+        .vocab_tokens = options->vocab_tokens,
+        .context_tokens = options->context_tokens,
+        .max_sequences = options->max_sequences,
+        .step_tokens = options->step_tokens,
+        .mixed_prefill_tokens = options->mixed_prefill_tokens,
+    };
+    memcpy(parts.kv_blocks, options->kv_blocks, sizeof parts.kv_blocks);
+    must(worker_engine_create(&parts, &rig->engine) == RESULT_OK);
+}
+
+void engine_rig_close(struct engine_rig *rig)
+{
+    if (sequence_table_running(rig->engine->table) + sequence_table_waiting(rig->engine->table) ==
+        0)
+        must(kv_pools_used(&rig->engine->pools) == 0);
+    worker_engine_destroy(rig->engine);
+    rig->backend->interface->destroy(rig->backend);
+    frontend_link_close(rig->link);
+    test_frontend_destroy(rig->frontend);
+}
+
+enum step_outcome engine_rig_turn(struct engine_rig *rig)
+{
+    struct sequence_table *table = rig->engine->table;
+    struct sequence *oldest =
+        sequence_table_running(table) > 0 ? sequence_table_running_at(table, 0) : NULL;
+    struct request_id id = oldest ? oldest->request.id : (struct request_id){0, 0};
+    uint32_t computed_tokens = oldest ? oldest->computed_tokens : 0;
+
+    enum step_outcome outcome;
+    must(step_loop_turn(rig->engine, &outcome, NULL) == RESULT_OK);
+    sequence_table_check(table, &rig->engine->pools);
+    if (oldest && outcome == STEP_WORKED) {
+        oldest = sequence_table_find(table, id);
+        must(!oldest || oldest->computed_tokens > computed_tokens);
+    }
+    must(sequence_table_running(table) <= rig->options.max_sequences);
+    must(fake_backend_totals(rig->backend).most_rows <= rig->options.step_tokens);
+    return outcome;
+}
+
+void engine_rig_finish(struct engine_rig *rig, uint32_t turns)
+{
+    test_frontend_collect(rig->frontend);
+    while (rig->frontend->live_count > 0) {
+        must(turns-- > 0);
+        engine_rig_turn(rig);
+        test_frontend_collect(rig->frontend);
+    }
+}
+
+uint64_t engine_rig_preemptions(const struct engine_rig *rig)
+{
+    return atomic_load_explicit(&rig->frontend->pair.segment.gauges->preemptions_total,
+                                memory_order_relaxed);
+}
+
+static bool stops_at(const struct test_request *request, uint32_t token)
+{
+    bool stops = false;
+    for (uint32_t i = 0; i < request->stop_token_count; i++)
+        stops = stops || request->stop_ids[i] == token;
+    return stops && !(request->flags & SUBMIT_FLAG_IGNORE_END);
+}
+
+static struct token_counts *prompt_counts(const struct test_request *request)
+{
+    const struct sampling_params *params = &request->sampling;
+    if (params->repetition_penalty == 1.0f && params->presence_penalty == 0.0f &&
+        params->frequency_penalty == 0.0f)
+        return NULL;
+    struct token_counts *counts = token_counts_create();
+    for (uint32_t i = 0; i < request->prompt_tokens; i++) {
+        if (i < request->prompt_tokens - request->generated_tokens)
+            must(token_counts_add_prompt(counts, request->prompt[i]) == RESULT_OK);
+        else
+            must(token_counts_add_generated(counts, request->prompt[i]) == RESULT_OK);
+    }
+    return counts;
+}
+
+void engine_rig_check_reply(const struct engine_rig *rig, const struct test_request *request,
+                            const struct test_reply *reply)
+{
+    must(!reply->live && reply->failure == RESULT_OK);
+    uint32_t tokens_max;
+    must(admission_policy_size(&rig->engine->limits, request->prompt_tokens,
+                               request->max_new_tokens, &tokens_max) == RESULT_OK);
+    struct token_counts *counts = prompt_counts(request);
+    uint64_t prefix = 0;
+    for (uint32_t i = 0; i < request->prompt_tokens; i++)
+        prefix = fake_backend_hash(prefix, request->prompt[i]);
+    enum finish_reason finish = FINISH_NONE;
+    for (uint32_t i = 0; i < reply->token_count; i++) {
+        must(finish == FINISH_NONE);
+        struct row_sampling sampling = {
+            .params = &request->sampling,
+            .counts = counts,
+            .logit_bias = request->logit_bias,
+            .logit_bias_count = request->logit_bias_count,
+            .position = request->prompt_tokens + i,
+            .wants_logprob = (request->flags & SUBMIT_FLAG_LOGPROBS) != 0,
+        };
+        struct sampled_token expected =
+            fake_backend_draw(prefix, rig->options.vocab_tokens, &sampling);
+        must(reply->tokens[i] == expected.token);
+        must(reply->logprobs[i] == expected.logprob);
+        prefix = fake_backend_hash(prefix, expected.token);
+        if (counts)
+            must(token_counts_add_generated(counts, expected.token) == RESULT_OK);
+        if (stops_at(request, expected.token))
+            finish = FINISH_STOP_TOKEN;
+        else if (request->prompt_tokens + i + 1 == tokens_max)
+            finish = FINISH_LENGTH;
+    }
+    if (reply->finish != FINISH_CANCELLED)
+        must(reply->finish == finish && finish != FINISH_NONE);
+    token_counts_destroy(counts);
+}

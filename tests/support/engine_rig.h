@@ -1,0 +1,52 @@
+/*
+ * A whole worker in one process without a model: test frontend, real segment and rings, engine,
+ * fake backend. And what every request must come to, computed alone and without any of them.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_ENGINE_RIG_H
+#define SHOAL_TESTS_SUPPORT_ENGINE_RIG_H
+
+#include "tests/support/fake_backend.h"
+#include "tests/support/test_frontend.h"
+#include "worker/schedule/step_loop.h"
+
+struct engine_rig_options {
+    uint32_t windows[KV_GROUPS_MAX]; /* one group each; 0 = full */
+    uint32_t group_count;
+    uint32_t kv_blocks[KV_GROUPS_MAX];
+    uint32_t vocab_tokens;
+    uint32_t context_tokens;
+    uint32_t max_sequences;
+    uint32_t step_tokens;
+    uint32_t mixed_prefill_tokens;
+    uint32_t event_capacity;
+};
+/* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events. */
+struct engine_rig_options engine_rig_defaults(void);
+
+struct engine_rig {
+    struct engine_rig_options options;
+    struct kv_layout layout;
+    struct test_frontend *frontend;
+    struct frontend_link *link;
+    struct backend *backend;
+    struct worker_engine *engine;
+};
+
+void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options);
+/* Every block must be back unless sequences are left. */
+void engine_rig_close(struct engine_rig *rig);
+
+/* One turn, with the invariants around it: orders and facts of all sequences, and that the oldest
+ * running sequence moves in every step that is run. Events are not collected. */
+enum step_outcome engine_rig_turn(struct engine_rig *rig);
+/* Turns and collects until no request is live; aborts after `turns`. */
+void engine_rig_finish(struct engine_rig *rig, uint32_t turns);
+
+uint64_t engine_rig_preemptions(const struct engine_rig *rig);
+
+/* Asserts that a reply that was not cancelled is exactly what `request` gives alone; a cancelled
+ * one must be a beginning of that. `limits` of the rig decide where it ends by length. */
+void engine_rig_check_reply(const struct engine_rig *rig, const struct test_request *request,
+                            const struct test_reply *reply);
+
+#endif

@@ -1,0 +1,196 @@
+/*
+ * The contract of proto/submit_record.h and proto/token_event.h from the frontend's side, strict
+ * and without any HTTP. One process may hold it together with an engine, or spawn a real worker.
+ */
+#include "tests/support/test_frontend.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/must.h"
+
+struct test_frontend *test_frontend_create(const struct test_frontend_sizes *sizes)
+{
+    struct test_frontend *frontend = must_alloc(1, sizeof *frontend);
+    process_pair_open(&frontend->pair, sizes->submit_capacity, sizes->event_capacity,
+                      sizes->slab_bytes);
+    frontend->slab = payload_slab_create(frontend->pair.segment.slab, sizes->slab_bytes);
+    frontend->vocab_tokens = sizes->vocab_tokens;
+    return frontend;
+}
+
+void test_frontend_destroy(struct test_frontend *frontend)
+{
+    for (uint32_t slot = 0; slot < LIMIT_LIVE_REQUESTS; slot++) {
+        free(frontend->replies[slot].tokens);
+        free(frontend->replies[slot].logprobs);
+    }
+    payload_slab_destroy(frontend->slab);
+    process_pair_close(&frontend->pair);
+    free(frontend);
+}
+
+static void write_payload(uint8_t *to, const struct test_request *request)
+{
+    memcpy(to, request->prompt, request->prompt_tokens * sizeof(uint32_t));
+    to += request->prompt_tokens * sizeof(uint32_t);
+    if (request->stop_token_count > 0)
+        memcpy(to, request->stop_ids, request->stop_token_count * sizeof(uint32_t));
+    to += request->stop_token_count * sizeof(uint32_t);
+    if (request->logit_bias_count > 0)
+        memcpy(to, request->logit_bias,
+               request->logit_bias_count * sizeof(struct logit_bias_entry));
+}
+
+void test_frontend_send(struct test_frontend *frontend, const struct submit_record *record)
+{
+    void *slot;
+    must(spsc_ring_claim(&frontend->pair.submit, &slot) == RESULT_OK);
+    memcpy(slot, record, sizeof *record);
+    spsc_ring_commit(&frontend->pair.submit);
+    doorbell_ring(&frontend->pair.submit_bell);
+}
+
+bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
+                          const struct test_request *request)
+{
+    struct test_reply *reply = &frontend->replies[slot];
+    must(!reply->live);
+    struct submit_record record = {
+        .kind = SUBMIT_RUN,
+        .flags = request->flags,
+        .request = {.slot = slot, .generation = reply->id.generation + 1},
+        .prompt_tokens = request->prompt_tokens,
+        .generated_tokens = request->generated_tokens,
+        .max_new_tokens = request->max_new_tokens,
+        .logit_bias_count = request->logit_bias_count,
+        .stop_token_count = request->stop_token_count,
+        .sampling = request->sampling,
+    };
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    if (spsc_ring_free(&frontend->pair.submit) == 0)
+        return false;
+    struct payload_ref ref;
+    void *payload;
+    if (payload_slab_take(frontend->slab, record.payload_bytes, &ref, &payload) != RESULT_OK)
+        return false;
+    write_payload(payload, request);
+    record.payload_offset = ref.offset;
+    record.payload_generation = ref.generation;
+
+    reply->live = true;
+    reply->id = record.request;
+    reply->first_index = request->generated_tokens;
+    reply->token_count = 0;
+    reply->prompt_done = 0;
+    reply->prompt_total = request->prompt_tokens;
+    reply->payload_done = false;
+    reply->finish = FINISH_NONE;
+    reply->failure = RESULT_OK;
+    frontend->live_count++;
+    test_frontend_send(frontend, &record);
+    return true;
+}
+
+void test_frontend_cancel(struct test_frontend *frontend, uint32_t slot)
+{
+    struct submit_record record = {.kind = SUBMIT_CANCEL, .request = frontend->replies[slot].id};
+    test_frontend_send(frontend, &record);
+}
+
+void test_frontend_drain(struct test_frontend *frontend)
+{
+    test_frontend_send(frontend, &(struct submit_record){.kind = SUBMIT_DRAIN});
+}
+
+static void take_token(struct test_reply *reply, const struct token_event *event)
+{
+    must(event->index == reply->first_index + reply->token_count);
+    must(reply->prompt_done == reply->prompt_total);
+    if (reply->token_count == reply->token_capacity) {
+        reply->token_capacity = reply->token_capacity ? 2 * reply->token_capacity : 16;
+        reply->tokens = realloc(reply->tokens, reply->token_capacity * sizeof *reply->tokens);
+        reply->logprobs = realloc(reply->logprobs, reply->token_capacity * sizeof *reply->logprobs);
+        must(reply->tokens && reply->logprobs);
+    }
+    reply->tokens[reply->token_count] = event->token;
+    reply->logprobs[reply->token_count] = event->logprob;
+    reply->token_count++;
+}
+
+static void take_event(struct test_frontend *frontend, const struct token_event *event)
+{
+    must(token_event_check(event, frontend->vocab_tokens, frontend->pair.segment.slab_bytes,
+                           NULL) == RESULT_OK);
+    struct test_reply *reply = &frontend->replies[event->request.slot];
+    if (event->kind == TOKEN_EVENT_PAYLOAD_DONE)
+        must(payload_slab_give(frontend->slab, event->payload_offset, event->payload_generation) ==
+             RESULT_OK);
+    if (event->request.generation != reply->id.generation)
+        return; /* answers to records that a test made up */
+    must(reply->live);
+    switch ((enum token_event_kind)event->kind) {
+    case TOKEN_EVENT_TOKEN: take_token(reply, event); break;
+    case TOKEN_EVENT_PAYLOAD_DONE:
+        must(!reply->payload_done);
+        reply->payload_done = true;
+        break;
+    case TOKEN_EVENT_PROGRESS:
+        must(reply->payload_done);
+        must(event->prompt_total == reply->prompt_total);
+        must(event->prompt_done > reply->prompt_done);
+        reply->prompt_done = event->prompt_done;
+        break;
+    case TOKEN_EVENT_FINISHED:
+    case TOKEN_EVENT_FAILED:
+        must(reply->payload_done);
+        reply->finish = (enum finish_reason)event->finish;
+        reply->failure = (enum result)event->failure;
+        reply->live = false;
+        frontend->live_count--;
+        break;
+    }
+}
+
+uint32_t test_frontend_collect(struct test_frontend *frontend)
+{
+    uint32_t count = 0;
+    for (;;) {
+        const void *record;
+        enum result result = spsc_ring_peek(&frontend->pair.event, &record);
+        must(result == RESULT_OK || result == RESULT_EMPTY);
+        if (result == RESULT_EMPTY)
+            break;
+        struct token_event event;
+        memcpy(&event, record, sizeof event);
+        spsc_ring_release(&frontend->pair.event);
+        take_event(frontend, &event);
+        count++;
+    }
+    frontend->event_count += count;
+    return count;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void test_frontend_finish(struct test_frontend *frontend, int patience_ms)
+{
+    int64_t limit_ms = now_ms() + patience_ms;
+    while (frontend->live_count > 0) {
+        must(now_ms() < limit_ms);
+        if (test_frontend_collect(frontend) > 0)
+            continue;
+        doorbell_prepare_sleep(&frontend->pair.event_bell);
+        if (test_frontend_collect(frontend) > 0) {
+            doorbell_cancel_sleep(&frontend->pair.event_bell);
+            continue;
+        }
+        must(!doorbell_wait(&frontend->pair.event_bell, frontend->pair.child_fd, 1000));
+    }
+}

@@ -1,0 +1,76 @@
+/*
+ * A frontend for tests: submits requests through real rings and slab, collects events, and demands
+ * of every event what the contract promises (checks, order, contiguous indices, one payload given
+ * back, nothing after the end). A broken promise aborts.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_TEST_FRONTEND_H
+#define SHOAL_TESTS_SUPPORT_TEST_FRONTEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/payload_slab.h"
+#include "tests/support/process_pair.h"
+
+struct test_request {
+    const uint32_t *prompt; /* [prompt_tokens] */
+    uint32_t prompt_tokens;
+    uint32_t generated_tokens;
+    uint32_t max_new_tokens;
+    uint32_t flags;
+    struct sampling_params sampling;
+    const uint32_t *stop_ids;
+    uint32_t stop_token_count;
+    const struct logit_bias_entry *logit_bias;
+    uint32_t logit_bias_count;
+};
+
+/* What came back for one request. */
+struct test_reply {
+    bool live; /* submitted, and its last event not seen */
+    struct request_id id;
+    uint32_t first_index; /* generated_tokens of the request */
+    uint32_t *tokens;     /* [token_count] */
+    float *logprobs;      /* [token_count] */
+    uint32_t token_count;
+    uint32_t token_capacity;
+    uint32_t prompt_done;
+    uint32_t prompt_total;
+    bool payload_done;
+    enum finish_reason finish; /* FINISH_NONE when it failed */
+    enum result failure;
+};
+
+struct test_frontend {
+    struct process_pair pair;
+    struct payload_slab *slab;
+    uint32_t vocab_tokens;
+    uint32_t live_count;
+    uint64_t event_count;
+    struct test_reply replies[LIMIT_LIVE_REQUESTS]; /* by slot */
+};
+
+struct test_frontend_sizes {
+    uint32_t submit_capacity;
+    uint32_t event_capacity;
+    uint64_t slab_bytes;
+    uint32_t vocab_tokens;
+};
+struct test_frontend *test_frontend_create(const struct test_frontend_sizes *sizes);
+void test_frontend_destroy(struct test_frontend *frontend);
+
+/* False when the ring or the slab has no room now. The slot must not be live; its reply is
+ * forgotten and its generation moves on. */
+bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
+                          const struct test_request *request);
+/* As they are; ring full aborts. */
+void test_frontend_send(struct test_frontend *frontend, const struct submit_record *record);
+void test_frontend_cancel(struct test_frontend *frontend, uint32_t slot);
+void test_frontend_drain(struct test_frontend *frontend);
+
+/* Takes every event that is there; returns how many. */
+uint32_t test_frontend_collect(struct test_frontend *frontend);
+/* Collects until no request is live, sleeping on the doorbell. Aborts after patience_ms. */
+void test_frontend_finish(struct test_frontend *frontend, int patience_ms);
+
+#endif
