@@ -27,9 +27,7 @@ struct asset_loader {
 static void *thread_main(void *context)
 {
     struct asset_loader *loader = context;
-    loader->result =
-        model_assets_open(loader->config.path, loader->config.served_name,
-                          loader->config.context_limit, &loader->assets, &loader->error);
+    loader->result = model_assets_open(&loader->config.assets, &loader->assets, &loader->error);
     const uint64_t one = 1;
     must(write(loader->done_fd, &one, sizeof one) == sizeof one);
     return NULL;

@@ -11,9 +11,7 @@ struct asset_loader;
 
 struct asset_loader_config {
     struct event_base *base;
-    const char *path;
-    const char *served_name; /* or NULL */
-    uint32_t context_limit;
+    struct model_assets_options assets;
     void *context;
     /* Called from the loop, once. `assets` belongs to the loader and stays as long as it does;
      * `error` is set unless RESULT_OK. */

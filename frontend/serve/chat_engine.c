@@ -376,13 +376,14 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
         return result;
     }
     made->pool = prepare_pool_create(config->base, (uint32_t)options->prepare_threads);
-    made->loader = asset_loader_create(
-        &(struct asset_loader_config){.base = config->base,
-                                      .path = options->model,
-                                      .served_name = options->served_model_name,
-                                      .context_limit = (uint32_t)options->context_tokens,
-                                      .context = made,
-                                      .done = on_assets});
+    made->loader = asset_loader_create(&(struct asset_loader_config){
+        .base = config->base,
+        .assets = {.path = options->model,
+                   .served_name = options->served_model_name,
+                   .chat_template_path = options->chat_template,
+                   .context_limit = (uint32_t)options->context_tokens},
+        .context = made,
+        .done = on_assets});
     *engine = made;
     return RESULT_OK;
 }

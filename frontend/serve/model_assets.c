@@ -37,7 +37,7 @@ static enum result file_map(const char *path, struct mapped_file *file, int64_t 
     if (fstat(fd, &status) != 0)
         result = error_set(error, RESULT_IO, "cannot stat %.150s: %s", path, strerror(errno));
     else if (!S_ISREG(status.st_mode) || status.st_size == 0)
-        result = error_set(error, RESULT_INVALID, "%.150s is not a checkpoint file", path);
+        result = error_set(error, RESULT_INVALID, "%.150s is not a file with content", path);
     if (result == RESULT_OK) {
         *modified_unix_s = (int64_t)status.st_mtime;
         file->byte_count = (size_t)status.st_size;
@@ -129,21 +129,39 @@ static char *token_text(const struct tokenizer *tokenizer, int32_t token)
     return text;
 }
 
-static enum result assets_read(const struct gguf_file *gguf, uint32_t context_limit,
+/* The template of a file of its own, else the checkpoint's, else none. */
+static enum result template_read(const struct gguf_file *gguf, const char *path,
+                                 struct chat_template **chat_template, struct error_text *error)
+{
+    struct gguf_string source;
+    if (!path) {
+        if (gguf_file_string(gguf, "tokenizer.chat_template", &source) != RESULT_OK)
+            return RESULT_OK;
+        return chat_template_open(source.bytes, source.length, chat_template, error);
+    }
+    struct mapped_file file = {0};
+    int64_t modified_unix_s;
+    enum result result = file_map(path, &file, &modified_unix_s, error);
+    if (result == RESULT_OK)
+        result = chat_template_open(file.bytes, file.byte_count, chat_template, error);
+    if (file.bytes)
+        munmap(file.bytes, file.byte_count);
+    return result;
+}
+
+static enum result assets_read(const struct gguf_file *gguf,
+                               const struct model_assets_options *options,
                                struct model_assets *assets, struct error_text *error)
 {
-    enum result result = context_read(gguf, context_limit, &assets->context_tokens, error);
+    enum result result = context_read(gguf, options->context_limit, &assets->context_tokens, error);
     if (result != RESULT_OK)
         return result;
     result = tokenizer_open_gguf(gguf, &assets->tokenizer, error);
     if (result != RESULT_OK)
         return result;
-    struct gguf_string source;
-    if (gguf_file_string(gguf, "tokenizer.chat_template", &source) == RESULT_OK) {
-        result = chat_template_open(source.bytes, source.length, &assets->chat_template, error);
-        if (result != RESULT_OK)
-            return result;
-    }
+    result = template_read(gguf, options->chat_template_path, &assets->chat_template, error);
+    if (result != RESULT_OK)
+        return result;
     assets->stop_id_count = tokenizer_end_tokens(assets->tokenizer, assets->stop_ids);
     assets->bos_text = token_text(assets->tokenizer, tokenizer_bos_token(assets->tokenizer));
     assets->eos_text = token_text(assets->tokenizer, tokenizer_eos_token(assets->tokenizer));
@@ -152,9 +170,11 @@ static enum result assets_read(const struct gguf_file *gguf, uint32_t context_li
     return RESULT_OK;
 }
 
-enum result model_assets_open(const char *path, const char *served_name, uint32_t context_limit,
+enum result model_assets_open(const struct model_assets_options *options,
                               struct model_assets *assets, struct error_text *error)
 {
+    const char *path = options->path;
+    const char *served_name = options->served_name;
     *assets = (struct model_assets){0};
     if (strlen(path) >= sizeof assets->path)
         return error_set(error, RESULT_TOO_LARGE, "the model's path is too long");
@@ -179,7 +199,7 @@ enum result model_assets_open(const char *path, const char *served_name, uint32_
     result = gguf_file_open(file.bytes, file.byte_count, &gguf, error);
     if (result != RESULT_OK)
         goto out;
-    result = assets_read(gguf, context_limit, assets, error);
+    result = assets_read(gguf, options, assets, error);
 out:
     gguf_file_close(gguf);
     if (file.bytes)

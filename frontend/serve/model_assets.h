@@ -37,7 +37,15 @@ struct model_assets {
     struct checkpoint_sampling sampling; /* GGUF: general.sampling.* keys */
 };
 
-enum result model_assets_open(const char *path, const char *served_name, uint32_t context_limit,
+struct model_assets_options {
+    const char *path;        /* the GGUF file */
+    const char *served_name; /* or NULL: the file's stem */
+    const char
+        *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
+    uint32_t context_limit;  /* 0: the trained context */
+};
+
+enum result model_assets_open(const struct model_assets_options *options,
                               struct model_assets *assets, struct error_text *error) RESULT_CHECKED;
 void model_assets_close(struct model_assets *assets);
 

@@ -44,6 +44,8 @@ static const struct option_row rows[] = {
     TEXT_ROW("model", BOTH, model, NULL, "checkpoint to serve, a GGUF file (required)"),
     TEXT_ROW("served-model-name", OPTIONS_SERVE, served_model_name, NULL,
              "the model's name in the API; default: the file's name without its ending"),
+    TEXT_ROW("chat-template", BOTH, chat_template, NULL,
+             "a Jinja file to render chats with; default: the checkpoint's own template"),
     TEXT_ROW("device", BOTH, device, "cpu", "where the worker computes: cpu"),
     TEXT_ROW("host", OPTIONS_SERVE, host, "127.0.0.1", "address to listen on"),
     {"port", OPTION_COUNT, OPTIONS_SERVE, AT(port), 0, 65535, "8080",

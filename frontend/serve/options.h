@@ -19,6 +19,7 @@ enum options_command { OPTIONS_SERVE = 1, OPTIONS_GENERATE = 2 };
 struct options {
     const char *model;
     const char *served_model_name; /* NULL: the file's stem */
+    const char *chat_template;     /* NULL: the checkpoint's own */
     const char *device;
     uint64_t context_tokens; /* 0: the checkpoint's own */
     uint64_t max_tokens;     /* 0: what the context leaves */

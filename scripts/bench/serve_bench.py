@@ -187,15 +187,19 @@ def start_servers(args):
     shoal = os.path.join(here, "..", "..", "build", "shoal")
     name = os.path.splitext(os.path.basename(args.model))[0]
     port = free_port()
-    servers = [Server("shoal", [shoal, "serve", "--model", args.model, "--port", str(port), "--threads", str(args.threads),
-                                "--served-model-name", name], port)]
+    command = [shoal, "serve", "--model", args.model, "--port", str(port), "--threads", str(args.threads),
+               "--served-model-name", name]
+    if args.chat_template:
+        command += ["--chat-template", args.chat_template]
+    servers = [Server("shoal", command, port)]
     servers[0].extra = {"model": name}
     servers[0].wait_ready("/ready")
     if args.peer:
         port = free_port()
         servers.append(Server("llama-server", shlex.split(args.peer) + [
             "-m", args.model, "--port", str(port), "-t", str(args.threads), "-tb", str(args.threads), "-np",
-            str(max(args.streams)), "-c", str(args.peer_context), "--no-webui"] + shlex.split(args.peer_options), port))
+            str(max(args.streams)), "-c", str(args.peer_context), "--no-webui"] + shlex.split(args.peer_options)
+            + (["--jinja", "--chat-template-file", args.chat_template] if args.chat_template else []), port))
         servers[1].extra = {"body": {"cache_prompt": False}}
         servers[1].wait_ready("/health")
     for server in servers:
@@ -239,6 +243,7 @@ def main():
     parser.add_argument("--model", required=True)
     parser.add_argument("--peer", default="", help="command that starts llama-server")
     parser.add_argument("--peer-options", default="")
+    parser.add_argument("--chat-template", default="", help="a Jinja file for both servers (models without their own)")
     parser.add_argument("--peer-context", type=int, default=8192)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--streams", type=lambda s: [int(x) for x in s.split(",")], default=[1, 4, 8])
