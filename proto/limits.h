@@ -1,60 +1,71 @@
 /*
- * Every bound of the system with its reason. A number that input could otherwise grow without end stands here or is an
- * option whose maximum stands here.
+ * Every bound of the system with its reason. A number that input could otherwise grow without end
+ * stands here or is an option whose maximum stands here.
  */
 #ifndef SHOAL_PROTO_LIMITS_H
 #define SHOAL_PROTO_LIMITS_H
 
 /* Checkpoints */
-#define LIMIT_VOCAB_TOKENS        (1u << 20) /* largest published vocabulary is 262,208; four times that */
-#define LIMIT_TOKEN_BYTES         1024u      /* one vocabulary entry; longest seen is 256 spaces */
-#define LIMIT_MERGES              (1u << 23) /* merges of one vocabulary; 580,604 is the most seen (Gemma) */
-#define LIMIT_PATTERN_BYTES       8192u      /* one regex of a pre-tokenizer; the longest published has about 600 */
-#define LIMIT_PRETOKENIZER_STEPS  16u        /* splits in sequence; published ones have up to 5 */
-#define LIMIT_NORMALIZER_STEPS    8u         /* rewritings in sequence; published ones have up to 2 */
-#define LIMIT_LITERAL_BYTES       64u        /* a string that a step splits at or replaces; usually one character */
-#define LIMIT_NORMALIZED_BYTES    (128u << 20) /* a prompt after its tokenizer rewrote it; a space may become 3 bytes */
-#define LIMIT_CONTEXT_TOKENS      (1u << 20) /* one million: positions fit 20 bits and an f32 exactly */
-#define LIMIT_GGUF_TENSORS        65536u     /* 61-layer MoE models have about 1,800 */
-#define LIMIT_GGUF_METADATA       4096u      /* real files have 20-60 keys */
-#define LIMIT_GGUF_DIMENSIONS     4u         /* the format's own bound */
-#define LIMIT_GGUF_NAME_BYTES     256u       /* format says 64; some tools write more */
-#define LIMIT_GGUF_ALIGNMENT      65536u     /* real files say 32; the largest page size in use */
-#define LIMIT_LAYERS              512u
-#define LIMIT_HIDDEN              65536u     /* columns of the residual; the largest published is 18,432 */
-#define LIMIT_FEED_FORWARD        (1u << 18) /* largest published is 53,248 */
-#define LIMIT_HEADS               1024u      /* query heads of a layer; largest seen is 128 */
-#define LIMIT_HEAD_DIM            512u       /* largest published is 512 */
-#define LIMIT_JSON_FILE_BYTES     (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */
-#define LIMIT_JSON_DEPTH          64u        /* recursion of readers; requests nest 5 deep */
+#define LIMIT_VOCAB_TOKENS (1u << 20) /* largest published vocabulary is 262,208; four times that  \
+                                       */
+#define LIMIT_TOKEN_BYTES 1024u       /* one vocabulary entry; longest seen is 256 spaces */
+#define LIMIT_MERGES      (1u << 23) /* merges of one vocabulary; 580,604 is the most seen (Gemma) */
+#define LIMIT_PATTERN_BYTES                                                                        \
+    8192u /* one regex of a pre-tokenizer; the longest published has about 600 */
+#define LIMIT_PRETOKENIZER_STEPS 16u /* splits in sequence; published ones have up to 5 */
+#define LIMIT_NORMALIZER_STEPS   8u  /* rewritings in sequence; published ones have up to 2 */
+#define LIMIT_LITERAL_BYTES                                                                        \
+    64u /* a string that a step splits at or replaces; usually one character */
+#define LIMIT_NORMALIZED_BYTES                                                                     \
+    (128u << 20) /* a prompt after its tokenizer rewrote it; a space may become 3 bytes */
+#define LIMIT_CONTEXT_TOKENS (1u << 20) /* one million: positions fit 20 bits and an f32 exactly   \
+                                         */
+#define LIMIT_GGUF_TENSORS    65536u    /* 61-layer MoE models have about 1,800 */
+#define LIMIT_GGUF_METADATA   4096u     /* real files have 20-60 keys */
+#define LIMIT_GGUF_DIMENSIONS 4u        /* the format's own bound */
+#define LIMIT_GGUF_NAME_BYTES 256u      /* format says 64; some tools write more */
+#define LIMIT_GGUF_ALIGNMENT  65536u    /* real files say 32; the largest page size in use */
+#define LIMIT_LAYERS          512u
+#define LIMIT_HIDDEN          65536u /* columns of the residual; the largest published is 18,432 */
+#define LIMIT_FEED_FORWARD    (1u << 18)  /* largest published is 53,248 */
+#define LIMIT_HEADS           1024u       /* query heads of a layer; largest seen is 128 */
+#define LIMIT_HEAD_DIM        512u        /* largest published is 512 */
+#define LIMIT_JSON_FILE_BYTES (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */
+#define LIMIT_JSON_DEPTH      64u         /* recursion of readers; requests nest 5 deep */
 
 /* Requests */
-#define LIMIT_BODY_BYTES          (8u << 20) /* default of --max-body-bytes: 1 M tokens of text are about 4 MB */
-#define LIMIT_MESSAGES            4096u
-#define LIMIT_STOP_STRINGS        16u        /* the API promises four; sixteen is what servers allow */
-#define LIMIT_STOP_BYTES          256u       /* one stop string; held-back text is bounded by it */
-#define LIMIT_LOGIT_BIAS          1024u      /* entries per request; the official API allows 300 */
-#define LIMIT_STOP_TOKENS         16u        /* end-of-turn ids of one checkpoint */
-#define LIMIT_LIVE_REQUESTS       4096u      /* slots in the frontend's table: running + waiting + preparing */
+#define LIMIT_BODY_BYTES                                                                           \
+    (8u << 20) /* default of --max-body-bytes: 1 M tokens of text are about 4 MB */
+#define LIMIT_MESSAGES      4096u
+#define LIMIT_STOP_STRINGS  16u   /* the API promises four; sixteen is what servers allow */
+#define LIMIT_STOP_BYTES    256u  /* one stop string; held-back text is bounded by it */
+#define LIMIT_LOGIT_BIAS    1024u /* entries per request; the official API allows 300 */
+#define LIMIT_STOP_TOKENS   16u   /* end-of-turn ids of one checkpoint */
+#define LIMIT_LIVE_REQUESTS 4096u /* slots in the frontend's table: running + waiting + preparing  \
+                                   */
 
 /* Templates */
-#define LIMIT_TEMPLATE_BYTES      (256u << 10) /* largest published template is about 30 kB */
-#define LIMIT_TEMPLATE_STEPS      4000000u   /* evaluated nodes; a 4,096-message chat needs about 400 k */
-#define LIMIT_TEMPLATE_DEPTH      64u        /* nesting of expressions and blocks in the source */
-#define LIMIT_TEMPLATE_CALL_DEPTH 400u       /* the evaluator's recursion, some 1 kB of stack each: 25 nested macros */
-#define LIMIT_TEMPLATE_NAMES      4096u      /* variables of all scopes together; published templates have under 100 */
-#define LIMIT_TEMPLATE_MEMORY     (256u << 20) /* of one rendering: output, its provenance, and copies while both grow */
-#define LIMIT_TEMPLATE_OUTPUT     (16u << 20) /* bytes of a rendered prompt */
+#define LIMIT_TEMPLATE_BYTES (256u << 10) /* largest published template is about 30 kB */
+#define LIMIT_TEMPLATE_STEPS 4000000u /* evaluated nodes; a 4,096-message chat needs about 400 k   \
+                                       */
+#define LIMIT_TEMPLATE_DEPTH 64u      /* nesting of expressions and blocks in the source */
+#define LIMIT_TEMPLATE_CALL_DEPTH                                                                  \
+    400u /* the evaluator's recursion, some 1 kB of stack each: 25 nested macros */
+#define LIMIT_TEMPLATE_NAMES                                                                       \
+    4096u /* variables of all scopes together; published templates have under 100 */
+#define LIMIT_TEMPLATE_MEMORY                                                                      \
+    (256u << 20) /* of one rendering: output, its provenance, and copies while both grow */
+#define LIMIT_TEMPLATE_OUTPUT (16u << 20) /* bytes of a rendered prompt */
 
 /* Shared memory */
-#define LIMIT_RING_RECORDS        65536u
-#define LIMIT_SLAB_BYTES          (1ull << 32)
-#define LIMIT_WORKERS             16u
+#define LIMIT_RING_RECORDS 65536u
+#define LIMIT_SLAB_BYTES   (1ull << 32)
+#define LIMIT_WORKERS      16u
 
 /* Worker */
-#define LIMIT_SEQUENCES           1024u      /* sequences admitted at once by one worker */
-#define LIMIT_STEP_ROWS           4096u      /* rows (tokens) of one step */
-#define LIMIT_QUEUED_TOKENS       (64u << 20) /* prompt ids of all sequences of one worker: 256 MB */
-#define LIMIT_THREADS             256u
+#define LIMIT_SEQUENCES     1024u       /* sequences admitted at once by one worker */
+#define LIMIT_STEP_ROWS     4096u       /* rows (tokens) of one step */
+#define LIMIT_QUEUED_TOKENS (64u << 20) /* prompt ids of all sequences of one worker: 256 MB */
+#define LIMIT_THREADS       256u
 
 #endif

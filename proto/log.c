@@ -1,6 +1,7 @@
 /*
- * Log lines are formatted into one bounded buffer and written with one write(2), so that lines of several threads and
- * of the worker, which inherits standard error, never interleave. Control bytes are replaced: a log line cannot be forged.
+ * Log lines are formatted into one bounded buffer and written with one write(2), so that lines of
+ * several threads and of the worker, which inherits standard error, never interleave. Control bytes
+ * are replaced: a log line cannot be forged.
  */
 #include "proto/log.h"
 

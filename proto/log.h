@@ -1,6 +1,7 @@
 /*
- * One line per event on standard error: UTC time, level, process name, message. No buffering between lines, so a crash
- * loses nothing. The level is one of the two globals that the project allows itself.
+ * One line per event on standard error: UTC time, level, process name, message. No buffering
+ * between lines, so a crash loses nothing. The level is one of the two globals that the project
+ * allows itself.
  */
 #ifndef SHOAL_PROTO_LOG_H
 #define SHOAL_PROTO_LOG_H

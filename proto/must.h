@@ -1,6 +1,7 @@
 /*
- * must(): a fact that only a bug can falsify. Kept in release builds; a false one prints where and aborts, because a
- * process that has lost its invariants must not go on serving. Never used on input: that returns an enum result.
+ * must(): a fact that only a bug can falsify. Kept in release builds; a false one prints where and
+ * aborts, because a process that has lost its invariants must not go on serving. Never used on
+ * input: that returns an enum result.
  */
 #ifndef SHOAL_PROTO_MUST_H
 #define SHOAL_PROTO_MUST_H
@@ -16,9 +17,9 @@
 _Noreturn void must_fail(const char *fact, const char *file, int line);
 
 /*
- * Allocation of small, bounded bookkeeping whose size does not come from input: failure is treated as a bug-like end of
- * the process (the supervisor restarts it). Anything whose size input decides uses malloc and returns
- * RESULT_OUT_OF_MEMORY. Memory is zeroed; free() releases it.
+ * Allocation of small, bounded bookkeeping whose size does not come from input: failure is treated
+ * as a bug-like end of the process (the supervisor restarts it). Anything whose size input decides
+ * uses malloc and returns RESULT_OUT_OF_MEMORY. Memory is zeroed; free() releases it.
  */
 void *must_alloc(size_t count, size_t element_bytes);
 char *must_strdup(const char *text);

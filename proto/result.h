@@ -1,9 +1,10 @@
 /*
  * The closed set of outcomes that every fallible function of Shoal returns.
  *
- * A result says what kind of thing went wrong, so that each edge can turn it into the right answer (an HTTP status, an
- * exit code, a log line). The words for a person travel beside it in a `struct error_text` where the caller wants them.
- * Bugs are not results: they abort through must() (proto/must.h).
+ * A result says what kind of thing went wrong, so that each edge can turn it into the right answer
+ * (an HTTP status, an exit code, a log line). The words for a person travel beside it in a `struct
+ * error_text` where the caller wants them. Bugs are not results: they abort through must()
+ * (proto/must.h).
  */
 #ifndef SHOAL_PROTO_RESULT_H
 #define SHOAL_PROTO_RESULT_H
@@ -12,18 +13,19 @@
 
 enum result {
     RESULT_OK = 0,
-    RESULT_INVALID,         /* malformed or out-of-range input */
-    RESULT_UNSUPPORTED,     /* well-formed, but asks for something this build does not do */
-    RESULT_NOT_FOUND,       /* the named thing does not exist */
-    RESULT_TOO_LARGE,       /* over a bound of proto/limits.h */
+    RESULT_INVALID,          /* malformed or out-of-range input */
+    RESULT_UNSUPPORTED,      /* well-formed, but asks for something this build does not do */
+    RESULT_NOT_FOUND,        /* the named thing does not exist */
+    RESULT_TOO_LARGE,        /* over a bound of proto/limits.h */
     RESULT_CONTEXT_EXCEEDED, /* prompt (plus asked-for tokens) does not fit the model's context */
-    RESULT_FULL,            /* a bounded queue, ring, slab or pool has no room now; trying again later can help */
-    RESULT_EMPTY,           /* nothing to take now */
-    RESULT_STALE,           /* the reference's generation is over */
-    RESULT_CORRUPT,         /* a record or file contradicts itself */
+    RESULT_FULL, /* a bounded queue, ring, slab or pool has no room now; trying again later can help
+                  */
+    RESULT_EMPTY,   /* nothing to take now */
+    RESULT_STALE,   /* the reference's generation is over */
+    RESULT_CORRUPT, /* a record or file contradicts itself */
     RESULT_OUT_OF_MEMORY,
-    RESULT_IO,              /* an OS call failed; errno told the text */
-    RESULT_PEER_GONE,       /* the other process is dead or hung */
+    RESULT_IO,        /* an OS call failed; errno told the text */
+    RESULT_PEER_GONE, /* the other process is dead or hung */
     RESULT_CANCELLED,
     RESULT_TIMED_OUT,
     RESULT_COUNT
@@ -39,7 +41,8 @@ struct error_text {
     char text[256];
 };
 
-/* Writes the formatted words (when `error` is not NULL) and returns `result`: `return error_set(e, RESULT_INVALID, "…")`. */
+/* Writes the formatted words (when `error` is not NULL) and returns `result`: `return error_set(e,
+ * RESULT_INVALID, "…")`. */
 enum result error_set(struct error_text *error, enum result result, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

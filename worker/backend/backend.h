@@ -1,11 +1,13 @@
 /*
- * What a device must be able to do: take a plan's weights, hold paged KV memory, and run one step — the plan over a batch
- * of rows, then one draw per row whose next token is wanted.
+ * What a device must be able to do: take a plan's weights, hold paged KV memory, and run one step —
+ * the plan over a batch of rows, then one draw per row whose next token is wanted.
  *
- * All pointers in a step stay the caller's and are only read during step_run(). A backend is driven by one thread.
+ * All pointers in a step stay the caller's and are only read during step_run(). A backend is driven
+ * by one thread.
  *
- * Law of the CPU backend (and the aim of others): every number computed for a row is a function of that row's sequence
- * alone. It does not depend on how many or which rows share the step, on chunk boundaries, block ids or thread count.
+ * Law of the CPU backend (and the aim of others): every number computed for a row is a function of
+ * that row's sequence alone. It does not depend on how many or which rows share the step, on chunk
+ * boundaries, block ids or thread count.
  */
 #ifndef SHOAL_WORKER_BACKEND_BACKEND_H
 #define SHOAL_WORKER_BACKEND_BACKEND_H
@@ -18,12 +20,14 @@
 #include "worker/model/plan.h"
 #include "worker/sample/row_sampler.h"
 
-/* One sequence's part of a step: `row_count` consecutive rows at consecutive positions beginning at `first_position`. */
+/* One sequence's part of a step: `row_count` consecutive rows at consecutive positions beginning at
+ * `first_position`. */
 struct step_sequence {
     uint32_t first_row;
     uint32_t row_count;
     uint32_t first_position;
-    const uint32_t *block_tables[KV_GROUPS_MAX]; /* [blocks up to the last row's position], one per group */
+    const uint32_t
+        *block_tables[KV_GROUPS_MAX]; /* [blocks up to the last row's position], one per group */
 };
 
 struct step_batch {
@@ -36,17 +40,20 @@ struct step_batch {
     const struct row_sampling *samplings; /* [logit_row_count] */
 };
 
-/* Which of the CPU backend's instruction sets runs; asking for one the CPU lacks is RESULT_UNSUPPORTED. */
+/* Which of the CPU backend's instruction sets runs; asking for one the CPU lacks is
+ * RESULT_UNSUPPORTED. */
 enum cpu_tier { CPU_TIER_BEST, CPU_TIER_PORTABLE, CPU_TIER_AVX2, CPU_TIER_AVX512 };
 
 struct backend_options {
-    uint32_t threads;          /* 0 = as many as the machine offers */
+    uint32_t threads; /* 0 = as many as the machine offers */
     enum cpu_tier cpu_tier;
-    /* All weights lie in a read-only file mapping: pages of repacked weights are given back to the kernel. */
+    /* All weights lie in a read-only file mapping: pages of repacked weights are given back to the
+     * kernel. */
     bool drop_source_pages;
-    uint32_t max_step_rows;    /* <= LIMIT_STEP_ROWS */
-    uint32_t max_logit_rows;   /* <= LIMIT_SEQUENCES */
-    uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before any request */
+    uint32_t max_step_rows;            /* <= LIMIT_STEP_ROWS */
+    uint32_t max_logit_rows;           /* <= LIMIT_SEQUENCES */
+    uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
+                                          any request */
 };
 
 /* Called while weights are prepared; also keeps the heartbeat going. */
@@ -55,14 +62,16 @@ typedef void backend_progress_fn(void *context, uint64_t done_bytes, uint64_t to
 struct backend;
 
 struct backend_interface {
-    /* Prepares weights (repacking them) and KV memory for `plan`, which must outlive the backend. */
+    /* Prepares weights (repacking them) and KV memory for `plan`, which must outlive the backend.
+     */
     enum result (*load)(struct backend *backend, const struct plan *plan,
                         const struct backend_options *options, backend_progress_fn *progress,
                         void *context, struct error_text *error);
     /* Runs one step. results: [logit_row_count]. */
     enum result (*step_run)(struct backend *backend, const struct step_batch *batch,
                             struct sampled_token *results, struct error_text *error);
-    /* Logits of the last step before any sampling parameter was applied, [logit_row_count, vocab_tokens]; for tests and tools. */
+    /* Logits of the last step before any sampling parameter was applied, [logit_row_count,
+     * vocab_tokens]; for tests and tools. */
     const float *(*last_logits)(const struct backend *backend);
     /* Words for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);

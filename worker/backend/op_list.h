@@ -1,24 +1,27 @@
 /*
- * The ops, one line each. The stem names the params struct, the CPU function (cpu_<stem>), the shader and the op's test.
- * The formulas and shapes stand here once; the CPU backend is the specification, other backends agree within `tolerance`
- * (relative to the largest magnitude of the output row).
+ * The ops, one line each. The stem names the params struct, the CPU function (cpu_<stem>), the
+ * shader and the op's test. The formulas and shapes stand here once; the CPU backend is the
+ * specification, other backends agree within `tolerance` (relative to the largest magnitude of the
+ * output row).
  *
- * Notation: R rows of the op's input kind; x, y, … inputs; W weights as [rows, columns] of plan_weight; out the output.
- * A column slice (offset, heads, head_dim) views a wide tensor as [R, heads, head_dim] beginning at column `offset`.
+ * Notation: R rows of the op's input kind; x, y, … inputs; W weights as [rows, columns] of
+ * plan_weight; out the output. A column slice (offset, heads, head_dim) views a wide tensor as [R,
+ * heads, head_dim] beginning at column `offset`.
  *
  *  embed_rows    out[r,:] = scale * W[token(r),:]
- *  rms_norm      out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset); out may be x
- *  rms_norm_add  out[r,:] = y[r,:] + rms_norm(x)[r,:]; out may be y      (post-norm into the residual: gemma)
- *  head_norm     rms_norm over each head of the slice, in place (out == x); W is [1, head_dim]
- *  rope          rotates each head of the slice in place (out == x) by the row's position; model_config.h has the formula
- *  linear        out[r, :] = concat over i of x[r,:] . Wi^T            (1 to 3 weights sharing columns: q|k|v, gate|up)
- *  linear_add    out[r, :] = y[r,:] + x[r,:] . W^T; out may be y       (projection into the residual)
- *  kv_write      stores the k and v slices of row r at position(r) of its sequence, in layer `layer`'s cache
- *  attention     out[r, h, :] = sum_p softmax_p(scale * q[r,h] . k[p, h / (heads/kv_heads)]) v[p, …] over the positions p of r's
- *                sequence with p <= position(r) and, when window > 0, p > position(r) - window. Rows of one step see each
- *                other's keys: kv_write of the layer comes first in the plan.
- *  gate          out[r, c] = activation(x[r, c]) * x[r, columns + c]   (x is [R, 2 * columns])
- *  gather_rows   out[l,:] = x[logit_row(l),:]                           (step rows -> logit rows)
+ *  rms_norm      out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset); out may
+ * be x rms_norm_add  out[r,:] = y[r,:] + rms_norm(x)[r,:]; out may be y      (post-norm into the
+ * residual: gemma) head_norm     rms_norm over each head of the slice, in place (out == x); W is
+ * [1, head_dim] rope          rotates each head of the slice in place (out == x) by the row's
+ * position; model_config.h has the formula linear        out[r, :] = concat over i of x[r,:] . Wi^T
+ * (1 to 3 weights sharing columns: q|k|v, gate|up) linear_add    out[r, :] = y[r,:] + x[r,:] . W^T;
+ * out may be y       (projection into the residual) kv_write      stores the k and v slices of row
+ * r at position(r) of its sequence, in layer `layer`'s cache attention     out[r, h, :] = sum_p
+ * softmax_p(scale * q[r,h] . k[p, h / (heads/kv_heads)]) v[p, …] over the positions p of r's
+ *                sequence with p <= position(r) and, when window > 0, p > position(r) - window.
+ * Rows of one step see each other's keys: kv_write of the layer comes first in the plan. gate
+ * out[r, c] = activation(x[r, c]) * x[r, columns + c]   (x is [R, 2 * columns]) gather_rows
+ * out[l,:] = x[logit_row(l),:]                           (step rows -> logit rows)
  */
 #ifndef SHOAL_WORKER_BACKEND_OP_LIST_H
 #define SHOAL_WORKER_BACKEND_OP_LIST_H
@@ -50,7 +53,7 @@ enum op_stem {
 };
 
 struct column_slice {
-    uint32_t offset;   /* first column */
+    uint32_t offset; /* first column */
     uint32_t heads;
     uint32_t head_dim;
 };

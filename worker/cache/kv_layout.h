@@ -1,12 +1,13 @@
 /*
- * Which layers share a paged KV cache. Layers with the same cache kind form a group: one block id of the group stands for
- * KV_BLOCK_TOKENS positions in every layer of it, so a sequence has one block table per group.
+ * Which layers share a paged KV cache. Layers with the same cache kind form a group: one block id
+ * of the group stands for KV_BLOCK_TOKENS positions in every layer of it, so a sequence has one
+ * block table per group.
  *
  *   FULL     every position stays until the sequence ends
  *   SLIDING  blocks wholly behind the window are given back while the sequence runs
  *
- * A block table maps logical block b (positions b * KV_BLOCK_TOKENS …) to a physical block of the group's pool, or
- * KV_BLOCK_NONE where the block was given back or is not yet taken.
+ * A block table maps logical block b (positions b * KV_BLOCK_TOKENS …) to a physical block of the
+ * group's pool, or KV_BLOCK_NONE where the block was given back or is not yet taken.
  */
 #ifndef SHOAL_WORKER_CACHE_KV_LAYOUT_H
 #define SHOAL_WORKER_CACHE_KV_LAYOUT_H
@@ -40,25 +41,28 @@ struct kv_layout {
 struct model_config;
 
 /*
- * Groups the layers of `config` by window. RESULT_UNSUPPORTED when there are more than KV_GROUPS_MAX different ones. Group 0
- * is the FULL one where the model has any full layer.
+ * Groups the layers of `config` by window. RESULT_UNSUPPORTED when there are more than
+ * KV_GROUPS_MAX different ones. Group 0 is the FULL one where the model has any full layer.
  */
 enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
                            struct error_text *error) RESULT_CHECKED;
 
-/* Bytes of one block of group `group` with `element_bytes` per key or value element (2 for f16): keys and values, all layers. */
-uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group, uint32_t element_bytes);
+/* Bytes of one block of group `group` with `element_bytes` per key or value element (2 for f16):
+ * keys and values, all layers. */
+uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group,
+                               uint32_t element_bytes);
 
 /*
- * Blocks of group `group` that a sequence holds at most while it grows to `tokens` positions in steps of at most
- * `step_tokens` rows: all of them for FULL; for SLIDING only those the window and one step's rows can touch.
+ * Blocks of group `group` that a sequence holds at most while it grows to `tokens` positions in
+ * steps of at most `step_tokens` rows: all of them for FULL; for SLIDING only those the window and
+ * one step's rows can touch.
  */
 uint32_t kv_layout_blocks_needed(const struct kv_layout *layout, uint32_t group, uint32_t tokens,
                                  uint32_t step_tokens);
 
 /*
- * First logical block of group `group` that a query at `position` or later can still see; the blocks before it may be given
- * back. 0 for FULL.
+ * First logical block of group `group` that a query at `position` or later can still see; the
+ * blocks before it may be given back. 0 for FULL.
  */
 uint32_t kv_layout_first_block(const struct kv_layout *layout, uint32_t group, uint32_t position);
 

@@ -1,6 +1,7 @@
 /*
- * What a checkpoint says about its architecture, checked once and then trusted: sizes are within proto/limits.h, products
- * that matter do not overflow, heads divide evenly, every per-layer array is filled.
+ * What a checkpoint says about its architecture, checked once and then trusted: sizes are within
+ * proto/limits.h, products that matter do not overflow, heads divide evenly, every per-layer array
+ * is filled.
  */
 #ifndef SHOAL_WORKER_MODEL_MODEL_CONFIG_H
 #define SHOAL_WORKER_MODEL_MODEL_CONFIG_H
@@ -12,18 +13,20 @@
 #include "proto/result.h"
 
 enum rope_pairing {
-    ROPE_PAIRS_ADJACENT, /* (x[2i], x[2i+1]): GGUF llama checkpoints, whose q/k rows are permuted for it */
+    ROPE_PAIRS_ADJACENT, /* (x[2i], x[2i+1]): GGUF llama checkpoints, whose q/k rows are permuted
+                            for it */
     ROPE_PAIRS_HALVES    /* (x[i], x[i + dims/2]): Hugging Face order, GGUF gemma */
 };
 
-/* One rotary embedding: the angle of pair i at position p is p * inverse_frequency[i]; cos and sin are scaled by magnitude. */
+/* One rotary embedding: the angle of pair i at position p is p * inverse_frequency[i]; cos and sin
+ * are scaled by magnitude. */
 struct rope_config {
     enum rope_pairing pairing;
-    uint32_t dims;              /* rotated dimensions of a head, even, <= head_dim and <= ROPE_DIMS_MAX */
-    float magnitude;            /* 1 except for scaled variants */
+    uint32_t dims;   /* rotated dimensions of a head, even, <= head_dim and <= ROPE_DIMS_MAX */
+    float magnitude; /* 1 except for scaled variants */
     float inverse_frequency[256]; /* [dims / 2] */
 };
-#define ROPE_DIMS_MAX 512u
+#define ROPE_DIMS_MAX   512u
 #define MODEL_ROPES_MAX 2u
 
 struct layer_config {

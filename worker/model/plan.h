@@ -1,7 +1,8 @@
 /*
- * A plan: the forward pass of one checkpoint as a flat list of ops over numbered tensors, built once at load and walked
- * once per step. Dimensions are symbolic in the number of rows: a tensor is [rows of its kind, columns] of f32. A plan
- * names weights by index and knows nothing of any backend, thread or device.
+ * A plan: the forward pass of one checkpoint as a flat list of ops over numbered tensors, built
+ * once at load and walked once per step. Dimensions are symbolic in the number of rows: a tensor is
+ * [rows of its kind, columns] of f32. A plan names weights by index and knows nothing of any
+ * backend, thread or device.
  *
  * A family file (family_llama.c, family_gemma3.c) only lists ops through plan_builder.h.
  */
@@ -30,8 +31,8 @@ struct plan_tensor {
 };
 
 /*
- * A weight matrix [rows, columns] (rows = outputs, columns = the contracted dimension) as the checkpoint stores it, or a vector
- * (rows = 1). `data` points into the mapped checkpoint.
+ * A weight matrix [rows, columns] (rows = outputs, columns = the contracted dimension) as the
+ * checkpoint stores it, or a vector (rows = 1). `data` points into the mapped checkpoint.
  */
 struct plan_weight {
     char name[64];
@@ -62,7 +63,8 @@ struct plan {
     plan_tensor_id logits; /* [logit rows, vocab_tokens] */
 };
 
-/* Frees what plan_builder_finish() made; NULL is fine. The checkpoint's bytes are not the plan's. */
+/* Frees what plan_builder_finish() made; NULL is fine. The checkpoint's bytes are not the plan's.
+ */
 void plan_destroy(struct plan *plan);
 
 #endif
