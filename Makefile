@@ -58,7 +58,9 @@ PROGRAMS     := $(BUILD)/shoal $(BUILD)/shoal-worker
 BASE_TESTS     := $(filter %_test.c,$(call sources,tests/unit/proto tests/unit/shm tests/ring))
 FRONTEND_TESTS := $(filter %_test.c,$(call sources,tests/unit/frontend))
 WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model))
-TEST_SRC       := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS)
+# These spawn the programs, so they link neither side and need both built.
+PROCESS_TESTS  := $(filter %_test.c,$(call sources,tests/process))
+TEST_SRC       := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(PROCESS_TESTS)
 STRAY_TESTS    := $(filter-out $(TEST_SRC),$(filter %_test.c,$(call sources,tests)))
 ifneq ($(STRAY_TESTS),)
 $(error no folder rule builds $(STRAY_TESTS))
@@ -112,6 +114,8 @@ $(BUILD)/shoal-worker: $(OBJ)/worker/main.o $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
 
 $(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE)
+	$(link) -lcmocka -lm
+$(call test_programs,$(PROCESS_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE) | $(BUILD)/shoal-worker
 	$(link) -lcmocka -lm
 $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka

@@ -124,9 +124,6 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
     must(token_event_check(event, frontend->vocab_tokens, frontend->pair.segment.slab_bytes,
                            NULL) == RESULT_OK);
     struct test_reply *reply = &frontend->replies[event->request.slot];
-    if (event->kind == TOKEN_EVENT_PAYLOAD_DONE)
-        must(payload_slab_give(frontend->slab, event->payload_offset, event->payload_generation) ==
-             RESULT_OK);
     if (event->request.generation != reply->id.generation)
         return; /* answers to records that a test made up */
     must(reply->live);
@@ -134,6 +131,8 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
     case TOKEN_EVENT_TOKEN: take_token(reply, event); break;
     case TOKEN_EVENT_PAYLOAD_DONE:
         must(!reply->payload_done);
+        must(payload_slab_give(frontend->slab, event->payload_offset, event->payload_generation) ==
+             RESULT_OK);
         reply->payload_done = true;
         break;
     case TOKEN_EVENT_PROGRESS:
