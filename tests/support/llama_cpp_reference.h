@@ -1,0 +1,35 @@
+/*
+ * What scripts/golden/llama_cpp_reference.py recorded: sequences of tokens with the reference's
+ * log-probabilities. A file that cannot be read ends the program with its reason.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_LLAMA_CPP_REFERENCE_H
+#define SHOAL_TESTS_SUPPORT_LLAMA_CPP_REFERENCE_H
+
+#include <stdint.h>
+
+struct reference_token {
+    uint32_t id; /* what comes next */
+    float logprob;
+    uint32_t best; /* the reference's most probable next token, and the one after it */
+    float best_logprob;
+    uint32_t second;
+    float second_logprob;
+};
+
+struct reference_sequence {
+    char name[32];
+    uint32_t prompt_tokens;
+    uint32_t tokens;
+    uint32_t *ids;                /* [prompt_tokens + tokens]: the prompt, then each token's id */
+    struct reference_token *next; /* [tokens] */
+};
+
+struct llama_cpp_reference {
+    uint32_t sequence_count;
+    struct reference_sequence *sequences;
+};
+
+struct llama_cpp_reference *llama_cpp_reference_open(const char *path);
+void llama_cpp_reference_close(struct llama_cpp_reference *reference);
+
+#endif

@@ -1,0 +1,224 @@
+/*
+ * Paged memory and steps for model tests, without scheduler or block pool: the free list is a stack
+ * of ids in scattered order, so neighbours in a sequence are no neighbours in memory, and a block
+ * that was given back is the next one taken.
+ */
+#include "tests/support/model_runner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "proto/must.h"
+
+struct slot {
+    uint32_t position;
+    uint32_t *tables[KV_GROUPS_MAX];    /* [table_blocks] */
+    uint32_t first_held[KV_GROUPS_MAX]; /* blocks before this one were given back */
+};
+
+struct model_runner {
+    struct model *model;
+    struct backend *backend;
+    struct model_runner_options options;
+    uint32_t table_blocks;
+    uint32_t *free_blocks[KV_GROUPS_MAX]; /* stacks */
+    uint32_t free_count[KV_GROUPS_MAX];
+    struct slot slots[MODEL_RUNNER_SEQUENCES_MAX];
+    /* One step's batch. */
+    uint32_t *token_ids;
+    uint32_t *logit_rows;
+    struct row_sampling *samplings;
+    struct sampled_token *results;
+    struct step_sequence sequences[MODEL_RUNNER_SEQUENCES_MAX];
+    struct sampling_params greedy;
+};
+
+static void check(enum result result, const struct error_text *error)
+{
+    if (result == RESULT_OK)
+        return;
+    fprintf(stderr, "model_runner: %s: %s\n", result_name(result), error->text);
+    exit(1);
+}
+
+static const struct kv_layout *layout_of(const struct model_runner *runner)
+{
+    return &model_plan(runner->model)->kv;
+}
+
+/* Ids 0..count-1 by steps of a stride that shares no divisor with the count. */
+static void fill_free_blocks(struct model_runner *runner, uint32_t group, uint32_t count)
+{
+    uint32_t stride = 7;
+    while (count % stride == 0)
+        stride++; /* 7 and its successors: the first that does not divide may still share a factor
+                   */
+    uint32_t a = stride, b = count;
+    while (b != 0) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    stride = a == 1 ? stride : 1;
+    runner->free_blocks[group] = must_alloc(count, sizeof(uint32_t));
+    runner->free_count[group] = count;
+    for (uint32_t i = 0; i < count; i++)
+        runner->free_blocks[group][i] = (uint32_t)((uint64_t)i * stride % count);
+}
+
+static void load(struct model_runner *runner)
+{
+    const struct model_runner_options *o = &runner->options;
+    struct backend_options options = {
+        .threads = o->threads,
+        .cpu_tier = o->cpu_tier,
+        .max_step_rows = o->step_rows,
+        .max_logit_rows = o->step_rows,
+    };
+    struct error_text error = {""};
+    for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
+        uint32_t each =
+            kv_layout_blocks_needed(layout_of(runner), group, o->sequence_tokens, o->step_rows);
+        options.kv_blocks[group] = each * o->sequences;
+        fill_free_blocks(runner, group, options.kv_blocks[group]);
+    }
+    runner->backend = cpu_backend_create();
+    check(runner->backend->interface->load(runner->backend, model_plan(runner->model), &options,
+                                           NULL, NULL, &error),
+          &error);
+}
+
+struct model_runner *model_runner_create(const char *path,
+                                         const struct model_runner_options *options)
+{
+    struct model_runner *runner = must_alloc(1, sizeof(*runner));
+    struct error_text error = {""};
+    must(options->sequences <= MODEL_RUNNER_SEQUENCES_MAX);
+    runner->options = *options;
+    runner->greedy = sampling_params_default();
+    check(model_open(path, &runner->model, &error), &error);
+    load(runner);
+    runner->table_blocks = options->sequence_tokens / KV_BLOCK_TOKENS + 1;
+    for (uint32_t slot = 0; slot < options->sequences; slot++)
+        for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)
+            runner->slots[slot].tables[group] = must_alloc(runner->table_blocks, sizeof(uint32_t));
+    runner->token_ids = must_alloc(options->step_rows, sizeof(*runner->token_ids));
+    runner->logit_rows = must_alloc(options->step_rows, sizeof(*runner->logit_rows));
+    runner->samplings = must_alloc(options->step_rows, sizeof(*runner->samplings));
+    runner->results = must_alloc(options->step_rows, sizeof(*runner->results));
+    return runner;
+}
+
+void model_runner_destroy(struct model_runner *runner)
+{
+    runner->backend->interface->destroy(runner->backend);
+    for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
+        free(runner->free_blocks[group]);
+        for (uint32_t slot = 0; slot < runner->options.sequences; slot++)
+            free(runner->slots[slot].tables[group]);
+    }
+    model_close(runner->model);
+    free(runner->token_ids);
+    free(runner->logit_rows);
+    free(runner->samplings);
+    free(runner->results);
+    free(runner);
+}
+
+const struct plan *model_runner_plan(const struct model_runner *runner)
+{
+    return model_plan(runner->model);
+}
+
+const char *model_runner_description(const struct model_runner *runner)
+{
+    return runner->backend->interface->description(runner->backend);
+}
+
+static uint32_t blocks_of(uint32_t tokens)
+{
+    return (tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+}
+
+static void give_back(struct model_runner *runner, struct slot *slot, uint32_t group,
+                      uint32_t before)
+{
+    for (; slot->first_held[group] < before; slot->first_held[group]++) {
+        uint32_t *entry = &slot->tables[group][slot->first_held[group]];
+        runner->free_blocks[group][runner->free_count[group]++] = *entry;
+        *entry = KV_BLOCK_NONE;
+    }
+}
+
+/* Gives back what the next row no longer sees, then takes blocks for `count` more positions. */
+static void make_room(struct model_runner *runner, struct slot *slot, uint32_t count)
+{
+    must(slot->position + count <= runner->options.sequence_tokens);
+    for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
+        give_back(runner, slot, group,
+                  kv_layout_first_block(layout_of(runner), group, slot->position));
+        for (uint32_t b = blocks_of(slot->position); b < blocks_of(slot->position + count); b++) {
+            must(runner->free_count[group] > 0);
+            slot->tables[group][b] = runner->free_blocks[group][--runner->free_count[group]];
+        }
+    }
+}
+
+void model_runner_reset(struct model_runner *runner, uint32_t number)
+{
+    struct slot *slot = &runner->slots[number];
+    for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
+        give_back(runner, slot, group, blocks_of(slot->position));
+        slot->first_held[group] = 0;
+    }
+    slot->position = 0;
+}
+
+uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t number,
+                                  uint32_t group)
+{
+    const struct slot *slot = &runner->slots[number];
+    return blocks_of(slot->position) - slot->first_held[group];
+}
+
+static void add_part(struct model_runner *runner, struct step_batch *batch,
+                     const struct model_runner_part *part)
+{
+    struct slot *slot = &runner->slots[part->slot];
+    struct step_sequence *sequence = &runner->sequences[batch->sequence_count++];
+    must(batch->row_count + part->count <= runner->options.step_rows);
+    make_room(runner, slot, part->count);
+    *sequence = (struct step_sequence){
+        .first_row = batch->row_count,
+        .row_count = part->count,
+        .first_position = slot->position,
+    };
+    for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)
+        sequence->block_tables[group] = slot->tables[group];
+    for (uint32_t i = 0; i < part->count; i++, batch->row_count++) {
+        runner->token_ids[batch->row_count] = part->tokens[i];
+        if (i < part->logit_from)
+            continue;
+        runner->logit_rows[batch->logit_row_count] = batch->row_count;
+        runner->samplings[batch->logit_row_count++] =
+            (struct row_sampling){.params = &runner->greedy, .position = slot->position + i + 1};
+    }
+    slot->position += part->count;
+}
+
+const float *model_runner_step(struct model_runner *runner, const struct model_runner_part *parts,
+                               uint32_t part_count)
+{
+    struct step_batch batch = {
+        .token_ids = runner->token_ids,
+        .sequences = runner->sequences,
+        .logit_rows = runner->logit_rows,
+        .samplings = runner->samplings,
+    };
+    struct error_text error = {""};
+    for (uint32_t i = 0; i < part_count; i++)
+        add_part(runner, &batch, &parts[i]);
+    check(runner->backend->interface->step_run(runner->backend, &batch, runner->results, &error),
+          &error);
+    return runner->backend->interface->last_logits(runner->backend);
+}

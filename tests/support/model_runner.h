@@ -1,0 +1,52 @@
+/*
+ * A checkpoint on the CPU backend, driven by hand: sequences grow by the parts that a test puts
+ * into a step, and every row's logits come back. Blocks are taken in a scattered order, and those
+ * behind a sliding window are given back and overwritten by others as soon as the contract allows,
+ * so that a test sees what a server would do to a cache.
+ *
+ * A mistake of set-up (no file, no memory) ends the program with its reason: no test can go on.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_MODEL_RUNNER_H
+#define SHOAL_TESTS_SUPPORT_MODEL_RUNNER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/backend/backend.h"
+#include "worker/model/model.h"
+
+struct model_runner_options {
+    uint32_t threads;
+    enum cpu_tier cpu_tier;
+    uint32_t sequences;       /* slots, at most MODEL_RUNNER_SEQUENCES_MAX */
+    uint32_t sequence_tokens; /* positions a slot may grow to */
+    uint32_t step_rows;       /* rows of a step at most */
+};
+#define MODEL_RUNNER_SEQUENCES_MAX 8u
+
+/* One sequence's part of a step: its next `count` tokens. `logit_from`: rows of the part from this
+ * one on give logits; `count` for none. Parts of a step stand in ascending slots. */
+struct model_runner_part {
+    uint32_t slot;
+    const uint32_t *tokens;
+    uint32_t count;
+    uint32_t logit_from;
+};
+
+struct model_runner; /* opaque */
+
+struct model_runner *model_runner_create(const char *path,
+                                         const struct model_runner_options *options);
+void model_runner_destroy(struct model_runner *runner);
+const struct plan *model_runner_plan(const struct model_runner *runner);
+const char *model_runner_description(const struct model_runner *runner);
+
+/* [logit rows of all parts in order, vocab_tokens]; valid until the next step. */
+const float *model_runner_step(struct model_runner *runner, const struct model_runner_part *parts,
+                               uint32_t part_count);
+/* Empties a slot: its blocks go back, its next token is at position 0. */
+void model_runner_reset(struct model_runner *runner, uint32_t slot);
+/* Blocks of group `group` that the slot holds now. */
+uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t slot, uint32_t group);
+
+#endif

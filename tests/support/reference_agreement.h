@@ -1,0 +1,23 @@
+/*
+ * How far the worker agrees with a recorded reference when it is fed the reference's own tokens.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_REFERENCE_AGREEMENT_H
+#define SHOAL_TESTS_SUPPORT_REFERENCE_AGREEMENT_H
+
+#include <stdint.h>
+
+struct agreement_case {
+    const char *model;        /* GGUF file */
+    const char *reference;    /* recorded by scripts/golden/llama_cpp_reference.py on that file */
+    double best_agrees_least; /* share of greedy positions where the best token is the same */
+    double disagreement_gap_most;   /* reference's best two logits, where it is not */
+    double logprob_difference_most; /* mean over greedy positions, of the chosen token */
+    double perplexity_ratio_most;   /* of the text: |ours / theirs - 1| */
+    uint32_t sequences;             /* how many to score; 0 = all */
+};
+
+/* Scores, prints the figures and every disagreement, and fails the running test outside the bounds.
+ */
+void reference_agreement_check(const struct agreement_case *c);
+
+#endif

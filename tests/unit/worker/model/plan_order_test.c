@@ -1,0 +1,123 @@
+/*
+ * The plans of both families, op by op, for two layers: what is fused, what is gathered, and that
+ * every cache is written before it is read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/tiny_checkpoint.h"
+
+static struct tiny_checkpoint tiny;
+
+static void assert_ops(const struct plan *plan, const enum op_stem *stems, size_t count)
+{
+    assert_int_equal(plan->op_count, count);
+    for (size_t i = 0; i < count; i++)
+        if (plan->ops[i].stem != stems[i])
+            fail_msg("op %zu is %s, not %s", i, op_stem_name(plan->ops[i].stem),
+                     op_stem_name(stems[i]));
+}
+
+static void test_llama(void **state)
+{
+    (void)state;
+    static const enum op_stem stems[] = {
+        OP_embed_rows,
+        /* layer 0 */
+        OP_rms_norm, OP_linear, OP_rope, OP_rope, OP_kv_write, OP_attention, OP_linear_add,
+        OP_rms_norm, OP_linear, OP_gate, OP_linear_add,
+        /* the last layer: logit rows part ways after attention */
+        OP_rms_norm, OP_linear, OP_rope, OP_rope, OP_kv_write, OP_attention, OP_gather_rows,
+        OP_gather_rows, OP_linear_add, OP_rms_norm, OP_linear, OP_gate, OP_linear_add,
+        /* the head */
+        OP_rms_norm, OP_linear};
+    tiny_checkpoint_init_llama(&tiny, 2);
+    struct model *model = tiny_checkpoint_must_open(&tiny);
+    const struct plan *plan = model_plan(model);
+    assert_ops(plan, stems, sizeof stems / sizeof stems[0]);
+
+    const struct plan_op *qkv = &plan->ops[2];
+    assert_string_equal(plan->weights[qkv->weights[0]].name, "blk.0.attn_q.weight");
+    assert_string_equal(plan->weights[qkv->weights[1]].name, "blk.0.attn_k.weight");
+    assert_string_equal(plan->weights[qkv->weights[2]].name, "blk.0.attn_v.weight");
+    assert_int_equal(plan->tensors[qkv->output].columns, (4 + 2 * 2) * 4);
+    const struct plan_op *gate_up = &plan->ops[9];
+    assert_string_equal(plan->weights[gate_up->weights[0]].name, "blk.0.ffn_gate.weight");
+    assert_string_equal(plan->weights[gate_up->weights[1]].name, "blk.0.ffn_up.weight");
+    assert_int_equal(plan->ops[10].params.gate.activation, GATE_SILU);
+
+    const struct plan_op *head = &plan->ops[plan->op_count - 1];
+    assert_int_equal(head->weights[0], plan->ops[0].weights[0]); /* tied */
+    assert_int_equal(head->output, plan->logits);
+    assert_int_equal(plan->tensors[plan->logits].rows, PLAN_ROWS_LOGITS);
+    assert_int_equal(plan->tensors[plan->logits].columns, 8);
+    model_close(model);
+}
+
+static void test_llama_of_one_layer(void **state)
+{
+    (void)state;
+    tiny_checkpoint_init_llama(&tiny, 1);
+    tiny_checkpoint_set_tensor(&tiny, "output.weight", 16, 8);
+    struct model *model = tiny_checkpoint_must_open(&tiny);
+    const struct plan *plan = model_plan(model);
+    const struct plan_op *head = &plan->ops[plan->op_count - 1];
+    assert_int_equal(plan->op_count, 16);
+    assert_string_equal(plan->weights[head->weights[0]].name, "output.weight");
+    model_close(model);
+}
+
+static void test_gemma3(void **state)
+{
+    (void)state;
+    static const enum op_stem stems[] = {
+        OP_embed_rows,   OP_rms_norm, OP_linear,       OP_head_norm, OP_head_norm,
+        OP_rope,         OP_rope,     OP_kv_write,     OP_attention, OP_linear,
+        OP_rms_norm_add, OP_rms_norm, OP_linear,       OP_gate,      OP_linear,
+        OP_rms_norm_add, OP_rms_norm, OP_linear,       OP_head_norm, OP_head_norm,
+        OP_rope,         OP_rope,     OP_kv_write,     OP_attention, OP_gather_rows,
+        OP_gather_rows,  OP_linear,   OP_rms_norm_add, OP_rms_norm,  OP_linear,
+        OP_gate,         OP_linear,   OP_rms_norm_add, OP_rms_norm,  OP_linear};
+    tiny_checkpoint_init_gemma3(&tiny, 2);
+    struct model *model = tiny_checkpoint_must_open(&tiny);
+    const struct plan *plan = model_plan(model);
+    assert_ops(plan, stems, sizeof stems / sizeof stems[0]);
+    assert_string_equal(plan->weights[plan->ops[3].weights[0]].name, "blk.0.attn_q_norm.weight");
+    assert_int_equal(plan->ops[3].params.head_norm.slice.offset, 0);
+    assert_string_equal(plan->weights[plan->ops[4].weights[0]].name, "blk.0.attn_k_norm.weight");
+    assert_int_equal(plan->ops[4].params.head_norm.slice.offset, 16);
+    assert_int_equal(plan->ops[8].params.attention.window, 8);
+    assert_int_equal(plan->ops[13].params.gate.activation, GATE_GELU_TANH);
+    model_close(model);
+}
+
+/* The file's tensors are used in place, not copied. */
+static void test_weights_lie_in_the_file(void **state)
+{
+    (void)state;
+    tiny_checkpoint_init_gemma3(&tiny, 2);
+    struct model *model = tiny_checkpoint_must_open(&tiny);
+    const struct plan *plan = model_plan(model);
+    assert_int_equal(plan->weight_count, tiny.tensor_count);
+    for (uint32_t i = 0; i < plan->weight_count; i++) {
+        const uint8_t *data = plan->weights[i].data;
+        assert_true(data > tiny.file.bytes);
+        assert_true(data + plan->weights[i].data_bytes <= tiny.file.bytes + tiny.file.byte_count);
+    }
+    model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_llama),
+        cmocka_unit_test(test_llama_of_one_layer),
+        cmocka_unit_test(test_gemma3),
+        cmocka_unit_test(test_weights_lie_in_the_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
