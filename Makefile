@@ -1,8 +1,8 @@
 # Shoal. One non-recursive Makefile; `make help` lists the targets; everything built lands in build/.
 #
 # SAN=address,undefined or SAN=thread builds with those sanitizers into build/san-address-undefined/ and so on; SAN=fuzz
-# builds fuzz targets with clang. V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, FUZZ_SECONDS, PREFIX and DESTDIR may
-# be set.
+# builds fuzz targets with clang. V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, PORT, FUZZ_SECONDS, PREFIX and DESTDIR
+# may be set.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := all
@@ -20,6 +20,7 @@ endif
 
 CC      := $(if $(filter fuzz,$(SANS)),$(shell scripts/find_clang),gcc)
 JOBS    ?= $(shell nproc)
+PORT    ?= 8080
 PREFIX  ?= /usr/local
 BUILD   := build$(if $(SAN),/san-$(subst $(space),-,$(SANS)))
 OBJ     := $(BUILD)/obj
@@ -142,10 +143,10 @@ $(call test_programs,$(FUZZ_WORKER)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_S
 BUILDING  = $(MAKE) --no-print-directory --output-sync=target -j$(JOBS)
 TALLY_ARG = $(if $(TALLY),--tally $(TALLY))
 
-run: ## set up, build, fetch the default model and serve it on port 8080 (ARGS="..." adds options)
+run: ## set up, build, fetch the default model and serve it on port PORT (8080); ARGS="..." adds options
 	@scripts/setup run
 	@$(BUILDING) programs
-	@model=$$(scripts/fetch_model default) && exec build/shoal serve --model "$$model" --port 8080 $(ARGS)
+	@model=$$(scripts/fetch_model default) && exec build/shoal serve --model "$$model" --port $(PORT) $(ARGS)
 
 test: ## set up, then every check and test; ends with one line "N passed, M failed"
 	@scripts/setup test
