@@ -1,0 +1,265 @@
+/*
+ * Every rule of plan_op_check(): a plan that passes is broken in one place, and the op is refused.
+ * The base is Gemma's plan, which has all stems but linear_add; llama's has that.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/tiny_checkpoint.h"
+#include "worker/model/plan_check.h"
+
+static struct tiny_checkpoint tiny;
+static struct model *model;
+static const struct plan *plan;
+
+static int open_gemma3(void **state)
+{
+    (void)state;
+    tiny_checkpoint_init_gemma3(&tiny, 2);
+    model = tiny_checkpoint_must_open(&tiny);
+    plan = model_plan(model);
+    return 0;
+}
+
+static int open_llama(void **state)
+{
+    (void)state;
+    tiny_checkpoint_init_llama(&tiny, 2);
+    model = tiny_checkpoint_must_open(&tiny);
+    plan = model_plan(model);
+    return 0;
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    model_close(model);
+    return 0;
+}
+
+static struct plan_op find(enum op_stem stem)
+{
+    uint32_t i = 0;
+    while (i < plan->op_count && plan->ops[i].stem != stem)
+        i++;
+    assert_true(i < plan->op_count);
+    return plan->ops[i];
+}
+
+static plan_tensor_id tensor_of(enum plan_rows rows, uint32_t columns)
+{
+    uint32_t i = 0;
+    while (i < plan->tensor_count &&
+           (plan->tensors[i].rows != rows || plan->tensors[i].columns != columns))
+        i++;
+    assert_true(i < plan->tensor_count);
+    return (plan_tensor_id)i;
+}
+
+static void accept(const struct plan_op *op)
+{
+    struct error_text error = {""};
+    if (plan_op_check(plan, op, 0, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+}
+
+static void refuse(const struct plan_op *op, const char *words)
+{
+    struct error_text error = {""};
+    if (plan_op_check(plan, op, 3, &error) == RESULT_OK)
+        fail_msg("%s accepted: %s", op_stem_name(op->stem), words);
+    if (!strstr(error.text, words) || !strstr(error.text, op_stem_name(op->stem)))
+        fail_msg("\"%s\" lacks \"%s\"", error.text, words);
+}
+
+static void test_all_ops_pass(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        accept(&plan->ops[i]);
+}
+
+static void test_ids(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rms_norm);
+    op.inputs[0] = (plan_tensor_id)plan->tensor_count;
+    refuse(&op, "inputs");
+    op = find(OP_rms_norm);
+    op.inputs[1] = 0;
+    refuse(&op, "inputs");
+    op = find(OP_rms_norm);
+    op.weights[0] = PLAN_NONE;
+    refuse(&op, "weights");
+    op = find(OP_rms_norm);
+    op.weights[1] = op.weights[0];
+    refuse(&op, "weights");
+    op = find(OP_linear);
+    op.weights[0] = PLAN_NONE; /* a hole before q and k */
+    refuse(&op, "weights");
+    op = find(OP_linear);
+    op.weights[2] = (plan_weight_id)plan->weight_count;
+    refuse(&op, "weights");
+    op = find(OP_gate);
+    op.output = PLAN_NONE;
+    refuse(&op, "output");
+    op = find(OP_kv_write);
+    op.output = op.inputs[0];
+    refuse(&op, "output");
+    struct error_text error;
+    op.stem = OP_STEM_COUNT;
+    assert_int_equal(plan_op_check(plan, &op, 0, &error), RESULT_INVALID);
+}
+
+static void test_norms(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rms_norm);
+    op.output = op.inputs[0];
+    accept(&op);
+    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "shape");
+    op = find(OP_rms_norm);
+    op.weights[0] = find(OP_head_norm).weights[0];
+    refuse(&op, "weight");
+    op = find(OP_rms_norm);
+    op.params.rms_norm.epsilon = NAN;
+    refuse(&op, "epsilon");
+    op = find(OP_rms_norm_add);
+    op.inputs[0] = op.output;
+    refuse(&op, "overwrites");
+    op = find(OP_rms_norm_add);
+    op.params.rms_norm_add.epsilon = 0;
+    refuse(&op, "epsilon");
+    op = find(OP_head_norm);
+    op.params.head_norm.slice.offset = 32 - 15;
+    refuse(&op, "slice");
+    op = find(OP_head_norm);
+    op.params.head_norm.slice.offset = UINT32_MAX;
+    refuse(&op, "slice");
+    op = find(OP_head_norm);
+    op.params.head_norm.slice.heads = UINT32_MAX;
+    refuse(&op, "slice");
+    op = find(OP_head_norm);
+    op.output = find(OP_attention).output;
+    refuse(&op, "in place");
+}
+
+static void test_rope(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rope);
+    op.params.rope.rope = plan->config.rope_count;
+    refuse(&op, "rotary");
+    op = find(OP_rope);
+    op.params.rope.slice = (struct column_slice){0, 8, 2};
+    refuse(&op, "dimensions");
+    op = find(OP_rope);
+    op.params.rope.slice.heads = 9;
+    refuse(&op, "slice");
+    op = find(OP_rope);
+    op.inputs[0] = op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "positions");
+}
+
+static void test_linear(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_linear);
+    op.weights[2] = PLAN_NONE;
+    refuse(&op, "add up");
+    op = find(OP_linear);
+    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 20);
+    refuse(&op, "columns");
+    op = find(OP_linear);
+    op.inputs[0] = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "rows");
+}
+
+static void test_linear_add(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_linear_add);
+    accept(&op);
+    op.inputs[0] = op.inputs[1];
+    refuse(&op, "one tensor");
+    op = find(OP_linear_add);
+    op.inputs[1] = tensor_of(PLAN_ROWS_STEP, 20);
+    refuse(&op, "shape");
+    op = find(OP_linear_add);
+    op.output = op.inputs[0];
+    refuse(&op, "overwrites");
+}
+
+static void test_caches(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_kv_write);
+    op.params.kv_write.layer = 2;
+    refuse(&op, "layer");
+    op = find(OP_kv_write);
+    op.params.kv_write.values.heads = 1;
+    refuse(&op, "cache");
+    op = find(OP_kv_write);
+    op.params.kv_write.values.offset = 25;
+    refuse(&op, "slice");
+    op = find(OP_attention);
+    op.params.attention.window = 0;
+    refuse(&op, "window");
+    op = find(OP_attention);
+    op.params.attention.queries.heads = 3;
+    refuse(&op, "evenly");
+    op = find(OP_attention);
+    op.params.attention.kv_heads = 4;
+    refuse(&op, "cache");
+    op = find(OP_attention);
+    op.output = tensor_of(PLAN_ROWS_STEP, 20);
+    refuse(&op, "output");
+    op = find(OP_attention);
+    op.params.attention.scale = -1.0f;
+    refuse(&op, "scale");
+}
+
+static void test_others(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_embed_rows);
+    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "step rows");
+    op = find(OP_embed_rows);
+    op.weights[0] = find(OP_linear).weights[0];
+    refuse(&op, "vocabulary");
+    op = find(OP_embed_rows);
+    op.params.embed_rows.scale = INFINITY;
+    refuse(&op, "scale");
+    op = find(OP_gate);
+    op.output = tensor_of(PLAN_ROWS_STEP, 16);
+    refuse(&op, "twice as wide");
+    op = find(OP_gather_rows);
+    op.inputs[0] = op.output;
+    refuse(&op, "logit rows");
+    op = find(OP_gather_rows);
+    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 20);
+    refuse(&op, "columns");
+}
+
+int main(void)
+{
+    const struct CMUnitTest gemma3[] = {
+        cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_norms),        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_linear),       cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_others),
+    };
+    const struct CMUnitTest llama[] = {
+        cmocka_unit_test(test_all_ops_pass),
+        cmocka_unit_test(test_linear_add),
+    };
+    return cmocka_run_group_tests(gemma3, open_gemma3, close_model) +
+           cmocka_run_group_tests(llama, open_llama, close_model);
+}
