@@ -9,9 +9,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/must.h"
+
+#define JOIN_PATIENCE_S 10 /* the largest vocabulary takes a second */
 
 struct asset_loader {
     struct asset_loader_config config;
@@ -33,11 +36,16 @@ static void *thread_main(void *context)
     return NULL;
 }
 
-static void join(struct asset_loader *loader)
+/* False: the thread has not ended within `patience_s`. */
+static bool join(struct asset_loader *loader, int patience_s)
 {
-    if (!loader->joined)
-        must(pthread_join(loader->thread, NULL) == 0);
-    loader->joined = true;
+    struct timespec until;
+    if (loader->joined)
+        return true;
+    must(clock_gettime(CLOCK_REALTIME, &until) == 0);
+    until.tv_sec += patience_s;
+    loader->joined = pthread_timedjoin_np(loader->thread, NULL, &until) == 0;
+    return loader->joined;
 }
 
 static void on_done(int fd, short what, void *context)
@@ -45,7 +53,7 @@ static void on_done(int fd, short what, void *context)
     (void)fd;
     (void)what;
     struct asset_loader *loader = context;
-    join(loader);
+    must(join(loader, JOIN_PATIENCE_S)); /* it has nothing left to do */
     loader->config.done(loader->config.context, loader->result, &loader->assets, &loader->error);
 }
 
@@ -63,9 +71,8 @@ struct asset_loader *asset_loader_create(const struct asset_loader_config *confi
 
 void asset_loader_destroy(struct asset_loader *loader)
 {
-    if (!loader)
+    if (!loader || !join(loader, JOIN_PATIENCE_S))
         return;
-    join(loader);
     event_free(loader->done_event);
     close(loader->done_fd);
     model_assets_close(&loader->assets);

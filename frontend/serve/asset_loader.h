@@ -20,7 +20,7 @@ struct asset_loader_config {
 };
 
 struct asset_loader *asset_loader_create(const struct asset_loader_config *config);
-/* Waits for the thread; closes the assets. */
+/* Waits for the thread (some seconds at most); closes the assets. */
 void asset_loader_destroy(struct asset_loader *loader);
 
 #endif

@@ -29,7 +29,8 @@ struct mapped_file {
 static enum result file_map(const char *path, struct mapped_file *file, int64_t *modified_unix_s,
                             struct error_text *error)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Without waiting: a pipe of that name would never open. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return error_set(error, RESULT_IO, "cannot open %.150s: %s", path, strerror(errno));
     struct stat status;

@@ -3,7 +3,7 @@
 import threading
 
 STREAMS = 64
-TOKENS = 24
+TOKENS = 18
 TOPICS = ["the sea", "a clock", "winter", "bread", "two friends", "a red door", "music", "rain"]
 
 

@@ -7,34 +7,56 @@ import time
 
 import pytest
 
-from shoal_server import BUILD, MODEL, ROOT, ShoalServer, process_is_alive, send_signal, wait_until
+from shoal_server import BUILD, MODEL, ROOT, process_is_alive, send_signal, wait_until
 
 LONG = {"max_tokens": 4000, "logit_bias": {"2": -100}}
 
 
-def test_it_answers_503_while_loading_and_says_why_it_ends(tmp_path):
-    model = tmp_path / "slow.gguf"
-    os.mkfifo(model)  # opening it waits for a writer: loading that never gets on
-    with ShoalServer(model=model) as running:
+def start_and_stop_worker(start_server):
+    """A server whose worker stands still before it is ready."""
+    for _ in range(5):
+        running = start_server(ready=False)
+        worker = wait_until(running.worker_pid, "the worker to start")
+        wait_until(lambda: os.readlink(f"/proc/{worker}/exe").endswith("shoal-worker"), "the worker's program")
+        send_signal(worker, "SIGSTOP")
+        if running.get("/ready").status == 503:
+            return running, worker
+        send_signal(worker, "SIGCONT")
+    raise AssertionError("the worker is always ready before it can be stopped")
+
+
+def test_it_answers_503_with_progress_while_loading(start_server):
+    running, worker = start_and_stop_worker(start_server)
+    for _ in range(2):
         reply = running.chat()
         assert reply.status == 503
         assert reply.error["code"] == "model_loading"
         assert reply.error["type"] == "server_error"
+        assert "%" in reply.error["message"]
         assert int(reply.headers["retry-after"]) >= 1
-        assert running.get("/health").status == 200
-        ready = running.get("/ready")
-        assert (ready.status, ready.json["status"]) == (503, "loading")
-        assert 0 <= ready.json["load_progress"] <= 1
-        assert running.get("/v1/models").status == 503
-        assert running.metrics()["shoal_live_requests"] == 0
-        os.close(os.open(model, os.O_RDWR | os.O_NONBLOCK))
-        # Whoever opens it now finds no checkpoint.
-        deadline = time.monotonic() + 30
-        while running.process.poll() is None and time.monotonic() < deadline:
-            os.close(os.open(model, os.O_RDWR | os.O_NONBLOCK))
-            time.sleep(0.01)
-        assert running.wait_exit() == 1
-        assert "the model cannot be served" in running.log_text()
+    assert running.get("/health").status == 200
+    ready = running.get("/ready")
+    assert (ready.status, ready.json["status"]) == (503, "loading")
+    assert 0 <= ready.json["load_progress"] <= 1
+    assert running.metrics()["shoal_live_requests"] == 0
+    send_signal(worker, "SIGCONT")
+    running.wait_ready()
+    assert running.chat("Hello", max_tokens=2).status == 200
+
+
+def test_sigterm_while_loading_ends_at_once(start_server):
+    running, worker = start_and_stop_worker(start_server)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait_exit(15) == 0
+    assert not process_is_alive(worker)
+
+
+def test_a_pipe_is_no_model(tmp_path):
+    os.mkfifo(tmp_path / "pipe.gguf")
+    command = [BUILD / "shoal", "serve", "--model", tmp_path / "pipe.gguf", "--port", "0"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=30, check=False)
+    assert ended.returncode == 1
+    assert b"the model cannot be served" in ended.stderr
 
 
 @pytest.mark.parametrize("model", ["/does/not/exist.gguf", "/etc/passwd", "/tmp"])

@@ -116,7 +116,7 @@ class ShoalServer:
             text = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
         except (FileNotFoundError, ProcessLookupError):
             return None
-        return int(text.split()[0]) if text.split() else None
+        return int(text.split()[0]) if text else None
 
     def wait_ready(self):
         def ready():
