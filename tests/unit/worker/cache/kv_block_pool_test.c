@@ -1,0 +1,130 @@
+/*
+ * kv_block_pool against a plain array of reference counts under random takes, shares and gives; and
+ * that what is not held cannot be given back.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "proto/must.h"
+#include "tests/support/test_random.h"
+#include "worker/cache/kv_block_pool.h"
+
+#define BLOCKS 37u
+#define HELD   200u
+
+static void test_random_operations_match_a_plain_array(void **state)
+{
+    (void)state;
+    struct kv_block_pool *pool;
+    assert_int_equal(kv_block_pool_create(BLOCKS, &pool), RESULT_OK);
+    struct kv_block_ref held[HELD];
+    uint32_t held_count = 0;
+    uint32_t references[BLOCKS] = {0};
+    struct test_random random = {.state = 11};
+    for (uint32_t i = 0; i < 50000; i++) {
+        uint32_t free_blocks = 0;
+        for (uint32_t block = 0; block < BLOCKS; block++)
+            free_blocks += references[block] == 0;
+        assert_int_equal(kv_block_pool_free(pool), free_blocks);
+        uint32_t choice = test_random_below(&random, 5);
+        if (choice < 2 && held_count < HELD) {
+            struct kv_block_ref ref;
+            enum result result = kv_block_pool_take(pool, &ref);
+            assert_int_equal(result, free_blocks > 0 ? RESULT_OK : RESULT_FULL);
+            if (result == RESULT_OK) {
+                assert_true(ref.block < BLOCKS);
+                assert_int_equal(references[ref.block]++, 0);
+                held[held_count++] = ref;
+            }
+        } else if (choice == 2 && held_count > 0 && held_count < HELD) {
+            struct kv_block_ref ref = held[test_random_below(&random, held_count)];
+            kv_block_pool_share(pool, ref);
+            references[ref.block]++;
+            held[held_count++] = ref;
+        } else if (held_count > 0) {
+            uint32_t at = test_random_below(&random, held_count);
+            kv_block_pool_give(pool, held[at]);
+            references[held[at].block]--;
+            assert_int_equal(kv_block_pool_references(pool, held[at].block),
+                             references[held[at].block]);
+            held[at] = held[--held_count];
+        }
+    }
+    while (held_count > 0)
+        kv_block_pool_give(pool, held[--held_count]);
+    assert_int_equal(kv_block_pool_free(pool), kv_block_pool_total(pool));
+    kv_block_pool_destroy(pool);
+}
+
+static void test_generations_tell_uses_apart(void **state)
+{
+    (void)state;
+    struct kv_block_pool *pool;
+    assert_int_equal(kv_block_pool_create(1, &pool), RESULT_OK);
+    struct kv_block_ref first;
+    struct kv_block_ref second;
+    assert_int_equal(kv_block_pool_take(pool, &first), RESULT_OK);
+    kv_block_pool_give(pool, first);
+    assert_int_equal(kv_block_pool_take(pool, &second), RESULT_OK);
+    assert_int_equal(first.block, second.block);
+    assert_int_not_equal(first.generation, second.generation);
+    kv_block_pool_give(pool, second);
+    kv_block_pool_destroy(pool);
+}
+
+enum misuse { GIVE_TWICE, GIVE_STALE, SHARE_FREE, GIVE_FOREIGN, DESTROY_HELD };
+
+/* A bug, and bugs abort: run in a child process. */
+static void misuse(enum misuse how)
+{
+    struct kv_block_pool *pool;
+    struct kv_block_ref ref;
+    struct kv_block_ref again;
+    must(kv_block_pool_create(2, &pool) == RESULT_OK);
+    must(kv_block_pool_take(pool, &ref) == RESULT_OK);
+    if (how == DESTROY_HELD)
+        kv_block_pool_destroy(pool);
+    if (how == GIVE_FOREIGN)
+        kv_block_pool_give(pool, (struct kv_block_ref){.block = 2});
+    kv_block_pool_give(pool, ref);
+    if (how == SHARE_FREE)
+        kv_block_pool_share(pool, ref);
+    if (how == GIVE_STALE)
+        must(kv_block_pool_take(pool, &again) == RESULT_OK && again.block == ref.block);
+    kv_block_pool_give(pool, ref);
+}
+
+static void test_misuse_aborts(void **state)
+{
+    (void)state;
+    for (enum misuse how = GIVE_TWICE; how <= DESTROY_HELD; how++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            signal(SIGABRT, SIG_DFL);
+            close(STDERR_FILENO);
+            misuse(how);
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_operations_match_a_plain_array),
+        cmocka_unit_test(test_generations_tell_uses_apart),
+        cmocka_unit_test(test_misuse_aborts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

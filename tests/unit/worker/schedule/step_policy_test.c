@@ -1,0 +1,191 @@
+/*
+ * step_policy and preemption_policy on snapshots: decodes first, chunks within both budgets and by
+ * arrival, the youngest preempted and no more than needed. Random snapshots assert that every plan
+ * fits and that the oldest always moves.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/support/test_random.h"
+#include "worker/schedule/preemption_policy.h"
+#include "worker/schedule/step_policy.h"
+
+static struct step_candidate decode(uint32_t computed_tokens)
+{
+    uint32_t blocks = (computed_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+    return (struct step_candidate){.decoding = true,
+                                   .known_tokens = computed_tokens + 1,
+                                   .computed_tokens = computed_tokens,
+                                   .held_blocks = {blocks}};
+}
+
+static struct step_candidate prefill(uint32_t computed_tokens, uint32_t known_tokens)
+{
+    struct step_candidate candidate = decode(computed_tokens);
+    candidate.decoding = false;
+    candidate.known_tokens = known_tokens;
+    return candidate;
+}
+
+static struct step_snapshot snapshot_of(const struct step_candidate *candidates, uint32_t count,
+                                        uint32_t free_blocks)
+{
+    return (struct step_snapshot){.group_count = 1,
+                                  .free_blocks = {free_blocks},
+                                  .step_tokens = 64,
+                                  .mixed_prefill_tokens = 8,
+                                  .candidate_count = count,
+                                  .candidates = candidates};
+}
+
+static void check(const struct step_snapshot *snapshot, const uint32_t *expected)
+{
+    uint32_t rows[8];
+    uint32_t total = 0;
+    assert_int_equal(preemption_policy_survivors(snapshot), snapshot->candidate_count);
+    uint32_t sum = step_policy_compose(snapshot, rows);
+    for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
+        assert_int_equal(rows[i], expected[i]);
+        total += rows[i];
+    }
+    assert_int_equal(sum, total);
+}
+
+static void test_prompts_fill_a_step_without_decodes(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30), prefill(0, 5)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
+    check(&snapshot, (const uint32_t[]){40, 24, 0});
+}
+
+static void test_decodes_go_first_and_bound_the_prompt_rows(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {decode(20), decode(32), prefill(10, 400), prefill(0, 5)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 4, 100);
+    check(&snapshot, (const uint32_t[]){1, 1, 8, 0});
+    snapshot.mixed_prefill_tokens = 1000;
+    check(&snapshot, (const uint32_t[]){1, 1, 62, 0});
+    snapshot.step_tokens = 2;
+    check(&snapshot, (const uint32_t[]){1, 1, 0, 0});
+}
+
+static void test_a_short_prompt_shares_the_step(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {decode(20), prefill(0, 3), prefill(0, 100)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
+    check(&snapshot, (const uint32_t[]){1, 3, 5});
+}
+
+static void test_chunks_shrink_to_the_free_blocks(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(8, 100), prefill(0, 10)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 2);
+    /* 8 rows in its last block and 2 blocks; the next prompt must not take what it lacks. */
+    check(&snapshot, (const uint32_t[]){40, 0});
+    snapshot.group_count = 2;
+    snapshot.free_blocks[1] = 1; /* the scarcest group decides */
+    check(&snapshot, (const uint32_t[]){24, 0});
+    snapshot.free_blocks[1] = 0;
+    check(&snapshot, (const uint32_t[]){8, 0});
+}
+
+static void test_a_prompt_without_blocks_waits_while_streams_run(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {decode(20), prefill(16, 100)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 0);
+    check(&snapshot, (const uint32_t[]){1, 0});
+}
+
+static void test_the_youngest_are_preempted(void **state)
+{
+    (void)state;
+    /* Three of the four need a block each. */
+    struct step_candidate candidates[] = {decode(32), decode(33), decode(16), decode(48)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 4, 3);
+    assert_int_equal(preemption_policy_survivors(&snapshot), 4);
+    snapshot.free_blocks[0] = 2;
+    assert_int_equal(preemption_policy_survivors(&snapshot), 3);
+    snapshot.free_blocks[0] = 0; /* the last one's 3 blocks are enough for the others */
+    assert_int_equal(preemption_policy_survivors(&snapshot), 3);
+    candidates[3] = prefill(0, 10); /* holds nothing: the next youngest goes too */
+    assert_int_equal(preemption_policy_survivors(&snapshot), 2);
+}
+
+static void test_a_lone_prompt_preempts_those_behind_it(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(32, 100), prefill(5, 50), prefill(0, 10)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 3, 0);
+    assert_int_equal(preemption_policy_survivors(&snapshot), 1);
+    candidates[0] = prefill(33, 100); /* it can move inside its last block */
+    assert_int_equal(preemption_policy_survivors(&snapshot), 3);
+}
+
+static void test_random_plans_fit(void **state)
+{
+    (void)state;
+    struct test_random random = {.state = 21};
+    for (uint32_t round = 0; round < 20000; round++) {
+        struct step_candidate candidates[8];
+        uint32_t rows[8];
+        uint32_t count = 1 + test_random_below(&random, 8);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t computed = test_random_below(&random, 100);
+            candidates[i] = test_random_below(&random, 2)
+                                ? decode(1 + computed)
+                                : prefill(computed, computed + 1 + test_random_below(&random, 99));
+        }
+        struct step_snapshot snapshot =
+            snapshot_of(candidates, count, test_random_below(&random, 6));
+        snapshot.step_tokens = 8 + test_random_below(&random, 100);
+        if (count == 1 && snapshot.free_blocks[0] == 0)
+            snapshot.free_blocks[0] = 1; /* a sequence fits alone */
+        for (uint32_t i = 1; i < count && candidates[0].held_blocks[0] == 0; i++)
+            candidates[i].held_blocks[0]++;
+        if (snapshot.free_blocks[0] == 0 && candidates[0].computed_tokens % 16 == 0)
+            snapshot.free_blocks[0] = 1;
+        uint32_t survivors = preemption_policy_survivors(&snapshot);
+        assert_true(survivors >= 1 && survivors <= count);
+        for (uint32_t i = survivors; i < count; i++)
+            snapshot.free_blocks[0] += candidates[i].held_blocks[0];
+        snapshot.candidate_count = survivors;
+        uint32_t total = step_policy_compose(&snapshot, rows);
+        assert_true(total > 0 && total <= snapshot.step_tokens);
+        uint32_t taken = 0;
+        bool decodes = false;
+        for (uint32_t i = 0; i < survivors; i++) {
+            uint32_t after = candidates[i].computed_tokens + rows[i];
+            assert_true(after <= candidates[i].known_tokens);
+            assert_true(!candidates[i].decoding || rows[i] == 1);
+            decodes = decodes || candidates[i].decoding;
+            taken += (after + 15) / 16 - (candidates[i].computed_tokens + 15) / 16;
+        }
+        assert_true(taken <= snapshot.free_blocks[0]);
+        assert_true(decodes || rows[0] > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_prompts_fill_a_step_without_decodes),
+        cmocka_unit_test(test_decodes_go_first_and_bound_the_prompt_rows),
+        cmocka_unit_test(test_a_short_prompt_shares_the_step),
+        cmocka_unit_test(test_chunks_shrink_to_the_free_blocks),
+        cmocka_unit_test(test_a_prompt_without_blocks_waits_while_streams_run),
+        cmocka_unit_test(test_the_youngest_are_preempted),
+        cmocka_unit_test(test_a_lone_prompt_preempts_those_behind_it),
+        cmocka_unit_test(test_random_plans_fit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

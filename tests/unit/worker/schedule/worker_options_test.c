@@ -1,0 +1,121 @@
+/*
+ * worker_options: defaults, every flag, and a refusal by name for everything that cannot be.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/schedule/worker_options.h"
+
+#define REQUIRED                                                                                   \
+    "shoal-worker", "--segment-fd", "3", "--submit-bell-fd", "4", "--event-bell-fd", "5",          \
+        "--parent-pid", "77", "--model", "m.gguf"
+
+static enum result parse(char **argv, struct worker_options *options, struct error_text *error)
+{
+    int argc = 0;
+    while (argv[argc])
+        argc++;
+    return worker_options_parse(argc, argv, options, error);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    char *argv[] = {REQUIRED, NULL};
+    struct worker_options options;
+    assert_int_equal(parse(argv, &options, NULL), RESULT_OK);
+    assert_int_equal(options.segment_fd, 3);
+    assert_int_equal(options.submit_bell_fd, 4);
+    assert_int_equal(options.event_bell_fd, 5);
+    assert_int_equal(options.parent_pid, 77);
+    assert_string_equal(options.model, "m.gguf");
+    assert_int_equal(options.max_sequences, 64);
+    assert_int_equal(options.step_tokens, 512);
+    assert_int_equal(options.mixed_prefill_tokens, 64);
+    assert_int_equal(options.context_tokens, 0);
+    assert_int_equal(options.kv_cache_bytes, 0);
+    assert_int_equal(options.log_level, LOG_INFO);
+}
+
+static void test_every_flag(void **state)
+{
+    (void)state;
+    char *argv[] = {REQUIRED,     "--worker-index",
+                    "2",          "--threads",
+                    "8",          "--max-sequences",
+                    "600",        "--context",
+                    "4096",       "--mixed-prefill-tokens",
+                    "99",         "--kv-cache-bytes",
+                    "5000000000", "--log-level",
+                    "debug",      NULL};
+    struct worker_options options;
+    assert_int_equal(parse(argv, &options, NULL), RESULT_OK);
+    assert_int_equal(options.worker_index, 2);
+    assert_int_equal(options.threads, 8);
+    assert_int_equal(options.max_sequences, 600);
+    assert_int_equal(options.step_tokens, 600); /* a row for every sequence */
+    assert_int_equal(options.mixed_prefill_tokens, 99);
+    assert_int_equal(options.context_tokens, 4096);
+    assert_true(options.kv_cache_bytes == 5000000000ull);
+    assert_int_equal(options.log_level, LOG_DEBUG);
+}
+
+static void test_refusals_name_the_flag(void **state)
+{
+    (void)state;
+    static char *const bad[][2] = {
+        {"--threads", "257"},
+        {"--threads", "-1"},
+        {"--threads", "2x"},
+        {"--threads", ""},
+        {"--threads", " 2"},
+        {"--max-sequences", "0"},
+        {"--max-sequences", "1025"},
+        {"--step-tokens", "0"},
+        {"--step-tokens", "4097"},
+        {"--step-tokens", "63"},
+        {"--context", "99999999999999999999999"},
+        {"--parent-pid", "0"},
+        {"--log-level", "loud"},
+        {"--bogus", "1"},
+        {"--threads", NULL},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char *argv[] = {REQUIRED, bad[i][0], bad[i][1], NULL};
+        struct worker_options options;
+        struct error_text error;
+        assert_int_equal(parse(argv, &options, &error), RESULT_INVALID);
+        if (!strstr(error.text, bad[i][0]))
+            fail_msg("%s", error.text);
+    }
+}
+
+static void test_required_flags(void **state)
+{
+    (void)state;
+    for (int missing = 1; missing < 11; missing += 2) {
+        char *argv[] = {REQUIRED, NULL};
+        char *name = argv[missing];
+        memmove(&argv[missing], &argv[missing + 2], (size_t)(10 - missing) * sizeof argv[0]);
+        struct worker_options options;
+        struct error_text error;
+        assert_int_equal(parse(argv, &options, &error), RESULT_INVALID);
+        assert_non_null(strstr(error.text, name));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_every_flag),
+        cmocka_unit_test(test_refusals_name_the_flag),
+        cmocka_unit_test(test_required_flags),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
