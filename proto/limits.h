@@ -46,8 +46,7 @@
 
 /* Templates */
 #define LIMIT_TEMPLATE_BYTES (256u << 10) /* largest published template is about 30 kB */
-#define LIMIT_TEMPLATE_STEPS 4000000u /* evaluated nodes; a 4,096-message chat needs about 400 k   \
-                                       */
+#define LIMIT_TEMPLATE_STEPS 16000000u /* evaluated nodes; 4,096 messages need some 600 k */
 #define LIMIT_TEMPLATE_DEPTH 64u      /* nesting of expressions and blocks in the source */
 #define LIMIT_TEMPLATE_CALL_DEPTH                                                                  \
     400u /* the evaluator's recursion, some 1 kB of stack each: 25 nested macros */

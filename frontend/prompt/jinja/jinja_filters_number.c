@@ -47,7 +47,8 @@ static bool clean_number(struct jinja_run *run, const struct jinja_string *strin
 {
     struct jinja_value stripped;
     *plausible = false;
-    if (!jinja_methods_strip(run, string, NULL, JINJA_BOTH, &stripped))
+    if (!jinja_run_step(run, JINJA_STEPS_OF_DIGITS) ||
+        !jinja_methods_strip(run, string, NULL, JINJA_BOTH, &stripped))
         return false;
     const struct jinja_string *number = stripped.as.string;
     size_t length = 0;
@@ -140,8 +141,6 @@ static bool filter_int(struct jinja_run *run, const struct jinja_call *call,
     int64_t integer = 0;
     double real = 0;
     bool valid = false;
-    if (!jinja_call_integer(run, call->values[1], &base))
-        return false;
     if (call->self.kind == JINJA_UNDEFINED)
         return jinja_fail_undefined(run, call->self);
     if (call->self.kind == JINJA_FLOAT)
@@ -153,7 +152,8 @@ static bool filter_int(struct jinja_run *run, const struct jinja_call *call,
     }
     if (call->self.kind != JINJA_STRING)
         return true;
-    if (!read_integer(run, call->self.as.string, base, &integer, &valid))
+    if (!jinja_call_integer(run, call->values[1], &base) ||
+        !read_integer(run, call->self.as.string, base, &integer, &valid))
         return false;
     if (valid) {
         *out = jinja_int(integer);
@@ -193,6 +193,8 @@ static bool round_common(struct jinja_run *run, struct jinja_value value, int64_
         return true;
     }
     double rounded = 0;
+    if (!jinja_run_step(run, 2 * JINJA_STEPS_OF_DIGITS))
+        return false;
     if (precision >= 0) {
         (void)snprintf(text, sizeof(text), "%.*f", (int)precision, real);
         rounded = strtod(text, NULL);

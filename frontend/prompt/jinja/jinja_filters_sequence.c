@@ -132,11 +132,10 @@ static bool filter_reverse(struct jinja_run *run, const struct jinja_call *call,
                                              : jinja_items_iterator(run, &items, false, out);
 }
 
-static bool filter_batch(struct jinja_run *run, const struct jinja_call *call,
-                         struct jinja_value *out)
+static bool gather_batches(struct jinja_run *run, const struct jinja_call *call,
+                           struct jinja_items *batches)
 {
     struct jinja_list list;
-    struct jinja_items batches = {0};
     int64_t size = 0;
     bool fill = call->values[1].kind != JINJA_NONE && !jinja_is_absent(call->values[1]);
     if (!jinja_call_integer(run, call->values[0], &size) ||
@@ -149,36 +148,41 @@ static bool filter_batch(struct jinja_run *run, const struct jinja_call *call,
         while (at < list.count && (batch.count == 0 || (int64_t)batch.count != size))
             if (!jinja_items_add(run, &batch, list.items[at++]))
                 return false;
-        if (size == 0 && batches.count == 0 && list.count > 0) {
+        if (size == 0 && batches->count == 0 && list.count > 0) {
             struct jinja_items none = {0};
             if (!jinja_items_list(run, &none, JINJA_LIST, &made) ||
-                !jinja_items_add(run, &batches, made))
+                !jinja_items_add(run, batches, made))
                 return false;
         }
         while (fill && at == list.count && (int64_t)batch.count < size)
             if (!jinja_items_add(run, &batch, call->values[1]))
                 return false;
         if (!jinja_items_list(run, &batch, JINJA_LIST, &made) ||
-            !jinja_items_add(run, &batches, made))
+            !jinja_items_add(run, batches, made))
             return false;
     }
-    return jinja_items_iterator(run, &batches, false, out);
+    return true;
 }
 
-static bool filter_slice(struct jinja_run *run, const struct jinja_call *call,
+static bool filter_batch(struct jinja_run *run, const struct jinja_call *call,
                          struct jinja_value *out)
 {
+    struct jinja_items batches = {0};
+    bool done = gather_batches(run, call, &batches);
+    return jinja_items_iterator(run, &batches, !done, out);
+}
+
+static bool gather_slices(struct jinja_run *run, const struct jinja_call *call,
+                          struct jinja_items *slices)
+{
     struct jinja_list list;
-    struct jinja_items slices = {0};
     int64_t wanted = 0;
     bool fill = call->values[1].kind != JINJA_NONE && !jinja_is_absent(call->values[1]);
     if (!jinja_call_integer(run, call->values[0], &wanted) ||
         !jinja_cursor_collect(run, call->self, &list))
         return false;
-    if (wanted == 0) {
-        (void)jinja_fail(run, "integer division or modulo by zero");
-        return jinja_items_iterator(run, &slices, true, out);
-    }
+    if (wanted == 0)
+        return jinja_fail(run, "integer division or modulo by zero");
     size_t at = 0;
     for (int64_t i = 0; i < wanted; i++) {
         size_t extra = list.count % (size_t)wanted;
@@ -191,10 +195,18 @@ static bool filter_slice(struct jinja_run *run, const struct jinja_call *call,
         if (fill && (size_t)i >= extra && !jinja_items_add(run, &slice, call->values[1]))
             return false;
         if (!jinja_items_list(run, &slice, JINJA_LIST, &made) ||
-            !jinja_items_add(run, &slices, made))
+            !jinja_items_add(run, slices, made))
             return false;
     }
-    return jinja_items_iterator(run, &slices, false, out);
+    return true;
+}
+
+static bool filter_slice(struct jinja_run *run, const struct jinja_call *call,
+                         struct jinja_value *out)
+{
+    struct jinja_items slices = {0};
+    bool done = gather_slices(run, call, &slices);
+    return jinja_items_iterator(run, &slices, !done, out);
 }
 
 static bool filter_attr(struct jinja_run *run, const struct jinja_call *call,

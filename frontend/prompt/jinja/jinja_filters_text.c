@@ -199,21 +199,23 @@ static bool filter_truncate(struct jinja_run *run, const struct jinja_call *call
     int64_t length = 255;
     int64_t leeway = 5;
     bool has_leeway = call->values[3].kind != JINJA_NONE;
-    if (!jinja_call_string(run, call->self, &text) ||
-        !jinja_call_integer(run, call->values[0], &length) ||
+    size_t chars;
+    if (!jinja_call_integer(run, call->values[0], &length) ||
         !jinja_call_string(run, call->values[2], &end) ||
-        (has_leeway && !jinja_call_integer(run, call->values[3], &leeway)) ||
-        !jinja_run_scan(run, text->length))
+        (has_leeway && !jinja_call_integer(run, call->values[3], &leeway)))
         return false;
+    if (!jinja_cursor_length(call->self, &chars))
+        return jinja_fail(run, "object of type '%s' has no len()", jinja_value_type(call->self));
     int64_t end_chars = (int64_t)jinja_string_chars(end);
     int64_t longest = 0;
     if (length < end_chars || leeway < 0 || __builtin_add_overflow(length, leeway, &longest))
         return jinja_fail(run, "truncate: length or leeway out of range");
-    if ((int64_t)jinja_string_chars(text) <= longest) {
+    if ((int64_t)chars <= longest) {
         *out = call->self;
         return true;
     }
-    return truncate_cut(run, text, length - end_chars, jinja_value_truth(call->values[1]), end,
+    return jinja_call_string(run, call->self, &text) && jinja_run_scan(run, text->length) &&
+           truncate_cut(run, text, length - end_chars, jinja_value_truth(call->values[1]), end,
                         out);
 }
 

@@ -154,6 +154,8 @@ static bool real_digits(struct jinja_run *run, const struct jinja_format_spec *s
     char format[8] = {'%', '.', '*', 'g', '\0'};
     double magnitude = fabs(real);
     int64_t precision = spec->precision;
+    if (!jinja_run_step(run, 2 * JINJA_STEPS_OF_DIGITS))
+        return false;
     char type = spec->type;
     if (type == '\0' && precision < 0) {
         jinja_text_float(magnitude, out);

@@ -57,6 +57,8 @@ bool jinja_methods_case(struct jinja_run *run, const struct jinja_string *string
         uint32_t images[3];
         bool first = at == 0;
         at += utf8_decode(string->bytes + at, string->length - at, &code_point);
+        if (code_point >= 0x80 && !jinja_run_step(run, 4))
+            return false;
         enum jinja_case to = case_of(casing, first, after_cased, code_point);
         size_t count = jinja_unicode_convert(to, code_point, images);
         if (to == JINJA_CASE_LOWER && code_point == SIGMA && after_cased &&

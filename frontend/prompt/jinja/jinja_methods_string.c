@@ -21,6 +21,9 @@ static bool in_set(const struct jinja_string *chars, const char *bytes, size_t l
 {
     if (chars == NULL) {
         uint32_t code_point;
+        if (length == 1 && (unsigned char)bytes[0] < 0x80)
+            return bytes[0] == ' ' || (bytes[0] >= '\t' && bytes[0] <= '\r') ||
+                   (bytes[0] >= 0x1c && bytes[0] <= 0x1f);
         (void)utf8_decode(bytes, length, &code_point);
         return jinja_unicode_is_space(code_point);
     }
@@ -37,6 +40,8 @@ static bool in_set(const struct jinja_string *chars, const char *bytes, size_t l
 /* Start of the last character before `end`, ill-formed or not. */
 static size_t previous_char(const struct jinja_string *string, size_t start, size_t end)
 {
+    if ((unsigned char)string->bytes[end - 1] < 0x80)
+        return end - 1;
     for (size_t back = 1; back <= 4 && back <= end - start; back++) {
         bool valid;
         if (utf8_scan(string->bytes + end - back, back, &valid) == back && (valid || back == 1))
@@ -595,7 +600,6 @@ const struct jinja_signature jinja_methods_string[] = {
     {"format", jinja_format_method, NULL},
     {"upper", jinja_method_upper, ""},
     {"lower", jinja_method_lower, ""},
-    {"casefold", jinja_method_lower, ""},
     {"capitalize", jinja_method_capitalize, ""},
     {"title", jinja_method_title, ""},
     {"swapcase", jinja_method_swapcase, ""},

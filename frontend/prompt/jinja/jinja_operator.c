@@ -237,7 +237,7 @@ bool jinja_operator_apply(struct jinja_run *run, enum jinja_token_type operator,
     if (jinja_value_integer(left, &a) && jinja_value_integer(right, &b))
         return apply_integers(run, operator, a, b, out);
     if (jinja_value_real(left, &x) && jinja_value_real(right, &y))
-        return apply_reals(run, operator, x, y, out);
+        return jinja_run_step(run, JINJA_STEPS_OF_DIGITS) && apply_reals(run, operator, x, y, out);
     if (operator== TOKEN_MOD && left.kind == JINJA_STRING)
         return jinja_format_percent(run, left.as.string, right, out);
     if (left.kind == JINJA_UNDEFINED)
@@ -311,6 +311,9 @@ bool jinja_operator_compare(struct jinja_run *run, enum jinja_token_type operato
                             struct jinja_value left, struct jinja_value right, bool *holds)
 {
     bool equal = false;
+    bool orders = operator>= TOKEN_LT && operator<= TOKEN_GE;
+    if (orders && left.kind == JINJA_UNDEFINED)
+        return jinja_fail_undefined(run, left);
     switch (operator) {
     case TOKEN_EQ: return jinja_value_equal(run, left, right, holds);
     case TOKEN_NE:

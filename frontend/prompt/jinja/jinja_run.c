@@ -18,7 +18,7 @@
 #include "frontend/prompt/jinja/jinja_text.h"
 #include "proto/limits.h"
 
-#define SCAN_BYTES_PER_STEP 64u
+#define SCAN_BYTES_PER_STEP 16u
 
 bool jinja_run_step(struct jinja_run *run, uint64_t steps)
 {
@@ -123,6 +123,8 @@ bool jinja_undefined_member(struct jinja_run *run, struct jinja_value object,
         [JINJA_TUPLE] = "tuple object", [JINJA_DICT] = "dict object",
         [JINJA_RANGE] = "range object", [JINJA_ITERATOR] = "generator object"};
     const char *type = types[object.kind];
+    if (object.kind == JINJA_STRING && object.as.string->markup)
+        type = "markupsafe.Markup object";
     if (type == NULL)
         type = jinja_value_type(object);
     return undefined_make(run, (struct jinja_undefined){.object_type = type, .name = name}, out);

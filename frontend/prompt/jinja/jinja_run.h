@@ -38,6 +38,9 @@ bool jinja_run_step(struct jinja_run *run, uint64_t steps) JINJA_CHECKED;
 /* Counts work over `bytes` of text: a step for every few dozen. */
 bool jinja_run_scan(struct jinja_run *run, uint64_t bytes) JINJA_CHECKED;
 
+/* What converting a float to or from digits costs, in steps. */
+#define JINJA_STEPS_OF_DIGITS 64u
+
 /* One level deeper into expressions, blocks and calls; jinja_run_leave() comes back. */
 bool jinja_run_enter(struct jinja_run *run) JINJA_CHECKED;
 void jinja_run_leave(struct jinja_run *run);

@@ -30,11 +30,17 @@ void jinja_text_float(double real, char out[32])
         return;
     }
     char shortest[32];
-    for (int digits = 1; digits <= 17; digits++) {
-        (void)snprintf(shortest, sizeof(shortest), "%.*e", digits - 1, real);
+    int few = 1;
+    int enough = 17; /* digits always are; the least number that is enough is found by halving */
+    while (few < enough) {
+        int middle = (few + enough) / 2;
+        (void)snprintf(shortest, sizeof(shortest), "%.*e", middle - 1, real);
         if (strtod(shortest, NULL) == real)
-            break;
+            enough = middle;
+        else
+            few = middle + 1;
     }
+    (void)snprintf(shortest, sizeof(shortest), "%.*e", enough - 1, real);
     int exponent = atoi(strchr(shortest, 'e') + 1);
     char digits[24];
     size_t count = 0;
@@ -167,7 +173,8 @@ static bool append_number(struct jinja_run *run, struct jinja_builder *builder,
     else
         (void)snprintf(text, sizeof(text), "range(%" PRId64 ", %" PRId64 ", %" PRId64 ")",
                        range->start, range->stop, range->step);
-    return jinja_builder_text(run, builder, text);
+    return (value.kind != JINJA_FLOAT || jinja_run_step(run, JINJA_STEPS_OF_DIGITS)) &&
+           jinja_builder_text(run, builder, text);
 }
 
 static bool append_repr_inside(struct jinja_run *run, struct jinja_builder *builder,

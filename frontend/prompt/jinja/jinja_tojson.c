@@ -97,7 +97,8 @@ static bool dump_number(struct dump *dump, struct jinja_value value)
         (void)snprintf(text, sizeof(text), "%s",
                        isnan(value.as.real) ? "NaN"
                                             : (value.as.real < 0 ? "-Infinity" : "Infinity"));
-    return put(dump, text);
+    return (value.kind != JINJA_FLOAT || jinja_run_step(dump->run, JINJA_STEPS_OF_DIGITS)) &&
+           put(dump, text);
 }
 
 /* A new line with the indentation of the level at hand, where there is any. */

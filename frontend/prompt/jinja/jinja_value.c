@@ -113,7 +113,8 @@ static bool list_equal(struct jinja_run *run, const struct jinja_list *left,
 {
     *equal = left->count == right->count;
     for (size_t i = 0; *equal && i < left->count; i++)
-        if (!jinja_value_equal(run, left->items[i], right->items[i], equal))
+        if (!jinja_run_step(run, 1) ||
+            !jinja_value_equal(run, left->items[i], right->items[i], equal))
             return false;
     return true;
 }
@@ -124,7 +125,7 @@ static bool dict_equal(struct jinja_run *run, const struct jinja_dict *left,
     *equal = left->count == right->count;
     for (size_t i = 0; *equal && i < left->count; i++) {
         struct jinja_value other = {0};
-        if (!jinja_dict_get(run, right, left->entries[i].key, &other))
+        if (!jinja_run_step(run, 1) || !jinja_dict_get(run, right, left->entries[i].key, &other))
             return false;
         if (jinja_is_absent(other))
             *equal = false;
@@ -188,7 +189,8 @@ static bool list_less(struct jinja_run *run, const struct jinja_list *left,
 {
     for (size_t i = 0; i < left->count && i < right->count; i++) {
         bool equal;
-        if (!jinja_value_equal(run, left->items[i], right->items[i], &equal))
+        if (!jinja_run_step(run, 1) ||
+            !jinja_value_equal(run, left->items[i], right->items[i], &equal))
             return false;
         if (equal)
             continue;
