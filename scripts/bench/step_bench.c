@@ -1,0 +1,247 @@
+/*
+ * How fast the worker's steps are on this machine, without processes, rings or HTTP around them:
+ * prompt steps of N rows, then decode steps of B sequences with one row each, over a real
+ * checkpoint.
+ *
+ *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
+ * [--context 128] [--tier best]
+ *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
+ * continuation and resident memory
+ *
+ * Each figure is the best of --repeat runs (default 3), because other programs on the machine only
+ * ever slow a run down.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/must.h"
+#include "worker/backend/backend.h"
+#include "worker/model/model.h"
+
+#define BATCH_MAX           64
+#define CONTEXT_MAX         8192
+#define PROMPT_CHUNK        512
+#define BLOCKS_PER_SEQUENCE (CONTEXT_MAX / KV_BLOCK_TOKENS)
+
+struct number_list {
+    uint32_t count;
+    uint32_t values[PROMPT_CHUNK];
+};
+
+struct bench {
+    const char *model_path;
+    uint32_t decode_steps;
+    uint32_t context;
+    uint32_t repeat;
+    struct number_list prompts;
+    struct number_list batches;
+    struct number_list tokens;
+    struct backend_options options;
+    struct model *model;
+    struct backend *backend;
+    uint32_t blocks[BATCH_MAX][BLOCKS_PER_SEQUENCE];
+};
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static struct number_list parse_list(const char *text)
+{
+    struct number_list list = {0};
+    while (*text && list.count < PROMPT_CHUNK) {
+        char *end;
+        list.values[list.count++] = (uint32_t)strtoul(text, &end, 10);
+        text = *end == ',' ? end + 1 : "";
+    }
+    return list;
+}
+
+static enum cpu_tier parse_tier(const char *name)
+{
+    static const char *const names[] = {"best", "portable", "avx2", "avx512"};
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum cpu_tier)i;
+    fprintf(stderr, "unknown tier %s\n", name);
+    exit(2);
+}
+
+static void parse_options(struct bench *bench, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"model", required_argument, NULL, 'm'},   {"threads", required_argument, NULL, 't'},
+        {"prompts", required_argument, NULL, 'p'}, {"batches", required_argument, NULL, 'b'},
+        {"decode", required_argument, NULL, 'd'},  {"context", required_argument, NULL, 'c'},
+        {"repeat", required_argument, NULL, 'r'},  {"tier", required_argument, NULL, 'i'},
+        {"tokens", required_argument, NULL, 'k'},  {NULL, 0, NULL, 0}};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case 'm': bench->model_path = optarg; break;
+        case 't': bench->options.threads = (uint32_t)atoi(optarg); break;
+        case 'p': bench->prompts = parse_list(optarg); break;
+        case 'b': bench->batches = parse_list(optarg); break;
+        case 'd': bench->decode_steps = (uint32_t)atoi(optarg); break;
+        case 'c': bench->context = (uint32_t)atoi(optarg); break;
+        case 'r': bench->repeat = (uint32_t)atoi(optarg); break;
+        case 'i': bench->options.cpu_tier = parse_tier(optarg); break;
+        case 'k': bench->tokens = parse_list(optarg); break;
+        default: exit(2);
+        }
+    }
+    if (!bench->model_path) {
+        fprintf(stderr, "--model FILE is needed\n");
+        exit(2);
+    }
+}
+
+static void load(struct bench *bench)
+{
+    struct error_text error = {{0}};
+    double start = now_s();
+    if (model_open(bench->model_path, &bench->model, &error) != RESULT_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(1);
+    }
+    for (uint32_t g = 0; g < model_plan(bench->model)->kv.group_count; g++)
+        bench->options.kv_blocks[g] = BATCH_MAX * BLOCKS_PER_SEQUENCE;
+    bench->backend = cpu_backend_create();
+    if (bench->backend->interface->load(bench->backend, model_plan(bench->model), &bench->options,
+                                        NULL, NULL, &error) != RESULT_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(1);
+    }
+    for (uint32_t s = 0; s < BATCH_MAX; s++)
+        for (uint32_t b = 0; b < BLOCKS_PER_SEQUENCE; b++)
+            bench->blocks[s][b] = s * BLOCKS_PER_SEQUENCE + b;
+    printf("%s, %s, %.1f MB packed, loaded in %.2f s\n", bench->model_path,
+           bench->backend->interface->description(bench->backend),
+           (double)bench->backend->interface->weights_bytes(bench->backend) * 1e-6,
+           now_s() - start);
+}
+
+/* One step: `sequences` sequences of `rows` rows each from `position`; draws the last row of each
+ * when `draws`. */
+static void run_step(struct bench *bench, uint32_t sequences, uint32_t rows, uint32_t position,
+                     const uint32_t *ids, bool draws, struct sampled_token *results)
+{
+    static struct step_sequence parts[BATCH_MAX];
+    static struct row_sampling samplings[BATCH_MAX];
+    static uint32_t logit_rows[BATCH_MAX];
+    static struct sampling_params params;
+    params = sampling_params_default();
+    for (uint32_t s = 0; s < sequences; s++) {
+        parts[s] = (struct step_sequence){s * rows, rows, position, {NULL}};
+        for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
+            parts[s].block_tables[g] = bench->blocks[s];
+        logit_rows[s] = s * rows + rows - 1;
+        samplings[s] = (struct row_sampling){.params = &params, .position = position + rows};
+    }
+    struct step_batch batch = {.row_count = sequences * rows,
+                               .token_ids = ids,
+                               .sequence_count = sequences,
+                               .sequences = parts,
+                               .logit_row_count = draws ? sequences : 0,
+                               .logit_rows = logit_rows,
+                               .samplings = samplings};
+    struct error_text error;
+    must(bench->backend->interface->step_run(bench->backend, &batch, results, &error) == RESULT_OK);
+}
+
+static void measure_prompt(struct bench *bench, uint32_t tokens)
+{
+    static uint32_t ids[PROMPT_CHUNK];
+    struct sampled_token result;
+    double best = 1e9;
+    for (uint32_t i = 0; i < PROMPT_CHUNK; i++)
+        ids[i] = 100 + i * 37 % 20000;
+    for (uint32_t r = 0; r < bench->repeat; r++) {
+        double start = now_s();
+        for (uint32_t done = 0; done < tokens;) {
+            uint32_t rows = tokens - done < PROMPT_CHUNK ? tokens - done : PROMPT_CHUNK;
+            done += rows;
+            run_step(bench, 1, rows, done - rows, ids, done == tokens, &result);
+        }
+        double took = now_s() - start;
+        best = took < best ? took : best;
+    }
+    printf("prompt %5u         %9.1f tok/s\n", tokens, tokens / best);
+}
+
+static void measure_decode(struct bench *bench, uint32_t sequences)
+{
+    struct sampled_token results[BATCH_MAX];
+    uint32_t ids[BATCH_MAX];
+    double best = 1e9;
+    for (uint32_t r = 0; r < bench->repeat; r++) {
+        for (uint32_t s = 0; s < sequences; s++)
+            ids[s] = 100 + s;
+        double start = now_s();
+        for (uint32_t i = 0; i < bench->decode_steps; i++) {
+            run_step(bench, sequences, 1, bench->context + i, ids, true, results);
+            for (uint32_t s = 0; s < sequences; s++)
+                ids[s] = results[s].token;
+        }
+        double took = now_s() - start;
+        best = took < best ? took : best;
+    }
+    printf("decode batch %3u    %9.1f tok/s   %.2f ms a step (context %u)\n", sequences,
+           sequences * bench->decode_steps / best, best * 1e3 / bench->decode_steps,
+           bench->context);
+}
+
+static void print_resident(void)
+{
+    char line[128];
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && fgets(line, sizeof line, status))
+        if (strncmp(line, "Rss", 3) == 0 || strncmp(line, "VmHWM", 5) == 0 ||
+            strncmp(line, "VmRSS", 5) == 0)
+            fputs(line, stdout);
+    if (status)
+        fclose(status);
+}
+
+static void print_continuation(struct bench *bench)
+{
+    struct sampled_token result;
+    uint32_t count = bench->tokens.count;
+    run_step(bench, 1, count, 0, bench->tokens.values, true, &result);
+    for (uint32_t i = 0; i < bench->decode_steps; i++) {
+        printf("%u ", result.token);
+        run_step(bench, 1, 1, count + i, &result.token, true, &result);
+    }
+    printf("\n");
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench bench = {.decode_steps = 64,
+                                 .context = 128,
+                                 .repeat = 3,
+                                 .prompts = {2, {128, 512}},
+                                 .batches = {3, {1, 4, 8}},
+                                 .options = {.max_step_rows = PROMPT_CHUNK,
+                                             .max_logit_rows = BATCH_MAX,
+                                             .drop_source_pages = true}};
+    parse_options(&bench, argc, argv);
+    load(&bench);
+    if (bench.tokens.count > 0) {
+        print_continuation(&bench);
+    } else {
+        for (uint32_t i = 0; i < bench.prompts.count; i++)
+            measure_prompt(&bench, bench.prompts.values[i]);
+        for (uint32_t i = 0; i < bench.batches.count; i++)
+            measure_decode(&bench, bench.batches.values[i]);
+    }
+    print_resident();
+    bench.backend->interface->destroy(bench.backend);
+    model_close(bench.model);
+    return 0;
+}

