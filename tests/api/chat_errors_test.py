@@ -123,9 +123,11 @@ def test_a_too_large_body_is_refused(start_server):
 
 def test_a_full_queue_is_refused_before_parsing(start_server):
     running = start_server("--max-sequences", "1", "--max-queue", "1")
-    streams = [running.open_stream("Tell me a long story.", max_tokens=4000, logit_bias={"2": -100}) for _ in range(2)]
+    fields = {"content": "Tell me a long story.", "max_tokens": 4000, "logit_bias": {"2": -100}}
+    streams = [running.open_stream(**fields)]
     streams[0].wait_token()
-    assert streams[1].status == 200
+    streams.append(running.open_stream(**fields))
+    assert streams[1].status == 200  # it waits for the first
     for body in ({"messages": HELLO}, {"never": "read"}, "not even JSON"):
         reply = running.request("POST", CHAT, body)
         assert reply.status == 429
