@@ -111,6 +111,8 @@ static bool pad(struct jinja_run *run, struct jinja_builder *builder,
 {
     if (spec->fill == NULL)
         return jinja_builder_repeat(run, builder, ' ', count > 0 ? (size_t)count : 0);
+    if (count > 0 && !jinja_builder_reserve(run, builder, (uint64_t)count))
+        return false;
     for (; count > 0; count--)
         if (!jinja_builder_string(run, builder, spec->fill))
             return false;

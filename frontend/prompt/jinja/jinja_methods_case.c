@@ -190,6 +190,8 @@ bool jinja_method_istitle(struct jinja_run *run, const struct jinja_call *call,
 static bool repeat_fill(struct jinja_run *run, struct jinja_builder *builder,
                         const struct jinja_string *fill, int64_t count)
 {
+    if (count > 0 && !jinja_builder_reserve(run, builder, (uint64_t)count))
+        return false;
     for (; count > 0; count--)
         if (!jinja_builder_string(run, builder, fill))
             return false;

@@ -181,8 +181,13 @@ static bool repeat(struct jinja_run *run, struct jinja_value value, int64_t time
         return repeat_list(run, value, wanted, out);
     const struct jinja_string *string = value.as.string;
     struct jinja_builder builder = {0};
+    uint64_t bytes;
     if (string->length == 0)
         wanted = 0;
+    if (__builtin_mul_overflow(wanted, string->length, &bytes))
+        bytes = UINT64_MAX;
+    if (!jinja_builder_reserve(run, &builder, bytes))
+        return false;
     for (; wanted > 0; wanted--)
         if (!jinja_builder_string(run, &builder, string))
             return false;

@@ -183,7 +183,7 @@ size_t jinja_string_find(const struct jinja_string *string, size_t from,
     return found == NULL ? SIZE_MAX : (size_t)(found - string->bytes);
 }
 
-static bool builder_reserve(struct jinja_run *run, struct jinja_builder *builder, size_t more)
+bool jinja_builder_reserve(struct jinja_run *run, struct jinja_builder *builder, uint64_t more)
 {
     if (builder->limit_bytes > 0 && more > builder->limit_bytes - builder->length)
         return jinja_fail_bound(run, "rendered prompt is too large");
@@ -233,7 +233,7 @@ bool jinja_builder_bytes(struct jinja_run *run, struct jinja_builder *builder, c
 {
     if (length == 0)
         return true;
-    if (!jinja_run_scan(run, length) || !builder_reserve(run, builder, length))
+    if (!jinja_run_scan(run, length) || !jinja_builder_reserve(run, builder, length))
         return false;
     if (builder->length == 0 && builder->trust == NULL)
         builder->trusted = trusted;
@@ -281,6 +281,8 @@ bool jinja_builder_repeat(struct jinja_run *run, struct jinja_builder *builder, 
 {
     char block[64];
     memset(block, byte, sizeof(block));
+    if (!jinja_builder_reserve(run, builder, count))
+        return false;
     while (count > 0) {
         size_t part = count < sizeof(block) ? count : sizeof(block);
         if (!jinja_builder_bytes(run, builder, block, part, true))

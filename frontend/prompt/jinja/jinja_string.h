@@ -54,6 +54,9 @@ struct jinja_builder {
     bool trusted;
 };
 
+/* Makes room for bytes that will follow, so that what cannot fit fails before any work. */
+bool jinja_builder_reserve(struct jinja_run *run, struct jinja_builder *builder,
+                           uint64_t more) JINJA_CHECKED;
 bool jinja_builder_bytes(struct jinja_run *run, struct jinja_builder *builder, const char *bytes,
                          size_t length, bool trusted) JINJA_CHECKED;
 bool jinja_builder_text(struct jinja_run *run, struct jinja_builder *builder,
