@@ -6,9 +6,10 @@
 #define SHOAL_PROTO_LIMITS_H
 
 /* Checkpoints */
-#define LIMIT_VOCAB_TOKENS (1u << 20) /* largest published vocabulary is 262,208; four times that  \
-                                       */
-#define LIMIT_TOKEN_BYTES 1024u       /* one vocabulary entry; longest seen is 256 spaces */
+#define LIMIT_VOCAB_TOKENS                                                                         \
+    (1u << 20)                       /* largest published vocabulary is 262,208; four times that   \
+                                      */
+#define LIMIT_TOKEN_BYTES 1024u      /* one vocabulary entry; longest seen is 256 spaces */
 #define LIMIT_MERGES      (1u << 23) /* merges of one vocabulary; 580,604 is the most seen (Gemma) */
 #define LIMIT_PATTERN_BYTES                                                                        \
     8192u /* one regex of a pre-tokenizer; the longest published has about 600 */
@@ -18,13 +19,14 @@
     64u /* a string that a step splits at or replaces; usually one character */
 #define LIMIT_NORMALIZED_BYTES                                                                     \
     (128u << 20) /* a prompt after its tokenizer rewrote it; a space may become 3 bytes */
-#define LIMIT_CONTEXT_TOKENS (1u << 20) /* one million: positions fit 20 bits and an f32 exactly   \
-                                         */
-#define LIMIT_GGUF_TENSORS    65536u    /* 61-layer MoE models have about 1,800 */
-#define LIMIT_GGUF_METADATA   4096u     /* real files have 20-60 keys */
-#define LIMIT_GGUF_DIMENSIONS 4u        /* the format's own bound */
-#define LIMIT_GGUF_NAME_BYTES 256u      /* format says 64; some tools write more */
-#define LIMIT_GGUF_ALIGNMENT  65536u    /* real files say 32; the largest page size in use */
+#define LIMIT_CONTEXT_TOKENS                                                                       \
+    (1u << 20)                       /* one million: positions fit 20 bits and an f32 exactly      \
+                                      */
+#define LIMIT_GGUF_TENSORS    65536u /* 61-layer MoE models have about 1,800 */
+#define LIMIT_GGUF_METADATA   4096u  /* real files have 20-60 keys */
+#define LIMIT_GGUF_DIMENSIONS 4u     /* the format's own bound */
+#define LIMIT_GGUF_NAME_BYTES 256u   /* format says 64; some tools write more */
+#define LIMIT_GGUF_ALIGNMENT  65536u /* real files say 32; the largest page size in use */
 #define LIMIT_LAYERS          512u
 #define LIMIT_HIDDEN          65536u /* columns of the residual; the largest published is 18,432 */
 #define LIMIT_FEED_FORWARD    (1u << 18)  /* largest published is 53,248 */
@@ -36,18 +38,30 @@
 /* Requests */
 #define LIMIT_BODY_BYTES                                                                           \
     (8u << 20) /* default of --max-body-bytes: 1 M tokens of text are about 4 MB */
-#define LIMIT_MESSAGES      4096u
-#define LIMIT_STOP_STRINGS  16u   /* the API promises four; sixteen is what servers allow */
-#define LIMIT_STOP_BYTES    256u  /* one stop string; held-back text is bounded by it */
-#define LIMIT_LOGIT_BIAS    1024u /* entries per request; the official API allows 300 */
-#define LIMIT_STOP_TOKENS   16u   /* end-of-turn ids of one checkpoint */
-#define LIMIT_LIVE_REQUESTS 4096u /* slots in the frontend's table: running + waiting + preparing  \
-                                   */
+#define LIMIT_MESSAGES     4096u
+#define LIMIT_STOP_STRINGS 16u   /* the API promises four; sixteen is what servers allow */
+#define LIMIT_STOP_BYTES   256u  /* one stop string; held-back text is bounded by it */
+#define LIMIT_LOGIT_BIAS   1024u /* entries per request; the official API allows 300 */
+#define LIMIT_STOP_TOKENS  16u   /* end-of-turn ids of one checkpoint */
+#define LIMIT_LIVE_REQUESTS                                                                        \
+    4096u /* slots in the frontend's table: running + waiting + preparing                          \
+           */
+
+/* HTTP */
+#define LIMIT_HTTP_HEAD_BYTES                                                                      \
+    32768u /* request line and headers, and trailers; browsers stay below 16 kB */
+#define LIMIT_HTTP_HEADERS          100u /* clients send 10 to 30 */
+#define LIMIT_HTTP_CHUNK_LINE_BYTES 256u /* a chunk-size line with its extensions */
+#define LIMIT_HTTP_REQUEST_ID_BYTES 128u /* a client's own longer id is replaced */
+#define LIMIT_HTTP_PENDING_BYTES                                                                   \
+    65536u                         /* bytes behind the request in hand; real clients send none */
+#define LIMIT_HTTP_HELD_BODIES 32u /* times --max-body-bytes: bodies that are arriving, together   \
+                                    */
 
 /* Templates */
 #define LIMIT_TEMPLATE_BYTES (256u << 10) /* largest published template is about 30 kB */
-#define LIMIT_TEMPLATE_STEPS 16000000u /* evaluated nodes; 4,096 messages need some 600 k */
-#define LIMIT_TEMPLATE_DEPTH 64u      /* nesting of expressions and blocks in the source */
+#define LIMIT_TEMPLATE_STEPS 16000000u    /* evaluated nodes; 4,096 messages need some 600 k */
+#define LIMIT_TEMPLATE_DEPTH 64u          /* nesting of expressions and blocks in the source */
 #define LIMIT_TEMPLATE_CALL_DEPTH                                                                  \
     400u /* the evaluator's recursion, some 1 kB of stack each: 25 nested macros */
 #define LIMIT_TEMPLATE_NAMES                                                                       \

@@ -28,9 +28,8 @@
 
 #include "proto/must.h"
 
-#define READ_BYTES        65536u
-#define PENDING_MAX_BYTES 65536u /* pipelined; real clients send none */
-#define LINGER_MS         2000   /* so that an early reply is not lost to a reset */
+#define READ_BYTES 65536u
+#define LINGER_MS  2000 /* so that an early reply is not lost to a reset */
 
 enum connection_state { READING, HANDLING, FLUSHING, LINGERING };
 
@@ -301,7 +300,7 @@ static bool pending_keep(struct http_connection *connection, const char *bytes, 
         return true;
     if (connection->state == FLUSHING && !connection->keep_alive)
         return true;
-    if (connection->pending_bytes + count > PENDING_MAX_BYTES)
+    if (connection->pending_bytes + count > LIMIT_HTTP_PENDING_BYTES)
         return false;
     char *grown = realloc(connection->pending, connection->pending_bytes + count);
     if (!grown)

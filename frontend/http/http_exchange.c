@@ -48,7 +48,7 @@ static const char *status_phrase(int status)
 static bool request_id_is_usable(const char *id)
 {
     size_t length = id ? strlen(id) : 0;
-    if (length == 0 || length >= HTTP_REQUEST_ID_BYTES)
+    if (length == 0 || length > LIMIT_HTTP_REQUEST_ID_BYTES)
         return false;
     for (; *id; id++) {
         if (*id <= 0x20 || *id >= 0x7f)

@@ -15,14 +15,13 @@
 #include "frontend/api/api_error.h"
 #include "frontend/http/http_parser.h"
 
-#define HTTP_REQUEST_ID_BYTES 129u /* with the NUL; a client's own longer id is replaced */
-
 struct http_connection;
 
 struct http_exchange {
     struct http_connection *connection;
     const struct http_parser *request;
-    char request_id[HTTP_REQUEST_ID_BYTES]; /* x-request-id: the client's, else a random one */
+    char request_id[LIMIT_HTTP_REQUEST_ID_BYTES +
+                    1]; /* x-request-id: the client's, else a random one */
     void (*gone)(void *context);
     void *gone_context;
     const char *allow; /* methods of this path, for Allow; static */

@@ -137,7 +137,7 @@ static bool request_line_parse(struct http_parser *parser, char *line)
 
 static bool header_parse(struct http_parser *parser, char *line)
 {
-    if (parser->header_count == HTTP_PARSER_HEADERS)
+    if (parser->header_count == LIMIT_HTTP_HEADERS)
         return fail(parser, 431, "too many headers");
     char *colon = strchr(line, ':');
     if (!colon)

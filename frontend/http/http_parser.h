@@ -3,7 +3,7 @@
  * time.
  *
  * Bounds: the head (request line, headers, trailers) by max_head_bytes, the body by max_body_bytes,
- * headers by HTTP_PARSER_HEADERS. Memory grows with the bytes that arrived, never with the bytes
+ * headers by LIMIT_HTTP_HEADERS. Memory grows with the bytes that arrived, never with the bytes
  * that were announced.
  */
 #ifndef SHOAL_FRONTEND_HTTP_HTTP_PARSER_H
@@ -13,8 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HTTP_PARSER_HEADERS    100u /* clients send 10 to 30 */
-#define HTTP_PARSER_LINE_BYTES 256u /* a chunk-size line with its extensions */
+#include "proto/limits.h"
 
 enum http_method {
     HTTP_OTHER = 0,
@@ -56,14 +55,14 @@ struct http_parser {
     const char *path;  /* not decoded; starts with '/' or is "*" */
     const char *query; /* "" when there is none */
     int minor_version; /* of HTTP/1 */
-    struct http_header headers[HTTP_PARSER_HEADERS];
+    struct http_header headers[LIMIT_HTTP_HEADERS];
     uint32_t header_count;
     bool keep_alive;
     bool expects_continue;
     bool chunked;
 
     uint64_t content_left; /* of the body or of this chunk */
-    char line[HTTP_PARSER_LINE_BYTES];
+    char line[LIMIT_HTTP_CHUNK_LINE_BYTES];
     size_t line_bytes;
     size_t trailer_bytes;
     char *body; /* malloc'd, NUL-terminated; NULL when empty */

@@ -20,10 +20,9 @@
 #include "frontend/serve/chat_route.h"
 #include "frontend/serve/monotonic_clock.h"
 #include "frontend/serve/status_routes.h"
+#include "proto/limits.h"
 #include "proto/must.h"
 
-#define MAX_HEAD_BYTES      32768u
-#define HELD_BODIES         32u   /* times --max-body-bytes: requests that arrive at once */
 #define WRITE_TIMEOUT_MS    30000 /* a finished reply that nobody reads */
 #define LAST_WRITES_MS      1000  /* for replies still unsent when all else is done */
 #define LAST_WRITES_LOOK_MS 10
@@ -172,8 +171,8 @@ static enum result server_start(struct serve_command *command, struct error_text
         .host = options->host,
         .port = (uint16_t)options->port,
         .max_connections = (uint32_t)options->max_connections,
-        .max_held_body_bytes = HELD_BODIES * options->max_body_bytes,
-        .connection = {.max_head_bytes = MAX_HEAD_BYTES,
+        .max_held_body_bytes = LIMIT_HTTP_HELD_BODIES * options->max_body_bytes,
+        .connection = {.max_head_bytes = LIMIT_HTTP_HEAD_BYTES,
                        .max_body_bytes = options->max_body_bytes,
                        .request_timeout_ms = (int)options->request_timeout_s * 1000,
                        .idle_timeout_ms = (int)options->idle_timeout_s * 1000,

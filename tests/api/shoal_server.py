@@ -102,7 +102,10 @@ class ShoalServer:
                 self.process.kill()
                 self.process.wait()
                 raise AssertionError(f"the server did not drain; log: {self.log_text()}") from None
+            assert self.process.returncode == 0, self.log_text()
         self.process.stdout.close()
+        log = self.log_text()
+        assert "Sanitizer" not in log and "runtime error" not in log, log
         if worker:
             wait_until(lambda: not process_is_alive(worker), "the worker to end with its server")
 

@@ -16,7 +16,7 @@ static void check(const struct http_parser *parser)
 {
     must(parser->head_bytes <= MAX_HEAD);
     must(parser->body_bytes <= MAX_BODY);
-    must(parser->header_count <= HTTP_PARSER_HEADERS);
+    must(parser->header_count <= LIMIT_HTTP_HEADERS);
     if (parser->state == HTTP_PARSER_BAD)
         must(parser->status >= 400 && parser->status < 600 && parser->problem != NULL);
     if (parser->state != HTTP_PARSER_DONE)
