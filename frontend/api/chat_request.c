@@ -354,6 +354,14 @@ enum result chat_request_parse(const char *json, size_t json_bytes,
     return result;
 }
 
+void chat_request_drop_body(struct chat_request *request)
+{
+    cJSON_Delete(request->body);
+    request->body = NULL;
+    request->messages = NULL;
+    request->stop_count = 0;
+}
+
 void chat_request_fini(struct chat_request *request)
 {
     cJSON_Delete(request->body);

@@ -37,5 +37,8 @@ enum result chat_request_parse(const char *json, size_t json_bytes,
                                struct chat_request *request,
                                struct api_error *error) RESULT_CHECKED;
 void chat_request_fini(struct chat_request *request);
+/* Frees the body (messages and stop strings go with it) and keeps the rest: all that a request
+ * needs once its prompt is tokens and its reply has begun. */
+void chat_request_drop_body(struct chat_request *request);
 
 #endif

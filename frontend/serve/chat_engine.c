@@ -167,6 +167,7 @@ static void on_prepared(void *context, enum result result, struct prepared_chat 
     live_request_queue(request, prepared);
     waiting_push(engine, request);
     request->sink->prepared(request->sink_context, &request->prepared);
+    chat_request_drop_body(&request->prepared.request); /* megabytes, for as long as it lives */
     waiting_submit(engine);
 }
 
@@ -452,7 +453,9 @@ enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *
     return RESULT_OK;
 }
 
-void chat_engine_cancel(struct chat_engine *engine, struct live_request *request)
+/* Takes the request from whoever has it; the sink is told nothing. */
+static void request_withdraw(struct chat_engine *engine, struct live_request *request,
+                             enum request_outcome outcome)
 {
     if (request->state == LIVE_REQUEST_PREPARING)
         prepare_pool_drop(engine->pool, request->job);
@@ -460,7 +463,12 @@ void chat_engine_cancel(struct chat_engine *engine, struct live_request *request
         waiting_remove(engine, request);
     else
         worker_cancel(engine, request);
-    request_end(engine, request, OUTCOME_ABORT);
+    request_end(engine, request, outcome);
+}
+
+void chat_engine_cancel(struct chat_engine *engine, struct live_request *request)
+{
+    request_withdraw(engine, request, OUTCOME_ABORT);
 }
 
 void chat_engine_drain(struct chat_engine *engine)
@@ -476,7 +484,7 @@ void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *er
         if (request->state == LIVE_REQUEST_FREE || request->state == LIVE_REQUEST_LEAVING)
             continue;
         request->sink->failed(request->sink_context, error);
-        chat_engine_cancel(engine, request);
+        request_withdraw(engine, request, OUTCOME_ERROR);
     }
 }
 

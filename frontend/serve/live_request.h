@@ -41,7 +41,8 @@ enum live_request_state {
  * same request, except flush() and token(), from which the request may be cancelled (token: by
  * returning true). Nothing is called after finished(), failed() or a cancellation. */
 struct live_request_sink {
-    /* The prompt is ready; `prepared` stays valid until the request leaves. */
+    /* The prompt is ready. `prepared` stays valid until the request leaves, apart from its
+     * request's body, which goes after this call. */
     void (*prepared)(void *context, const struct prepared_chat *prepared);
     /* True: the answer is complete (a stop string); finished() follows. */
     bool (*token)(void *context, uint32_t token, bool is_stop_token);

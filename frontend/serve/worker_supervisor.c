@@ -240,7 +240,7 @@ static void on_death(int fd, short what, void *context)
     }
     log_error("worker died%s: %s%s%s", clean ? " (unasked)" : "", how.text, said_why ? ": " : "",
               said_why ? words.text : "");
-    supervisor->config.died(supervisor->config.context, said_why ? words.text : how.text);
+    supervisor->config.died(supervisor->config.context, how.text);
     worker_clear(supervisor);
     if (!supervisor->ever_ready && said_why)
         stop_for_good(supervisor, words.text);

@@ -29,8 +29,8 @@ struct worker_supervisor_config {
     uint32_t live_requests;
     void *context;
     void (*ready)(void *context);
-    /* The worker is dead; its link still exists, so that worker_link_take_rest() can be called, and
-     * is gone afterwards. */
+    /* The worker is dead (`why` may be told to clients); its link still exists, so that
+     * worker_link_take_rest() can be called, and is gone afterwards. */
     void (*died)(void *context, const char *why);
     /* It can never start (its own words): nothing will be tried again. */
     void (*failed)(void *context, const char *why);

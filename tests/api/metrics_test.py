@@ -2,6 +2,8 @@
 
 import re
 
+from shoal_server import wait_until
+
 
 def test_the_format_is_prometheus(server):
     reply = server.get("/metrics")
@@ -36,8 +38,9 @@ def test_a_request_is_counted(server):
 def test_what_runs_is_seen(server):
     stream = server.open_stream("Tell me a long story.", max_tokens=4000, logit_bias={"2": -100})
     stream.wait_token()
+    # The worker publishes its figures at the end of a step, just behind the tokens.
+    wait_until(lambda: server.metrics()["vllm:num_requests_running"] == 1, "the figures of a step", 5)
     values = server.metrics()
-    assert values["vllm:num_requests_running"] == 1
     assert values["shoal_live_requests"] == 1
     assert values["shoal_kv_blocks_used"] > 0
     assert 0 < values["vllm:kv_cache_usage_perc"] <= 1
