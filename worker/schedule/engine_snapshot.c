@@ -46,7 +46,9 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
     struct step_snapshot snapshot = {
         .group_count = engine->parts.layout->group_count,
         .step_tokens = engine->parts.step_tokens,
-        .mixed_prefill_tokens = engine->parts.mixed_prefill_tokens,
+        .mixed_prefill_tokens =
+            step_pace_mixed_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
+        .lone_prefill_tokens = step_pace_lone_rows(&engine->pace, engine->parts.step_tokens),
         .candidate_count = sequence_table_running(engine->table),
         .candidates = engine->candidates,
     };

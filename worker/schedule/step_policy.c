@@ -4,7 +4,7 @@
  * A running stream waits one step for its next token, so what else goes into that step is its
  * inter-token latency. Every decode gets its row; prompt chunks fill the rest, but beside decodes
  * only up to mixed_prefill_tokens, because a prompt row costs as much as a stream's row and there
- * are many. Without decodes a chunk may fill the whole step.
+ * are many. Without decodes a chunk may be as large as the step's time allows (step_pace.h).
  *
  * Chunks go to prompts strictly by arrival: the first one that cannot have all its rows ends the
  * list, so a short prompt never overtakes a long one's blocks. Refuses to look at tokens, time or
@@ -62,8 +62,8 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
 
     uint32_t decodes = compose_decodes(snapshot, &free_blocks, rows);
     uint32_t budget = snapshot->step_tokens - decodes;
-    if (decodes > 0)
-        budget = least(budget, snapshot->mixed_prefill_tokens);
+    budget =
+        least(budget, decodes > 0 ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
     uint32_t total = decodes;
     for (uint32_t i = 0; i < snapshot->candidate_count && budget > 0; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];

@@ -23,6 +23,7 @@ struct step_snapshot {
     uint32_t free_blocks[KV_GROUPS_MAX];
     uint32_t step_tokens;          /* rows of a step at most */
     uint32_t mixed_prefill_tokens; /* prompt rows at most of a step that also decodes */
+    uint32_t lone_prefill_tokens;  /* and of one that does not; > 0 */
     uint32_t candidate_count;
     const struct step_candidate *candidates; /* oldest first */
 };

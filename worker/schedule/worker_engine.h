@@ -10,6 +10,7 @@
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/sequence_table.h"
 #include "worker/schedule/step_batch_builder.h"
+#include "worker/schedule/step_pace.h"
 #include "worker/schedule/step_snapshot.h"
 
 /* All of it outlives the engine. */
@@ -32,6 +33,7 @@ struct worker_engine {
     struct kv_pools pools;
     struct sequence_table *table;
     struct step_batch_builder *builder;
+    struct step_pace pace;
     struct step_candidate *candidates; /* [max_sequences], as the next two */
     uint32_t *rows;
     struct sampled_token *results;

@@ -39,6 +39,7 @@ static struct step_snapshot snapshot_of(const struct step_candidate *candidates,
                                   .free_blocks = {free_blocks},
                                   .step_tokens = 64,
                                   .mixed_prefill_tokens = 8,
+                                  .lone_prefill_tokens = 64,
                                   .candidate_count = count,
                                   .candidates = candidates};
 }
@@ -62,6 +63,8 @@ static void test_prompts_fill_a_step_without_decodes(void **state)
     struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30), prefill(0, 5)};
     struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
     check(&snapshot, (const uint32_t[]){40, 24, 0});
+    snapshot.lone_prefill_tokens = 45; /* a slow machine */
+    check(&snapshot, (const uint32_t[]){40, 5, 0});
 }
 
 static void test_decodes_go_first_and_bound_the_prompt_rows(void **state)
