@@ -14,12 +14,16 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "proto/must.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
 #include "worker/backend/cpu/op_order.h"
 
 #define ALIGNMENT 64u
+#define SLICE_BYTES                                                                                \
+    (8u << 20) /* of a checkpoint between two progress calls: some 10 ms of work                   \
+                */
 
 static uint64_t align_up(uint64_t bytes)
 {
@@ -53,6 +57,7 @@ static enum result init_weights(struct cpu_program *program, struct error_text *
         must(weight->data_bytes >= weight->rows * ggml_row_bytes(weight->type, weight->columns));
         program->packed[w] = packed_weight_describe(weight->type, weight->rows, weight->columns);
         bytes += align_up(packed_weight_bytes(&program->packed[w]));
+        program->packed_bytes += packed_weight_bytes(&program->packed[w]);
     }
     enum result result = cpu_memory_reserve(&program->weight_memory, bytes, true, "weights", error);
     uint8_t *next = program->weight_memory.bytes;
@@ -62,7 +67,6 @@ static enum result init_weights(struct cpu_program *program, struct error_text *
         program->packed[w].data = next;
         next += align_up(packed_weight_bytes(&program->packed[w]));
     }
-    program->packed_bytes = bytes;
     free(used);
     return result;
 }
@@ -177,10 +181,12 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
     return result;
 }
 
+/* Groups [next_group, end_group) of one weight. */
 struct pack_job {
     const struct packed_weight *packed;
     const struct plan_weight *source;
     _Atomic uint32_t next_group;
+    uint32_t end_group;
 };
 
 static void pack_groups(void *context, uint32_t thread)
@@ -188,21 +194,20 @@ static void pack_groups(void *context, uint32_t thread)
     (void)thread;
     struct pack_job *job = context;
     for (;;) {
-        uint32_t first = atomic_fetch_add_explicit(&job->next_group, 8, memory_order_relaxed);
-        if (first >= job->packed->groups)
+        uint32_t group = atomic_fetch_add_explicit(&job->next_group, 1, memory_order_relaxed);
+        if (group >= job->end_group)
             return;
-        for (uint32_t g = first; g < job->packed->groups && g < first + 8; g++)
-            packed_weight_fill_group(job->packed, job->source->type, job->source->data, g);
+        packed_weight_fill_group(job->packed, job->source->type, job->source->data, group);
     }
 }
 
-/* Whole pages around the weight: neighbours there are file pages too, and come back when read. */
-static void drop_pages(const struct plan_weight *weight)
+/* Whole pages around the bytes: neighbours there are file pages too, and come back when read. */
+static void drop_pages(const uint8_t *first, uint64_t byte_count)
 {
-    const uintptr_t page = 4096;
-    uintptr_t first = (uintptr_t)weight->data / page * page;
-    uintptr_t end = (uintptr_t)weight->data + (uintptr_t)weight->data_bytes;
-    (void)madvise((void *)first, end - first, MADV_DONTNEED); /* only memory is lost if it fails */
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = (uintptr_t)first / page * page;
+    uintptr_t end = (uintptr_t)first + (uintptr_t)byte_count;
+    (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only memory is lost if it fails */
 }
 
 void cpu_program_pack_weights(struct cpu_program *program, struct cpu_thread_pool *pool,
@@ -211,15 +216,23 @@ void cpu_program_pack_weights(struct cpu_program *program, struct cpu_thread_poo
     uint64_t done = 0;
     for (uint32_t w = 0; w < program->plan->weight_count; w++) {
         const struct plan_weight *source = &program->plan->weights[w];
-        if (!program->packed[w].data)
+        const struct packed_weight *packed = &program->packed[w];
+        if (!packed->data)
             continue;
-        struct pack_job job = {.packed = &program->packed[w], .source = source};
-        cpu_thread_pool_run(pool, pack_groups, &job);
-        if (drop_source_pages)
-            drop_pages(source);
-        done += align_up(packed_weight_bytes(&program->packed[w]));
-        if (progress)
-            progress(context, done, program->packed_bytes);
+        uint64_t group_source = PACKED_ROWS * ggml_row_bytes(source->type, source->columns);
+        uint32_t slice = (uint32_t)(SLICE_BYTES / group_source) + 1;
+        for (uint32_t first = 0; first < packed->groups; first += slice) {
+            uint32_t left = packed->groups - first;
+            uint32_t count = left < slice ? left : slice;
+            struct pack_job job = {packed, source, first, first + count};
+            cpu_thread_pool_run(pool, pack_groups, &job);
+            if (drop_source_pages)
+                drop_pages((const uint8_t *)source->data + first * group_source,
+                           count * group_source);
+            done += count * packed->group_bytes;
+            if (progress)
+                progress(context, done, program->packed_bytes);
+        }
     }
 }
 

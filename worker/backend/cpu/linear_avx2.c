@@ -27,6 +27,10 @@ struct kind {
     uint32_t bits, span, blocks, minimum, center;
 };
 
+/* Keeps a sum in a register and the additions into it in order: compilers otherwise regroup integer
+ * sums into trees of temporaries that do not fit. */
+#define HOLD(vector) __asm__("" : "+x"(vector))
+
 /* How many maddubs results fit in 16 bits, as a count of quads that divides a span. */
 INLINE uint32_t chain_quads(struct kind kind)
 {
@@ -146,6 +150,7 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, ui
                     quants = _mm256_sign_epi8(quants, weights);
                 __m256i product = _mm256_maddubs_epi16(magnitudes, quants);
                 pairs[r] = q == first ? product : _mm256_add_epi16(pairs[r], product);
+                HOLD(pairs[r]);
             }
         }
         __m256i factor = kind.blocks == 8
@@ -260,8 +265,9 @@ INLINE void store_outputs(uint32_t rows, const struct linear_tile *tile, uint32_
     }
 }
 
+/* Outputs 8 * first_half .. 8 * halves_end - 1 of `rows` rows. */
 INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_tile *tile,
-                           uint32_t first_row)
+                           uint32_t first_row, uint32_t first_half, uint32_t halves_end)
 {
     const uint32_t unit_bytes = PACKED_UNIT_BYTES(kind.bits, kind.blocks, kind.minimum);
     const size_t stride = tile->x_stride_bytes;
@@ -271,7 +277,7 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
     __m256 acc[2][ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
     for (uint32_t c = 0; c < tile->columns; c += PACKED_COLUMNS * kind.blocks) {
-        UNROLL for (uint32_t half = 0; half < 2; half++)
+        UNROLL for (uint32_t half = first_half; half < halves_end; half++)
         {
             if (kind.blocks == 8)
                 k_unit(kind, rows, unit, half, x, stride, acc[half]);
@@ -281,19 +287,30 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
         unit += unit_bytes;
         x += kind.blocks;
     }
-    UNROLL for (uint32_t half = 0; half < 2; half++)
+    UNROLL for (uint32_t half = first_half; half < halves_end; half++)
         store_outputs(rows, tile, first_row, half, acc[half]);
 }
 
+/* A single row reads the group once, both halves side by side, as memory is what it waits for.
+ * Several rows go twice over the group, which is then in the first-level cache, so that one half's
+ * sums stay in registers. */
 INLINE void quantized_tile(struct kind kind, const struct linear_tile *tile)
 {
     uint32_t row = 0;
-    for (; row + 4 <= tile->rows; row += 4)
-        quantized_rows(kind, 4, tile, row);
+    for (; row + 4 <= tile->rows; row += 4) {
+        quantized_rows(kind, 4, tile, row, 0, 1);
+        quantized_rows(kind, 4, tile, row, 1, 2);
+    }
     switch (tile->rows - row) {
-    case 3: quantized_rows(kind, 3, tile, row); break;
-    case 2: quantized_rows(kind, 2, tile, row); break;
-    case 1: quantized_rows(kind, 1, tile, row); break;
+    case 3:
+        quantized_rows(kind, 3, tile, row, 0, 1);
+        quantized_rows(kind, 3, tile, row, 1, 2);
+        break;
+    case 2:
+        quantized_rows(kind, 2, tile, row, 0, 1);
+        quantized_rows(kind, 2, tile, row, 1, 2);
+        break;
+    case 1: quantized_rows(kind, 1, tile, row, 0, 2); break;
     default: break;
     }
 }
