@@ -190,6 +190,10 @@ void test_frontend_finish(struct test_frontend *frontend, int patience_ms)
             doorbell_cancel_sleep(&frontend->pair.event_bell);
             continue;
         }
-        must(!doorbell_wait(&frontend->pair.event_bell, frontend->pair.child_fd, 1000));
+        if (doorbell_wait(&frontend->pair.event_bell, frontend->pair.child_fd, 1000)) {
+            /* The worker has ended; all that it had to say must be there. */
+            test_frontend_collect(frontend);
+            must(frontend->live_count == 0);
+        }
     }
 }
