@@ -54,9 +54,10 @@
 #define LIMIT_HTTP_CHUNK_LINE_BYTES 256u /* a chunk-size line with its extensions */
 #define LIMIT_HTTP_REQUEST_ID_BYTES 128u /* a client's own longer id is replaced */
 #define LIMIT_HTTP_PENDING_BYTES                                                                   \
-    65536u                         /* bytes behind the request in hand; real clients send none */
-#define LIMIT_HTTP_HELD_BODIES 32u /* times --max-body-bytes: bodies that are arriving, together   \
-                                    */
+    65536u /* bytes behind the request in hand; real clients send none */
+#define LIMIT_HTTP_HELD_BODIES                                                                     \
+    32u /* times --max-body-bytes: bodies that are arriving, together                              \
+         */
 
 /* Templates */
 #define LIMIT_TEMPLATE_BYTES (256u << 10) /* largest published template is about 30 kB */
