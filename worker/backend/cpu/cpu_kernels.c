@@ -3,6 +3,8 @@
  */
 #include "worker/backend/cpu/cpu_kernels.h"
 
+#include <cpuid.h>
+
 #include "worker/backend/cpu/attention_avx2.h"
 #include "worker/backend/cpu/attention_portable.h"
 #include "worker/backend/cpu/linear_avx2.h"
@@ -51,10 +53,16 @@ const struct cpu_kernels cpu_kernels_avx512 = {
     .attention = attention_avx2,
 };
 
+/* Not every compiler's __builtin_cpu_supports() knows this one: CPUID leaf 1, ECX. */
+static bool has_f16c(void)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 static bool has_avx512(void)

@@ -157,7 +157,7 @@ void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quan
             quants[i] = (int16_t)(quants[i] | (block[16 + i % 32] >> (i / 32) & 1) << 4);
         return;
     case GGML_Q6_K: unpack_6bit(block, block + 128, quants); return;
-    default: must(!"a quantized type");
+    default: must_fail("a quantized type", __FILE__, __LINE__);
     }
 }
 

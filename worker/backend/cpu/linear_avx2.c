@@ -20,7 +20,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-enum { ROWS_MAX = 4 };
+enum { ROWS_MAX = 6 }; /* quantized kinds take 4 */
 
 /* One kind's line of PACKED_QUANT_LIST. */
 struct kind {
@@ -364,9 +364,14 @@ INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear
 INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
 {
     uint32_t row = 0;
-    for (; row + 4 <= tile->rows; row += 4)
-        float_rows(kind, 4, tile, row);
+    for (; row + 6 <= tile->rows; row += 6)
+        float_rows(kind, 6, tile, row);
     switch (tile->rows - row) {
+    case 5:
+        float_rows(kind, 3, tile, row);
+        float_rows(kind, 2, tile, row + 3);
+        break;
+    case 4: float_rows(kind, 4, tile, row); break;
     case 3: float_rows(kind, 3, tile, row); break;
     case 2: float_rows(kind, 2, tile, row); break;
     case 1: float_rows(kind, 1, tile, row); break;

@@ -41,7 +41,7 @@ struct packed_shape packed_weight_shape(enum ggml_type type)
     for (size_t i = 0; i < sizeof packed_shapes / sizeof packed_shapes[0]; i++)
         if (packed_shapes[i].type == type)
             return packed_shapes[i].shape;
-    must(!"a packed type");
+    must_fail("a packed type", __FILE__, __LINE__);
     return packed_shapes[0].shape;
 }
 
