@@ -2,9 +2,10 @@
 
 import os
 import pathlib
+import subprocess
 import sys
 
-# Built, fetched or foreign: never looked at.
+# Built, fetched or foreign: never looked at where git does not say so.
 SKIPPED_FOLDERS = {".git", "build", "__pycache__", "node_modules", ".pytest_cache"}
 
 
@@ -37,7 +38,12 @@ def root_from_arguments():
 
 
 def files(root):
-    """Paths of all files below root, relative to it, sorted, without what is built or fetched."""
+    """Paths of all files below root, relative to it, sorted, without what is built, fetched or ignored by git."""
+    if (root / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
+                                capture_output=True, check=True).stdout.decode("utf-8", "surrogateescape")
+        found = {pathlib.Path(name) for name in listed.split("\0") if name}
+        return sorted(path for path in found if (root / path).is_file())
     found = []
     for folder, names, file_names in os.walk(root):
         names[:] = [name for name in names if name not in SKIPPED_FOLDERS]

@@ -1,5 +1,7 @@
 """check_names: basenames, stems, spelling and words that do not belong in the tree."""
 
+import subprocess
+
 import pytest
 
 
@@ -46,3 +48,12 @@ def test_recorded_data_may_hold_any_word_and_name(tree):
     tree.write("tests/golden/one/Chat.txt", "TODO\n")
     tree.write("tests/golden/two/Chat.txt", "TODO\n")
     tree.assert_clean("check_names")
+
+
+def test_looks_at_new_files_of_a_checkout_but_not_at_ignored_ones(tree):
+    subprocess.run(["git", "init", "-q", tree.root], check=True)
+    tree.write(".gitignore", "/scratch/\n")
+    tree.write("scratch/Notes.txt", "TODO\n")
+    tree.assert_clean("check_names")
+    tree.write("proto/Notes.txt", "text\n")
+    tree.assert_violation("check_names", "proto/Notes.txt:1", "lower case")
