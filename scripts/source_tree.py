@@ -40,10 +40,11 @@ def root_from_arguments():
 def files(root):
     """Paths of all files below root, relative to it, sorted, without what is built, fetched or ignored by git."""
     if (root / ".git").exists():
-        listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=root,
-                                capture_output=True, check=True).stdout.decode("utf-8", "surrogateescape")
-        found = {pathlib.Path(name) for name in listed.split("\0") if name}
-        return sorted(path for path in found if (root / path).is_file())
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listing = subprocess.run(command, cwd=root, capture_output=True)
+        if listing.returncode == 0:  # git refuses a checkout that another user owns; then all files are looked at
+            names = set(listing.stdout.decode("utf-8", "surrogateescape").split("\0")) - {""}
+            return sorted(pathlib.Path(name) for name in names if (root / name).is_file())
     found = []
     for folder, names, file_names in os.walk(root):
         names[:] = [name for name in names if name not in SKIPPED_FOLDERS]
