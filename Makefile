@@ -121,6 +121,10 @@ $(BUILD)/shoal: $(OBJ)/frontend/main.o $(LIB_FRONTEND) $(LIB_BASE)
 $(BUILD)/shoal-worker: $(OBJ)/worker/main.o $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
 
+# The worker's step alone, without frontend, rings or HTTP: what a server is measured against.
+$(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(WORKER_LIBS)
+
 $(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE)
 	$(link) -lcmocka -lm
 $(call test_programs,$(PROCESS_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE) | $(BUILD)/shoal-worker
