@@ -59,6 +59,18 @@
     32u /* times --max-body-bytes: bodies that are arriving, together                              \
          */
 
+#define LIMIT_API_KEYS          1024u      /* one for each of a large team's programs */
+#define LIMIT_API_KEY_BYTES     512u       /* the longest issued by a known service has 164 */
+#define LIMIT_API_KEY_FILE      (1u << 20) /* bytes of --api-key-file */
+#define LIMIT_CORS_ORIGINS      64u
+#define LIMIT_CORS_ORIGIN_BYTES 267u /* "https://", a host name of 253, ':' and a port */
+#define LIMIT_LISTEN_SOCKETS    8u   /* taken over from a service manager */
+#define LIMIT_HTTP_NOTES        8u   /* fields that a handler adds to its request's log line */
+
+/* Logs */
+#define LIMIT_LOG_WORDS_BYTES 2048u /* the words of one line */
+#define LIMIT_LOG_VALUE_BYTES 256u  /* one text value of an event, before escaping */
+
 /* Templates */
 #define LIMIT_TEMPLATE_BYTES (256u << 10) /* largest published template is about 30 kB */
 #define LIMIT_TEMPLATE_STEPS 16000000u    /* evaluated nodes; 4,096 messages need some 600 k */
