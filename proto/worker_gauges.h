@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "proto/result.h"
+#include "proto/worker_weights.h"
 
 enum worker_state {
     WORKER_STARTING = 0, /* attached, nothing read yet */
@@ -38,10 +39,12 @@ struct worker_gauges {
     _Atomic uint64_t rejected_records_total; /* submit records that failed their check */
     _Atomic uint64_t step_time_total_us;
     _Atomic uint64_t weights_bytes;
+    _Atomic uint32_t weights; /* enum worker_weights; written before READY */
+    uint32_t unused;
     /* Written before state becomes FAILED (release), read after (acquire); the reader ends it. */
     char failure[256];
     char backend[64]; /* e.g. "cpu avx2 2 threads"; written before READY */
-    uint8_t reserved[200];
+    uint8_t reserved[192];
 };
 _Static_assert(sizeof(struct worker_gauges) == 640, "byte map of the segment");
 

@@ -29,6 +29,7 @@ struct chat_engine {
     struct model_assets *assets; /* NULL until open */
     struct prepare_pool *pool;
     struct request_table *table;
+    struct weight_holder *weights;
     struct worker_supervisor *supervisor;
     struct serve_metrics metrics;
     struct live_request *waiting_first;
@@ -360,9 +361,11 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     made->config = *config;
     made->waiting_end = &made->waiting_first;
     made->table = request_table_create(slots);
+    made->weights = weight_holder_create();
     made->dirty = must_alloc(slots, sizeof made->dirty[0]);
     struct worker_supervisor_config supervision = {.base = config->base,
                                                    .options = options,
+                                                   .weights = made->weights,
                                                    .live_requests = slots,
                                                    .context = made,
                                                    .ready = on_worker_ready,
@@ -394,6 +397,7 @@ void chat_engine_destroy(struct chat_engine *engine)
     if (!engine)
         return;
     worker_supervisor_destroy(engine->supervisor);
+    weight_holder_destroy(engine->weights);
     prepare_pool_destroy(engine->pool);
     request_table_destroy(engine->table);
     asset_loader_destroy(engine->loader);

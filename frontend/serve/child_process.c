@@ -2,10 +2,10 @@
  * Starting a worker.
  *
  * The program is found beside this one (/proc/self/exe), never through PATH. Everything this
- * process has open is close-on-exec, so the worker inherits three descriptors by number (segment
- * and two bells) and the standard ones: input from /dev/null, output onto standard error, so that
- * it can never write into an answer. It gets a process group of its own, because a Ctrl-C in a
- * terminal is for the frontend to turn into a drain.
+ * process has open is close-on-exec, so the worker inherits four descriptors by number (segment,
+ * two bells and the weights) and the standard ones: input from /dev/null, output onto standard
+ * error, so that it can never write into an answer. It gets a process group of its own, because a
+ * Ctrl-C in a terminal is for the frontend to turn into a drain.
  */
 #include "frontend/serve/child_process.h"
 
@@ -56,11 +56,13 @@ static void add_chosen(struct arguments *arguments, const char *name, uint64_t v
 }
 
 static void arguments_fill(const struct options *options, const struct worker_link_fds *fds,
-                           uint32_t worker_index, struct arguments *arguments)
+                           int weights_fd, uint32_t worker_index, struct arguments *arguments)
 {
     add_number(arguments, "--segment-fd", (uint64_t)fds->segment);
     add_number(arguments, "--submit-bell-fd", (uint64_t)fds->submit_bell);
     add_number(arguments, "--event-bell-fd", (uint64_t)fds->event_bell);
+    if (weights_fd >= 0)
+        add_number(arguments, "--weights-fd", (uint64_t)weights_fd);
     add_number(arguments, "--parent-pid", (uint64_t)getpid());
     add_number(arguments, "--worker-index", worker_index);
     add_text(arguments, "--model", options->model);
@@ -89,13 +91,14 @@ static enum result program_path(char *path, size_t path_bytes, struct error_text
 
 /* What the child does between fork and exec. A descriptor duplicated onto itself loses
  * close-on-exec. */
-static int actions_fill(posix_spawn_file_actions_t *actions, const struct worker_link_fds *fds)
+static int actions_fill(posix_spawn_file_actions_t *actions, const struct worker_link_fds *fds,
+                        int weights_fd)
 {
     int status = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (status == 0)
         status = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
-    const int kept[] = {fds->segment, fds->submit_bell, fds->event_bell};
-    for (size_t i = 0; status == 0 && i < sizeof kept / sizeof kept[0]; i++)
+    const int kept[] = {fds->segment, fds->submit_bell, fds->event_bell, weights_fd};
+    for (size_t i = 0; status == 0 && i < sizeof kept / sizeof kept[0] && kept[i] >= 0; i++)
         status = posix_spawn_file_actions_adddup2(actions, kept[i], kept[i]);
     return status;
 }
@@ -118,21 +121,21 @@ static int attributes_fill(posix_spawnattr_t *attributes)
 }
 
 enum result child_process_spawn(const struct options *options, const struct worker_link_fds *fds,
-                                uint32_t worker_index, struct child_process *process,
-                                struct error_text *error)
+                                int weights_fd, uint32_t worker_index,
+                                struct child_process *process, struct error_text *error)
 {
     char path[4096 + 32];
     enum result result = program_path(path, sizeof path, error);
     if (result != RESULT_OK)
         return result;
     struct arguments arguments = {.list = {path}, .count = 1};
-    arguments_fill(options, fds, worker_index, &arguments);
+    arguments_fill(options, fds, weights_fd, worker_index, &arguments);
 
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     must(posix_spawn_file_actions_init(&actions) == 0);
     must(posix_spawnattr_init(&attributes) == 0);
-    int status = actions_fill(&actions, fds);
+    int status = actions_fill(&actions, fds, weights_fd);
     if (status == 0)
         status = attributes_fill(&attributes);
     if (status == 0)

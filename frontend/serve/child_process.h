@@ -17,9 +17,11 @@ struct child_process {
 };
 
 /* Spawns the `shoal-worker` beside this program's own file. Called from the thread that lives as
- * long as this process: the kernel kills the worker when that thread ends. */
+ * long as this process: the kernel kills the worker when that thread ends. weights_fd: the vault
+ * (weight_holder.h), or -1. */
 enum result child_process_spawn(const struct options *options, const struct worker_link_fds *fds,
-                                uint32_t worker_index, struct child_process *process,
+                                int weights_fd, uint32_t worker_index,
+                                struct child_process *process,
                                 struct error_text *error) RESULT_CHECKED;
 void child_process_kill(const struct child_process *process);
 /* Waits until it has ended; writes how in words ("exit status 1", "killed by signal 9 (Killed)").

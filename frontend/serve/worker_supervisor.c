@@ -45,6 +45,7 @@ struct worker_supervisor {
     bool work_expected;
     bool ever_ready;
     uint32_t starts;
+    uint32_t weights_generation; /* of the vault that the worker was given */
     int64_t ready_at_ms;
     int64_t drain_at_ms;
     int backoff_ms;
@@ -93,7 +94,9 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
     if (result != RESULT_OK)
         return result;
     struct worker_link_fds fds = worker_link_fds(supervisor->link);
-    result = child_process_spawn(options, &fds, 0, &supervisor->process, error);
+    supervisor->weights_generation = weight_holder_generation(supervisor->config.weights);
+    result = child_process_spawn(options, &fds, weight_holder_fd(supervisor->config.weights), 0,
+                                 &supervisor->process, error);
     if (result != RESULT_OK) {
         worker_link_destroy(supervisor->link);
         supervisor->link = NULL;
@@ -272,6 +275,8 @@ static void look_at_start(struct worker_supervisor *supervisor)
         worker_supervisor_condemn(supervisor, "it is ready with an impossible vocabulary");
         return;
     }
+    if (atomic_load_explicit(&gauges->weights, memory_order_relaxed) == WORKER_WEIGHTS_REFUSED)
+        weight_holder_replace(supervisor->config.weights, supervisor->weights_generation);
     worker_link_set_vocab(supervisor->link, vocab);
     supervisor->state = SUPERVISOR_READY;
     supervisor->ever_ready = true;

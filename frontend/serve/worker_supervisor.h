@@ -11,6 +11,7 @@
 #define SHOAL_FRONTEND_SERVE_WORKER_SUPERVISOR_H
 
 #include "frontend/serve/options.h"
+#include "frontend/serve/weight_holder.h"
 #include "frontend/serve/worker_link.h"
 
 struct worker_supervisor;
@@ -26,6 +27,7 @@ enum supervisor_state {
 struct worker_supervisor_config {
     struct event_base *base;
     const struct options *options;
+    struct weight_holder *weights; /* may be shared with other supervisors */
     uint32_t live_requests;
     void *context;
     void (*ready)(void *context);

@@ -36,6 +36,7 @@ static const struct flag flags[] = {
     {"--segment-fd", FLAG_INT, FIELD(segment_fd), 0, INT_MAX, true},
     {"--submit-bell-fd", FLAG_INT, FIELD(submit_bell_fd), 0, INT_MAX, true},
     {"--event-bell-fd", FLAG_INT, FIELD(event_bell_fd), 0, INT_MAX, true},
+    {"--weights-fd", FLAG_INT, FIELD(weights_fd), 0, INT_MAX, false},
     {"--parent-pid", FLAG_INT, FIELD(parent_pid), 1, INT_MAX, true},
     {"--model", FLAG_TEXT, FIELD(model), 0, 0, true},
     {"--worker-index", FLAG_U32, FIELD(worker_index), 0, LIMIT_WORKERS - 1, false},
@@ -45,6 +46,7 @@ static const struct flag flags[] = {
     {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
+    {"--verify-weights", FLAG_U32, FIELD(verify_weights), 0, 1, false},
     {"--log-level", FLAG_LOG_LEVEL, FIELD(log_level), 0, 0, false},
 };
 #define FLAG_COUNT (sizeof flags / sizeof flags[0])
@@ -113,7 +115,8 @@ static enum result complete(struct worker_options *options, struct error_text *e
 enum result worker_options_parse(int argc, char **argv, struct worker_options *options,
                                  struct error_text *error)
 {
-    *options = (struct worker_options){.max_sequences = DEFAULT_SEQUENCES, .log_level = LOG_INFO};
+    *options = (struct worker_options){
+        .weights_fd = -1, .max_sequences = DEFAULT_SEQUENCES, .log_level = LOG_INFO};
     bool given[FLAG_COUNT] = {false};
     for (int i = 1; i < argc; i += 2) {
         size_t at = 0;
@@ -139,10 +142,12 @@ void worker_options_print(const struct worker_options *options)
 {
     log_info(
         "options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd %d, "
-        "worker-index %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
-        "%u, context %u, kv-cache-bytes %llu, log-level %d",
+        "weights-fd %d, worker-index %u, threads %u, max-sequences %u, step-tokens %u, "
+        "mixed-prefill-tokens "
+        "%u, context %u, kv-cache-bytes %llu, verify-weights %u, log-level %d",
         options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
-        options->event_bell_fd, options->worker_index, options->threads, options->max_sequences,
-        options->step_tokens, options->mixed_prefill_tokens, options->context_tokens,
-        (unsigned long long)options->kv_cache_bytes, (int)options->log_level);
+        options->event_bell_fd, options->weights_fd, options->worker_index, options->threads,
+        options->max_sequences, options->step_tokens, options->mixed_prefill_tokens,
+        options->context_tokens, (unsigned long long)options->kv_cache_bytes,
+        options->verify_weights, (int)options->log_level);
 }

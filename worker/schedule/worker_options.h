@@ -14,6 +14,7 @@ struct worker_options {
     int segment_fd;
     int submit_bell_fd;
     int event_bell_fd;
+    int weights_fd; /* the vault, or -1 */
     int parent_pid;
     const char *model; /* path; points into argv */
     uint32_t worker_index;
@@ -23,6 +24,7 @@ struct worker_options {
     uint32_t mixed_prefill_tokens;
     uint32_t context_tokens; /* 0 = the model's, as far as the KV memory goes */
     uint64_t kv_cache_bytes; /* 0 = chosen from the machine's memory */
+    uint32_t verify_weights; /* 1: an adopted vault is read whole and held against its checksums */
     enum log_level log_level;
 };
 
