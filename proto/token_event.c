@@ -77,7 +77,7 @@ enum result token_event_check(const struct token_event *event, uint32_t vocab_to
     if ((event->kind == TOKEN_EVENT_FINISHED || event->kind == TOKEN_EVENT_TOKEN) &&
         event->cached_tokens > LIMIT_CONTEXT_TOKENS)
         return error_set(error, RESULT_CORRUPT, "T9: cached_tokens %u", event->cached_tokens);
-    if (event->reserved != 0)
-        return error_set(error, RESULT_CORRUPT, "reserved word is not zero");
+    if (event->kind != TOKEN_EVENT_PROGRESS && event->step_time_us != 0)
+        return error_set(error, RESULT_CORRUPT, "T11: a step time in kind %u", event->kind);
     return RESULT_OK;
 }

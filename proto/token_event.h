@@ -17,7 +17,7 @@
  *   40     cached_tokens       T9: FINISHED/TOKEN: prompt tokens taken from the prefix cache
  *   44     payload_generation  T10: PAYLOAD_DONE: the chunk's generation
  *   48     payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned
- *   56     reserved            zero
+ *   56     step_time_us        T11: PROGRESS: how long the step took that got so far; else 0
  */
 #ifndef SHOAL_PROTO_TOKEN_EVENT_H
 #define SHOAL_PROTO_TOKEN_EVENT_H
@@ -57,11 +57,11 @@ struct token_event {
     uint32_t cached_tokens;
     uint32_t payload_generation;
     uint64_t payload_offset;
-    uint64_t reserved;
+    uint64_t step_time_us;
 };
 _Static_assert(sizeof(struct token_event) == 64, "ring slot is 64 bytes");
 
-/* Rules T1-T10 against a vocabulary and a slab; RESULT_CORRUPT, and the words begin with the rule's
+/* Rules T1-T11 against a vocabulary and a slab; RESULT_CORRUPT, and the words begin with the rule's
  * name. Pure. */
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error) RESULT_CHECKED;

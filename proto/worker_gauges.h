@@ -12,6 +12,14 @@
 #include "proto/result.h"
 #include "proto/worker_weights.h"
 
+/* Steps are counted by how many tokens they had: at most 1, 8, 16, 32 … 16384 (vLLM's bounds for
+ * the same figure), and more than that. */
+#define WORKER_STEP_TOKENS_BOUNDS                                                                  \
+    {                                                                                              \
+        1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384                             \
+    }
+#define WORKER_STEP_TOKENS_CLASSES 14u
+
 enum worker_state {
     WORKER_STARTING = 0, /* attached, nothing read yet */
     WORKER_LOADING = 1,  /* load_done_bytes / load_total_bytes tell how far */
@@ -44,7 +52,9 @@ struct worker_gauges {
     /* Written before state becomes FAILED (release), read after (acquire); the reader ends it. */
     char failure[256];
     char backend[64]; /* e.g. "cpu avx2 2 threads"; written before READY */
-    uint8_t reserved[192];
+    _Atomic uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES]; /* steps of each class */
+    _Atomic uint64_t kv_block_tokens; /* positions of one KV block; 0 until READY */
+    uint8_t reserved[72];
 };
 _Static_assert(sizeof(struct worker_gauges) == 640, "byte map of the segment");
 

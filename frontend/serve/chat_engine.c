@@ -66,13 +66,33 @@ static void worker_done(struct chat_engine *engine, struct live_request *request
     slot_give(engine, request);
 }
 
+static struct request_timeline timeline_of(const struct live_request *request)
+{
+    return (struct request_timeline){.arrived_us = request->admitted_us,
+                                     .queued_us = request->queued_us,
+                                     .scheduled_us = request->scheduled_us,
+                                     .first_token_us = request->first_token_us,
+                                     .last_token_us = request->last_token_us};
+}
+
+static void end_measure(struct chat_engine *engine, const struct live_request *request,
+                        enum request_outcome outcome)
+{
+    const struct prepared_chat *prepared = &request->prepared;
+    struct request_account account = {.timeline = timeline_of(request),
+                                      .prompt_tokens = prepared->prompt.count,
+                                      .cached_tokens = request->cached_tokens,
+                                      .generated_tokens = request->generated.count,
+                                      .max_generated = prepared->max_new_tokens,
+                                      .asked_max_tokens = prepared->request.max_new_tokens};
+    serve_metrics_end(&engine->metrics, outcome, &account, monotonic_clock_us());
+}
+
 /* The client's side is over. */
 static void request_end(struct chat_engine *engine, struct live_request *request,
                         enum request_outcome outcome)
 {
-    engine->metrics.outcomes[outcome]++;
-    metric_histogram_observe(&engine->metrics.whole_request,
-                             monotonic_clock_us() - request->admitted_us);
+    end_measure(engine, request, outcome);
     request->dirty = false;
     if (live_request_leave(request))
         slot_give(engine, request);
@@ -166,6 +186,7 @@ static void on_prepared(void *context, enum result result, struct prepared_chat 
     if (prepared->request.max_new_tokens == 0 && usual > 0 && usual < prepared->max_new_tokens)
         prepared->max_new_tokens = (uint32_t)usual;
     live_request_queue(request, prepared);
+    request->queued_us = monotonic_clock_us();
     waiting_push(engine, request);
     request->sink->prepared(request->sink_context, &request->prepared);
     chat_request_drop_body(&request->prepared.request); /* megabytes, for as long as it lives */
@@ -183,27 +204,28 @@ static bool is_stop_token(const struct chat_engine *engine, uint32_t token)
     return false;
 }
 
-static void token_measure(struct chat_engine *engine, const struct live_request *request,
-                          int64_t now_us)
+/* The first step that had rows of the request has just ended, and says how long it took. */
+static void on_progress(struct live_request *request, const struct token_event *event)
 {
-    engine->metrics.generated_tokens++;
-    if (request->state == LIVE_REQUEST_STREAMING) {
-        metric_histogram_observe(&engine->metrics.between_tokens, now_us - request->last_token_us);
+    if (request->scheduled_us != 0)
         return;
-    }
-    engine->metrics.prompt_tokens += request->prepared.prompt.count;
-    metric_histogram_observe(&engine->metrics.first_token, now_us - request->admitted_us);
+    int64_t now_us = monotonic_clock_us();
+    int64_t waited_us = now_us - request->queued_us;
+    bool plausible = waited_us > 0 && event->step_time_us < (uint64_t)waited_us;
+    request->scheduled_us = plausible ? now_us - (int64_t)event->step_time_us : request->queued_us;
 }
 
 static enum result on_token(struct chat_engine *engine, struct live_request *request,
                             const struct token_event *event)
 {
     int64_t now_us = monotonic_clock_us();
-    token_measure(engine, request, now_us);
+    struct request_timeline before = timeline_of(request);
     if (live_request_token(request, event->token, event->index, now_us) != RESULT_OK)
         return RESULT_CORRUPT;
     if (event->index == 0)
         request->cached_tokens = event->cached_tokens;
+    serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,
+                        request->cached_tokens, now_us);
     bool complete = request->sink->token(request->sink_context, event->token,
                                          is_stop_token(engine, event->token));
     if (complete) {
@@ -267,6 +289,8 @@ static enum result on_event(void *context, const struct token_event *event)
         on_last_event(engine, request, event);
     else if (event->kind == TOKEN_EVENT_TOKEN && request->state != LIVE_REQUEST_LEAVING)
         return on_token(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_PROGRESS && request->state != LIVE_REQUEST_LEAVING)
+        on_progress(request, event);
     return RESULT_OK;
 }
 
@@ -288,6 +312,8 @@ static void on_worker_died(void *context, const char *why)
 {
     struct chat_engine *engine = context;
     worker_link_take_rest(worker_supervisor_link(engine->supervisor));
+    worker_totals_add(&engine->metrics.workers_gone,
+                      worker_link_gauges(worker_supervisor_link(engine->supervisor)));
     engine->metrics.worker_restarts++;
     struct api_error error;
     (void)api_error_set(&error, RESULT_PEER_GONE, 500, "worker_crashed",
@@ -317,6 +343,7 @@ static void ready_check(struct chat_engine *engine)
             engine->assets->context_tokens = most;
         log_info("model %s ready, context of %u tokens", engine->assets->model_id,
                  engine->assets->context_tokens);
+        serve_metrics_set_context(&engine->metrics, engine->assets->context_tokens);
         engine->ready_told = true;
     }
     engine->config.ready(engine->config.context);
@@ -359,6 +386,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     uint32_t slots = (uint32_t)(options->max_sequences + options->max_queue);
     struct chat_engine *made = must_alloc(1, sizeof *made);
     made->config = *config;
+    serve_metrics_init(&made->metrics);
     made->waiting_end = &made->waiting_first;
     made->table = request_table_create(slots);
     made->weights = weight_holder_create();
@@ -515,7 +543,8 @@ void chat_engine_read_status(const struct chat_engine *engine, struct chat_engin
         .preparing = request_table_count(engine->table, LIVE_REQUEST_PREPARING),
         .waiting = request_table_count(engine->table, LIVE_REQUEST_WAITING),
         .with_worker = engine->with_worker,
-        .worker_restarts = worker_supervisor_restarts(engine->supervisor)};
+        .worker_restarts = worker_supervisor_restarts(engine->supervisor),
+        .totals = engine->metrics.workers_gone};
     const struct worker_link *link = worker_supervisor_link(engine->supervisor);
     if (!link)
         return;
@@ -524,9 +553,8 @@ void chat_engine_read_status(const struct chat_engine *engine, struct chat_engin
     status->worker_waiting = GAUGE(gauges, waiting_sequences);
     status->kv_blocks_total = GAUGE(gauges, kv_blocks_total);
     status->kv_blocks_used = GAUGE(gauges, kv_blocks_used);
-    status->worker_steps = GAUGE(gauges, steps);
-    status->worker_preemptions = GAUGE(gauges, preemptions_total);
-    status->worker_rejected_records = GAUGE(gauges, rejected_records_total);
+    worker_totals_add(&status->totals, gauges);
+    status->kv_block_tokens = GAUGE(gauges, kv_block_tokens);
     status->weights_bytes = GAUGE(gauges, weights_bytes);
     status->slab_used_bytes = worker_link_slab_used_bytes(link);
 }

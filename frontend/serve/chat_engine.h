@@ -60,14 +60,13 @@ struct chat_engine_status {
     uint32_t with_worker;
     uint32_t worker_running;
     uint32_t worker_waiting;
+    uint64_t kv_block_tokens; /* 0 until a worker is ready */
     uint64_t kv_blocks_total;
     uint64_t kv_blocks_used;
-    uint64_t worker_steps;
-    uint64_t worker_preemptions;
-    uint64_t worker_rejected_records;
     uint64_t weights_bytes;
     uint64_t slab_used_bytes;
     uint32_t worker_restarts;
+    struct worker_totals totals; /* of all workers there have been */
 };
 void chat_engine_read_status(const struct chat_engine *engine, struct chat_engine_status *status);
 const struct serve_metrics *chat_engine_metrics(const struct chat_engine *engine);

@@ -20,6 +20,7 @@ void live_request_admit(struct live_request *request, const struct live_request_
     request->sink = sink;
     request->sink_context = sink_context;
     request->admitted_us = now_us;
+    request->queued_us = request->scheduled_us = request->first_token_us = 0;
 }
 
 void live_request_prepare(struct live_request *request, struct prepare_job *job)
@@ -64,6 +65,8 @@ enum result live_request_token(struct live_request *request, uint32_t token, uin
     if (index != request->generated.count || index >= request->prepared.max_new_tokens)
         return RESULT_CORRUPT;
     request->state = LIVE_REQUEST_STREAMING;
+    if (request->first_token_us == 0)
+        request->first_token_us = now_us;
     request->last_token_us = now_us;
     return journal_append(&request->generated, token);
 }

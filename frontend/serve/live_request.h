@@ -66,6 +66,9 @@ struct live_request {
     uint32_t cached_tokens;
 
     int64_t admitted_us;
+    int64_t queued_us; /* 0: not yet; so are the next two, and they stay when it runs again */
+    int64_t scheduled_us;
+    int64_t first_token_us;
     int64_t last_token_us;
     struct live_request *next_waiting;
     bool dirty; /* has tokens since the last flush */

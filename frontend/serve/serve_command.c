@@ -18,6 +18,7 @@
 
 #include "frontend/http/http_server.h"
 #include "frontend/serve/chat_route.h"
+#include "frontend/serve/metrics_page.h"
 #include "frontend/serve/monotonic_clock.h"
 #include "frontend/serve/status_routes.h"
 #include "proto/limits.h"
@@ -70,7 +71,7 @@ static void handle_ready(void *context, struct http_exchange *exchange)
 static void handle_metrics(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
-    status_routes_metrics(command->engine, http_server_connections(command->server), exchange);
+    metrics_page_reply(command->engine, http_server_connections(command->server), exchange);
 }
 
 static const struct http_route routes[] = {

@@ -1,5 +1,5 @@
 /*
- * What operators and clients ask about the server itself: models, liveness, readiness, metrics.
+ * What operators and clients ask about the server itself: models, liveness, readiness.
  * Answered from figures that are at hand; nothing here waits for a worker.
  */
 #ifndef SHOAL_FRONTEND_SERVE_STATUS_ROUTES_H
@@ -14,8 +14,5 @@ void status_routes_models(struct chat_engine *engine, struct http_exchange *exch
 void status_routes_health(struct chat_engine *engine, struct http_exchange *exchange);
 /* GET /ready: 200 when a request would be admitted now, else 503 with the load's progress. */
 void status_routes_ready(struct chat_engine *engine, struct http_exchange *exchange);
-/* GET /metrics. */
-void status_routes_metrics(struct chat_engine *engine, uint32_t connections,
-                           struct http_exchange *exchange);
 
 #endif

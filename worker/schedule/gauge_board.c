@@ -62,6 +62,7 @@ void gauge_board_set_ready(struct worker_gauges *gauges, const struct gauge_read
     set_u32(&gauges->context_tokens, ready->context_tokens);
     set_u32(&gauges->max_sequences, ready->max_sequences);
     set_u64(&gauges->kv_blocks_total, ready->kv_blocks_total);
+    set_u64(&gauges->kv_block_tokens, ready->kv_block_tokens);
     set_u64(&gauges->weights_bytes, ready->weights_bytes);
     copy_words(gauges->backend, sizeof gauges->backend, ready->backend);
     gauge_board_set_state(gauges, WORKER_READY);
@@ -74,12 +75,24 @@ void gauge_board_set_sequences(struct worker_gauges *gauges, const struct gauge_
     set_u64(&gauges->kv_blocks_used, load->kv_blocks_used);
 }
 
+static size_t step_class(uint64_t tokens)
+{
+    static const uint32_t bounds[] = WORKER_STEP_TOKENS_BOUNDS;
+    _Static_assert(sizeof bounds / sizeof bounds[0] + 1 == WORKER_STEP_TOKENS_CLASSES, "classes");
+    size_t at = 0;
+    while (at < WORKER_STEP_TOKENS_CLASSES - 1 && tokens > bounds[at])
+        at++;
+    return at;
+}
+
 void gauge_board_add_step(struct worker_gauges *gauges, const struct gauge_step *step)
 {
     add_u64(&gauges->steps, 1);
     add_u64(&gauges->prompt_tokens_total, step->prompt_rows);
     add_u64(&gauges->generated_tokens_total, step->generated_tokens);
     add_u64(&gauges->step_time_total_us, step->step_time_us);
+    uint64_t tokens = (uint64_t)step->prompt_rows + step->generated_tokens;
+    add_u64(&gauges->step_tokens_classes[step_class(tokens)], 1);
 }
 
 void gauge_board_add_preemption(struct worker_gauges *gauges)

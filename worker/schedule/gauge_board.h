@@ -18,6 +18,7 @@ struct gauge_ready {
     uint32_t context_tokens;
     uint32_t max_sequences;
     uint64_t kv_blocks_total;
+    uint32_t kv_block_tokens;
     uint64_t weights_bytes;
     const char *backend;
 };

@@ -101,7 +101,7 @@ static enum result run_step(struct worker_engine *engine, uint32_t prompt_rows,
     uint64_t step_time_us = now_us() - began_us;
     uint32_t rows = step_batch_builder_batch(engine->builder)->row_count;
     step_pace_note(&engine->pace, prompt_rows, rows - prompt_rows, step_time_us);
-    uint32_t generated = step_publisher_apply(engine);
+    uint32_t generated = step_publisher_apply(engine, step_time_us);
     gauge_board_add_step(engine->gauges, &(struct gauge_step){.prompt_rows = prompt_rows,
                                                               .generated_tokens = generated,
                                                               .step_time_us = step_time_us});

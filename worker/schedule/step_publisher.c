@@ -11,7 +11,8 @@
 
 #include "proto/must.h"
 
-static void tell_progress(struct worker_engine *engine, struct sequence *sequence)
+static void tell_progress(struct worker_engine *engine, struct sequence *sequence,
+                          uint64_t step_time_us)
 {
     uint32_t prompt_tokens = sequence->request.prompt_tokens;
     uint32_t done =
@@ -22,7 +23,8 @@ static void tell_progress(struct worker_engine *engine, struct sequence *sequenc
     frontend_link_emit(engine->parts.link, &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
                                                                  .request = sequence->request.id,
                                                                  .prompt_done = done,
-                                                                 .prompt_total = prompt_tokens});
+                                                                 .prompt_total = prompt_tokens,
+                                                                 .step_time_us = step_time_us});
 }
 
 static void end(struct worker_engine *engine, struct sequence *sequence, enum finish_reason finish)
@@ -57,13 +59,13 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
         sequence_decode(sequence);
 }
 
-uint32_t step_publisher_apply(struct worker_engine *engine)
+uint32_t step_publisher_apply(struct worker_engine *engine, uint64_t step_time_us)
 {
     const struct step_batch *batch = step_batch_builder_batch(engine->builder);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         struct sequence *sequence = step_batch_builder_sequence(engine->builder, i);
         sequence_advance(sequence, &engine->pools, batch->sequences[i].row_count);
-        tell_progress(engine, sequence);
+        tell_progress(engine, sequence, step_time_us);
         uint32_t result = step_batch_builder_result(engine->builder, i);
         if (result != UINT32_MAX)
             tell_token(engine, sequence, &engine->results[result]);

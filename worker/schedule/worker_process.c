@@ -148,6 +148,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
                               .context_tokens = process->kv.context_tokens,
                               .max_sequences = process->options->max_sequences,
                               .kv_blocks_total = kv_pools_total(&process->engine->pools),
+                              .kv_block_tokens = KV_BLOCK_TOKENS,
                               .weights_bytes = weights_bytes,
                               .backend = description,
                           });

@@ -34,6 +34,7 @@ static struct token_event valid(enum token_event_kind kind)
         event.payload_offset = SLAB_BYTES - 64;
     } else {
         event.prompt_done = event.prompt_total = LIMIT_CONTEXT_TOKENS;
+        event.step_time_us = UINT64_MAX;
     }
     return event;
 }
@@ -193,12 +194,14 @@ static void t10_payload(void **state)
     assert_breaks(&event, "T10:");
 }
 
-static void reserved_is_zero(void **state)
+static void t11_step_time(void **state)
 {
     (void)state;
-    struct token_event event = valid(TOKEN_EVENT_TOKEN);
-    event.reserved = 1ull << 40;
-    assert_breaks(&event, "reserved");
+    for (int kind = TOKEN_EVENT_TOKEN; kind < TOKEN_EVENT_PROGRESS; kind++) {
+        struct token_event event = valid((enum token_event_kind)kind);
+        event.step_time_us = 1ull << 40;
+        assert_breaks(&event, "T11:");
+    }
 }
 
 int main(void)
@@ -215,7 +218,7 @@ int main(void)
         cmocka_unit_test(t8_progress),
         cmocka_unit_test(t9_cached_tokens),
         cmocka_unit_test(t10_payload),
-        cmocka_unit_test(reserved_is_zero),
+        cmocka_unit_test(t11_step_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
