@@ -163,13 +163,13 @@ class ShoalServer:
     # --- figures ------------------------------------------------------------------------------
 
     def metrics(self):
-        """{name: value}; of names with more labels than the model's, {name{rest}: value}."""
+        """{name: value}; of names with more labels than model and engine, {name{rest}: value}."""
         values = {}
         for line in self.get("/metrics").body.decode().splitlines():
             if line.startswith("#"):
                 continue
-            name, labels, value = re.fullmatch(r'([\w:]+)\{(.*)\} (\S+)', line).groups()
-            labels = re.sub(r'model_name="[^"]*",?', "", labels)
+            name, labels, value = re.fullmatch(r'([\w:]+)(?:\{(.*)\})? (\S+)', line).groups()
+            labels = re.sub(r'(?:model_name|engine)="[^"]*",?', "", labels or "").rstrip(",")
             values[name + ("{" + labels + "}" if labels else "")] = float(value)
         return values
 
