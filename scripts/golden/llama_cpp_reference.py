@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what llama.cpp answers on a GGUF file, token by token, for tests/model/llama_cpp_agreement_test.c.
+"""Records what llama.cpp answers on a GGUF file, token by token, for the agreement tests of tests/model.
 
 usage: llama_cpp_reference.py --mode chat|plain MODEL.gguf OUT.txt -- SERVER_COMMAND [SERVER_ARGUMENTS...]
 

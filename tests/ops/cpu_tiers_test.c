@@ -29,7 +29,7 @@ static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type typ
     float expected[ROWS * 16], actual[ROWS * 16], add[ROWS * 16];
     packed.data = aligned_alloc(64, packed_weight_bytes(&packed));
     for (uint32_t i = 0; i < ROWS * COLUMNS; i++)
-        x[i] = op_fixture_uniform(f);
+        x[i] = op_fixture_uniform(f) * (i % 97 == 0 ? 30.0f : 1.0f); /* some blocks stand out */
     for (uint32_t i = 0; i < ROWS * 16; i++)
         add[i] = op_fixture_uniform(f);
     cpu_kernels_portable.quantize(x, ROWS * COLUMNS, blocks);
@@ -74,6 +74,11 @@ static void compare_rows(const struct cpu_kernels *kernels)
             continue;
         assert_memory_equal(&expected[b], &actual[b], sizeof expected[b]);
     }
+    x[100] = -1e8f; /* stands out; with a NaN in the row no block does */
+    cpu_kernels_portable.quantize(x, COLUMNS, expected);
+    kernels->quantize(x, COLUMNS, actual);
+    assert_true(expected[3].term[1].scale > 0.0f);
+    assert_memory_equal(expected, actual, sizeof expected);
     cpu_kernels_portable.to_f16(x, COLUMNS - 3, halves[0]);
     kernels->to_f16(x, COLUMNS - 3, halves[1]);
     assert_memory_equal(halves[0], halves[1], (COLUMNS - 3) * sizeof halves[0][0]);
@@ -97,6 +102,18 @@ static void test_tiers_agree_with_the_portable_one(void **state)
     }
 }
 
+static void check_sums(const struct quantized_term *term)
+{
+    int32_t sums[2] = {0, 0};
+    for (uint32_t i = 0; i < 32; i++)
+        sums[i / 16] += term->quants[i];
+    for (uint32_t h = 0; h < 2; h++) {
+        assert_int_equal(term->pair_sums[h][0], sums[h]);
+        assert_int_equal(term->pair_sums[h][1], sums[h]);
+    }
+    assert_true(term->sum == term->scale * (float)(sums[0] + sums[1]));
+}
+
 static void test_quantized_blocks_hold_what_they_say(void **state)
 {
     (void)state;
@@ -105,19 +122,19 @@ static void test_quantized_blocks_hold_what_they_say(void **state)
     struct quantized_block blocks[COLUMNS / 32];
     for (uint32_t i = 0; i < COLUMNS; i++)
         x[i] = op_fixture_uniform(f);
+    x[70] = -25.0f; /* block 2 stands out: the root mean square is near 1 */
     cpu_kernels_choose(CPU_TIER_BEST)->quantize(x, COLUMNS, blocks);
     for (uint32_t b = 0; b < COLUMNS / 32; b++) {
-        int32_t sums[2] = {0, 0};
+        const struct quantized_term *term = blocks[b].term;
+        float finest = term[1].scale > 0.0f ? term[1].scale : term[0].scale;
+        assert_int_equal(term[1].scale > 0.0f, b == 2);
         for (uint32_t i = 0; i < 32; i++) {
-            sums[i / 16] += blocks[b].quants[i];
-            assert_true(fabsf((float)blocks[b].quants[i] * blocks[b].scale - x[32 * b + i]) <=
-                        0.5001f * blocks[b].scale);
+            float value =
+                (float)term[0].quants[i] * term[0].scale + (float)term[1].quants[i] * term[1].scale;
+            assert_true(fabsf(value - x[32 * b + i]) <= 0.51f * finest);
         }
-        for (uint32_t h = 0; h < 2; h++) {
-            assert_int_equal(blocks[b].pair_sums[h][0], sums[h]);
-            assert_int_equal(blocks[b].pair_sums[h][1], sums[h]);
-        }
-        assert_true(blocks[b].sum == blocks[b].scale * (float)(sums[0] + sums[1]));
+        check_sums(&term[0]);
+        check_sums(&term[1]);
     }
     op_fixture_destroy(f);
 }

@@ -68,6 +68,8 @@ static void list_layer(struct small_model *m, uint32_t layer, uint32_t window,
     struct column_slice q = {0, HEADS, HEAD_DIM}, k = {ATTENDED, KV_HEADS, HEAD_DIM},
                         v = {ATTENDED + KV_HEADS * HEAD_DIM, KV_HEADS, HEAD_DIM};
     plan_weight_id n = weight(m, GGML_F32, 1, HIDDEN);
+    /* a column that stands out in some rows and not in others: second terms come and go */
+    ((float *)(uintptr_t)op_fixture_plan(m->f)->weights[n].data)[7] = 4.0f;
     append(m, OP_rms_norm, m->residual, PLAN_NONE, m->normed, &n, 1, norm);
     plan_weight_id qkv[3] = {weight(m, types[0], ATTENDED, HIDDEN),
                              weight(m, types[1], KV_HEADS * HEAD_DIM, HIDDEN),

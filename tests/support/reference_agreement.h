@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 struct agreement_case {
-    const char *model;        /* GGUF file */
-    const char *reference;    /* recorded by scripts/golden/llama_cpp_reference.py on that file */
-    double best_agrees_least; /* share of greedy positions where the best token is the same */
-    double disagreement_gap_most;   /* reference's best two logits, where it is not */
-    double logprob_difference_most; /* mean over greedy positions, of the chosen token */
+    const char *model;              /* GGUF file */
+    const char *reference;          /* recorded by scripts/golden/llama_cpp_reference.py */
+    double best_agrees_least;       /* share of greedy positions where the best token is the same */
+    double tie_lead;                /* a lead of the reference's best that is no preference */
+    double disagreement_lead_most;  /* reference's lead of its best token, where we disagree */
+    double logprob_difference_most; /* mean over greedy positions of |difference|, chosen token */
     double perplexity_ratio_most;   /* of the text: |ours / theirs - 1| */
-    uint32_t sequences;             /* how many to score; 0 = all */
 };
 
 /* Scores, prints the figures and every disagreement, and fails the running test outside the bounds.

@@ -73,8 +73,11 @@ static void run_tile(const struct attention_job *job, uint32_t thread, uint32_t 
         .scratch = step->scratch[thread],
     };
     step->program->kernels->attention(&tile);
-    for (uint32_t r = 0; r < rows && step->program->notes[job->index].quantize_output; r++)
-        cpu_step_quantize(step, op->output, first_row + r, head * head_dim, tile.heads * head_dim);
+    if (!step->program->notes[job->index].quantize_output)
+        return;
+    for (uint32_t r = 0; r < rows; r++) /* head by head, however many a tile has (cpu_kernels.h) */
+        for (uint32_t h = head; h < head + tile.heads; h++)
+            cpu_step_quantize(step, op->output, first_row + r, h * head_dim, head_dim);
 }
 
 void cpu_attention(const struct cpu_step *step, uint32_t index, uint32_t thread)

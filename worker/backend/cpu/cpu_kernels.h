@@ -16,17 +16,32 @@
 #include "worker/backend/cpu/packed_weight.h"
 
 /*
- * 32 activations of one row as bytes: x ~ scale * quants, scale = max |x| / 127, quants rounded to
+ * 32 activations of one row as bytes, in one term or two:
+ *
+ *   x ~ term[0].scale * term[0].quants + term[1].scale * term[1].quants
+ *
+ * The first scale is max |x| / 127. A block whose largest value stands out of its row (above
+ * QUANTIZE_OUTLIER times the root mean square of the columns quantized together) would lose its
+ * other values to that scale, so it gets a second term: what the first one left, in steps 254 times
+ * finer. All other blocks have a second term of zeros, which kernels skip. Quants are rounded to
  * nearest even. sum is scale * (sum of quants); pair_sums[h] repeats the sum of quants of columns
  * 16h..16h+15 twice, ready for pairwise multiply-add.
+ *
+ * Measured on two models (README.md here), about a fifth of all blocks have a second term, and the
+ * error of logits falls to less than half.
  */
-struct quantized_block {
+struct quantized_term {
     int8_t quants[32];
     float scale;
     float sum;
     int16_t pair_sums[2][2];
 };
-_Static_assert(sizeof(struct quantized_block) == 48, "kernels step through rows of these");
+struct quantized_block {
+    struct quantized_term term[2];
+};
+_Static_assert(sizeof(struct quantized_block) == 96, "kernels step through rows of these");
+#define QUANTIZE_OUTLIER     4.0f
+#define QUANTIZE_FINER_STEPS 254.0f /* a rounding error of half a step becomes at most 127 */
 
 /* Sixteen outputs for `rows` rows: out[r, 0..15] = add[r, 0..15] + x[r, :] . group^T. */
 struct linear_tile {
@@ -72,7 +87,8 @@ struct cpu_kernels {
     enum cpu_tier tier;
     const char *name;
     void (*linear[PACKED_KIND_COUNT])(const struct linear_tile *tile);
-    /* out [columns / 32]; columns is a multiple of 32 */
+    /* out [columns / 32]; columns is a multiple of 32. Which blocks stand out depends on all the
+     * columns of a call: a row must always be cut the same way. */
     void (*quantize)(const float *x, uint32_t columns, struct quantized_block *out);
     /* out = add + x * rsqrt(mean(x^2) + epsilon) * (weight + offset); add may be NULL; out may be x
      * or add */

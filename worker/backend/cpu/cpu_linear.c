@@ -38,7 +38,7 @@ static struct linear_job begin_job(const struct cpu_step *step, uint32_t index, 
     uint32_t columns = step->program->tensors[op->inputs[0]].columns;
     struct linear_job job = {.step = step, .op = op, .add = add};
     job.rows = cpu_step_rows(step, out->rows);
-    uint32_t fitting = ROW_BLOCK_BYTES / (2 * columns);
+    uint32_t fitting = ROW_BLOCK_BYTES / (3 * columns);
     job.block_rows = fitting < 16 ? 16 : fitting / 4 * 4;
     for (uint32_t slot = 0; slot < OP_WEIGHTS_MAX; slot++)
         job.groups += weight_groups(&job, slot);

@@ -9,6 +9,8 @@
  * bits; for K kinds it multiplies by the integer sub-scale at the same time. Eight-bit weights move
  * their sign to the activations, because maddubs wants one side unsigned.
  *
+ * The rare second term of a block's activations (cpu_kernels.h) runs the same code once more.
+ *
  * Every (row, output) pair goes through the same operations in the same order for any number of
  * rows: the row loop is innermost and its sums never meet. That is what makes a row's result
  * independent of its company.
@@ -110,29 +112,44 @@ INLINE __m256i load_minimum(struct kind kind, const uint8_t *scales, uint32_t h,
     return _mm256_srli_epi32(_mm256_cvtepu8_epi32(bytes), 4);
 }
 
-INLINE __m256i broadcast_quad(const struct quantized_block *x, uint32_t quad)
+INLINE __m256i broadcast_quad(const struct quantized_term *x, uint32_t quad)
 {
     int32_t four;
     __builtin_memcpy(&four, x->quants + 4 * quad, 4);
     return _mm256_set1_epi32(four);
 }
 
-INLINE __m256i broadcast_pair(const struct quantized_block *x, uint32_t h)
+INLINE __m256i broadcast_pair(const struct quantized_term *x, uint32_t h)
 {
     int32_t pair;
     __builtin_memcpy(&pair, x->pair_sums[h], 4);
     return _mm256_set1_epi32(pair);
 }
 
-INLINE const struct quantized_block *row_block(const struct quantized_block *x, size_t stride,
-                                               uint32_t row)
+INLINE const struct quantized_term *row_term(const struct quantized_term *x, size_t stride,
+                                             uint32_t row)
 {
     return (const void *)((const char *)x + row * stride);
 }
 
-/* sums[r] = integer dot products of one block for eight outputs, sub-scales applied for K kinds. */
+/* 2 when any of the rows has a second term in this block. A row without one gets zeros added then,
+ * which changes nothing. */
+INLINE uint32_t count_terms(const struct quantized_block *x, size_t stride, uint32_t rows)
+{
+    uint32_t any = 0;
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        uint32_t scale;
+        __builtin_memcpy(&scale, &row_term(&x->term[1], stride, r)->scale, sizeof scale);
+        any |= scale;
+    }
+    return any ? 2 : 1;
+}
+
+/* sums[r] = integer dot products of one block's term for eight outputs, sub-scales applied for K
+ * kinds. */
 INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, uint32_t half,
-                      const struct quantized_block *x, size_t stride, __m256i *sums)
+                      const struct quantized_term *x, size_t stride, __m256i *sums)
 {
     const uint8_t *scales = planes + PACKED_PLANE_BYTES(kind.bits);
     const uint32_t chain = chain_quads(kind);
@@ -145,7 +162,7 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, ui
             __m256i magnitudes = kind.bits == 8 ? _mm256_abs_epi8(weights) : weights;
             UNROLL for (uint32_t r = 0; r < rows; r++)
             {
-                __m256i quants = broadcast_quad(row_block(x, stride, r), q);
+                __m256i quants = broadcast_quad(row_term(x, stride, r), q);
                 if (kind.bits == 8)
                     quants = _mm256_sign_epi8(quants, weights);
                 __m256i product = _mm256_maddubs_epi16(magnitudes, quants);
@@ -166,7 +183,7 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, ui
 
 /* Takes center * (sum of quants) * sub-scale off the sums of a centered K kind (span 16). */
 INLINE void subtract_center(struct kind kind, uint32_t rows, const uint8_t *scales, uint32_t half,
-                            const struct quantized_block *x, size_t stride, __m256i *sums)
+                            const struct quantized_term *x, size_t stride, __m256i *sums)
 {
     UNROLL for (uint32_t h = 0; h < 2; h++)
     {
@@ -175,7 +192,7 @@ INLINE void subtract_center(struct kind kind, uint32_t rows, const uint8_t *scal
             _mm256_slli_epi16(load_sub_scale(kind, scales, h, half), kind.center == 32 ? 4 : 1);
         UNROLL for (uint32_t r = 0; r < rows; r++)
         {
-            __m256i pair = broadcast_pair(row_block(x, stride, r), h);
+            __m256i pair = broadcast_pair(row_term(x, stride, r), h);
             sums[r] = _mm256_sub_epi32(sums[r], _mm256_madd_epi16(pair, factor));
         }
     }
@@ -185,8 +202,7 @@ INLINE void subtract_center(struct kind kind, uint32_t rows, const uint8_t *scal
 INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, uint32_t half,
                         const struct quantized_block *x, size_t stride, __m256 *acc)
 {
-    __m256i sums[ROWS_MAX];
-    block_dot(kind, rows, block, half, x, stride, sums);
+    const uint32_t terms = count_terms(x, stride, rows);
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits) + 16 * half;
     __m256 scale = load_halves(scales);
     __m256 minimum = _mm256_setzero_ps();
@@ -194,19 +210,23 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, u
         minimum = load_halves(scales + 32);
     else if (kind.center)
         minimum = _mm256_mul_ps(scale, _mm256_set1_ps(-(float)kind.center));
-    UNROLL for (uint32_t r = 0; r < rows; r++)
-    {
-        const struct quantized_block *xr = row_block(x, stride, r);
-        __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(xr->scale));
-        acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), both, acc[r]);
-        if (kind.minimum || kind.center)
-            acc[r] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xr->sum), acc[r]);
+    for (uint32_t t = 0; t < terms; t++) {
+        __m256i sums[ROWS_MAX];
+        block_dot(kind, rows, block, half, &x->term[t], stride, sums);
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            const struct quantized_term *xr = row_term(&x->term[t], stride, r);
+            __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(xr->scale));
+            acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), both, acc[r]);
+            if (kind.minimum || kind.center)
+                acc[r] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xr->sum), acc[r]);
+        }
     }
 }
 
-/* One block of a K kind, joined to the unit's sums and minimum sums. */
+/* One term of a block of a K kind, joined to the unit's sums and minimum sums. */
 INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block, uint32_t half,
-                    const struct quantized_block *x, size_t stride, __m256 *unit,
+                    const struct quantized_term *x, size_t stride, __m256 *unit,
                     __m256 *unit_minimum)
 {
     __m256i sums[ROWS_MAX];
@@ -216,7 +236,7 @@ INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block, uint3
         subtract_center(kind, rows, scales, half, x, stride, sums);
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {
-        const struct quantized_block *xr = row_block(x, stride, r);
+        const struct quantized_term *xr = row_term(x, stride, r);
         __m256 x_scale = _mm256_set1_ps(xr->scale);
         unit[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), x_scale, unit[r]);
         if (kind.minimum && kind.span == 32) {
@@ -241,8 +261,12 @@ INLINE void k_unit(struct kind kind, uint32_t rows, const uint8_t *unit, uint32_
     __m256 sums[ROWS_MAX];
     __m256 minimums[ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = minimums[r] = _mm256_setzero_ps();
-    for (uint32_t b = 0; b < kind.blocks; b++)
-        k_block(kind, rows, unit + b * block_bytes, half, x + b, stride, sums, minimums);
+    for (uint32_t b = 0; b < kind.blocks; b++) {
+        const uint32_t terms = count_terms(x + b, stride, rows);
+        for (uint32_t t = 0; t < terms; t++)
+            k_block(kind, rows, unit + b * block_bytes, half, &x[b].term[t], stride, sums,
+                    minimums);
+    }
     const uint8_t *super = unit + kind.blocks * block_bytes + 16 * half;
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {

@@ -69,22 +69,36 @@ INLINE __m512i load_quad(struct kind kind, const uint8_t *planes, uint32_t quad)
     return value;
 }
 
-INLINE __m512i broadcast_quad(const struct quantized_block *x, uint32_t quad)
+INLINE __m512i broadcast_quad(const struct quantized_term *x, uint32_t quad)
 {
     int32_t four;
     __builtin_memcpy(&four, x->quants + 4 * quad, 4);
     return _mm512_set1_epi32(four);
 }
 
-INLINE const struct quantized_block *row_block(const struct quantized_block *x, size_t stride,
-                                               uint32_t row)
+INLINE const struct quantized_term *row_term(const struct quantized_term *x, size_t stride,
+                                             uint32_t row)
 {
     return (const void *)((const char *)x + row * stride);
 }
 
+/* 2 when any of the rows has a second term in this block. A row without one gets zeros added then,
+ * which changes nothing. */
+INLINE uint32_t count_terms(const struct quantized_block *x, size_t stride, uint32_t rows)
+{
+    uint32_t any = 0;
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        uint32_t scale;
+        __builtin_memcpy(&scale, &row_term(&x->term[1], stride, r)->scale, sizeof scale);
+        any |= scale;
+    }
+    return any ? 2 : 1;
+}
+
 /* sums[h][r]: integer dot products of quads [4h * span / 16 ...) with the center taken off. */
 INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes,
-                      const struct quantized_block *x, size_t stride, __m512i sums[2][ROWS_MAX])
+                      const struct quantized_term *x, size_t stride, __m512i sums[2][ROWS_MAX])
 {
     const uint32_t halves = 32 / kind.span;
     const int32_t center = kind.bits == 8 ? 128 : kind.blocks == 8 ? (int32_t)kind.center : 0;
@@ -92,15 +106,15 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes,
     {
         UNROLL for (uint32_t r = 0; r < rows; r++)
         {
-            const struct quantized_block *xr = row_block(x, stride, r);
+            const struct quantized_term *xr = row_term(x, stride, r);
             int32_t sum = xr->pair_sums[h][0] + (halves == 1 ? xr->pair_sums[1][0] : 0);
             sums[h][r] = _mm512_set1_epi32(-center * sum);
         }
         UNROLL for (uint32_t q = h * 4; q < h * 4 + kind.span / 4; q++)
         {
             __m512i weights = load_quad(kind, planes, q);
-            UNROLL for (uint32_t r = 0; r < rows; r++) sums[h][r] = _mm512_dpbusd_epi32(
-                sums[h][r], weights, broadcast_quad(row_block(x, stride, r), q));
+            UNROLL for (uint32_t r = 0; r < rows; r++) sums[h][r] =
+                _mm512_dpbusd_epi32(sums[h][r], weights, broadcast_quad(row_term(x, stride, r), q));
         }
     }
 }
@@ -108,8 +122,7 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes,
 INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
                         const struct quantized_block *x, size_t stride, __m512 *acc)
 {
-    __m512i sums[2][ROWS_MAX];
-    block_dot(kind, rows, block, x, stride, sums);
+    const uint32_t terms = count_terms(x, stride, rows);
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
     __m512 scale = load_halves(scales);
     __m512 minimum = _mm512_setzero_ps();
@@ -117,13 +130,17 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
         minimum = load_halves(scales + 32);
     else if (kind.center)
         minimum = _mm512_mul_ps(scale, _mm512_set1_ps(-(float)kind.center));
-    UNROLL for (uint32_t r = 0; r < rows; r++)
-    {
-        const struct quantized_block *xr = row_block(x, stride, r);
-        __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(xr->scale));
-        acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[0][r]), both, acc[r]);
-        if (kind.minimum || kind.center)
-            acc[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(xr->sum), acc[r]);
+    for (uint32_t t = 0; t < terms; t++) {
+        __m512i sums[2][ROWS_MAX];
+        block_dot(kind, rows, block, &x->term[t], stride, sums);
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            const struct quantized_term *xr = row_term(&x->term[t], stride, r);
+            __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(xr->scale));
+            acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[0][r]), both, acc[r]);
+            if (kind.minimum || kind.center)
+                acc[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(xr->sum), acc[r]);
+        }
     }
 }
 
@@ -138,8 +155,7 @@ INLINE __m512i load_sub_scale(struct kind kind, const uint8_t *scales, uint32_t 
 }
 
 /* The block's minimum term over x scale: sum of minimum * (sum of quants). */
-INLINE __m512i minimum_term(struct kind kind, const uint8_t *scales,
-                            const struct quantized_block *x)
+INLINE __m512i minimum_term(struct kind kind, const uint8_t *scales, const struct quantized_term *x)
 {
     if (kind.span == 32)
         return _mm512_mullo_epi32(load_bytes(scales + 16),
@@ -151,8 +167,9 @@ INLINE __m512i minimum_term(struct kind kind, const uint8_t *scales,
     return _mm512_add_epi32(low, high);
 }
 
+/* One term of a block of a K kind, joined to the unit's sums and minimum sums. */
 INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block,
-                    const struct quantized_block *x, size_t stride, __m512 *unit,
+                    const struct quantized_term *x, size_t stride, __m512 *unit,
                     __m512 *unit_minimum)
 {
     __m512i sums[2][ROWS_MAX];
@@ -160,7 +177,7 @@ INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block,
     block_dot(kind, rows, block, x, stride, sums);
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {
-        const struct quantized_block *xr = row_block(x, stride, r);
+        const struct quantized_term *xr = row_term(x, stride, r);
         __m512 x_scale = _mm512_set1_ps(xr->scale);
         __m512i sum = _mm512_mullo_epi32(sums[0][r], load_sub_scale(kind, scales, 0));
         if (kind.span == 16)
@@ -181,8 +198,11 @@ INLINE void k_unit(struct kind kind, uint32_t rows, const uint8_t *unit,
     __m512 sums[ROWS_MAX];
     __m512 minimums[ROWS_MAX];
     UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = minimums[r] = _mm512_setzero_ps();
-    for (uint32_t b = 0; b < kind.blocks; b++)
-        k_block(kind, rows, unit + b * block_bytes, x + b, stride, sums, minimums);
+    for (uint32_t b = 0; b < kind.blocks; b++) {
+        const uint32_t terms = count_terms(x + b, stride, rows);
+        for (uint32_t t = 0; t < terms; t++)
+            k_block(kind, rows, unit + b * block_bytes, &x[b].term[t], stride, sums, minimums);
+    }
     const uint8_t *super = unit + kind.blocks * block_bytes;
     UNROLL for (uint32_t r = 0; r < rows; r++)
     {

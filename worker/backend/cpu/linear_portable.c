@@ -2,8 +2,9 @@
  * The linear kernels in plain C: what every packed kind means, for any CPU and as the yardstick of
  * the vector tiers.
  *
- * For each block of 32 columns the sixteen rows' values are taken out of their planes once,
- * multiplied with the quantized activations in integers, and joined to the running f32 sums:
+ * For each block of 32 columns and each term of its quantized activations (a second one only where
+ * a block stands out, cpu_kernels.h) the sixteen rows' values are taken out of their planes,
+ * multiplied with the activations in integers, and joined to the running f32 sums:
  *
  *   plain kinds  sum += isum * (weight scale * x scale); then sum += (m or -center * scale) * x.sum
  *   K kinds      inside a unit: s += isum * x scale, n += imin * x scale; at its end sum += s * d,
@@ -62,8 +63,13 @@ static int32_t dot(const int8_t *values, const int8_t *quants, uint32_t count)
     return sum;
 }
 
+static uint32_t count_terms(const struct quantized_block *x)
+{
+    return x->term[1].scale != 0.0f ? 2 : 1;
+}
+
 static void plain_block(const struct packed_shape *shape, const uint8_t *block,
-                        const struct quantized_block *x, float *sums)
+                        const struct quantized_term *x, float *sums)
 {
     int8_t values[ROWS][COLUMNS];
     unpack_block(shape->bits, block, values);
@@ -81,7 +87,7 @@ static void plain_block(const struct packed_shape *shape, const uint8_t *block,
 /* One block of a K kind: integer sums with their sub-scales; minimum terms where the kind has them.
  */
 static void k_block(const struct packed_shape *shape, const uint8_t *block,
-                    const struct quantized_block *x, float *sums, float *minimums)
+                    const struct quantized_term *x, float *sums, float *minimums)
 {
     int8_t values[ROWS][COLUMNS];
     unpack_block(shape->bits, block, values);
@@ -116,7 +122,8 @@ static void k_unit(const struct packed_shape *shape, const uint8_t *unit,
     float unit_minimums[ROWS] = {0};
     uint32_t block_bytes = PACKED_BLOCK_BYTES(shape->bits, shape->blocks, shape->minimum);
     for (uint32_t b = 0; b < shape->blocks; b++)
-        k_block(shape, unit + b * block_bytes, x + b, unit_sums, unit_minimums);
+        for (uint32_t t = 0; t < count_terms(x + b); t++)
+            k_block(shape, unit + b * block_bytes, &x[b].term[t], unit_sums, unit_minimums);
     const uint8_t *super = unit + shape->blocks * block_bytes;
     for (uint32_t row = 0; row < ROWS; row++) {
         sums[row] += unit_sums[row] * load_f16(super, row);
@@ -136,8 +143,8 @@ static void quantized_tile(enum ggml_type type, const struct linear_tile *tile)
         for (uint32_t u = 0; u < tile->columns / shape.unit_columns; u++) {
             if (shape.blocks == 8)
                 k_unit(&shape, unit, x, sums);
-            else
-                plain_block(&shape, unit, x, sums);
+            for (uint32_t t = 0; shape.blocks == 1 && t < count_terms(x); t++)
+                plain_block(&shape, unit, &x->term[t], sums);
             unit += shape.unit_bytes;
             x += shape.blocks;
         }

@@ -36,21 +36,15 @@ static int32_t sum_bytes(__m128i bytes)
     return _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4) - 16 * 128;
 }
 
-static void quantize_block(const float *x, struct quantized_block *out)
+/* v: the block's 32 values; left: what this term leaves of them. */
+static void quantize_term(const __m256 v[4], float scale, float inverse, struct quantized_term *out,
+                          __m256 left[4])
 {
-    const __m256 sign = _mm256_set1_ps(-0.0f);
-    __m256 v[4];
-    __m256 magnitude = _mm256_setzero_ps();
-    for (int i = 0; i < 4; i++) {
-        v[i] = _mm256_loadu_ps(x + 8 * i);
-        /* a NaN is dropped here: max_ps gives its second operand then */
-        magnitude = _mm256_max_ps(_mm256_andnot_ps(sign, v[i]), magnitude);
-    }
-    float largest = largest_lane(magnitude);
-    __m256 inverse = _mm256_set1_ps(largest > 0.0f ? 127.0f / largest : 0.0f);
     __m256i q[4];
-    for (int i = 0; i < 4; i++)
-        q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
+    for (int i = 0; i < 4; i++) {
+        q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], _mm256_set1_ps(inverse)));
+        left[i] = _mm256_fnmadd_ps(_mm256_set1_ps(scale), _mm256_cvtepi32_ps(q[i]), v[i]);
+    }
     __m256i bytes =
         _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
     bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
@@ -58,16 +52,45 @@ static void quantize_block(const float *x, struct quantized_block *out)
     _mm256_storeu_si256((void *)out->quants, bytes);
     int32_t low = sum_bytes(_mm256_castsi256_si128(bytes));
     int32_t high = sum_bytes(_mm256_extracti128_si256(bytes, 1));
-    out->scale = largest / 127.0f;
-    out->sum = out->scale * (float)(low + high);
+    out->scale = scale;
+    out->sum = scale * (float)(low + high);
     out->pair_sums[0][0] = out->pair_sums[0][1] = (int16_t)low;
     out->pair_sums[1][0] = out->pair_sums[1][1] = (int16_t)high;
 }
 
+static void quantize_block(const float *x, float outlier_square, struct quantized_block *out)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    __m256 v[4];
+    __m256 left[4];
+    __m256 magnitude = _mm256_setzero_ps();
+    for (int i = 0; i < 4; i++) {
+        v[i] = _mm256_loadu_ps(x + 8 * i);
+        /* a NaN is dropped here: max_ps gives its second operand then */
+        magnitude = _mm256_max_ps(_mm256_andnot_ps(sign, v[i]), magnitude);
+    }
+    float largest = largest_lane(magnitude);
+    float scale = largest / 127.0f;
+    float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    quantize_term(v, scale, inverse, &out->term[0], left);
+    if (largest * largest > outlier_square)
+        quantize_term(left, scale / QUANTIZE_FINER_STEPS, inverse * QUANTIZE_FINER_STEPS,
+                      &out->term[1], v);
+    else
+        out->term[1] = (struct quantized_term){0};
+}
+
 void row_avx2_quantize(const float *x, uint32_t columns, struct quantized_block *out)
 {
+    __m256 squares = _mm256_setzero_ps();
+    for (uint32_t c = 0; c < columns; c += 8) {
+        __m256 v = _mm256_loadu_ps(x + c);
+        squares = _mm256_fmadd_ps(v, v, squares);
+    }
+    float outlier_square =
+        QUANTIZE_OUTLIER * QUANTIZE_OUTLIER * sum_lanes(squares) / (float)columns;
     for (uint32_t first = 0; first < columns; first += 32)
-        quantize_block(x + first, out++);
+        quantize_block(x + first, outlier_square, out++);
 }
 
 static __m256 load_tail(const float *x, uint32_t count)

@@ -7,26 +7,48 @@
 
 #include "worker/backend/cpu/ggml_dequantize.h"
 
+static void quantize_term(const float *x, float scale, float inverse, struct quantized_term *out)
+{
+    int32_t sums[2] = {0, 0};
+    out->scale = scale;
+    for (uint32_t i = 0; i < 32; i++) {
+        float quant = rintf(x[i] * inverse);
+        /* written so that a NaN, too, becomes a number in range */
+        out->quants[i] = (int8_t)(quant > -127.0f ? (quant < 127.0f ? quant : 127.0f) : -127.0f);
+        sums[i / 16] += out->quants[i];
+    }
+    out->sum = scale * (float)(sums[0] + sums[1]);
+    for (uint32_t h = 0; h < 2; h++)
+        out->pair_sums[h][0] = out->pair_sums[h][1] = (int16_t)sums[h];
+}
+
+static void quantize_block(const float *x, float outlier_square, struct quantized_block *out)
+{
+    float largest = 0.0f;
+    for (uint32_t i = 0; i < 32; i++)
+        largest = fmaxf(largest, fabsf(x[i]));
+    float scale = largest / 127.0f;
+    float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
+    quantize_term(x, scale, inverse, &out->term[0]);
+    if (!(largest * largest > outlier_square)) {
+        out->term[1] = (struct quantized_term){0};
+        return;
+    }
+    float left[32];
+    for (uint32_t i = 0; i < 32; i++)
+        left[i] = fmaf(-scale, out->term[0].quants[i], x[i]);
+    quantize_term(left, scale / QUANTIZE_FINER_STEPS, inverse * QUANTIZE_FINER_STEPS,
+                  &out->term[1]);
+}
+
 void row_portable_quantize(const float *x, uint32_t columns, struct quantized_block *out)
 {
-    for (uint32_t first = 0; first < columns; first += 32, out++) {
-        float largest = 0.0f;
-        for (uint32_t i = 0; i < 32; i++)
-            largest = fmaxf(largest, fabsf(x[first + i]));
-        float inverse = largest > 0.0f ? 127.0f / largest : 0.0f;
-        int32_t sums[2] = {0, 0};
-        out->scale = largest / 127.0f;
-        for (uint32_t i = 0; i < 32; i++) {
-            float quant = rintf(x[first + i] * inverse);
-            /* written so that a NaN, too, becomes a number in range */
-            out->quants[i] =
-                (int8_t)(quant > -127.0f ? (quant < 127.0f ? quant : 127.0f) : -127.0f);
-            sums[i / 16] += out->quants[i];
-        }
-        out->sum = out->scale * (float)(sums[0] + sums[1]);
-        for (uint32_t h = 0; h < 2; h++)
-            out->pair_sums[h][0] = out->pair_sums[h][1] = (int16_t)sums[h];
-    }
+    float squares = 0.0f;
+    for (uint32_t c = 0; c < columns; c++)
+        squares += x[c] * x[c];
+    float outlier_square = QUANTIZE_OUTLIER * QUANTIZE_OUTLIER * squares / (float)columns;
+    for (uint32_t first = 0; first < columns; first += 32)
+        quantize_block(x + first, outlier_square, out++);
 }
 
 void row_portable_rms_norm(const float *x, const float *weight, float offset, float epsilon,
