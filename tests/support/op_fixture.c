@@ -162,7 +162,7 @@ bool op_fixture_open(struct op_fixture *f, enum cpu_tier tier, uint32_t threads)
     must(cpu_thread_pool_create(threads, &f->pool, &error) == RESULT_OK);
     must(cpu_program_init(&f->program, &f->plan, &options, kernels, &error) == RESULT_OK);
     must(cpu_step_init(&f->step, &f->program, f->pool, &error) == RESULT_OK);
-    cpu_program_pack_weights(&f->program, f->pool, false, NULL, NULL);
+    must(cpu_weights_load(&f->program.weights, f->pool, &options, NULL, NULL, &error) == RESULT_OK);
     return true;
 }
 

@@ -5,6 +5,16 @@
  * All pointers in a step stay the caller's and are only read during step_run(). A backend is driven
  * by one thread.
  *
+ * Weights outlive the worker. Preparing weights can take long; what was prepared is kept in a
+ * vault, which the frontend holds while workers come and go. To the frontend the vault is one
+ * descriptor: it opens it empty, keeps it, hands it to every worker and never looks inside. To a
+ * backend it is a place to put prepared weights and to find those of an earlier worker, together
+ * with a manifest that says whose they are; load() does either, and weights_origin() says which. A
+ * backend checks what it finds as it checks any input, and must leave the vault such that a death
+ * at any moment makes it either empty or complete. For a CPU the vault is the memory itself
+ * (worker/backend/cpu/README.md); for a device whose driver exports allocations, it is where their
+ * descriptors and manifest are left.
+ *
  * Law of the CPU backend (and the aim of others): every number computed for a row is a function of
  * that row's sequence alone. It does not depend on how many or which rows share the step, on chunk
  * boundaries, block ids or thread count.
@@ -16,7 +26,9 @@
 #include <stdint.h>
 
 #include "proto/result.h"
+#include "proto/worker_weights.h"
 #include "worker/cache/kv_layout.h"
+#include "worker/model/model.h"
 #include "worker/model/plan.h"
 #include "worker/sample/row_sampler.h"
 
@@ -50,6 +62,10 @@ struct backend_options {
     /* All weights lie in a read-only file mapping: pages of repacked weights are given back to the
      * kernel. */
     bool drop_source_pages;
+    bool has_vault;
+    int vault_fd;                        /* when has_vault; stays the caller's */
+    struct model_fingerprint checkpoint; /* of the plan's weights; tells the vault's from others */
+    bool verify_weights; /* hold what is found in the vault against its checksums, reading it all */
     uint32_t max_step_rows;            /* <= LIMIT_STEP_ROWS */
     uint32_t max_logit_rows;           /* <= LIMIT_SEQUENCES */
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
@@ -76,6 +92,8 @@ struct backend_interface {
     /* Words for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);
     uint64_t (*weights_bytes)(const struct backend *backend);
+    /* After load(); *reason: in words, why a vault that was given is not used, else "". */
+    enum worker_weights (*weights_origin)(const struct backend *backend, const char **reason);
     void (*destroy)(struct backend *backend);
 };
 

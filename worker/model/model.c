@@ -19,6 +19,7 @@
 
 #include "proto/gguf_file.h"
 #include "worker/model/checkpoint_gguf.h"
+#include "worker/model/content_hash.h"
 #include "worker/model/plan_builder.h"
 
 struct model {
@@ -55,10 +56,7 @@ static uint64_t hash_header(const struct model *model)
         const uint8_t *data = gguf_file_tensor(model->file, i)->data;
         end = data < end ? data : end;
     }
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const uint8_t *p = model->bytes; p < end; p++)
-        hash = (hash ^ *p) * 0x100000001b3u;
-    return hash;
+    return content_hash(model->bytes, (size_t)(end - model->bytes), 0);
 }
 
 static enum result open_contents(struct model *model, struct error_text *error)
@@ -90,6 +88,10 @@ static enum result map_file(int fd, struct model *model, struct error_text *erro
     model->byte_count = (size_t)status.st_size;
     model->fingerprint.modified_ns =
         (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    model->fingerprint.changed_ns =
+        (int64_t)status.st_ctim.tv_sec * 1000000000 + status.st_ctim.tv_nsec;
+    model->fingerprint.device = (uint64_t)status.st_dev;
+    model->fingerprint.inode = (uint64_t)status.st_ino;
     return RESULT_OK;
 }
 

@@ -20,6 +20,7 @@ struct gauge_ready {
     uint64_t kv_blocks_total;
     uint32_t kv_block_tokens;
     uint64_t weights_bytes;
+    enum worker_weights weights;
     const char *backend;
 };
 /* All of it first, then READY. */

@@ -109,6 +109,11 @@ static void show_progress(void *context, uint64_t done_bytes, uint64_t total_byt
 static enum result load_backend(struct worker_process *process, struct error_text *error)
 {
     struct backend_options options = {.threads = process->options->threads,
+                                      .drop_source_pages = true,
+                                      .has_vault = process->options->weights_fd >= 0,
+                                      .vault_fd = process->options->weights_fd,
+                                      .checkpoint = model_fingerprint(process->model),
+                                      .verify_weights = process->options->verify_weights != 0,
                                       .max_step_rows = process->options->step_tokens,
                                       .max_logit_rows = process->options->max_sequences};
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
@@ -118,6 +123,13 @@ static enum result load_backend(struct worker_process *process, struct error_tex
                                              show_progress, frontend_link_gauges(process->link),
                                              error);
 }
+
+static const char *const origin_words[] = {
+    [WORKER_WEIGHTS_PRIVATE] = "packed",
+    [WORKER_WEIGHTS_FILLED] = "packed for all workers",
+    [WORKER_WEIGHTS_ADOPTED] = "adopted",
+    [WORKER_WEIGHTS_REFUSED] = "packed anew",
+};
 
 static enum result assemble(struct worker_process *process, struct error_text *error)
 {
@@ -140,8 +152,13 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         return error_set(error, result, "no memory for the KV cache's block tables");
     uint64_t weights_bytes = backend->interface->weights_bytes(backend);
     const char *description = backend->interface->description(backend);
-    log_info("ready: %s \"%s\", weights %.1f MB, %s", plan->config.architecture, plan->config.name,
-             (double)weights_bytes / MEGABYTE, description);
+    const char *reason;
+    enum worker_weights origin = backend->interface->weights_origin(backend, &reason);
+    if (reason[0])
+        log_warn("weights are not shared with other workers: %s", reason);
+    log_info("ready: %s \"%s\", weights %.1f MB %s, %s", plan->config.architecture,
+             plan->config.name, (double)weights_bytes / MEGABYTE, origin_words[origin],
+             description);
     gauge_board_set_ready(frontend_link_gauges(process->link),
                           &(struct gauge_ready){
                               .vocab_tokens = plan->config.vocab_tokens,
@@ -150,6 +167,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
                               .kv_blocks_total = kv_pools_total(&process->engine->pools),
                               .kv_block_tokens = KV_BLOCK_TOKENS,
                               .weights_bytes = weights_bytes,
+                              .weights = origin,
                               .backend = description,
                           });
     return RESULT_OK;

@@ -47,10 +47,11 @@ static enum result load(struct backend *backend, const struct plan *plan,
         result = cpu_program_init(&cpu->program, plan, options, kernels, error);
     if (result == RESULT_OK)
         result = cpu_step_init(&cpu->step, &cpu->program, cpu->pool, error);
+    if (result == RESULT_OK)
+        result =
+            cpu_weights_load(&cpu->program.weights, cpu->pool, options, progress, context, error);
     if (result != RESULT_OK)
         return result;
-    cpu_program_pack_weights(&cpu->program, cpu->pool, options->drop_source_pages, progress,
-                             context);
     uint32_t threads = cpu_thread_pool_threads(cpu->pool);
     snprintf(cpu->description, sizeof cpu->description, "cpu %s, %u thread%s", kernels->name,
              threads, threads == 1 ? "" : "s");
@@ -82,7 +83,14 @@ static const char *description(const struct backend *backend)
 
 static uint64_t weights_bytes(const struct backend *backend)
 {
-    return own_const(backend)->program.packed_bytes;
+    return own_const(backend)->program.weights.packed_bytes;
+}
+
+static enum worker_weights weights_origin(const struct backend *backend, const char **reason)
+{
+    const struct cpu_weights *weights = &own_const(backend)->program.weights;
+    *reason = weights->reason.text;
+    return weights->origin;
 }
 
 static void destroy(struct backend *backend)
@@ -102,6 +110,7 @@ struct backend *cpu_backend_create(void)
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,
+        .weights_origin = weights_origin,
         .destroy = destroy,
     };
     struct cpu_backend *cpu = must_alloc(1, sizeof *cpu);

@@ -12,7 +12,7 @@
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/cpu_kernels.h"
 #include "worker/backend/cpu/cpu_memory.h"
-#include "worker/backend/cpu/cpu_thread_pool.h"
+#include "worker/backend/cpu/cpu_weights.h"
 
 /* What the op's neighbours require of it. */
 struct op_note {
@@ -43,26 +43,23 @@ struct cpu_program {
     const struct cpu_kernels *kernels;
     uint32_t max_step_rows;
     uint32_t max_logit_rows;
-    struct op_note *notes;        /* [op_count] */
-    struct cpu_tensor *tensors;   /* [tensor_count] */
-    struct packed_weight *packed; /* [weight_count]; data NULL where no linear op uses it */
-    float **vectors;              /* [weight_count]; f32 [columns] of norm weights, else NULL */
+    struct op_note *notes;              /* [op_count] */
+    struct cpu_tensor *tensors;         /* [tensor_count] */
+    const struct packed_weight *packed; /* [weight_count], of `weights` */
+    float **vectors; /* [weight_count]; f32 [columns] of norm weights, else NULL */
     float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
     struct kv_pool kv[KV_GROUPS_MAX];
-    uint64_t packed_bytes;
-    struct cpu_memory weight_memory;
+    struct cpu_weights weights;
     struct cpu_memory tensor_memory;
     struct cpu_memory kv_memory[KV_GROUPS_MAX];
 };
 
-/* Fills *program, which is zeroed; on failure cpu_program_fini() is still the caller's to call. */
+/* Fills *program, which is zeroed, but for the weights' contents (cpu_weights_load()); on failure
+ * cpu_program_fini() is still the caller's to call. */
 enum result cpu_program_init(struct cpu_program *program, const struct plan *plan,
                              const struct backend_options *options,
                              const struct cpu_kernels *kernels,
                              struct error_text *error) RESULT_CHECKED;
-/* Repacks all weights on the pool's threads. */
-void cpu_program_pack_weights(struct cpu_program *program, struct cpu_thread_pool *pool,
-                              bool drop_source_pages, backend_progress_fn *progress, void *context);
 void cpu_program_fini(struct cpu_program *program);
 
 #endif
