@@ -44,6 +44,7 @@ static int command_run(size_t index, int argc, char *argv[])
         return 0;
     }
     log_init("frontend", options.log_level);
+    log_set_format(options.log_format);
     options_log(commands[index].command, &options);
     return commands[index].run(&options);
 }

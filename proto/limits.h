@@ -67,6 +67,10 @@
 #define LIMIT_LISTEN_SOCKETS    8u   /* taken over from a service manager */
 #define LIMIT_HTTP_NOTES        8u   /* fields that a handler adds to its request's log line */
 
+/* The command line */
+#define LIMIT_OPTION_REPEATS 64u /* values of an option that is a list; more keys go into a file   \
+                                  */
+
 /* Logs */
 #define LIMIT_LOG_WORDS_BYTES 2048u /* the words of one line */
 #define LIMIT_LOG_VALUE_BYTES 256u  /* one text value of an event, before escaping */

@@ -24,6 +24,7 @@ int main(int argc, char **argv)
     char name[16];
     snprintf(name, sizeof name, "worker %u", options.worker_index);
     log_init(name, options.log_level);
+    log_set_format(options.log_format);
     char title[16]; /* what the kernel keeps, with its NUL */
     snprintf(title, sizeof title, "shoal-worker %u", options.worker_index);
     prctl(PR_SET_NAME, title);

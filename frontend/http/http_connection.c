@@ -9,7 +9,9 @@
  *
  * Writing goes straight to the socket; only what the kernel does not take is kept and written when
  * there is room. So a stream costs one system call per wake-up, and the kept bytes measure how slow
- * its reader is.
+ * its reader is. TLS lies below (http_transport.h) and changes none of this.
+ *
+ * A request has one clock, set by its first byte: bytes that drip in do not wind it up again.
  *
  * A connection is closed and freed only from its own event callbacks; whatever else finds it broken
  * marks it and lets the loop come back. So nothing that a handler calls frees the exchange under
@@ -17,27 +19,27 @@
  */
 #include "frontend/http/http_connection.h"
 
-#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
+#include "frontend/http/http_transport.h"
+#include "frontend/serve/monotonic_clock.h"
 #include "proto/must.h"
 
 #define READ_BYTES 65536u
 #define LINGER_MS  2000 /* so that an early reply is not lost to a reset */
 
-enum connection_state { READING, HANDLING, FLUSHING, LINGERING };
+enum connection_state { HANDSHAKE, READING, HANDLING, FLUSHING, LINGERING };
 
 struct http_connection {
     struct http_connection_links links;
     const struct http_connection_config *config;
     const struct http_connection_owner *owner;
-    int fd;
+    struct http_transport transport;
+    struct client_address client;
     enum connection_state state;
     struct event *read_event;
     struct event *write_event;
@@ -48,7 +50,9 @@ struct http_connection {
     char *pending; /* bytes behind the current request */
     size_t pending_bytes;
     int64_t held_bytes; /* of the body, as told to the server */
+    int64_t arrived_us; /* the request's first byte */
     bool request_clock; /* the timer counts this request, not the wait for one */
+    bool exchange_open; /* begun and not over */
     bool keep_alive;
     bool broken;
 };
@@ -78,27 +82,44 @@ static void request_begin(struct http_connection *connection)
     timer_set(connection, connection->config->idle_timeout_ms);
 }
 
-struct http_connection *http_connection_create(struct event_base *base, int fd,
+struct http_connection *http_connection_create(struct event_base *base,
+                                               const struct http_client_socket *socket,
                                                const struct http_connection_config *config,
                                                const struct http_connection_owner *owner)
 {
     struct http_connection *connection = calloc(1, sizeof *connection);
+    struct http_transport transport;
+    http_transport_init(&transport, socket->fd, socket->ssl);
     if (!connection) {
-        close(fd);
+        http_transport_fini(&transport);
         return NULL;
     }
-    connection->fd = fd;
+    connection->transport = transport;
+    connection->client = socket->client;
     connection->config = config;
     connection->owner = owner;
-    connection->read_event = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, connection);
-    connection->write_event = event_new(base, fd, EV_WRITE, on_writable, connection);
+    connection->read_event =
+        event_new(base, socket->fd, EV_READ | EV_PERSIST, on_readable, connection);
+    connection->write_event = event_new(base, socket->fd, EV_WRITE, on_writable, connection);
     connection->timer = event_new(base, -1, 0, on_timer, connection);
     connection->unsent = evbuffer_new();
     must(connection->read_event && connection->write_event && connection->timer &&
          connection->unsent);
     event_add(connection->read_event, NULL);
     request_begin(connection);
+    if (transport.handshaking) {
+        connection->state = HANDSHAKE;
+        timer_set(connection, config->handshake_timeout_ms);
+    }
     return connection;
+}
+
+static void exchange_end(struct http_connection *connection)
+{
+    if (!connection->exchange_open)
+        return;
+    connection->exchange_open = false;
+    connection->owner->over(connection->owner->server, &connection->exchange);
 }
 
 static void body_release(struct http_connection *connection)
@@ -112,6 +133,7 @@ void http_connection_destroy(struct http_connection *connection)
 {
     if (connection->state == HANDLING && connection->exchange.gone)
         connection->exchange.gone(connection->exchange.gone_context);
+    exchange_end(connection);
     body_release(connection);
     connection->owner->closed(connection->owner->server, connection);
     event_free(connection->read_event);
@@ -120,13 +142,14 @@ void http_connection_destroy(struct http_connection *connection)
     evbuffer_free(connection->unsent);
     http_parser_fini(&connection->parser);
     free(connection->pending);
-    close(connection->fd);
+    http_transport_fini(&connection->transport);
     free(connection);
 }
 
 bool http_connection_is_idle(const struct http_connection *connection)
 {
-    return connection->state == READING && !http_parser_started(&connection->parser);
+    return connection->state == HANDSHAKE ||
+           (connection->state == READING && !http_parser_started(&connection->parser));
 }
 
 bool http_connection_keeps_alive(const struct http_connection *connection)
@@ -144,6 +167,16 @@ size_t http_connection_unsent_bytes(const struct http_connection *connection)
     return evbuffer_get_length(connection->unsent);
 }
 
+const struct client_address *http_connection_client(const struct http_connection *connection)
+{
+    return &connection->client;
+}
+
+const struct cors_policy *http_connection_cors(const struct http_connection *connection)
+{
+    return &connection->config->cors;
+}
+
 /* Lets the loop come back to a connection that has something to do without the socket saying so. */
 static void wake(struct http_connection *connection)
 {
@@ -158,43 +191,43 @@ void http_connection_break(struct http_connection *connection)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* Bytes that the socket took now. */
-static size_t send_now(struct http_connection *connection, const struct iovec parts[],
-                       int part_count)
-{
-    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts,
-                             .msg_iovlen = (size_t)part_count};
-    ssize_t sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent >= 0)
-        return (size_t)sent;
-    if (errno != EAGAIN && errno != EINTR)
-        http_connection_break(connection);
-    return 0;
-}
-
 void http_connection_write(struct http_connection *connection, const struct iovec parts[],
                            int part_count)
 {
     if (connection->broken)
         return;
-    size_t sent = 0;
+    ssize_t taken = 0;
     if (http_connection_unsent_bytes(connection) == 0)
-        sent = send_now(connection, parts, part_count);
-    for (int i = 0; i < part_count; i++) {
+        taken = http_transport_write(&connection->transport, parts, part_count);
+    bool good = taken >= 0;
+    size_t sent = good ? (size_t)taken : 0;
+    for (int i = 0; i < part_count && good; i++) {
         size_t skip = sent < parts[i].iov_len ? sent : parts[i].iov_len;
         sent -= skip;
-        if (skip < parts[i].iov_len &&
-            evbuffer_add(connection->unsent, (const char *)parts[i].iov_base + skip,
-                         parts[i].iov_len - skip) != 0)
-            http_connection_break(connection);
+        good = skip == parts[i].iov_len ||
+               evbuffer_add(connection->unsent, (const char *)parts[i].iov_base + skip,
+                            parts[i].iov_len - skip) == 0;
     }
-    if (http_connection_unsent_bytes(connection) > 0)
+    if (good && connection->transport.ssl)
+        good = http_transport_flush(&connection->transport, connection->unsent) == RESULT_OK;
+    if (!good)
+        http_connection_break(connection);
+    else if (http_connection_unsent_bytes(connection) > 0)
+        event_add(connection->write_event, NULL);
+}
+
+/* Says that nothing more comes; when the socket has no room even for that, later. */
+static void shut_down(struct http_connection *connection)
+{
+    if (http_transport_shutdown(&connection->transport) != RESULT_OK)
         event_add(connection->write_event, NULL);
 }
 
 /* All of the reply is written: the next request, or the end. */
 static void flush_finish(struct http_connection *connection)
 {
+    connection->exchange.complete = true;
+    exchange_end(connection);
     if (connection->keep_alive) {
         request_begin(connection);
         if (connection->pending_bytes > 0)
@@ -202,7 +235,7 @@ static void flush_finish(struct http_connection *connection)
         return;
     }
     connection->state = LINGERING;
-    shutdown(connection->fd, SHUT_WR);
+    shut_down(connection);
     timer_set(connection, LINGER_MS);
 }
 
@@ -218,9 +251,14 @@ void http_connection_reply_done(struct http_connection *connection)
 
 static void on_writable(int fd, short what, void *context)
 {
+    (void)fd;
     (void)what;
     struct http_connection *connection = context;
-    if (evbuffer_write(connection->unsent, fd) < 0 && errno != EAGAIN && errno != EINTR) {
+    if (connection->transport.read_needs_writable)
+        wake(connection);
+    if (connection->state == HANDSHAKE)
+        return;
+    if (http_transport_flush(&connection->transport, connection->unsent) != RESULT_OK) {
         http_connection_destroy(connection);
         return;
     }
@@ -228,18 +266,35 @@ static void on_writable(int fd, short what, void *context)
         event_add(connection->write_event, NULL);
     else if (connection->state == FLUSHING)
         flush_finish(connection);
+    else if (connection->state == LINGERING)
+        shut_down(connection);
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* A reply to bytes that are no request; the connection ends behind it. */
+static void exchange_begin(struct http_connection *connection)
+{
+    must(!connection->exchange_open);
+    http_exchange_init(&connection->exchange, connection, &connection->parser,
+                       connection->arrived_us);
+    connection->exchange_open = true;
+    connection->owner->counters->requests++;
+}
+
+/* A reply to bytes that are no request, or not one that goes on; the connection ends behind it. */
 static void refuse(struct http_connection *connection, int status, const char *problem)
 {
     event_del(connection->timer);
     connection->keep_alive = false;
     connection->pending_bytes = 0;
-    http_exchange_init(&connection->exchange, connection, &connection->parser);
+    if (!connection->exchange_open)
+        exchange_begin(connection);
     connection->state = HANDLING;
+    struct http_counters *counters = connection->owner->counters;
+    if (status == 408)
+        counters->requests_too_slow++;
+    else
+        counters->requests_malformed++;
     struct api_error error;
     (void)api_error_set(&error, RESULT_INVALID, status, NULL, "%s", problem);
     http_exchange_reply_error(&connection->exchange, &error);
@@ -266,17 +321,36 @@ static bool body_account(struct http_connection *connection)
 static void request_finish(struct http_connection *connection)
 {
     event_del(connection->timer);
-    connection->keep_alive = connection->parser.keep_alive;
-    http_exchange_init(&connection->exchange, connection, &connection->parser);
     connection->state = HANDLING;
     connection->owner->dispatch(connection->owner->server, &connection->exchange);
     body_release(connection);
+}
+
+/* The head is complete, the body (if any) still to come. A refusal keeps the connection only when
+ * there is no body, which would have to be read to find the next request. */
+static void head_finish(struct http_connection *connection)
+{
+    const struct http_parser *parser = &connection->parser;
+    exchange_begin(connection);
+    connection->state = HANDLING;
+    connection->keep_alive = parser->keep_alive && parser->state == HTTP_PARSER_DONE;
+    if (!connection->owner->admit(connection->owner->server, &connection->exchange))
+        return;
+    connection->keep_alive = parser->keep_alive;
+    connection->state = READING;
+    if (parser->state == HTTP_PARSER_DONE)
+        request_finish(connection);
+    else if (parser->expects_continue)
+        continue_send(connection);
 }
 
 /* Feeds the parser; returns the bytes it took. */
 static size_t request_feed(struct http_connection *connection, const char *bytes, size_t count)
 {
     struct http_parser *parser = &connection->parser;
+    bool in_head = parser->state == HTTP_PARSER_HEAD;
+    if (!connection->request_clock)
+        connection->arrived_us = monotonic_clock_us();
     size_t taken = http_parser_feed(parser, bytes, count);
     if (http_parser_started(parser) && !connection->request_clock) {
         connection->request_clock = true;
@@ -286,10 +360,10 @@ static size_t request_feed(struct http_connection *connection, const char *bytes
         refuse(connection, 503, "the server is receiving too many large requests");
     else if (parser->state == HTTP_PARSER_BAD)
         refuse(connection, parser->status, parser->problem);
+    else if (in_head && parser->state != HTTP_PARSER_HEAD)
+        head_finish(connection);
     else if (parser->state == HTTP_PARSER_DONE)
         request_finish(connection);
-    else if (parser->expects_continue)
-        continue_send(connection);
     return taken;
 }
 
@@ -333,19 +407,50 @@ static bool pending_take(struct http_connection *connection)
     return good;
 }
 
+/* False: it failed. */
+static bool handshake_continue(struct http_connection *connection)
+{
+    enum result result = http_transport_handshake(&connection->transport);
+    if (result == RESULT_OK) {
+        connection->state = READING;
+        timer_set(connection, connection->config->idle_timeout_ms);
+        return true;
+    }
+    if (connection->transport.read_needs_writable)
+        event_add(connection->write_event, NULL);
+    if (result != RESULT_EMPTY)
+        connection->owner->counters->handshakes_failed++;
+    return result == RESULT_EMPTY;
+}
+
+/* Reads once. False: the client is gone, or sends what nobody would. */
+static bool socket_read(struct http_connection *connection)
+{
+    char bytes[READ_BYTES];
+    ssize_t count = http_transport_read(&connection->transport, bytes, sizeof bytes);
+    if (connection->transport.read_needs_writable)
+        event_add(connection->write_event, NULL);
+    if (count <= 0)
+        return count < 0;
+    bool good = bytes_take(connection, bytes, (size_t)count);
+    if (good && http_transport_has_more(&connection->transport))
+        wake(connection);
+    return good;
+}
+
 static void on_readable(int fd, short what, void *context)
 {
+    (void)fd;
     (void)what;
     struct http_connection *connection = context;
-    char bytes[READ_BYTES];
-    if (connection->broken || !pending_take(connection)) {
-        http_connection_destroy(connection);
-        return;
-    }
-    ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (count <= 0 || !bytes_take(connection, bytes, (size_t)count))
+    bool good = !connection->broken;
+    if (good && connection->state == HANDSHAKE)
+        good = handshake_continue(connection);
+    if (good && connection->state != HANDSHAKE)
+        good = pending_take(connection) && socket_read(connection);
+    if (good && connection->transport.write_needs_readable)
+        event_active(connection->write_event, EV_WRITE, 0);
+    if (!good)
         http_connection_destroy(connection);
 }
 
@@ -354,6 +459,7 @@ static void on_timer(int fd, short what, void *context)
     (void)fd;
     (void)what;
     struct http_connection *connection = context;
+    connection->owner->counters->handshakes_failed += connection->state == HANDSHAKE;
     if (connection->state == READING && connection->request_clock)
         refuse(connection, 408, "the request took too long to arrive");
     else

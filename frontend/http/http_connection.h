@@ -2,10 +2,11 @@
  * One client's socket: reads requests, hands each to the server's dispatch, writes replies, notices
  * at once when the client leaves.
  *
- *   accept -> READING --request complete--> HANDLING --reply complete--> FLUSHING --all written-->
- * READING (keep-alive) |                             |                            | | bad request,
- * too slow       | client gone: gone()        +--close asked--> LINGERING -> closed
- *                +--error reply--> FLUSHING    +-> closed
+ *   accept -> HANDSHAKE (TLS only) -> READING --head complete: admit()--> READING the body
+ *   READING   --request complete: dispatch()--> HANDLING --reply complete--> FLUSHING
+ *   FLUSHING  --all written, keep-alive--> READING      --all written, else--> LINGERING -> closed
+ *   READING   --refused by admit(), malformed, too slow--> an error reply, FLUSHING, closed
+ *   any state --client gone--> gone() if HANDLING, closed
  *
  * Private to frontend/http.
  */
@@ -16,31 +17,60 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
+#include "frontend/http/client_table.h"
+#include "frontend/http/cors_policy.h"
 #include "frontend/http/http_exchange.h"
 
 struct event_base;
 struct http_connection;
+struct ssl_st;
+
+/* What happened at this server's edge since its start. */
+struct http_counters {
+    uint64_t connections;                /* accepted */
+    uint64_t connections_refused;        /* over max_connections: 503 */
+    uint64_t handshakes_failed;          /* TLS: refused by either side, or too slow */
+    uint64_t requests;                   /* with a reply, or left before it */
+    uint64_t requests_malformed;         /* 4xx and 5xx of the parser and of limits on bodies */
+    uint64_t requests_too_slow;          /* 408 */
+    uint64_t requests_unauthorized;      /* 401 */
+    uint64_t requests_over_client_limit; /* 429 of max_requests_per_client */
+};
 
 struct http_connection_config {
     size_t max_head_bytes;
     uint64_t max_body_bytes;
-    int request_timeout_ms; /* from a request's first byte to its last */
-    int idle_timeout_ms;    /* between requests, and before the first */
-    int write_timeout_ms;   /* a complete reply that the client does not read */
+    int handshake_timeout_ms; /* TLS */
+    int request_timeout_ms;   /* from a request's first byte to its last */
+    int idle_timeout_ms;      /* between requests, and before the first */
+    int write_timeout_ms;     /* a complete reply that the client does not read */
+    struct cors_policy cors;
 };
 
 /* What the server does for its connections. */
 struct http_connection_owner {
     void *server;
+    struct http_counters *counters;
+    /* The head is complete and nothing of the body is kept yet. False: it was refused with a
+     * reply. */
+    bool (*admit)(void *server, struct http_exchange *exchange);
     void (*dispatch)(void *server, struct http_exchange *exchange);
+    /* Once for each exchange, its reply written or not; it is used no more. */
+    void (*over)(void *server, struct http_exchange *exchange);
     void (*closed)(void *server, struct http_connection *connection); /* it is freed next */
     /* A body grew by this many bytes (or shrank); false: the server holds too many, refuse. */
     bool (*hold)(void *server, int64_t bytes);
 };
 
-/* Owns `fd` (non-blocking). The config and owner outlive the connection. NULL: out of memory, fd
- * closed. */
-struct http_connection *http_connection_create(struct event_base *base, int fd,
+struct http_client_socket {
+    int fd;             /* non-blocking; the connection's from the call on */
+    struct ssl_st *ssl; /* the same; NULL: plain */
+    struct client_address client;
+};
+
+/* The config and owner outlive the connection. NULL: out of memory, socket closed. */
+struct http_connection *http_connection_create(struct event_base *base,
+                                               const struct http_client_socket *socket,
                                                const struct http_connection_config *config,
                                                const struct http_connection_owner *owner);
 /* Runs the exchange's gone callback and `closed`; frees. */
@@ -55,6 +85,8 @@ void http_connection_close_after_reply(struct http_connection *connection);
 void http_connection_break(struct http_connection *connection);
 bool http_connection_keeps_alive(const struct http_connection *connection);
 size_t http_connection_unsent_bytes(const struct http_connection *connection);
+const struct client_address *http_connection_client(const struct http_connection *connection);
+const struct cors_policy *http_connection_cors(const struct http_connection *connection);
 
 /* Links for the server's list. */
 struct http_connection_links {

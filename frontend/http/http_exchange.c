@@ -11,7 +11,11 @@
 #include <time.h>
 
 #include "frontend/http/http_connection.h"
+#include "frontend/serve/monotonic_clock.h"
 #include "proto/must.h"
+
+#define STATUS_CLIENT_LEFT 499 /* in the log only: no reply was begun */
+#define FIELDS             8u  /* of the log line, without notes */
 
 static const struct {
     int status;
@@ -33,6 +37,7 @@ static const struct {
     {500, "Internal Server Error"},
     {501, "Not Implemented"},
     {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
     {505, "HTTP Version Not Supported"},
 };
 
@@ -58,9 +63,10 @@ static bool request_id_is_usable(const char *id)
 }
 
 void http_exchange_init(struct http_exchange *exchange, struct http_connection *connection,
-                        const struct http_parser *request)
+                        const struct http_parser *request, int64_t arrived_us)
 {
-    *exchange = (struct http_exchange){.connection = connection, .request = request};
+    *exchange = (struct http_exchange){
+        .connection = connection, .request = request, .arrived_us = arrived_us};
     const char *given = http_parser_header(request, "x-request-id");
     if (request_id_is_usable(given)) {
         strcpy(exchange->request_id, given);
@@ -79,10 +85,50 @@ void http_exchange_on_gone(struct http_exchange *exchange, void (*gone)(void *co
     exchange->gone_context = context;
 }
 
+void http_exchange_note(struct http_exchange *exchange, struct log_field field)
+{
+    uint32_t at = 0;
+    while (at < exchange->note_count && strcmp(exchange->notes[at].name, field.name) != 0)
+        at++;
+    if (at == LIMIT_HTTP_NOTES)
+        return;
+    exchange->notes[at] = field;
+    if (at == exchange->note_count)
+        exchange->note_count++;
+}
+
+void http_exchange_log(const struct http_exchange *exchange)
+{
+    char client[CLIENT_ADDRESS_TEXT];
+    client_address_write(http_connection_client(exchange->connection), client);
+    double duration_ms = (double)(monotonic_clock_us() - exchange->arrived_us) / 1000;
+    struct log_field fields[FIELDS + LIMIT_HTTP_NOTES] = {
+        LOG_TEXT("request_id", exchange->request_id),
+        LOG_TEXT("client", client),
+        LOG_TEXT("method", exchange->request->method_name),
+        LOG_TEXT("path", exchange->request->path),
+        LOG_WHOLE("status", exchange->status ? exchange->status : STATUS_CLIENT_LEFT),
+        LOG_REAL("duration_ms", duration_ms),
+        LOG_WHOLE("reply_bytes", exchange->reply_bytes),
+        LOG_TEXT("cut", exchange->complete ? NULL : "yes"),
+    };
+    memcpy(fields + FIELDS, exchange->notes, exchange->note_count * sizeof fields[0]);
+    log_event(LOG_INFO, "request", fields, FIELDS + exchange->note_count);
+}
+
+/* Every byte of a reply goes through here. */
+static void reply_write(struct http_exchange *exchange, const struct iovec parts[], int part_count)
+{
+    for (int i = 0; i < part_count; i++)
+        exchange->reply_bytes += parts[i].iov_len;
+    http_connection_write(exchange->connection, parts, part_count);
+}
+
 /* Status line and common headers; the caller adds its own and the empty line. */
-static void head_write(const struct http_exchange *exchange, int status, const char *content_type,
+static void head_write(struct http_exchange *exchange, int status, const char *content_type,
                        struct text_buffer *out)
 {
+    exchange->status = status;
     char date[64];
     time_t now = time(NULL);
     struct tm utc;
@@ -93,6 +139,8 @@ static void head_write(const struct http_exchange *exchange, int status, const c
         text_buffer_append_format(out, "Content-Type: %s\r\n", content_type);
     if (exchange->allow)
         text_buffer_append_format(out, "Allow: %s\r\n", exchange->allow);
+    cors_policy_append_headers(http_connection_cors(exchange->connection), exchange->request,
+                               exchange->allow, out);
     bool keep = http_connection_keeps_alive(exchange->connection);
     if (!keep)
         text_buffer_append_text(out, "Connection: close\r\n");
@@ -118,7 +166,7 @@ static void whole_reply(struct http_exchange *exchange, int status, const char *
     bool shows_body = exchange->request->method != HTTP_HEAD && body_bytes > 0;
     struct iovec parts[2] = {{.iov_base = head.bytes, .iov_len = head.length},
                              {.iov_base = (void *)(uintptr_t)body, .iov_len = body_bytes}};
-    http_connection_write(exchange->connection, parts, shows_body ? 2 : 1);
+    reply_write(exchange, parts, shows_body ? 2 : 1);
     text_buffer_fini(&head);
     http_connection_reply_done(exchange->connection);
 }
@@ -132,14 +180,16 @@ void http_exchange_reply(struct http_exchange *exchange, int status, const char 
 void http_exchange_reply_error(struct http_exchange *exchange, const struct api_error *error)
 {
     struct text_buffer body = {0};
-    char retry[48] = "";
+    char extra[80] = "";
     if (error->retry_after_s > 0)
-        snprintf(retry, sizeof retry, "Retry-After: %u\r\n", error->retry_after_s);
+        snprintf(extra, sizeof extra, "Retry-After: %u\r\n", error->retry_after_s);
+    else if (error->status == 401)
+        snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer\r\n");
     api_error_write_json(error, &body);
     if (body.failed)
         http_exchange_abort(exchange);
     else
-        whole_reply(exchange, error->status, "application/json", retry, body.bytes, body.length);
+        whole_reply(exchange, error->status, "application/json", extra, body.bytes, body.length);
     text_buffer_fini(&body);
 }
 
@@ -160,7 +210,7 @@ void http_exchange_begin(struct http_exchange *exchange, int status, const char 
     if (head.failed)
         http_connection_break(exchange->connection);
     else
-        http_connection_write(exchange->connection, &part, 1);
+        reply_write(exchange, &part, 1);
     text_buffer_fini(&head);
 }
 
@@ -175,9 +225,9 @@ void http_exchange_send(struct http_exchange *exchange, const char *bytes, size_
                              {.iov_base = (void *)(uintptr_t)bytes, .iov_len = count},
                              {.iov_base = (void *)(uintptr_t) "\r\n", .iov_len = 2}};
     if (exchange->chunked)
-        http_connection_write(exchange->connection, parts, 3);
+        reply_write(exchange, parts, 3);
     else
-        http_connection_write(exchange->connection, &parts[1], 1);
+        reply_write(exchange, &parts[1], 1);
 }
 
 void http_exchange_end(struct http_exchange *exchange)
@@ -185,7 +235,7 @@ void http_exchange_end(struct http_exchange *exchange)
     must(exchange->begun);
     struct iovec last = {.iov_base = (void *)(uintptr_t) "0\r\n\r\n", .iov_len = 5};
     if (exchange->chunked)
-        http_connection_write(exchange->connection, &last, 1);
+        reply_write(exchange, &last, 1);
     http_connection_reply_done(exchange->connection);
 }
 

@@ -14,8 +14,10 @@
 
 #include "frontend/api/api_error.h"
 #include "frontend/http/http_parser.h"
+#include "proto/log.h"
 
 struct http_connection;
+struct http_route;
 
 struct http_exchange {
     struct http_connection *connection;
@@ -24,14 +26,28 @@ struct http_exchange {
                     1]; /* x-request-id: the client's, else a random one */
     void (*gone)(void *context);
     void *gone_context;
-    const char *allow; /* methods of this path, for Allow; static */
+    const struct http_route *route; /* for the server: what handles it */
+    bool counted;                   /* for the server: as one of its client's */
+    const char *allow;              /* methods of this path, for Allow; static */
+    int64_t arrived_us;             /* monotonic: the request's first byte */
+    int status;                     /* of the reply; 0 before it */
+    uint64_t reply_bytes;           /* head included; a client that left has not read them all */
     bool begun;
     bool chunked;
+    bool complete; /* all of the reply is written */
+    struct log_field notes[LIMIT_HTTP_NOTES];
+    uint32_t note_count;
 };
 
-/* Called by the connection for every request. */
+/* Called by the connection for every request whose head is complete (or will never be). */
 void http_exchange_init(struct http_exchange *exchange, struct http_connection *connection,
-                        const struct http_parser *request);
+                        const struct http_parser *request, int64_t arrived_us);
+/* The exchange is over: writes its line to the log. */
+void http_exchange_log(const struct http_exchange *exchange);
+
+/* Adds a field to the exchange's log line, or replaces the one of that name. Its strings are static
+ * or outlive the server. Beyond LIMIT_HTTP_NOTES nothing is added. */
+void http_exchange_note(struct http_exchange *exchange, struct log_field field);
 
 /* `gone` runs when the client leaves before the reply is complete. */
 void http_exchange_on_gone(struct http_exchange *exchange, void (*gone)(void *context),
@@ -40,7 +56,7 @@ void http_exchange_on_gone(struct http_exchange *exchange, void (*gone)(void *co
 /* A whole reply. `content_type` may be NULL when there is no body. */
 void http_exchange_reply(struct http_exchange *exchange, int status, const char *content_type,
                          const char *body, size_t body_bytes);
-/* The error as JSON, with Retry-After when it has one. */
+/* The error as JSON, with Retry-After when it has one, and with what a 401 needs. */
 void http_exchange_reply_error(struct http_exchange *exchange, const struct api_error *error);
 
 /* A reply of unknown length: chunked, or (HTTP/1.0) up to the connection's end. */

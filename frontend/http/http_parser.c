@@ -382,7 +382,7 @@ size_t http_parser_feed(struct http_parser *parser, const char *bytes, size_t co
         const char *at = bytes + taken;
         size_t left = count - taken;
         switch (parser->state) {
-        case HTTP_PARSER_HEAD: taken += head_feed(parser, at, left); break;
+        case HTTP_PARSER_HEAD: return taken + head_feed(parser, at, left);
         case HTTP_PARSER_BODY: taken += content_feed(parser, at, left, HTTP_PARSER_DONE); break;
         case HTTP_PARSER_CHUNK_DATA:
             taken += content_feed(parser, at, left, HTTP_PARSER_CHUNK_END);

@@ -78,7 +78,8 @@ void http_parser_begin(struct http_parser *parser, size_t max_head_bytes, uint64
 void http_parser_fini(struct http_parser *parser);
 
 /* Takes bytes of this request; returns how many it took. Those after the request's end are left to
- * the caller. */
+ * the caller; so are, the first time, those behind its head, so that the head can be judged before
+ * a byte of the body is kept. */
 size_t http_parser_feed(struct http_parser *parser, const char *bytes, size_t count);
 
 /* True once the first byte of a request has arrived. */

@@ -1,18 +1,20 @@
 /*
- * Listening, and the way from a request to its handler.
+ * The way from a connection to a request's handler, and everything that is decided on that way
+ * before a byte of a body is kept: the key, the path, the method, how much one client may have in
+ * hand.
  *
  * Routes are a table; a path that no row has is a 404, a row that lacks the method a 405 with
  * Allow. HEAD is answered by the GET handler (the exchange drops the body), OPTIONS by the table
- * itself. Over max_connections a client gets a short 503 and is closed, so that the loop's work and
- * the process's descriptors stay bounded; when descriptors run out all the same, accepting pauses
- * instead of spinning.
+ * itself and without a key, because a browser asks before it shows one. Without its key a client
+ * learns nothing, not even which paths exist.
+ *
+ * Over max_connections a client gets a short 503 and is closed, so that the loop's work and the
+ * process's descriptors stay bounded.
  */
 #include "frontend/http/http_server.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <event2/listener.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -20,22 +22,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/log.h"
+#include "frontend/http/api_keys.h"
+#include "frontend/http/tls_context.h"
 #include "proto/must.h"
-
-#define LISTEN_BACKLOG  1024
-#define ACCEPT_PAUSE_MS 100
 
 struct http_server {
     struct http_server_config config;
     struct http_connection_owner owner;
+    struct http_counters counters;
     struct event_base *base;
-    struct evconnlistener *listener;
-    struct event *resume;
+    struct http_listener *listener;
+    struct client_table *clients; /* NULL: not counted */
     struct http_connection *first;
     uint32_t connection_count;
     int64_t held_body_bytes;
-    uint16_t port;
 };
 
 /* --- routes ---------------------------------------------------------------------------------- */
@@ -70,29 +70,95 @@ static void reply_wrong_method(struct http_exchange *exchange)
     http_exchange_reply_error(exchange, &error);
 }
 
-static void dispatch(void *context, struct http_exchange *exchange)
+static void reply_unauthorized(struct http_server *server, struct http_exchange *exchange)
 {
-    struct http_server *server = context;
+    struct api_error error;
+    server->counters.requests_unauthorized++;
+    (void)api_error_set(&error, RESULT_INVALID, 401, "invalid_api_key",
+                        "this server wants an API key: Authorization: Bearer KEY");
+    http_exchange_reply_error(exchange, &error);
+}
+
+static void reply_over_client_limit(struct http_server *server, struct http_exchange *exchange)
+{
+    struct api_error error;
+    server->counters.requests_over_client_limit++;
+    (void)api_error_set(&error, RESULT_FULL, 429, "too_many_requests",
+                        "%u requests of your address are in hand; wait for one to end",
+                        server->config.max_requests_per_client);
+    error.retry_after_s = 1;
+    http_exchange_reply_error(exchange, &error);
+}
+
+static const struct http_route *route_find(const struct http_server *server, const char *path)
+{
+    for (size_t i = 0; i < server->config.route_count; i++) {
+        if (route_has_path(&server->config.routes[i], path))
+            return &server->config.routes[i];
+    }
+    return NULL;
+}
+
+/* --- one request ----------------------------------------------------------------------------- */
+
+static bool is_authorized(const struct http_server *server, const struct http_exchange *exchange)
+{
+    return !server->config.keys || (exchange->route && exchange->route->open) ||
+           exchange->request->method == HTTP_OPTIONS ||
+           api_keys_admit(server->config.keys, exchange->request);
+}
+
+/* Whether the path and the method are here; replies when they are not, and to OPTIONS. */
+static bool is_routed(struct http_exchange *exchange)
+{
+    const struct http_route *route = exchange->route;
     enum http_method method = exchange->request->method;
-    const struct http_route *found = NULL;
-    for (size_t i = 0; i < server->config.route_count && !found; i++) {
-        if (route_has_path(&server->config.routes[i], exchange->request->path))
-            found = &server->config.routes[i];
-    }
-    if (!found && !(method == HTTP_OPTIONS && strcmp(exchange->request->path, "*") == 0)) {
+    if (!route && !(method == HTTP_OPTIONS && strcmp(exchange->request->path, "*") == 0)) {
         reply_not_found(exchange);
-        return;
+        return false;
     }
-    bool fits =
-        found && (method == found->method || (method == HTTP_HEAD && found->method == HTTP_GET));
-    if (!fits)
-        exchange->allow = found ? route_allow(found) : "GET, HEAD, POST, OPTIONS";
-    if (fits)
-        found->handle(server->config.route_context, exchange);
-    else if (method == HTTP_OPTIONS)
+    if (route && (method == route->method || (method == HTTP_HEAD && route->method == HTTP_GET)))
+        return true;
+    exchange->allow = route ? route_allow(route) : "GET, HEAD, POST, OPTIONS";
+    if (method == HTTP_OPTIONS)
         http_exchange_reply(exchange, 204, NULL, "", 0);
     else
         reply_wrong_method(exchange);
+    return false;
+}
+
+static bool admit(void *context, struct http_exchange *exchange)
+{
+    struct http_server *server = context;
+    exchange->route = route_find(server, exchange->request->path);
+    if (!is_authorized(server, exchange)) {
+        reply_unauthorized(server, exchange);
+        return false;
+    }
+    if (!is_routed(exchange))
+        return false;
+    if (!server->clients || exchange->request->method != HTTP_POST)
+        return true;
+    exchange->counted =
+        client_table_take(server->clients, http_connection_client(exchange->connection));
+    if (!exchange->counted)
+        reply_over_client_limit(server, exchange);
+    return exchange->counted;
+}
+
+static void dispatch(void *context, struct http_exchange *exchange)
+{
+    struct http_server *server = context;
+    exchange->route->handle(server->config.route_context, exchange);
+}
+
+static void exchange_over(void *context, struct http_exchange *exchange)
+{
+    struct http_server *server = context;
+    if (exchange->counted)
+        client_table_give(server->clients, http_connection_client(exchange->connection));
+    exchange->counted = false;
+    http_exchange_log(exchange);
 }
 
 /* --- connections ----------------------------------------------------------------------------- */
@@ -117,35 +183,40 @@ static bool body_hold(void *context, int64_t bytes)
     return bytes <= 0 || (uint64_t)server->held_body_bytes <= server->config.max_held_body_bytes;
 }
 
-static void refuse_connection(int fd)
+static void refuse_connection(struct http_server *server, int fd)
 {
     static const char body[] =
         "{\"error\":{\"message\":\"too many connections\",\"type\":"
         "\"server_error\",\"param\":null,\"code\":\"too_many_connections\"}}";
     char reply[512];
+    server->counters.connections_refused++;
     int bytes = snprintf(reply, sizeof reply,
                          "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
                          "Retry-After: 1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
                          sizeof body - 1, body);
-    (void)!send(fd, reply, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!server->config.tls) /* a handshake is more than a refusal is worth */
+        (void)!send(fd, reply, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
 }
 
-static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *address,
-                      int address_bytes, void *context)
+static void on_arrived(void *context, int fd, const struct sockaddr *address)
 {
-    (void)listener;
-    (void)address;
-    (void)address_bytes;
     struct http_server *server = context;
     if (server->connection_count >= server->config.max_connections) {
-        refuse_connection(fd);
+        refuse_connection(server, fd);
         return;
     }
+    struct http_client_socket client = {.fd = fd};
     int on = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    client_address_set(&client.client, address);
+    if (client.client.known)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (server->config.tls && !(client.ssl = tls_context_accept(server->config.tls, fd))) {
+        close(fd);
+        return;
+    }
     struct http_connection *connection =
-        http_connection_create(server->base, fd, &server->config.connection, &server->owner);
+        http_connection_create(server->base, &client, &server->config.connection, &server->owner);
     if (!connection)
         return;
     struct http_connection_links *links = http_connection_links(connection);
@@ -154,63 +225,10 @@ static void on_accept(struct evconnlistener *listener, evutil_socket_t fd, struc
         http_connection_links(server->first)->previous = connection;
     server->first = connection;
     server->connection_count++;
+    server->counters.connections++;
 }
 
-static void on_accept_error(struct evconnlistener *listener, void *context)
-{
-    struct http_server *server = context;
-    struct timeval pause = {.tv_usec = ACCEPT_PAUSE_MS * 1000};
-    log_warn("accepting connections pauses: %s", strerror(errno));
-    evconnlistener_disable(listener);
-    event_add(server->resume, &pause);
-}
-
-static void on_resume(int fd, short what, void *context)
-{
-    (void)fd;
-    (void)what;
-    struct http_server *server = context;
-    evconnlistener_enable(server->listener);
-}
-
-/* --- listening ------------------------------------------------------------------------------- */
-
-static struct evconnlistener *listen_on(struct http_server *server, const struct addrinfo *address)
-{
-    return evconnlistener_new_bind(server->base, on_accept, server,
-                                   LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC |
-                                       LEV_OPT_REUSEABLE,
-                                   LISTEN_BACKLOG, address->ai_addr, (int)address->ai_addrlen);
-}
-
-static enum result server_listen(struct http_server *server, struct error_text *error)
-{
-    char port[8];
-    snprintf(port, sizeof port, "%u", server->config.port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *addresses = NULL;
-    int status = getaddrinfo(server->config.host, port, &hints, &addresses);
-    if (status != 0)
-        return error_set(error, RESULT_IO, "cannot listen on %s: %s", server->config.host,
-                         gai_strerror(status));
-    for (struct addrinfo *at = addresses; at && !server->listener; at = at->ai_next)
-        server->listener = listen_on(server, at);
-    int saved = errno;
-    freeaddrinfo(addresses);
-    if (!server->listener)
-        return error_set(error, RESULT_IO, "cannot listen on %s port %u: %s", server->config.host,
-                         server->config.port, strerror(saved));
-    evconnlistener_set_error_cb(server->listener, on_accept_error);
-
-    struct sockaddr_storage bound = {0};
-    socklen_t bound_bytes = sizeof bound;
-    must(getsockname(evconnlistener_get_fd(server->listener), (struct sockaddr *)&bound,
-                     &bound_bytes) == 0);
-    server->port = bound.ss_family == AF_INET6
-                       ? ntohs(((struct sockaddr_in6 *)(void *)&bound)->sin6_port)
-                       : ntohs(((struct sockaddr_in *)(void *)&bound)->sin_port);
-    return RESULT_OK;
-}
+/* --- life ------------------------------------------------------------------------------------ */
 
 enum result http_server_create(struct event_base *base, const struct http_server_config *config,
                                struct http_server **server, struct error_text *error)
@@ -218,11 +236,19 @@ enum result http_server_create(struct event_base *base, const struct http_server
     struct http_server *made = must_alloc(1, sizeof *made);
     made->config = *config;
     made->base = base;
-    made->owner = (struct http_connection_owner){
-        .server = made, .dispatch = dispatch, .closed = connection_closed, .hold = body_hold};
-    made->resume = event_new(base, -1, 0, on_resume, made);
-    must(made->resume != NULL);
-    enum result result = server_listen(made, error);
+    made->owner = (struct http_connection_owner){.server = made,
+                                                 .counters = &made->counters,
+                                                 .admit = admit,
+                                                 .dispatch = dispatch,
+                                                 .over = exchange_over,
+                                                 .closed = connection_closed,
+                                                 .hold = body_hold};
+    made->config.listen.context = made;
+    made->config.listen.arrived = on_arrived;
+    if (config->max_requests_per_client > 0)
+        made->clients =
+            client_table_create(config->max_connections, config->max_requests_per_client);
+    enum result result = http_listener_create(base, &made->config.listen, &made->listener, error);
     if (result != RESULT_OK) {
         http_server_destroy(made);
         return result;
@@ -235,17 +261,21 @@ void http_server_destroy(struct http_server *server)
 {
     if (!server)
         return;
-    if (server->listener)
-        evconnlistener_free(server->listener);
+    http_listener_destroy(server->listener);
     while (server->first)
         http_connection_destroy(server->first);
-    event_free(server->resume);
+    client_table_destroy(server->clients);
     free(server);
 }
 
 uint16_t http_server_port(const struct http_server *server)
 {
-    return server->port;
+    return http_listener_port(server->listener);
+}
+
+const struct http_counters *http_server_counters(const struct http_server *server)
+{
+    return &server->counters;
 }
 
 uint32_t http_server_connections(const struct http_server *server)

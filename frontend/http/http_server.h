@@ -8,21 +8,29 @@
 #include <stdint.h>
 
 #include "frontend/http/http_connection.h"
+#include "frontend/http/http_listener.h"
 
 struct http_server;
+
+struct api_keys;
+struct tls_context;
 
 struct http_route {
     const char *path;
     bool prefix;             /* also every path below `path`/ */
     enum http_method method; /* HTTP_GET answers HEAD too */
+    bool open;               /* needs no key */
     void (*handle)(void *context, struct http_exchange *exchange);
 };
 
+/* All that it points at must outlive the server. */
 struct http_server_config {
-    const char *host; /* numeric or a name; all must outlive the server */
-    uint16_t port;    /* 0: any free one */
+    struct http_listener_config listen; /* its context and callback are the server's to set */
     uint32_t max_connections;
-    uint64_t max_held_body_bytes; /* of all requests that are arriving */
+    uint32_t max_requests_per_client; /* POST requests in hand of one address; 0: any number */
+    uint64_t max_held_body_bytes;     /* of all requests that are arriving */
+    const struct api_keys *keys;      /* NULL: everybody may */
+    const struct tls_context *tls;    /* NULL: plain */
     struct http_connection_config connection;
     const struct http_route *routes;
     size_t route_count;
@@ -40,5 +48,6 @@ uint16_t http_server_port(const struct http_server *server);
 uint32_t http_server_connections(const struct http_server *server);
 /* Connections with a request in hand or a reply not wholly written. */
 uint32_t http_server_busy_connections(const struct http_server *server);
+const struct http_counters *http_server_counters(const struct http_server *server);
 
 #endif

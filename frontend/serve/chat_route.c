@@ -6,7 +6,11 @@
  * tokens -> end. Until the headers of a stream are out, and for a reply that is not streamed
  * always, an error is an HTTP status; afterwards it is an event in the stream. Whichever side ends
  * first, the other is told: the client's departure cancels the request, a reader that is too slow
- * is cut and cancelled, and every stream that is not cut ends with a terminal event.
+ * is cut and cancelled, and every stream that is not cut ends with a terminal event. A deadline,
+ * where the options set one, counts from the request's first byte and ends it wherever it is: with
+ * a 504, or with an error event in a stream that has begun.
+ *
+ * What the log's line about the request should say is noted on the exchange as it becomes known.
  *
  * Silent streams get a comment from one timer that runs only while there are streams.
  */
@@ -36,14 +40,18 @@ struct chat_call {
     bool streams;
     struct sse_stream stream;
     struct text_buffer out;
+    struct event *deadline; /* NULL: none */
+    uint32_t output_tokens;
     char id[48];
 };
 
 struct chat_route {
     struct chat_engine *engine;
     const struct options *options;
+    struct event_base *base;
     struct event *timer;
     struct chat_call *calls;
+    struct chat_route_counters counters;
 };
 
 static uint64_t random_number(void)
@@ -73,9 +81,19 @@ static void call_destroy(struct chat_call *call)
     *call->link = call->next;
     if (call->next)
         call->next->link = call->link;
+    if (call->deadline)
+        event_free(call->deadline);
     chat_reply_destroy(call->reply);
     text_buffer_fini(&call->out);
     free(call);
+}
+
+/* How it ended, for the log. The exchange is not over yet. */
+static void call_note_end(struct chat_call *call, const char *reason)
+{
+    if (call->output_tokens > 0)
+        http_exchange_note(call->exchange, LOG_WHOLE("output_tokens", call->output_tokens));
+    http_exchange_note(call->exchange, LOG_TEXT("finish_reason", reason));
 }
 
 /* The client left, or was cut. */
@@ -89,7 +107,16 @@ static void call_cancel(struct chat_call *call)
 
 static void on_gone(void *context)
 {
+    call_note_end(context, "client_gone");
     call_cancel(context);
+}
+
+static void log_slow_reader(const struct chat_call *call)
+{
+    const struct log_field fields[] = {
+        LOG_TEXT("request_id", call->exchange->request_id),
+        LOG_WHOLE("unsent_bytes", http_exchange_unsent_bytes(call->exchange))};
+    log_event(LOG_WARN, "slow_reader_cut", fields, 2);
 }
 
 /* Sends what is in `out`. False: the stream could not take it and is cut. */
@@ -99,8 +126,12 @@ static bool stream_flush(struct chat_call *call)
         !call->out.failed && sse_stream_send(&call->stream, call->out.bytes, call->out.length,
                                              monotonic_clock_ms()) == RESULT_OK;
     text_buffer_clear(&call->out);
-    if (!good)
+    if (!good) {
+        call->route->counters.slow_readers_cut++;
+        log_slow_reader(call);
+        call_note_end(call, "slow_reader");
         sse_stream_abort(&call->stream);
+    }
     return good;
 }
 
@@ -109,9 +140,11 @@ static bool stream_flush(struct chat_call *call)
 static void on_prepared(void *context, const struct prepared_chat *prepared)
 {
     struct chat_call *call = context;
+    const struct model_assets *assets = chat_engine_assets(call->route->engine);
     call->streams = prepared->request.stream;
-    call->reply = chat_reply_create(chat_engine_assets(call->route->engine), prepared, call->id,
-                                    (int64_t)time(NULL));
+    http_exchange_note(call->exchange, LOG_TEXT("model", assets->model_id));
+    http_exchange_note(call->exchange, LOG_WHOLE("prompt_tokens", prepared->prompt.count));
+    call->reply = chat_reply_create(assets, prepared, call->id, (int64_t)time(NULL));
     if (!call->streams)
         return;
     sse_stream_open(&call->stream, call->exchange, call->route->options->stream_buffer_bytes,
@@ -127,6 +160,10 @@ static void on_prepared(void *context, const struct prepared_chat *prepared)
 static bool on_token(void *context, uint32_t token, bool is_stop_token)
 {
     struct chat_call *call = context;
+    if (call->output_tokens++ == 0) {
+        int64_t after_us = monotonic_clock_us() - call->exchange->arrived_us;
+        http_exchange_note(call->exchange, LOG_REAL("ttft_ms", (double)after_us / 1000));
+    }
     return chat_reply_token(call->reply, token, is_stop_token, &call->out);
 }
 
@@ -141,6 +178,7 @@ static void on_finished(void *context, enum finish_reason finish, uint32_t cache
 {
     struct chat_call *call = context;
     chat_reply_end(call->reply, finish, cached_tokens, &call->out);
+    call_note_end(call, finish == FINISH_LENGTH ? "length" : "stop");
     if (call->streams) {
         if (stream_flush(call))
             sse_stream_close(&call->stream);
@@ -156,6 +194,9 @@ static void on_finished(void *context, enum finish_reason finish, uint32_t cache
 static void on_failed(void *context, const struct api_error *error)
 {
     struct chat_call *call = context;
+    call_note_end(call, "error");
+    if (error->code)
+        http_exchange_note(call->exchange, LOG_TEXT("error", error->code));
     if (!call->streams) {
         http_exchange_reply_error(call->exchange, error);
     } else {
@@ -171,6 +212,38 @@ static const struct live_request_sink sink = {.prepared = on_prepared,
                                               .flush = on_flush,
                                               .finished = on_finished,
                                               .failed = on_failed};
+
+/* --- the deadline ---------------------------------------------------------------------------- */
+
+static void on_deadline(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct chat_call *call = context;
+    struct chat_engine *engine = call->route->engine;
+    struct live_request *request = call->request;
+    struct api_error error;
+    call->route->counters.deadlines_exceeded++;
+    (void)api_error_set(&error, RESULT_TIMED_OUT, 504, "deadline_exceeded",
+                        "the answer was not complete within this server's limit of %llu s",
+                        (unsigned long long)call->route->options->request_deadline_s);
+    on_failed(call, &error);
+    chat_engine_cancel(engine, request);
+}
+
+static void deadline_start(struct chat_call *call)
+{
+    const struct chat_route *route = call->route;
+    if (route->options->request_deadline_s == 0)
+        return;
+    int64_t left_us = call->exchange->arrived_us +
+                      (int64_t)route->options->request_deadline_s * 1000000 - monotonic_clock_us();
+    if (left_us < 0)
+        left_us = 0;
+    struct timeval after = {.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
+    call->deadline = event_new(route->base, -1, 0, on_deadline, call);
+    must(call->deadline && event_add(call->deadline, &after) == 0);
+}
 
 /* --- the route ------------------------------------------------------------------------------- */
 
@@ -203,11 +276,14 @@ void chat_route_handle(struct chat_route *route, struct http_exchange *exchange)
         input.body = must_strdup("");
     if (chat_engine_admit(route->engine, &input, &sink, call, &call->request, &error) !=
         RESULT_OK) {
+        if (error.code)
+            http_exchange_note(exchange, LOG_TEXT("error", error.code));
         http_exchange_reply_error(exchange, &error);
         call_destroy(call);
         return;
     }
     http_exchange_on_gone(exchange, on_gone, call);
+    deadline_start(call);
 }
 
 struct chat_route *chat_route_create(struct event_base *base, struct chat_engine *engine,
@@ -216,6 +292,7 @@ struct chat_route *chat_route_create(struct event_base *base, struct chat_engine
     struct chat_route *route = must_alloc(1, sizeof *route);
     route->engine = engine;
     route->options = options;
+    route->base = base;
     route->timer = event_new(base, -1, 0, on_timer, route);
     must(route->timer != NULL);
     return route;
@@ -228,4 +305,9 @@ void chat_route_destroy(struct chat_route *route)
     must(route->calls == NULL);
     event_free(route->timer);
     free(route);
+}
+
+const struct chat_route_counters *chat_route_counters(const struct chat_route *route)
+{
+    return &route->counters;
 }

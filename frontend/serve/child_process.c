@@ -67,6 +67,7 @@ static void arguments_fill(const struct options *options, const struct worker_li
     add_number(arguments, "--worker-index", worker_index);
     add_text(arguments, "--model", options->model);
     add_text(arguments, "--log-level", options->log_level_name);
+    add_text(arguments, "--log-format", options->log_format_name);
     add_chosen(arguments, "--threads", options->threads);
     add_number(arguments, "--max-sequences", options->max_sequences);
     add_number(arguments, "--step-tokens", options->step_tokens);

@@ -57,8 +57,7 @@ static void write_cache_config(const struct chat_engine_status *status, struct m
     metric_text_sample(text, labels, sizeof labels / sizeof labels[0], 1);
 }
 
-static void write_own_gauges(const struct chat_engine_status *status, uint32_t connections,
-                             struct metric_text *text)
+static void write_own_gauges(const struct chat_engine_status *status, struct metric_text *text)
 {
     const struct gauge gauges[] = {
         {"shoal_live_requests", "Slots of the request table in use.", status->live},
@@ -70,12 +69,11 @@ static void write_own_gauges(const struct chat_engine_status *status, uint32_t c
          (double)status->slab_used_bytes},
         {"shoal_weights_bytes", "Memory of the weights.", (double)status->weights_bytes},
         {"shoal_load_progress", "How far the model is loaded, 0 to 1.", status->load_progress},
-        {"shoal_connections", "Open client connections.", connections},
     };
     write_gauges(text, gauges, sizeof gauges / sizeof gauges[0]);
 }
 
-void metrics_page_reply(struct chat_engine *engine, uint32_t connections,
+void metrics_page_reply(struct chat_engine *engine, const struct edge_figures *edge,
                         struct http_exchange *exchange)
 {
     struct chat_engine_status status;
@@ -91,7 +89,8 @@ void metrics_page_reply(struct chat_engine *engine, uint32_t connections,
     text.common_count = 0;
     write_cache_config(&status, &text);
     text.common_count = 1;
-    write_own_gauges(&status, connections, &text);
+    write_own_gauges(&status, &text);
+    edge_metrics_write(edge, &text);
     serve_metrics_write_own(metrics, &status.totals, &text);
     text.common_count = 0;
     struct process_figures process;

@@ -7,9 +7,9 @@
 
 #include "frontend/http/http_exchange.h"
 #include "frontend/serve/chat_engine.h"
+#include "frontend/serve/edge_metrics.h"
 
-/* `connections`: clients connected now. */
-void metrics_page_reply(struct chat_engine *engine, uint32_t connections,
+void metrics_page_reply(struct chat_engine *engine, const struct edge_figures *edge,
                         struct http_exchange *exchange);
 
 #endif

@@ -3,8 +3,8 @@
  * --help and the list that is logged at start walk the same rows, so none of them can be forgotten.
  *
  * Values are `--name value` or `--name=value`. Numbers take a suffix K, M or G (of 1024) where they
- * count bytes. Refuses what it does not know, what is out of range and what is given twice: a
- * mistyped option must not pass as a default.
+ * count bytes. Refuses what it does not know, what is out of range and what is given twice without
+ * being a list: a mistyped option must not pass as a default.
  */
 #include "frontend/serve/options.h"
 
@@ -16,7 +16,14 @@
 
 #include "proto/limits.h"
 
-enum option_kind { OPTION_TEXT, OPTION_COUNT, OPTION_BYTES, OPTION_FLAG };
+enum option_kind {
+    OPTION_TEXT,
+    OPTION_TEXTS,   /* any number of times */
+    OPTION_SECRETS, /* the same, and never shown */
+    OPTION_COUNT,
+    OPTION_BYTES,
+    OPTION_FLAG
+};
 
 struct option_row {
     const char *name;
@@ -72,10 +79,14 @@ static const struct option_row rows[] = {
      "threads that parse, render and tokenize requests"},
     {"max-body-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(max_body_bytes), 1024, 1u << 30, "8M",
      "largest body of a request; a larger one is refused with 413"},
-    {"max-connections", OPTION_COUNT, OPTIONS_SERVE, AT(max_connections), 1, 65536, "1024",
+    {"max-connections", OPTION_COUNT, OPTIONS_SERVE, AT(max_connections), 1, 1u << 20, "8192",
      "open connections; more are refused with 503"},
+    {"max-requests-per-client", OPTION_COUNT, OPTIONS_SERVE, AT(max_requests_per_client), 0,
+     1u << 20, "0", "requests in hand of one client address, more get 429; 0 = any number"},
     {"request-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(request_timeout_s), 1, 3600, "60",
      "seconds in which a request must have arrived whole; answering has no limit"},
+    {"request-deadline", OPTION_COUNT, OPTIONS_SERVE, AT(request_deadline_s), 0, 86400, "0",
+     "seconds after which an unfinished answer is ended with an error; 0 = never"},
     {"idle-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(idle_timeout_s), 1, 86400, "120",
      "seconds after which a connection without a request is closed"},
     {"stream-buffer-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(stream_buffer_bytes), 16u << 10,
@@ -86,6 +97,18 @@ static const struct option_row rows[] = {
      "seconds without a heartbeat after which a worker counts as hung"},
     {"drain-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(drain_timeout_s), 0, 86400, "30",
      "seconds that running requests get after SIGTERM"},
+    {"api-key", OPTION_SECRETS, OPTIONS_SERVE, AT(api_keys), 0, 0, NULL,
+     "a key that requests must show; may be given several times"},
+    TEXT_ROW("api-key-file", OPTIONS_SERVE, api_key_file, NULL,
+             "a file of such keys, one a line; read again on SIGHUP"),
+    FLAG_ROW("protect-metrics", OPTIONS_SERVE, protect_metrics,
+             "let /metrics need a key too; /health and /ready never do"),
+    {"cors-origin", OPTION_TEXTS, OPTIONS_SERVE, AT(cors_origins), 0, 0, NULL,
+     "a web origin whose pages may use this server, or '*'; may be given several times"},
+    TEXT_ROW("tls-cert", OPTIONS_SERVE, tls_cert, NULL,
+             "PEM file of a certificate and its chain: speaks HTTPS; read again on SIGHUP"),
+    TEXT_ROW("tls-key", OPTIONS_SERVE, tls_key, NULL, "PEM file of the certificate's key"),
+    TEXT_ROW("log-format", BOTH, log_format_name, "text", "text or json"),
     TEXT_ROW("log-level", OPTIONS_SERVE, log_level_name, "info", "error, warn, info or debug"),
     TEXT_ROW("log-level", OPTIONS_GENERATE, log_level_name, "warn", "error, warn, info or debug"),
     TEXT_ROW("prompt", OPTIONS_GENERATE, prompt, NULL, "what to answer (required)"),
@@ -131,10 +154,23 @@ static bool number_parse(const char *text, bool bytes, uint64_t *value)
     return true;
 }
 
+static bool is_list(const struct option_row *row)
+{
+    return row->kind == OPTION_TEXTS || row->kind == OPTION_SECRETS;
+}
+
 static enum result row_set(const struct option_row *row, const char *text, struct options *options,
                            struct error_text *error)
 {
     char *member = (char *)options + row->offset;
+    if (is_list(row)) {
+        struct option_texts *texts = (struct option_texts *)(void *)member;
+        if (texts->count == LIMIT_OPTION_REPEATS)
+            return error_set(error, RESULT_TOO_LARGE, "--%s is given more than %u times", row->name,
+                             LIMIT_OPTION_REPEATS);
+        texts->items[texts->count++] = text;
+        return RESULT_OK;
+    }
     if (row->kind == OPTION_FLAG) {
         *(bool *)(void *)member = true;
         return RESULT_OK;
@@ -162,6 +198,11 @@ static enum result options_check(enum options_command command, struct options *o
     if (log_level_parse(options->log_level_name, &options->log_level) != 0)
         return error_set(error, RESULT_INVALID, "--log-level: '%.40s' is none of its levels",
                          options->log_level_name);
+    if (log_format_parse(options->log_format_name, &options->log_format) != 0)
+        return error_set(error, RESULT_INVALID, "--log-format: '%.40s' is neither text nor json",
+                         options->log_format_name);
+    if (!options->tls_cert != !options->tls_key)
+        return error_set(error, RESULT_INVALID, "--tls-cert and --tls-key go together");
     if (strcmp(options->device, "cpu") != 0)
         return error_set(error, RESULT_INVALID, "--device: '%.40s' is not a device of this build",
                          options->device);
@@ -202,7 +243,7 @@ static enum result argument_take(enum options_command command, int argc, char *a
     const struct option_row *row = row_find(command, name, name_bytes);
     if (!row)
         return error_set(error, RESULT_INVALID, "unknown option '%.80s' (see --help)", argument);
-    if (seen[row - rows])
+    if (seen[row - rows] && !is_list(row))
         return error_set(error, RESULT_INVALID, "--%s is given twice", row->name);
     seen[row - rows] = true;
     const char *value = equals ? equals + 1 : NULL;
@@ -244,7 +285,9 @@ void options_print_help(enum options_command command, FILE *out)
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (!(rows[i].commands & command))
             continue;
-        static const char *const places[] = {" TEXT", " N", " BYTES", ""};
+        static const char *const places[] = {
+            [OPTION_TEXT] = " TEXT", [OPTION_TEXTS] = " TEXT",  [OPTION_SECRETS] = " TEXT",
+            [OPTION_COUNT] = " N",   [OPTION_BYTES] = " BYTES", [OPTION_FLAG] = ""};
         char left[64];
         snprintf(left, sizeof left, "--%s%s", rows[i].name, places[rows[i].kind]);
         fprintf(out, "  %-28s %s", left, rows[i].help);
@@ -254,13 +297,25 @@ void options_print_help(enum options_command command, FILE *out)
     }
 }
 
+static void texts_log(const struct option_row *row, const struct option_texts *texts)
+{
+    if (texts->count == 0)
+        log_info("option --%s (not given)", row->name);
+    else if (row->kind == OPTION_SECRETS)
+        log_info("option --%s (%zu given)", row->name, texts->count);
+    for (size_t i = 0; i < texts->count && row->kind != OPTION_SECRETS; i++)
+        log_info("option --%s %.200s", row->name, texts->items[i]);
+}
+
 void options_log(enum options_command command, const struct options *options)
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
         const char *member = (const char *)options + rows[i].offset;
         if (!(rows[i].commands & command) || rows[i].offset == AT(help))
             continue;
-        if (rows[i].kind == OPTION_TEXT) {
+        if (is_list(&rows[i])) {
+            texts_log(&rows[i], (const struct option_texts *)(const void *)member);
+        } else if (rows[i].kind == OPTION_TEXT) {
             const char *text = *(const char *const *)(const void *)member;
             log_info("option --%s %.200s", rows[i].name, text ? text : "(not given)");
         } else if (rows[i].kind == OPTION_FLAG) {

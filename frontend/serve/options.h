@@ -6,13 +6,21 @@
 #define SHOAL_FRONTEND_SERVE_OPTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
+#include "proto/limits.h"
 #include "proto/log.h"
 #include "proto/result.h"
 
 enum options_command { OPTIONS_SERVE = 1, OPTIONS_GENERATE = 2 };
+
+/* The values of an option that may be given several times. */
+struct option_texts {
+    const char *items[LIMIT_OPTION_REPEATS];
+    size_t count;
+};
 
 /* Strings point into argv or are static. A number that says "0 = …" in the help is 0 when not
  * given. */
@@ -33,6 +41,8 @@ struct options {
     uint64_t worker_timeout_s;
     const char *log_level_name;
     enum log_level log_level;
+    const char *log_format_name;
+    enum log_format log_format;
 
     const char *host; /* serve */
     uint64_t port;
@@ -44,6 +54,14 @@ struct options {
     uint64_t drain_timeout_s;
     uint64_t keepalive_comment_s;
     uint64_t stream_buffer_bytes;
+    uint64_t request_deadline_s;      /* 0: none */
+    uint64_t max_requests_per_client; /* 0: any number */
+    struct option_texts api_keys;
+    const char *api_key_file; /* NULL: none */
+    bool protect_metrics;
+    struct option_texts cors_origins;
+    const char *tls_cert; /* NULL: plain HTTP */
+    const char *tls_key;
 
     const char *prompt;      /* generate */
     const char *temperature; /* a number's text, NULL when not given: so are the next */

@@ -5,6 +5,7 @@
  * connection. The first SIGTERM or SIGINT drains: no request is admitted any more, the running ones
  * get drain-timeout, then an error; the worker is asked to end; replies on their way are still
  * written. A second signal ends the process at once, and the kernel kills the worker with it.
+ * SIGHUP reads keys and certificate again and disturbs nothing.
  */
 #include "frontend/serve/serve_command.h"
 
@@ -13,30 +14,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include "frontend/http/http_server.h"
 #include "frontend/serve/chat_route.h"
 #include "frontend/serve/metrics_page.h"
 #include "frontend/serve/monotonic_clock.h"
+#include "frontend/serve/server_edges.h"
+#include "frontend/serve/service_manager.h"
 #include "frontend/serve/status_routes.h"
-#include "proto/limits.h"
 #include "proto/must.h"
 
-#define WRITE_TIMEOUT_MS    30000 /* a finished reply that nobody reads */
-#define LAST_WRITES_MS      1000  /* for replies still unsent when all else is done */
+#define LAST_WRITES_MS      1000 /* for replies still unsent when all else is done */
 #define LAST_WRITES_LOOK_MS 10
+
+#define SIGNAL_COUNT 3u
+#define ROUTE_COUNT  9u
 
 struct serve_command {
     const struct options *options;
     struct event_base *base;
-    struct event *signals[2];
+    struct event *signals[SIGNAL_COUNT];
+    struct service_manager *manager;
+    struct server_edges *edges;
     struct event *drain_timer;
     struct event *exit_timer;
     struct http_server *server;
     struct chat_engine *engine;
     struct chat_route *chat;
+    struct http_route routes[ROUTE_COUNT]; /* the table, with what the options change */
     int64_t exit_at_ms;
     bool draining;
     int status;
@@ -71,19 +76,23 @@ static void handle_ready(void *context, struct http_exchange *exchange)
 static void handle_metrics(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
-    metrics_page_reply(command->engine, http_server_connections(command->server), exchange);
+    const struct edge_figures edge = {.connections = http_server_connections(command->server),
+                                      .http = http_server_counters(command->server),
+                                      .chat = chat_route_counters(command->chat)};
+    metrics_page_reply(command->engine, &edge, exchange);
 }
 
-static const struct http_route routes[] = {
-    {"/v1/chat/completions", false, HTTP_POST, handle_chat},
-    {"/chat/completions", false, HTTP_POST, handle_chat},
-    {"/v1/models", true, HTTP_GET, handle_models},
-    {"/models", true, HTTP_GET, handle_models},
-    {"/health", false, HTTP_GET, handle_health},
-    {"/v1/health", false, HTTP_GET, handle_health},
-    {"/ready", false, HTTP_GET, handle_ready},
-    {"/v1/ready", false, HTTP_GET, handle_ready},
-    {"/metrics", false, HTTP_GET, handle_metrics},
+/* Open ones need no key: whoever asks whether the server lives has none. */
+static const struct http_route routes[ROUTE_COUNT] = {
+    {"/v1/chat/completions", false, HTTP_POST, false, handle_chat},
+    {"/chat/completions", false, HTTP_POST, false, handle_chat},
+    {"/v1/models", true, HTTP_GET, false, handle_models},
+    {"/models", true, HTTP_GET, false, handle_models},
+    {"/health", false, HTTP_GET, true, handle_health},
+    {"/v1/health", false, HTTP_GET, true, handle_health},
+    {"/ready", false, HTTP_GET, true, handle_ready},
+    {"/v1/ready", false, HTTP_GET, true, handle_ready},
+    {"/metrics", false, HTTP_GET, true, handle_metrics},
 };
 
 /* --- ends ------------------------------------------------------------------------------------ */
@@ -105,7 +114,23 @@ static void on_failed(void *context, const char *why)
 
 static void on_ready(void *context)
 {
-    (void)context;
+    struct serve_command *command = context;
+    service_manager_ready(command->manager);
+}
+
+static void on_write_status(void *context, char text[SERVICE_STATUS_BYTES])
+{
+    struct serve_command *command = context;
+    struct chat_engine_status status;
+    if (!command->engine)
+        return;
+    chat_engine_read_status(command->engine, &status);
+    if (status.load_progress < 1)
+        snprintf(text, SERVICE_STATUS_BYTES, "%s, model loaded to %.0f %%", status.state,
+                 100 * status.load_progress);
+    else
+        snprintf(text, SERVICE_STATUS_BYTES, "%s, %u requests, %u worker restarts", status.state,
+                 status.live, status.worker_restarts);
 }
 
 /* Everything has ended; lets the last replies reach their readers. */
@@ -144,51 +169,53 @@ static void on_signal(int signal_number, short what, void *context)
 {
     (void)what;
     struct serve_command *command = context;
+    if (signal_number == SIGHUP) {
+        service_manager_reloading(command->manager);
+        server_edges_reload(command->edges);
+        service_manager_reloaded(command->manager);
+        return;
+    }
     if (command->draining)
         _exit(128 + signal_number);
     command->draining = true;
     log_info("signal %d: draining; a second one ends at once", signal_number);
+    service_manager_stopping(command->manager);
     after_ms(command->drain_timer, (int64_t)command->options->drain_timeout_s * 1000);
     chat_engine_drain(command->engine);
 }
 
 /* --- start ----------------------------------------------------------------------------------- */
 
-/* As many descriptors as the system allows; connections are the bulk of them. */
-static void raise_descriptor_limit(void)
+static void announce(const struct serve_command *command, bool passed)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
-        log_warn("the limit of open files could not be raised");
+    const struct options *options = command->options;
+    const char *scheme = options->tls_cert ? "https" : "http";
+    bool ipv6 = strchr(options->host, ':') != NULL;
+    if (passed)
+        printf("listening on passed sockets, %s\n", scheme);
+    else
+        printf("listening on %s://%s%s%s:%u\n", scheme, ipv6 ? "[" : "", options->host,
+               ipv6 ? "]" : "", http_server_port(command->server));
+    fflush(stdout);
 }
 
 static enum result server_start(struct serve_command *command, struct error_text *error)
 {
-    const struct options *options = command->options;
+    int passed[LIMIT_LISTEN_SOCKETS + 1];
+    memcpy(command->routes, routes, sizeof routes);
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        if (command->routes[i].handle == handle_metrics && command->options->protect_metrics)
+            command->routes[i].open = false;
+    }
     struct http_server_config config = {
-        .host = options->host,
-        .port = (uint16_t)options->port,
-        .max_connections = (uint32_t)options->max_connections,
-        .max_held_body_bytes = LIMIT_HTTP_HELD_BODIES * options->max_body_bytes,
-        .connection = {.max_head_bytes = LIMIT_HTTP_HEAD_BYTES,
-                       .max_body_bytes = options->max_body_bytes,
-                       .request_timeout_ms = (int)options->request_timeout_s * 1000,
-                       .idle_timeout_ms = (int)options->idle_timeout_s * 1000,
-                       .write_timeout_ms = WRITE_TIMEOUT_MS},
-        .routes = routes,
-        .route_count = sizeof routes / sizeof routes[0],
-        .route_context = command};
+        .routes = command->routes, .route_count = ROUTE_COUNT, .route_context = command};
+    server_edges_fill(command->edges, &config);
+    config.listen.fds = passed;
+    config.listen.fd_count = service_manager_take_sockets(command->manager, passed);
     enum result result = http_server_create(command->base, &config, &command->server, error);
-    if (result != RESULT_OK)
-        return result;
-    bool ipv6 = strchr(options->host, ':') != NULL;
-    printf("listening on http://%s%s%s:%u\n", ipv6 ? "[" : "", options->host, ipv6 ? "]" : "",
-           http_server_port(command->server));
-    fflush(stdout);
-    return RESULT_OK;
+    if (result == RESULT_OK)
+        announce(command, config.listen.fd_count > 0);
+    return result;
 }
 
 static enum result command_start(struct serve_command *command, struct error_text *error)
@@ -199,14 +226,16 @@ static enum result command_start(struct serve_command *command, struct error_tex
                                         .ready = on_ready,
                                         .failed = on_failed,
                                         .drained = on_drained};
-    enum result result = server_start(command, error);
+    enum result result = server_edges_create(command->options, &command->edges, error);
+    if (result == RESULT_OK)
+        result = server_start(command, error);
     if (result == RESULT_OK)
         result = chat_engine_create(&config, &command->engine, error);
     if (result != RESULT_OK)
         return result;
     command->chat = chat_route_create(command->base, command->engine, command->options);
-    static const int numbers[2] = {SIGTERM, SIGINT};
-    for (size_t i = 0; i < 2; i++) {
+    static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
         command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
         must(command->signals[i] && event_add(command->signals[i], NULL) == 0);
     }
@@ -227,9 +256,10 @@ int serve_command_run(const struct options *options)
     struct serve_command command = {.options = options};
     struct error_text error;
     signal(SIGPIPE, SIG_IGN);
-    raise_descriptor_limit();
     command.base = event_base_new();
     must(command.base != NULL);
+    command.manager = service_manager_create(&(struct service_manager_config){
+        .base = command.base, .context = &command, .write_status = on_write_status});
     if (command_start(&command, &error) == RESULT_OK) {
         event_base_dispatch(command.base);
     } else {
@@ -239,7 +269,9 @@ int serve_command_run(const struct options *options)
     http_server_destroy(command.server); /* whoever is left is told by the end of the connection */
     chat_route_destroy(command.chat);
     chat_engine_destroy(command.engine);
-    for (size_t i = 0; i < 2; i++)
+    server_edges_destroy(command.edges);
+    service_manager_destroy(command.manager);
+    for (size_t i = 0; i < SIGNAL_COUNT; i++)
         event_release(command.signals[i]);
     event_release(command.drain_timer);
     event_release(command.exit_timer);

@@ -18,6 +18,12 @@ OWN_FAMILIES = {
     "shoal_worker_prompt_tokens_total", "shoal_worker_rejected_records_total", "shoal_worker_restarts_total",
     "shoal_worker_step_seconds_total", "shoal_worker_steps_total",
 }
+EDGE_FAMILIES = {
+    "shoal_connections_refused_total", "shoal_connections_total", "shoal_deadlines_exceeded_total",
+    "shoal_http_requests_malformed_total", "shoal_http_requests_over_client_limit_total",
+    "shoal_http_requests_timed_out_total", "shoal_http_requests_total", "shoal_http_requests_unauthorized_total",
+    "shoal_slow_readers_cut_total", "shoal_tls_handshakes_failed_total",
+}
 PROCESS_FAMILIES = {
     "process_cpu_seconds_total", "process_max_fds", "process_open_fds", "process_resident_memory_bytes",
     "process_start_time_seconds", "process_virtual_memory_bytes",
@@ -76,7 +82,7 @@ def test_names_labels_and_bounds_are_those_of_vllm(server):
         assert set(groups) == {"_sum", "_count"}, name
     assert {sample.labels["finished_reason"] for sample in families(server)["vllm:request_success_total"].samples} == {
         "stop", "length", "abort", "error"}
-    assert set(found) == OWN_FAMILIES | PROCESS_FAMILIES
+    assert set(found) == OWN_FAMILIES | EDGE_FAMILIES | PROCESS_FAMILIES
 
 
 def test_a_request_is_counted(server):

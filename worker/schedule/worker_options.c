@@ -19,7 +19,7 @@
 #define MIXED_PREFILL_SHARE  8u  /* of a step's tokens, where streams wait for the step */
 #define MIXED_PREFILL_TOKENS 16u /* but not below one block */
 
-enum flag_type { FLAG_INT, FLAG_U32, FLAG_U64, FLAG_TEXT, FLAG_LOG_LEVEL };
+enum flag_type { FLAG_INT, FLAG_U32, FLAG_U64, FLAG_TEXT, FLAG_LOG_LEVEL, FLAG_LOG_FORMAT };
 
 struct flag {
     const char *name;
@@ -48,6 +48,7 @@ static const struct flag flags[] = {
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--verify-weights", FLAG_U32, FIELD(verify_weights), 0, 1, false},
     {"--log-level", FLAG_LOG_LEVEL, FIELD(log_level), 0, 0, false},
+    {"--log-format", FLAG_LOG_FORMAT, FIELD(log_format), 0, 0, false},
 };
 #define FLAG_COUNT (sizeof flags / sizeof flags[0])
 
@@ -72,6 +73,12 @@ static enum result set_flag(const struct flag *flag, const char *text,
     void *field = (char *)options + flag->offset;
     if (flag->type == FLAG_TEXT) {
         *(const char **)field = text;
+        return RESULT_OK;
+    }
+    if (flag->type == FLAG_LOG_FORMAT) {
+        if (log_format_parse(text, field) != 0)
+            return error_set(error, RESULT_INVALID, "%s must be text or json, not \"%s\"",
+                             flag->name, text);
         return RESULT_OK;
     }
     if (flag->type == FLAG_LOG_LEVEL) {

@@ -26,6 +26,7 @@ struct worker_options {
     uint64_t kv_cache_bytes; /* 0 = chosen from the machine's memory */
     uint32_t verify_weights; /* 1: an adopted vault is read whole and held against its checksums */
     enum log_level log_level;
+    enum log_format log_format;
 };
 
 /* Fills in every default. RESULT_INVALID names the flag that is unknown, missing, out of range or

@@ -49,14 +49,14 @@ static void handle_hold(void *context, struct http_exchange *exchange)
 }
 
 static const struct http_route routes[] = {
-    {"/echo", false, HTTP_POST, handle_echo},
-    {"/get", true, HTTP_GET, handle_echo},
-    {"/hold", false, HTTP_POST, handle_hold},
+    {"/echo", false, HTTP_POST, false, handle_echo},
+    {"/get", true, HTTP_GET, true, handle_echo},
+    {"/hold", false, HTTP_POST, false, handle_hold},
 };
 
 static void start(uint32_t max_connections, int request_timeout_ms, int idle_timeout_ms)
 {
-    struct http_server_config config = {.host = "127.0.0.1",
+    struct http_server_config config = {.listen = {.host = "127.0.0.1"},
                                         .max_connections = max_connections,
                                         .max_held_body_bytes = 1u << 20,
                                         .connection = {.max_head_bytes = 1024,

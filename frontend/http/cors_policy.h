@@ -1,0 +1,30 @@
+/*
+ * Which web pages may read this server's replies (the Fetch standard's CORS protocol). Pure: a
+ * request in, header lines out.
+ */
+#ifndef SHOAL_FRONTEND_HTTP_CORS_POLICY_H
+#define SHOAL_FRONTEND_HTTP_CORS_POLICY_H
+
+#include <stdbool.h>
+
+#include "frontend/http/http_parser.h"
+#include "frontend/reply/text_buffer.h"
+#include "proto/result.h"
+
+struct cors_policy {
+    const char *const *origins; /* each "*", "null" or scheme://host[:port] */
+    size_t origin_count;        /* 0: replies carry no CORS header at all */
+};
+
+/* Whether `origin` is of one of the forms above, as a browser writes it: lower case, no path. */
+enum result cors_policy_check_origin(const char *origin, struct error_text *error) RESULT_CHECKED;
+
+/* A browser's question before a request that is not simple: OPTIONS with Origin and
+ * Access-Control-Request-Method. */
+bool cors_policy_is_preflight(const struct http_parser *request);
+
+/* Appends this reply's header lines, if any. `allow` names the path's methods, as in Allow. */
+void cors_policy_append_headers(const struct cors_policy *policy, const struct http_parser *request,
+                                const char *allow, struct text_buffer *out);
+
+#endif

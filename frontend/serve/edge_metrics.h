@@ -1,0 +1,19 @@
+/*
+ * The part of GET /metrics that tells how clients behave: connections, refusals, cuts.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_EDGE_METRICS_H
+#define SHOAL_FRONTEND_SERVE_EDGE_METRICS_H
+
+#include "frontend/http/http_server.h"
+#include "frontend/serve/chat_route.h"
+#include "frontend/serve/metric_text.h"
+
+struct edge_figures {
+    uint32_t connections; /* open now */
+    const struct http_counters *http;
+    const struct chat_route_counters *chat;
+};
+
+void edge_metrics_write(const struct edge_figures *figures, struct metric_text *text);
+
+#endif
