@@ -48,20 +48,24 @@ PROTO_SRC    := $(call sources,proto)
 SHM_SRC      := $(call sources,shm)
 FRONTEND_SRC := $(filter-out frontend/main.c,$(call sources,frontend))
 WORKER_SRC   := $(filter-out worker/main.c,$(call sources,worker))
+LOAD_SRC     := $(filter-out scripts/load/main.c,$(call sources,scripts/load))
 
 LIB_BASE     := $(BUILD)/libshoal-base.a
 LIB_FRONTEND := $(BUILD)/libshoal-frontend.a
 LIB_WORKER   := $(BUILD)/libshoal-worker.a
+LIB_LOAD     := $(BUILD)/libshoal-load.a
 LIB_SUPPORT  := $(BUILD)/libshoal-test-support.a
 PROGRAMS     := $(BUILD)/shoal $(BUILD)/shoal-worker
+TOOLS        := $(BUILD)/shoal-load
 
 # --- tests, found by folder: the folder says which side a test links; a fuzz target's includes say it ---------------
 BASE_TESTS     := $(filter %_test.c,$(call sources,tests/unit/proto tests/unit/shm tests/ring))
 FRONTEND_TESTS := $(filter %_test.c,$(call sources,tests/unit/frontend))
+LOAD_TESTS     := $(filter %_test.c,$(call sources,tests/unit/scripts/load))
 WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model))
 # These spawn the programs, so they link neither side and need both built.
 PROCESS_TESTS  := $(filter %_test.c,$(call sources,tests/process))
-TEST_SRC       := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(PROCESS_TESTS)
+TEST_SRC       := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(LOAD_TESTS) $(PROCESS_TESTS)
 STRAY_TESTS    := $(filter-out $(TEST_SRC),$(filter %_test.c,$(call sources,tests)))
 ifneq ($(STRAY_TESTS),)
 $(error no folder rule builds $(STRAY_TESTS))
@@ -78,13 +82,15 @@ TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
 FUZZ_FRONTEND  := $(shell grep -l '^.include "frontend/' $(FUZZ_SRC) /dev/null)
 FUZZ_WORKER    := $(shell grep -l '^.include "worker/' $(FUZZ_SRC) /dev/null)
-FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER),$(FUZZ_SRC))
+FUZZ_LOAD      := $(shell grep -l '^.include "scripts/load/' $(FUZZ_SRC) /dev/null)
+FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FUZZ_SRC))
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 30
 
-.PHONY: all help programs tests fuzzers run test check format test-unit test-agreement test-scripts test-api test-san fuzz bench clean install
-all: programs ## build the programs (build/shoal, build/shoal-worker)
+.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-scripts test-api test-san fuzz bench clean install
+all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
+tools: $(TOOLS)
 tests: $(TEST_PROGRAMS) ## build every C test program
 fuzzers: $(FUZZ_PROGRAMS)
 
@@ -111,8 +117,9 @@ $(OBJ)/%_avx512.o: CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx51
 $(LIB_BASE): $(call objects,$(PROTO_SRC) $(SHM_SRC))
 $(LIB_FRONTEND): $(call objects,$(FRONTEND_SRC))
 $(LIB_WORKER): $(call objects,$(WORKER_SRC))
+$(LIB_LOAD): $(call objects,$(LOAD_SRC))
 $(LIB_SUPPORT): $(call objects,$(call sources,tests/support))
-$(LIB_BASE) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_SUPPORT):
+$(LIB_BASE) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_LOAD) $(LIB_SUPPORT):
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call quietly,AR)ar rcs $@ $^
@@ -122,6 +129,10 @@ $(BUILD)/shoal: $(OBJ)/frontend/main.o $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
 $(BUILD)/shoal-worker: $(OBJ)/worker/main.o $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
+
+# Load on any OpenAI server, measured; it shares buffers and result codes with the frontend and nothing else.
+$(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_FRONTEND) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS)
 
 # The worker's step alone, without frontend, rings or HTTP: what a server is measured against.
 $(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_WORKER) $(LIB_BASE)
@@ -133,6 +144,8 @@ $(call test_programs,$(PROCESS_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB
 	$(link) -lcmocka -lm
 $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka
+$(call test_programs,$(LOAD_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_FRONTEND) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS) -lcmocka
 $(call test_programs,$(WORKER_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS) -lcmocka
 
@@ -140,6 +153,8 @@ $(FUZZ_PROGRAMS): LDFLAGS += -fsanitize=fuzzer
 $(call test_programs,$(FUZZ_BASE)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE)
 	$(link) -lm
 $(call test_programs,$(FUZZ_FRONTEND)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS)
+$(call test_programs,$(FUZZ_LOAD)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
 $(call test_programs,$(FUZZ_WORKER)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
@@ -193,7 +208,7 @@ test-scripts: ## tests of the scripts
 test-api: ## tests of the running server through its HTTP API
 	@scripts/make_venv
 	@scripts/make_node
-	@$(BUILDING) programs
+	@$(BUILDING) programs tools
 	@scripts/run_pytest $(TALLY_ARG) tests/api
 
 test-san: ## the C tests under address+undefined and under thread sanitizers
@@ -211,7 +226,7 @@ bench: ## measure against llama.cpp on this machine (ARGS="..." adds options)
 	@scripts/bench/run $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node and build/cache)
-	rm -rf build/obj build/tests build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker
+	rm -rf build/obj build/tests build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-load build/step_bench
 
 install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)

@@ -1,0 +1,26 @@
+/*
+ * Before a run: where the server is, and what its model is called.
+ */
+#ifndef SHOAL_SCRIPTS_LOAD_SERVER_PROBE_H
+#define SHOAL_SCRIPTS_LOAD_SERVER_PROBE_H
+
+#include <sys/socket.h>
+
+#include "proto/result.h"
+#include "scripts/load/load_options.h"
+
+struct server_address {
+    struct sockaddr_storage address;
+    socklen_t bytes;
+};
+
+/* The first of the host's addresses that takes a connection; when none does, the first at all, so
+ * that a run against a dead server counts its failures. RESULT_NOT_FOUND: no such host. */
+enum result server_probe_find(const struct load_options *options, struct server_address *address,
+                              struct error_text *error) RESULT_CHECKED;
+/* The first model of GET /v1/models. *model is malloc'd. */
+enum result server_probe_read_model(const struct load_options *options,
+                                    const struct server_address *address, char **model,
+                                    struct error_text *error) RESULT_CHECKED;
+
+#endif
