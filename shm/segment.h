@@ -10,6 +10,7 @@
  *   256           640                         struct worker_gauges     worker
  *   1024          128 + 64                    submit ring + doorbell   rules in spsc_ring.h and
  *   2048          128 + 64                    event ring + doorbell    doorbell.h
+ *   3072          512                         struct step_roster       worker
  *   4096          submit_capacity * 128       submit records           frontend
  *   ...           event_capacity * 64         token events             worker
  *   ... (page)    slab_bytes                  payload slab             frontend
@@ -21,6 +22,7 @@
 #include <stdint.h>
 
 #include "proto/result.h"
+#include "proto/step_roster.h"
 #include "proto/submit_record.h"
 #include "proto/token_event.h"
 #include "proto/worker_gauges.h"
@@ -28,7 +30,7 @@
 #include "shm/spsc_ring.h"
 
 #define SEGMENT_MAGIC   0x314c414f48535345ull
-#define SEGMENT_VERSION 1u
+#define SEGMENT_VERSION 2u
 
 struct segment_header {
     uint64_t magic;
@@ -58,6 +60,7 @@ struct segment {
     struct spsc_ring_shared *event_shared;
     struct doorbell_shared *event_bell;
     uint8_t *event_records;
+    struct step_roster *roster;
     uint8_t *slab;
     uint64_t slab_bytes;
     uint32_t submit_capacity;

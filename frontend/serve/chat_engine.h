@@ -10,6 +10,7 @@
 #include "frontend/serve/options.h"
 #include "frontend/serve/prepare_pool.h"
 #include "frontend/serve/serve_metrics.h"
+#include "frontend/serve/worker_supervisor.h"
 #include "proto/worker_gauges.h"
 
 struct chat_engine;
@@ -38,7 +39,8 @@ enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *
  * instead. */
 void chat_engine_cancel(struct chat_engine *engine, struct live_request *request);
 
-/* RESULT_OK when a request would be admitted now, else the 503. */
+/* RESULT_OK when a request would be admitted now, else the 503. While the successor of a worker
+ * that worked is being started, requests are admitted and wait for it. */
 enum result chat_engine_check_ready(const struct chat_engine *engine,
                                     struct api_error *error) RESULT_CHECKED;
 /* NULL until they are open. */
@@ -69,6 +71,31 @@ struct chat_engine_status {
     struct worker_totals totals; /* of all workers there have been */
 };
 void chat_engine_read_status(const struct chat_engine *engine, struct chat_engine_status *status);
+/* Whether a worker is ready and requests are admitted. */
+bool chat_engine_is_serving(const struct chat_engine *engine);
+
+uint32_t chat_engine_workers(const struct chat_engine *engine);
+/* `worker` < chat_engine_workers(). */
+void chat_engine_read_worker(const struct chat_engine *engine, uint32_t worker,
+                             struct worker_status *status);
+
+struct request_status {
+    struct request_id id;
+    const char *phase; /* "preparing", "waiting", "suspected", "handed_over", "prefill", "decode",
+                          "leaving" */
+    bool has_worker;
+    uint32_t worker;
+    uint64_t prompt_tokens;
+    uint64_t prompt_done; /* of these and, after a replay, of the generated ones */
+    uint64_t generated_tokens;
+    uint32_t replays;
+    int64_t arrived_us;
+};
+uint32_t chat_engine_slots(const struct chat_engine *engine);
+/* `slot` < chat_engine_slots(). False when it is free. */
+bool chat_engine_read_request(const struct chat_engine *engine, uint32_t slot,
+                              struct request_status *status);
+
 const struct serve_metrics *chat_engine_metrics(const struct chat_engine *engine);
 
 #endif

@@ -22,7 +22,7 @@
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
-#define ARGUMENTS_MAX 40
+#define ARGUMENTS_MAX 64
 #define NUMBER_BYTES  24
 
 extern char **environ;
@@ -65,6 +65,7 @@ static void arguments_fill(const struct options *options, const struct worker_li
         add_number(arguments, "--weights-fd", (uint64_t)weights_fd);
     add_number(arguments, "--parent-pid", (uint64_t)getpid());
     add_number(arguments, "--worker-index", worker_index);
+    add_number(arguments, "--worker-count", options->workers);
     add_text(arguments, "--model", options->model);
     add_text(arguments, "--log-level", options->log_level_name);
     add_text(arguments, "--log-format", options->log_format_name);
@@ -74,6 +75,8 @@ static void arguments_fill(const struct options *options, const struct worker_li
     add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);
     add_chosen(arguments, "--context", options->context_tokens);
     add_chosen(arguments, "--kv-cache-bytes", options->kv_cache_bytes);
+    if (options->worker_fault)
+        add_text(arguments, "--fault", options->worker_fault);
 }
 
 static enum result program_path(char *path, size_t path_bytes, struct error_text *error)

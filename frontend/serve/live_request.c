@@ -19,8 +19,7 @@ void live_request_admit(struct live_request *request, const struct live_request_
     request->state = LIVE_REQUEST_ADMITTED;
     request->sink = sink;
     request->sink_context = sink_context;
-    request->admitted_us = now_us;
-    request->queued_us = request->scheduled_us = request->first_token_us = 0;
+    request->timeline = (struct request_timeline){.arrived_us = now_us};
 }
 
 void live_request_prepare(struct live_request *request, struct prepare_job *job)
@@ -38,11 +37,21 @@ void live_request_queue(struct live_request *request, const struct prepared_chat
     request->prepared = *prepared;
 }
 
-void live_request_submit(struct live_request *request)
+void live_request_submit(struct live_request *request, uint32_t worker)
 {
     must(request->state == LIVE_REQUEST_WAITING);
-    must(request->generated.count == 0);
+    must(request->generated.count < request->prepared.max_new_tokens);
+    must(!request->previous_waiting && !request->next_waiting);
     request->state = LIVE_REQUEST_SUBMITTED;
+    request->worker = worker;
+    request->prompt_done = 0;
+}
+
+void live_request_requeue(struct live_request *request)
+{
+    must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
+    request->state = LIVE_REQUEST_WAITING;
+    request->recalled = false;
 }
 
 static enum result journal_append(struct token_list *list, uint32_t token)
@@ -65,9 +74,9 @@ enum result live_request_token(struct live_request *request, uint32_t token, uin
     if (index != request->generated.count || index >= request->prepared.max_new_tokens)
         return RESULT_CORRUPT;
     request->state = LIVE_REQUEST_STREAMING;
-    if (request->first_token_us == 0)
-        request->first_token_us = now_us;
-    request->last_token_us = now_us;
+    if (request->timeline.first_token_us == 0)
+        request->timeline.first_token_us = now_us;
+    request->timeline.last_token_us = now_us;
     return journal_append(&request->generated, token);
 }
 
@@ -92,6 +101,10 @@ bool live_request_leave(struct live_request *request)
     request->sink_context = NULL;
     request->job = NULL;
     request->cached_tokens = 0;
+    request->recalled = false;
+    request->suspect = false;
+    request->replays = 0;
+    request->crashes = (struct crash_record){0};
     prepared_chat_fini(&request->prepared);
     token_list_fini(&request->generated);
     request->generated = (struct token_list){0};

@@ -3,17 +3,23 @@
  * straight: who still owes what. The engine (chat_engine.h) moves it along; what a client sees is
  * the sink's business.
  *
- *   FREE --admit--> ADMITTED --prepare--> PREPARING --queue--> WAITING --submit--> SUBMITTED
- * --token--> STREAMING --+ |                      |                   |                    | ^
- * token |     |
- *                      +----------------------+-------leave-------+                    | +-------+
- * | v                                        +----------leave------------+ FREE
- * <---------worker_done-------------- LEAVING <------------+
+ *   FREE --admit--> ADMITTED --prepare--> PREPARING --queue--> WAITING <------requeue-------+
+ *                      |                      |                  | |                        |
+ *                      |                      |                  | +--submit--> SUBMITTED --+
+ *                      |                      |                  |                | token   |
+ *                      |                      |                  |                v         |
+ *                      |                      |                  |             STREAMING ---+
+ *                      +-------leave----------+------------------+                | leave (both)
+ *                                             v                                   v
+ *                                           FREE <---------worker_done-------- LEAVING
+ *
+ * requeue: the worker that had it died, or gave it back when it was asked to; what was generated is
+ * in the journal, and the next worker goes on from there.
  *
  * leave: the client's side is over (answered, refused, failed or gone). A slot whose request is
- * with the worker stays LEAVING until the worker's last event about it (or the worker's death), so
- * that a slot never has two runs in the worker at once and no stale event can meet a new request:
- * the generation changes when the slot becomes FREE.
+ * with a worker stays LEAVING until the worker's last event about it (or the worker's death), so
+ * that a slot never has two runs at once and no stale event can meet a new request: the generation
+ * changes when the slot becomes FREE.
  */
 #ifndef SHOAL_FRONTEND_SERVE_LIVE_REQUEST_H
 #define SHOAL_FRONTEND_SERVE_LIVE_REQUEST_H
@@ -22,6 +28,8 @@
 #include <stdint.h>
 
 #include "frontend/api/chat_prepare.h"
+#include "frontend/serve/poison_policy.h"
+#include "frontend/serve/serve_metrics.h"
 #include "proto/token_event.h"
 
 struct chat_engine;
@@ -31,8 +39,8 @@ enum live_request_state {
     LIVE_REQUEST_FREE = 0,
     LIVE_REQUEST_ADMITTED,
     LIVE_REQUEST_PREPARING, /* a job of the pool refers to it */
-    LIVE_REQUEST_WAITING,   /* for room in the slab */
-    LIVE_REQUEST_SUBMITTED, /* with the worker, no token yet */
+    LIVE_REQUEST_WAITING,   /* for a worker that takes it */
+    LIVE_REQUEST_SUBMITTED, /* with a worker, no token from it yet */
     LIVE_REQUEST_STREAMING,
     LIVE_REQUEST_LEAVING
 };
@@ -65,11 +73,17 @@ struct live_request {
     struct token_list generated;
     uint32_t cached_tokens;
 
-    int64_t admitted_us;
-    int64_t queued_us; /* 0: not yet; so are the next two, and they stay when it runs again */
-    int64_t scheduled_us;
-    int64_t first_token_us;
-    int64_t last_token_us;
+    uint64_t fingerprint; /* poison_memory.h */
+    uint64_t arrival;     /* its place in every queue, kept when it comes back */
+    uint32_t worker;      /* whose it is: SUBMITTED, STREAMING, LEAVING */
+    uint32_t replays;     /* workers that died while they had it */
+    uint32_t prompt_done; /* tokens that the worker has computed of what it was given */
+    bool recalled;        /* that worker was asked to give it back */
+    bool suspect;         /* runs alone or not at all */
+    struct crash_record crashes;
+
+    struct request_timeline timeline;      /* goes on when it runs again */
+    struct live_request *previous_waiting; /* neighbours in a waiting queue */
     struct live_request *next_waiting;
     bool dirty; /* has tokens since the last flush */
 };
@@ -80,7 +94,8 @@ void live_request_admit(struct live_request *request, const struct live_request_
 void live_request_prepare(struct live_request *request, struct prepare_job *job);
 /* Takes over `prepared`. */
 void live_request_queue(struct live_request *request, const struct prepared_chat *prepared);
-void live_request_submit(struct live_request *request);
+void live_request_submit(struct live_request *request, uint32_t worker);
+void live_request_requeue(struct live_request *request);
 /* Journals the token. RESULT_CORRUPT when `index` is not the next one (rule T5) or more come than
  * were asked for. */
 enum result live_request_token(struct live_request *request, uint32_t token, uint32_t index,
@@ -89,7 +104,7 @@ enum result live_request_token(struct live_request *request, uint32_t token, uin
 bool live_request_leave(struct live_request *request);
 void live_request_worker_done(struct live_request *request);
 
-/* With the worker: SUBMITTED, STREAMING or LEAVING. */
+/* With a worker: SUBMITTED, STREAMING or LEAVING. */
 bool live_request_is_with_worker(const struct live_request *request);
 
 #endif

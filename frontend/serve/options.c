@@ -93,8 +93,16 @@ static const struct option_row rows[] = {
      1u << 30, "4M", "unread bytes at which the stream of a slow reader is cut"},
     {"keepalive-comment", OPTION_COUNT, OPTIONS_SERVE, AT(keepalive_comment_s), 1, 3600, "10",
      "seconds of silence after which a stream gets a comment"},
+    {"workers", OPTION_COUNT, BOTH, AT(workers), 1, LIMIT_WORKERS, "1",
+     "worker processes, each with max-sequences, slab-bytes and kv-cache-bytes of its own"},
     {"worker-timeout", OPTION_COUNT, BOTH, AT(worker_timeout_s), 1, 86400, "30",
-     "seconds without a heartbeat after which a worker counts as hung"},
+     "seconds without progress after which a worker that owes work is killed as hung"},
+    {"poison-crashes", OPTION_COUNT, BOTH, AT(poison_crashes), 1, 1000, "3",
+     "workers that died in a row while computing a request, after which it is retried alone"},
+    {"poison-memory-s", OPTION_COUNT, BOTH, AT(poison_memory_s), 0, 86400, "600",
+     "seconds for which a request that killed a worker alone is refused when it comes again"},
+    TEXT_ROW("worker-fault", BOTH, worker_fault, NULL,
+             "for tests: a fault for the workers to have (worker/README.md)"),
     {"drain-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(drain_timeout_s), 0, 86400, "30",
      "seconds that running requests get after SIGTERM"},
     {"api-key", OPTION_SECRETS, OPTIONS_SERVE, AT(api_keys), 0, 0, NULL,
@@ -210,9 +218,10 @@ static enum result options_check(enum options_command command, struct options *o
         return error_set(error, RESULT_INVALID, "--model is required");
     if (command == OPTIONS_GENERATE && !options->prompt)
         return error_set(error, RESULT_INVALID, "--prompt is required");
-    if (options->max_sequences + options->max_queue > LIMIT_LIVE_REQUESTS)
+    if (options->workers * options->max_sequences + options->max_queue > LIMIT_LIVE_REQUESTS)
         return error_set(error, RESULT_INVALID,
-                         "--max-sequences and --max-queue together exceed %u", LIMIT_LIVE_REQUESTS);
+                         "--max-sequences of all --workers and --max-queue together exceed %u",
+                         LIMIT_LIVE_REQUESTS);
     if (options->step_tokens < options->max_sequences)
         return error_set(error, RESULT_INVALID, "--step-tokens must not be below --max-sequences");
     const char *const numbers[] = {options->temperature, options->top_p, options->top_k,

@@ -39,6 +39,10 @@ struct options {
     uint64_t slab_bytes;
     uint64_t prepare_threads;
     uint64_t worker_timeout_s;
+    uint64_t workers;
+    uint64_t poison_crashes;
+    uint64_t poison_memory_s;
+    const char *worker_fault; /* NULL: none */
     const char *log_level_name;
     enum log_level log_level;
     const char *log_format_name;

@@ -111,7 +111,6 @@ void status_routes_health(struct chat_engine *engine, struct http_exchange *exch
 void status_routes_ready(struct chat_engine *engine, struct http_exchange *exchange)
 {
     struct text_buffer body = {0};
-    struct api_error error;
     write_state(engine, &body);
-    reply_json(exchange, chat_engine_check_ready(engine, &error) == RESULT_OK ? 200 : 503, &body);
+    reply_json(exchange, chat_engine_is_serving(engine) ? 200 : 503, &body);
 }

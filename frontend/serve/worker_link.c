@@ -148,26 +148,27 @@ static enum result record_commit(struct worker_link *link, const struct submit_r
     return RESULT_OK;
 }
 
-static void payload_write(uint8_t *payload, const struct prepared_chat *prepared,
-                          const struct model_assets *assets)
+/* Copies a part of the payload and returns where the next one goes. */
+static uint8_t *payload_put(uint8_t *payload, const void *part, size_t bytes)
 {
-    size_t prompt_bytes = prepared->prompt.count * sizeof(uint32_t);
-    size_t stop_bytes = assets->stop_id_count * sizeof(uint32_t);
-    memcpy(payload, prepared->prompt.ids, prompt_bytes);
-    memcpy(payload + prompt_bytes, assets->stop_ids, stop_bytes);
-    if (prepared->request.logit_bias_count > 0)
-        memcpy(payload + prompt_bytes + stop_bytes, prepared->request.logit_bias,
-               prepared->request.logit_bias_count * sizeof(struct logit_bias_entry));
+    if (bytes > 0)
+        memcpy(payload, part, bytes);
+    return payload + bytes;
 }
 
 enum result worker_link_submit(struct worker_link *link, struct request_id request,
                                const struct prepared_chat *prepared,
+                               const struct token_list *generated,
                                const struct model_assets *assets)
 {
+    must(generated->count < prepared->max_new_tokens);
+    uint32_t generated_tokens = (uint32_t)generated->count;
     struct submit_record record = {.kind = SUBMIT_RUN,
                                    .request = request,
-                                   .prompt_tokens = (uint32_t)prepared->prompt.count,
-                                   .max_new_tokens = prepared->max_new_tokens,
+                                   .prompt_tokens =
+                                       (uint32_t)prepared->prompt.count + generated_tokens,
+                                   .generated_tokens = generated_tokens,
+                                   .max_new_tokens = prepared->max_new_tokens - generated_tokens,
                                    .logit_bias_count = prepared->request.logit_bias_count,
                                    .stop_token_count = assets->stop_id_count,
                                    .sampling = prepared->request.sampling};
@@ -177,7 +178,12 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
     enum result result = payload_slab_take(link->slab, record.payload_bytes, &ref, &payload);
     if (result != RESULT_OK)
         return result;
-    payload_write(payload, prepared, assets);
+    uint8_t *at = payload;
+    at = payload_put(at, prepared->prompt.ids, prepared->prompt.count * sizeof(uint32_t));
+    at = payload_put(at, generated->ids, generated->count * sizeof(uint32_t));
+    at = payload_put(at, assets->stop_ids, assets->stop_id_count * sizeof(uint32_t));
+    payload_put(at, prepared->request.logit_bias,
+                prepared->request.logit_bias_count * sizeof(struct logit_bias_entry));
     record.payload_offset = ref.offset;
     record.payload_generation = ref.generation;
     struct error_text fault;
@@ -254,6 +260,7 @@ static void on_bell(int fd, short what, void *context)
     struct error_text why;
     enum result result;
     doorbell_woken(&link->event_bell);
+    link->config.bell(link->config.context);
     uint32_t taken = events_take(link, EVENTS_PER_WAKE, &result, &why);
     bool again = result == RESULT_OK;
     if (result == RESULT_EMPTY) {
@@ -281,4 +288,9 @@ void worker_link_take_rest(struct worker_link *link)
         (void)events_take(link, EVENTS_PER_WAKE, &result, &why);
     link->corrupt = true; /* a dead worker's word ends here */
     link->config.batch_end(link->config.context);
+}
+
+void worker_link_read_roster(const struct worker_link *link, struct step_roster_copy *roster)
+{
+    step_roster_read(link->segment.roster, roster);
 }

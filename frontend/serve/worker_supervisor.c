@@ -2,10 +2,14 @@
  * One worker at a time, for as long as the server runs.
  *
  * Death is a readable pidfd. A hang is a heartbeat that stands still while the worker loads or owes
- * something; then it is killed, and dies like any other. What the worker published before it died
- * is still taken; then its segment is thrown away, so nothing that it wrote reaches the next one,
- * which starts on a fresh segment after a pause: 100 ms, doubled at every death up to 10 s, and
- * back to 100 ms once a worker was ready for a minute.
+ * something: it grows with every piece of work, so a long step is no hang, and a worker that has
+ * forgotten what it owes is one. A hung worker is killed, and dies like any other. What it
+ * published before is still taken; then its segment is thrown away, so nothing that it wrote
+ * reaches the next one.
+ *
+ * The next one is started at once when the last one was ready and had told a token: requests are
+ * waiting to go on. One that died before that would most likely die again, so its successor waits:
+ * 100 ms, doubled at every such death up to 10 s.
  *
  * A worker that says itself why it cannot load (WORKER_FAILED) before any was ever ready is
  * believed: the same file would fail again. One that dies without a word before any was ever ready
@@ -26,11 +30,10 @@
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
-#define START_LOOK_MS       10
+#define START_LOOK_MS       50 /* its bell tells that it is ready; this is for its heartbeat */
 #define WATCH_LOOK_MS       250
 #define BACKOFF_FIRST_MS    100
 #define BACKOFF_LAST_MS     10000
-#define HEALTHY_MS          60000
 #define FIRST_START_TRIES   3
 #define DRAIN_EXIT_LIMIT_MS 5000
 
@@ -46,10 +49,15 @@ struct worker_supervisor {
     bool ever_ready;
     uint32_t starts;
     uint32_t weights_generation; /* of the vault that the worker was given */
-    int64_t ready_at_ms;
+    uint32_t failed_starts;
+    bool progressed; /* the present worker has told a token */
+    bool resuming;   /* the last one had */
     int64_t drain_at_ms;
+    int64_t start_at_ms; /* BACKOFF: when the next one is started */
+    int64_t died_at_ms;
     int backoff_ms;
-    char condemned[256]; /* why it is being killed; "" when it is not */
+    struct error_text last_death; /* "" before the first */
+    char condemned[256];          /* why it is being killed; "" when it is not */
 };
 
 static void on_death(int fd, short what, void *context);
@@ -65,6 +73,16 @@ static void timer_set(struct worker_supervisor *supervisor, int timeout_ms)
 static void on_link_corrupt(void *context, const char *why)
 {
     worker_supervisor_condemn(context, why);
+}
+
+static void look_at_start(struct worker_supervisor *supervisor);
+
+/* The worker's bell: also rung when it has become ready. */
+static void on_link_bell(void *context)
+{
+    struct worker_supervisor *supervisor = context;
+    if (supervisor->state == SUPERVISOR_STARTING)
+        look_at_start(supervisor);
 }
 
 static enum result on_link_event(void *context, const struct token_event *event)
@@ -87,6 +105,7 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
                                       .live_requests = supervisor->config.live_requests,
                                       .slab_bytes = options->slab_bytes,
                                       .context = supervisor,
+                                      .bell = on_link_bell,
                                       .event = on_link_event,
                                       .batch_end = on_link_batch_end,
                                       .corrupt = on_link_corrupt};
@@ -95,8 +114,8 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
         return result;
     struct worker_link_fds fds = worker_link_fds(supervisor->link);
     supervisor->weights_generation = weight_holder_generation(supervisor->config.weights);
-    result = child_process_spawn(options, &fds, weight_holder_fd(supervisor->config.weights), 0,
-                                 &supervisor->process, error);
+    result = child_process_spawn(options, &fds, weight_holder_fd(supervisor->config.weights),
+                                 supervisor->config.index, &supervisor->process, error);
     if (result != RESULT_OK) {
         worker_link_destroy(supervisor->link);
         supervisor->link = NULL;
@@ -108,7 +127,8 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
     supervisor->state = SUPERVISOR_STARTING;
     supervisor->heartbeat = (struct heartbeat_watch){0};
     supervisor->condemned[0] = '\0';
-    log_info("worker started, pid %d", (int)supervisor->process.pid);
+    supervisor->progressed = false;
+    log_info("worker %u started, pid %d", supervisor->config.index, (int)supervisor->process.pid);
     timer_set(supervisor, START_LOOK_MS);
     return RESULT_OK;
 }
@@ -168,11 +188,6 @@ struct worker_link *worker_supervisor_link(const struct worker_supervisor *super
     return supervisor->link;
 }
 
-uint32_t worker_supervisor_restarts(const struct worker_supervisor *supervisor)
-{
-    return supervisor->starts > 0 ? supervisor->starts - 1 : 0;
-}
-
 double worker_supervisor_load_progress(const struct worker_supervisor *supervisor)
 {
     if (supervisor->state == SUPERVISOR_READY)
@@ -183,6 +198,23 @@ double worker_supervisor_load_progress(const struct worker_supervisor *superviso
     uint64_t done = atomic_load_explicit(&gauges->load_done_bytes, memory_order_relaxed);
     uint64_t total = atomic_load_explicit(&gauges->load_total_bytes, memory_order_relaxed);
     return total == 0 ? 0 : done >= total ? 1 : (double)done / (double)total;
+}
+
+bool worker_supervisor_is_resuming(const struct worker_supervisor *supervisor)
+{
+    return supervisor->state == SUPERVISOR_STARTING && supervisor->resuming;
+}
+
+uint32_t worker_supervisor_failed_starts(const struct worker_supervisor *supervisor)
+{
+    return supervisor->failed_starts;
+}
+
+void worker_supervisor_note_progress(struct worker_supervisor *supervisor)
+{
+    supervisor->progressed = true;
+    supervisor->failed_starts = 0;
+    supervisor->backoff_ms = BACKOFF_FIRST_MS;
 }
 
 /* --- death ----------------------------------------------------------------------------------- */
@@ -208,15 +240,48 @@ static void stop_for_good(struct worker_supervisor *supervisor, const char *why)
 
 static void backoff_begin(struct worker_supervisor *supervisor)
 {
-    bool was_healthy = supervisor->state == SUPERVISOR_READY &&
-                       monotonic_clock_ms() - supervisor->ready_at_ms >= HEALTHY_MS;
-    if (was_healthy)
-        supervisor->backoff_ms = BACKOFF_FIRST_MS;
+    supervisor->failed_starts++;
+    supervisor->resuming = false;
     supervisor->state = SUPERVISOR_BACKOFF;
+    supervisor->start_at_ms = monotonic_clock_ms() + supervisor->backoff_ms;
     timer_set(supervisor, supervisor->backoff_ms);
     supervisor->backoff_ms *= 2;
     if (supervisor->backoff_ms > BACKOFF_LAST_MS)
         supervisor->backoff_ms = BACKOFF_LAST_MS;
+}
+
+static void start_next(struct worker_supervisor *supervisor)
+{
+    struct error_text error;
+    if (worker_start(supervisor, &error) == RESULT_OK)
+        return;
+    log_error("%s", error.text);
+    supervisor->last_death = error;
+    backoff_begin(supervisor);
+}
+
+static void end_drain(struct worker_supervisor *supervisor)
+{
+    log_info("worker %u ended: %s", supervisor->config.index, supervisor->last_death.text);
+    worker_link_take_rest(supervisor->link);
+    worker_clear(supervisor);
+    supervisor->state = SUPERVISOR_STOPPED;
+    event_del(supervisor->timer);
+    supervisor->config.drained(supervisor->config.context);
+}
+
+/* How it died, in words: why it was killed, or what it said, or what the system says. */
+static void death_words(struct worker_supervisor *supervisor, const struct error_text *how,
+                        const struct error_text *words)
+{
+    struct error_text *last = &supervisor->last_death;
+    if (supervisor->condemned[0])
+        snprintf(last->text, sizeof last->text, "%s", supervisor->condemned);
+    else if (words->text[0])
+        snprintf(last->text, sizeof last->text, "%.40s: %.200s", how->text, words->text);
+    else
+        *last = *how;
+    supervisor->died_at_ms = monotonic_clock_ms();
 }
 
 static void on_death(int fd, short what, void *context)
@@ -224,40 +289,41 @@ static void on_death(int fd, short what, void *context)
     (void)fd;
     (void)what;
     struct worker_supervisor *supervisor = context;
+    enum supervisor_state before = supervisor->state;
     struct error_text how;
-    struct error_text words;
+    struct error_text words = {""};
     bool said_why = failure_read(supervisor, &words);
     event_free(supervisor->death_event); /* before its descriptor is closed */
     supervisor->death_event = NULL;
-    bool clean = child_process_reap(&supervisor->process, &how);
-    if (supervisor->condemned[0])
-        memcpy(how.text, supervisor->condemned, sizeof how.text);
-    if (supervisor->state == SUPERVISOR_DRAINING) {
-        log_info("worker ended: %s", how.text);
-        worker_link_take_rest(supervisor->link);
-        worker_clear(supervisor);
-        supervisor->state = SUPERVISOR_STOPPED;
-        event_del(supervisor->timer);
-        supervisor->config.drained(supervisor->config.context);
+    (void)child_process_reap(&supervisor->process, &how);
+    death_words(supervisor, &how, &words);
+    if (before == SUPERVISOR_DRAINING) {
+        end_drain(supervisor);
         return;
     }
-    log_error("worker died%s: %s%s%s", clean ? " (unasked)" : "", how.text, said_why ? ": " : "",
-              said_why ? words.text : "");
-    supervisor->config.died(supervisor->config.context, how.text);
+    log_error("worker %u died: %s", supervisor->config.index, supervisor->last_death.text);
+    supervisor->state = SUPERVISOR_BACKOFF;
+    supervisor->config.died(supervisor->config.context);
     worker_clear(supervisor);
-    if (!supervisor->ever_ready && said_why)
+    if (supervisor->state == SUPERVISOR_STOPPED)
+        return; /* it was the last that a drain waited for */
+    if (!supervisor->ever_ready && said_why) {
         stop_for_good(supervisor, words.text);
-    else if (!supervisor->ever_ready && supervisor->starts >= FIRST_START_TRIES)
+    } else if (!supervisor->ever_ready && supervisor->starts >= FIRST_START_TRIES) {
         stop_for_good(supervisor, how.text);
-    else
+    } else if (before == SUPERVISOR_READY && supervisor->progressed) {
+        supervisor->resuming = true;
+        start_next(supervisor);
+    } else {
         backoff_begin(supervisor);
+    }
 }
 
 void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char *why)
 {
     if (supervisor->process.pid <= 0 || supervisor->condemned[0])
         return;
-    log_error("worker is killed: %s", why);
+    log_error("worker %u is killed: %s", supervisor->config.index, why);
     snprintf(supervisor->condemned, sizeof supervisor->condemned, "killed: %.200s", why);
     child_process_kill(&supervisor->process);
 }
@@ -280,8 +346,7 @@ static void look_at_start(struct worker_supervisor *supervisor)
     worker_link_set_vocab(supervisor->link, vocab);
     supervisor->state = SUPERVISOR_READY;
     supervisor->ever_ready = true;
-    supervisor->ready_at_ms = monotonic_clock_ms();
-    log_info("worker ready");
+    log_info("worker %u ready", supervisor->config.index);
     supervisor->config.ready(supervisor->config.context);
 }
 
@@ -301,11 +366,7 @@ static void on_timer(int fd, short what, void *context)
     (void)what;
     struct worker_supervisor *supervisor = context;
     if (supervisor->state == SUPERVISOR_BACKOFF) {
-        struct error_text error;
-        if (worker_start(supervisor, &error) != RESULT_OK) {
-            log_error("%s", error.text);
-            backoff_begin(supervisor);
-        }
+        start_next(supervisor);
         return;
     }
     if (!supervisor->link)
@@ -335,7 +396,7 @@ void worker_supervisor_drain(struct worker_supervisor *supervisor)
 {
     if (supervisor->state == SUPERVISOR_DRAINING)
         return;
-    bool running = supervisor->link != NULL;
+    bool running = supervisor->process.pid > 0;
     bool asked =
         supervisor->state == SUPERVISOR_READY && worker_link_drain(supervisor->link) == RESULT_OK;
     supervisor->state = running ? SUPERVISOR_DRAINING : SUPERVISOR_STOPPED;
@@ -346,4 +407,45 @@ void worker_supervisor_drain(struct worker_supervisor *supervisor)
         timer_set(supervisor, WATCH_LOOK_MS);
     else
         supervisor->config.drained(supervisor->config.context);
+}
+
+/* --- figures --------------------------------------------------------------------------------- */
+
+static void read_gauges(const struct worker_link *link, struct worker_status *status)
+{
+    const struct worker_gauges *gauges = worker_link_gauges(link);
+    status->running = atomic_load_explicit(&gauges->running_sequences, memory_order_relaxed);
+    status->waiting = atomic_load_explicit(&gauges->waiting_sequences, memory_order_relaxed);
+    status->steps = atomic_load_explicit(&gauges->steps, memory_order_relaxed);
+    status->kv_blocks_used = atomic_load_explicit(&gauges->kv_blocks_used, memory_order_relaxed);
+    status->kv_blocks_total = atomic_load_explicit(&gauges->kv_blocks_total, memory_order_relaxed);
+    status->slab_used_bytes = worker_link_slab_used_bytes(link);
+}
+
+void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
+                                   struct worker_status *status)
+{
+    static const char *const states[] = {[SUPERVISOR_STARTING] = "starting",
+                                         [SUPERVISOR_READY] = "ready",
+                                         [SUPERVISOR_BACKOFF] = "backing_off",
+                                         [SUPERVISOR_DRAINING] = "draining",
+                                         [SUPERVISOR_STOPPED] = "stopped"};
+    int64_t now_ms = monotonic_clock_ms();
+    *status =
+        (struct worker_status){.pid = (int)supervisor->process.pid,
+                               .device = supervisor->config.options->device,
+                               .state = states[supervisor->state],
+                               .load_progress = worker_supervisor_load_progress(supervisor),
+                               .restarts = supervisor->starts > 0 ? supervisor->starts - 1 : 0,
+                               .failed_starts = supervisor->failed_starts};
+    if (supervisor->last_death.text[0]) {
+        status->last_death = supervisor->last_death.text;
+        status->last_death_ms = now_ms - supervisor->died_at_ms;
+    }
+    if (supervisor->state == SUPERVISOR_BACKOFF && supervisor->start_at_ms > now_ms)
+        status->next_start_ms = supervisor->start_at_ms - now_ms;
+    if (supervisor->heartbeat.started && supervisor->work_expected)
+        status->stalled_ms = now_ms - supervisor->heartbeat.last_change_ms;
+    if (supervisor->link)
+        read_gauges(supervisor->link, status);
 }

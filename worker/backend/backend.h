@@ -22,6 +22,7 @@
 #ifndef SHOAL_WORKER_BACKEND_BACKEND_H
 #define SHOAL_WORKER_BACKEND_BACKEND_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -66,6 +67,9 @@ struct backend_options {
     int vault_fd;                        /* when has_vault; stays the caller's */
     struct model_fingerprint checkpoint; /* of the plan's weights; tells the vault's from others */
     bool verify_weights; /* hold what is found in the vault against its checksums, reading it all */
+    /* NULL, or a count that grows while a step is computed, so that a long step can be told from a
+     * hang. */
+    _Atomic uint64_t *heartbeat;
     uint32_t max_step_rows;            /* <= LIMIT_STEP_ROWS */
     uint32_t max_logit_rows;           /* <= LIMIT_SEQUENCES */
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
@@ -103,5 +107,7 @@ struct backend {
 
 /* worker/backend/cpu/cpu_backend.c; nothing is loaded yet. */
 struct backend *cpu_backend_create(void);
+/* Threads that `threads` = 0 means. */
+uint32_t cpu_backend_usable_cpus(void);
 
 #endif

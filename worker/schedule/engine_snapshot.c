@@ -59,6 +59,8 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         sequence_check(sequence, &engine->pools);
         struct step_candidate *candidate = &engine->candidates[i];
         candidate->decoding = sequence->state == SEQUENCE_DECODE;
+        candidate->resumes =
+            sequence->state == SEQUENCE_PREFILL && sequence_generated_tokens(sequence) > 0;
         candidate->known_tokens = sequence->known_tokens;
         candidate->computed_tokens = sequence->computed_tokens;
         for (uint32_t group = 0; group < snapshot.group_count; group++)

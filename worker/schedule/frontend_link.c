@@ -75,6 +75,26 @@ struct worker_gauges *frontend_link_gauges(struct frontend_link *link)
     return link->segment.gauges;
 }
 
+uint32_t frontend_link_life(const struct frontend_link *link)
+{
+    return link->segment.header->generation;
+}
+
+void frontend_link_ring(struct frontend_link *link)
+{
+    doorbell_ring(&link->event_bell);
+}
+
+void frontend_link_roster_add(struct frontend_link *link, uint32_t slot)
+{
+    step_roster_add(link->segment.roster, slot);
+}
+
+void frontend_link_roster_clear(struct frontend_link *link)
+{
+    step_roster_clear(link->segment.roster);
+}
+
 void frontend_link_set_vocabulary(struct frontend_link *link, uint32_t vocab_tokens)
 {
     link->vocab_tokens = vocab_tokens;
@@ -236,6 +256,7 @@ static enum result take_run(struct frontend_link *link, const struct submit_reco
         .logit_bias_count = record->logit_bias_count,
         .sampling = record->sampling,
     };
+    step_roster_add(link->segment.roster, record->request.slot);
     enum result result = copy_payload(link, record, request);
     const char *fault = result == RESULT_OK ? payload_fault(request, link->vocab_tokens)
                                             : "its payload cannot be read";
@@ -270,14 +291,14 @@ enum result frontend_link_take(struct frontend_link *link, struct frontend_comma
 
 /* --- sleep -------------------------------------------------------------------------------------*/
 
-bool frontend_link_sleep(struct frontend_link *link, int timeout_ms)
+bool frontend_link_sleep(struct frontend_link *link)
 {
     doorbell_prepare_sleep(&link->submit_bell); /* D1, D2 */
     if (look(link)) {                           /* D3 */
         doorbell_cancel_sleep(&link->submit_bell);
         return false;
     }
-    return doorbell_wait(&link->submit_bell, link->parent_fd, timeout_ms); /* D4, D5 */
+    return doorbell_wait(&link->submit_bell, link->parent_fd, -1); /* D4, D5 */
 }
 
 bool frontend_link_sleep_for_room(struct frontend_link *link, int timeout_ms)

@@ -32,6 +32,15 @@ enum result frontend_link_open(const struct frontend_link_fds *fds, struct front
 void frontend_link_close(struct frontend_link *link);
 
 struct worker_gauges *frontend_link_gauges(struct frontend_link *link);
+/* Which life of this worker it is, by the frontend's count; the first is 1. */
+uint32_t frontend_link_life(const struct frontend_link *link);
+/* Wakes the frontend to look at the gauges. */
+void frontend_link_ring(struct frontend_link *link);
+
+/* Whom the worker is working on, for whoever finds it dead (proto/step_roster.h). Records that are
+ * taken name themselves. */
+void frontend_link_roster_add(struct frontend_link *link, uint32_t slot);
+void frontend_link_roster_clear(struct frontend_link *link);
 /* Token ids from `vocab_tokens` on are refused. Before the first frontend_link_take(). */
 void frontend_link_set_vocabulary(struct frontend_link *link, uint32_t vocab_tokens);
 
@@ -60,9 +69,9 @@ void frontend_link_emit_finished(struct frontend_link *link, struct request_id r
  * again later and emit nothing before that. RESULT_CORRUPT as above. */
 enum result frontend_link_flush(struct frontend_link *link) RESULT_CHECKED;
 
-/* Sleeps until a record may be there, the parent dies or timeout_ms pass; returns at once when a
- * record is there. True when the parent has died. */
-bool frontend_link_sleep(struct frontend_link *link, int timeout_ms);
+/* Sleeps until a record may be there or the parent dies; returns at once when a record is there.
+ * True when the parent has died. */
+bool frontend_link_sleep(struct frontend_link *link);
 /* The same for lack of room in the event ring, whose reader rings no bell: a record that is there
  * does not end it. */
 bool frontend_link_sleep_for_room(struct frontend_link *link, int timeout_ms);

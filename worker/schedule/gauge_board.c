@@ -46,7 +46,8 @@ void gauge_board_fail(struct worker_gauges *gauges, const char *words)
 
 void gauge_board_beat(struct worker_gauges *gauges)
 {
-    add_u64(&gauges->heartbeat, 1);
+    /* Threads of the backend add to it as well. */
+    atomic_fetch_add_explicit(&gauges->heartbeat, 1, memory_order_relaxed);
 }
 
 void gauge_board_set_load(struct worker_gauges *gauges, uint64_t done_bytes, uint64_t total_bytes)

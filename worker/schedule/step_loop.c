@@ -4,7 +4,7 @@
  *
  * A turn first sends off what the event ring had no room for. Until that is done nothing is taken
  * in and no step is run, so that a frontend that does not read costs a fixed amount of memory. An
- * idle worker sleeps on its doorbell and only wakes to show that it lives.
+ * idle worker sleeps on its doorbell, and its heartbeat stands still: nobody waits for it.
  *
  * Refuses to go on after a backend's error or a corrupt ring: the supervisor starts a fresh worker,
  * which is the one repair that is known to work.
@@ -21,7 +21,6 @@
 #include "worker/schedule/step_publisher.h"
 #include "worker/schedule/submit_intake.h"
 
-#define HEARTBEAT_MS 100
 #define ROOM_WAIT_MS 2 /* the event ring's reader rings no bell when it has made room */
 
 static uint64_t now_us(void)
@@ -85,14 +84,25 @@ static void show(struct worker_engine *engine)
         &(struct gauge_load){.running_sequences = sequence_table_running(engine->table),
                              .waiting_sequences = sequence_table_waiting(engine->table),
                              .kv_blocks_used = kv_pools_used(&engine->pools)});
-    gauge_board_beat(engine->gauges);
 }
 
-/* Runs the built step, if any, and tells its results. */
+/* Says whose rows are in the step, until its events are out. */
+static void call_roll(struct worker_engine *engine)
+{
+    const struct step_batch *batch = step_batch_builder_batch(engine->builder);
+    for (uint32_t i = 0; i < batch->sequence_count; i++)
+        frontend_link_roster_add(engine->parts.link,
+                                 step_batch_builder_sequence(engine->builder, i)->request.id.slot);
+}
+
+/* Runs the built step and tells its results. */
 static enum result run_step(struct worker_engine *engine, uint32_t prompt_rows,
                             struct error_text *error)
 {
     uint64_t began_us = now_us();
+    call_roll(engine);
+    worker_fault_step(&engine->parts.fault, engine->steps++,
+                      step_batch_builder_batch(engine->builder));
     struct backend *backend = engine->parts.backend;
     enum result result = backend->interface->step_run(
         backend, step_batch_builder_batch(engine->builder), engine->results, error);
@@ -130,7 +140,10 @@ enum result step_loop_turn(struct worker_engine *engine, enum step_outcome *outc
         if (result == RESULT_OK && *outcome == STEP_IDLE && engine->draining)
             *outcome = STEP_DRAINED;
     }
+    frontend_link_roster_clear(engine->parts.link);
     show(engine);
+    if (*outcome != STEP_IDLE)
+        gauge_board_beat(engine->gauges);
     if (result == RESULT_CORRUPT)
         return error_set(error, result, "the frontend broke a ring's rules");
     return RESULT_OK; /* RESULT_FULL: the rest goes out at the next turn */
@@ -147,7 +160,7 @@ enum result step_loop_run(struct worker_engine *engine, struct error_text *error
         if (outcome == STEP_DRAINED)
             return RESULT_OK;
         if (outcome == STEP_IDLE)
-            gone = frontend_link_sleep(engine->parts.link, HEARTBEAT_MS);
+            gone = frontend_link_sleep(engine->parts.link);
         else if (outcome == STEP_BLOCKED)
             gone = frontend_link_sleep_for_room(engine->parts.link, ROOM_WAIT_MS);
         if (gone)

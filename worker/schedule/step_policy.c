@@ -4,7 +4,8 @@
  * A running stream waits one step for its next token, so what else goes into that step is its
  * inter-token latency. Every decode gets its row; prompt chunks fill the rest, but beside decodes
  * only up to mixed_prefill_tokens, because a prompt row costs as much as a stream's row and there
- * are many. Without decodes a chunk may be as large as the step's time allows (step_pace.h).
+ * are many. A stream whose worker died, or that was preempted, waits just so while its tokens are
+ * computed again. Without either a chunk may be as large as the step's time allows (step_pace.h).
  *
  * Chunks go to prompts strictly by arrival: the first one that cannot have all its rows ends the
  * list, so a short prompt never overtakes a long one's blocks. Refuses to look at tokens, time or
@@ -53,6 +54,15 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
     return decodes;
 }
 
+static bool any_resumes(const struct step_snapshot *snapshot)
+{
+    for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
+        if (snapshot->candidates[i].resumes)
+            return true;
+    }
+    return false;
+}
+
 uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *rows)
 {
     /* A row takes the same number of new blocks in every group: the scarcest one decides. */
@@ -61,9 +71,10 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         free_blocks = least(free_blocks, snapshot->free_blocks[group]);
 
     uint32_t decodes = compose_decodes(snapshot, &free_blocks, rows);
+    bool awaited = decodes > 0 || any_resumes(snapshot);
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
-        least(budget, decodes > 0 ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
+        least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
     uint32_t total = decodes;
     for (uint32_t i = 0; i < snapshot->candidate_count && budget > 0; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];

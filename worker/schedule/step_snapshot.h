@@ -13,6 +13,7 @@
 /* A running sequence. */
 struct step_candidate {
     bool decoding;            /* else it prefills */
+    bool resumes;             /* prefills again what its reader has seen tokens of */
     uint32_t known_tokens;    /* > computed_tokens */
     uint32_t computed_tokens; /* whose blocks it holds */
     uint32_t held_blocks[KV_GROUPS_MAX];
@@ -22,8 +23,8 @@ struct step_snapshot {
     uint32_t group_count;
     uint32_t free_blocks[KV_GROUPS_MAX];
     uint32_t step_tokens;          /* rows of a step at most */
-    uint32_t mixed_prefill_tokens; /* prompt rows at most of a step that also decodes */
-    uint32_t lone_prefill_tokens;  /* and of one that does not; > 0 */
+    uint32_t mixed_prefill_tokens; /* prompt rows at most of a step for which streams wait */
+    uint32_t lone_prefill_tokens;  /* and of one for which none does; > 0 */
     uint32_t candidate_count;
     const struct step_candidate *candidates; /* oldest first */
 };

@@ -65,6 +65,7 @@ enum result submit_intake_drain(struct worker_engine *engine)
             return result;
         if (result == RESULT_OK)
             apply(engine, &command);
+        frontend_link_roster_clear(engine->parts.link);
     }
     return RESULT_OK;
 }

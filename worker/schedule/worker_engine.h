@@ -12,6 +12,7 @@
 #include "worker/schedule/step_batch_builder.h"
 #include "worker/schedule/step_pace.h"
 #include "worker/schedule/step_snapshot.h"
+#include "worker/schedule/worker_fault.h"
 
 /* All of it outlives the engine. */
 struct worker_engine_parts {
@@ -24,6 +25,7 @@ struct worker_engine_parts {
     uint32_t max_sequences;        /* <= step_tokens */
     uint32_t step_tokens;          /* <= LIMIT_STEP_ROWS */
     uint32_t mixed_prefill_tokens; /* > 0 */
+    struct worker_fault fault;
 };
 
 struct worker_engine {
@@ -37,6 +39,7 @@ struct worker_engine {
     struct step_candidate *candidates; /* [max_sequences], as the next two */
     uint32_t *rows;
     struct sampled_token *results;
+    uint64_t steps; /* run in this life */
     bool draining;
 };
 

@@ -40,6 +40,7 @@ static const struct flag flags[] = {
     {"--parent-pid", FLAG_INT, FIELD(parent_pid), 1, INT_MAX, true},
     {"--model", FLAG_TEXT, FIELD(model), 0, 0, true},
     {"--worker-index", FLAG_U32, FIELD(worker_index), 0, LIMIT_WORKERS - 1, false},
+    {"--worker-count", FLAG_U32, FIELD(worker_count), 1, LIMIT_WORKERS, false},
     {"--threads", FLAG_U32, FIELD(threads), 0, LIMIT_THREADS, false},
     {"--max-sequences", FLAG_U32, FIELD(max_sequences), 1, LIMIT_SEQUENCES, false},
     {"--step-tokens", FLAG_U32, FIELD(step_tokens), 1, LIMIT_STEP_ROWS, false},
@@ -47,6 +48,7 @@ static const struct flag flags[] = {
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--verify-weights", FLAG_U32, FIELD(verify_weights), 0, 1, false},
+    {"--fault", FLAG_TEXT, FIELD(fault), 0, 0, false},
     {"--log-level", FLAG_LOG_LEVEL, FIELD(log_level), 0, 0, false},
     {"--log-format", FLAG_LOG_FORMAT, FIELD(log_format), 0, 0, false},
 };
@@ -122,8 +124,10 @@ static enum result complete(struct worker_options *options, struct error_text *e
 enum result worker_options_parse(int argc, char **argv, struct worker_options *options,
                                  struct error_text *error)
 {
-    *options = (struct worker_options){
-        .weights_fd = -1, .max_sequences = DEFAULT_SEQUENCES, .log_level = LOG_INFO};
+    *options = (struct worker_options){.weights_fd = -1,
+                                       .worker_count = 1,
+                                       .max_sequences = DEFAULT_SEQUENCES,
+                                       .log_level = LOG_INFO};
     bool given[FLAG_COUNT] = {false};
     for (int i = 1; i < argc; i += 2) {
         size_t at = 0;
@@ -147,14 +151,14 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
 
 void worker_options_print(const struct worker_options *options)
 {
-    log_info(
-        "options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd %d, "
-        "weights-fd %d, worker-index %u, threads %u, max-sequences %u, step-tokens %u, "
-        "mixed-prefill-tokens "
-        "%u, context %u, kv-cache-bytes %llu, verify-weights %u, log-level %d",
-        options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
-        options->event_bell_fd, options->weights_fd, options->worker_index, options->threads,
-        options->max_sequences, options->step_tokens, options->mixed_prefill_tokens,
-        options->context_tokens, (unsigned long long)options->kv_cache_bytes,
-        options->verify_weights, (int)options->log_level);
+    log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
+             "%d, weights-fd %d, worker-index %u, worker-count %u, threads %u, max-sequences %u, "
+             "step-tokens %u, mixed-prefill-tokens %u, context %u, kv-cache-bytes %llu, "
+             "verify-weights %u, fault %s, log-level %d",
+             options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
+             options->event_bell_fd, options->weights_fd, options->worker_index,
+             options->worker_count, options->threads, options->max_sequences, options->step_tokens,
+             options->mixed_prefill_tokens, options->context_tokens,
+             (unsigned long long)options->kv_cache_bytes, options->verify_weights,
+             options->fault ? options->fault : "none", (int)options->log_level);
 }

@@ -18,6 +18,7 @@ struct worker_options {
     int parent_pid;
     const char *model; /* path; points into argv */
     uint32_t worker_index;
+    uint32_t worker_count; /* that share the machine: defaults are parts of it */
     uint32_t threads;
     uint32_t max_sequences;
     uint32_t step_tokens;
@@ -25,6 +26,7 @@ struct worker_options {
     uint32_t context_tokens; /* 0 = the model's, as far as the KV memory goes */
     uint64_t kv_cache_bytes; /* 0 = chosen from the machine's memory */
     uint32_t verify_weights; /* 1: an adopted vault is read whole and held against its checksums */
+    const char *fault;       /* as given, or NULL: worker_fault.h */
     enum log_level log_level;
     enum log_format log_format;
 };

@@ -35,12 +35,13 @@ struct worker_process {
     struct kv_budget kv;
     struct backend *backend;
     struct worker_engine *engine;
+    struct worker_fault fault;
 };
 
-static uint64_t default_kv_bytes(void)
+static uint64_t default_kv_bytes(const struct worker_options *options)
 {
     uint64_t ram_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
-    uint64_t share_bytes = ram_bytes / KV_DEFAULT_RAM_SHARE;
+    uint64_t share_bytes = ram_bytes / KV_DEFAULT_RAM_SHARE / options->worker_count;
     return share_bytes < KV_DEFAULT_BYTES_MAX ? share_bytes : KV_DEFAULT_BYTES_MAX;
 }
 
@@ -78,7 +79,8 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         .context_tokens = options->context_tokens ? options->context_tokens : trained_tokens,
         .max_sequences = options->max_sequences,
         .step_tokens = options->step_tokens,
-        .limit_bytes = options->kv_cache_bytes ? options->kv_cache_bytes : default_kv_bytes(),
+        .limit_bytes =
+            options->kv_cache_bytes ? options->kv_cache_bytes : default_kv_bytes(options),
     };
     enum result result = kv_budget_plan(&plan->kv, &request, &process->kv, error);
     if (result != RESULT_OK)
@@ -101,6 +103,15 @@ static enum result decide_memory(struct worker_process *process, struct error_te
     return RESULT_OK;
 }
 
+/* Several workers on one machine do not all want all of it. */
+static uint32_t own_threads(const struct worker_options *options)
+{
+    if (options->threads > 0 || options->worker_count == 1)
+        return options->threads;
+    uint32_t share = cpu_backend_usable_cpus() / options->worker_count;
+    return share > 0 ? share : 1;
+}
+
 static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
     gauge_board_set_load(context, done_bytes, total_bytes);
@@ -108,7 +119,8 @@ static void show_progress(void *context, uint64_t done_bytes, uint64_t total_byt
 
 static enum result load_backend(struct worker_process *process, struct error_text *error)
 {
-    struct backend_options options = {.threads = process->options->threads,
+    struct backend_options options = {.threads = own_threads(process->options),
+                                      .heartbeat = &frontend_link_gauges(process->link)->heartbeat,
                                       .drop_source_pages = true,
                                       .has_vault = process->options->weights_fd >= 0,
                                       .vault_fd = process->options->weights_fd,
@@ -144,6 +156,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .max_sequences = process->options->max_sequences,
         .step_tokens = process->options->step_tokens,
         .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
+        .fault = process->fault,
     };
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         parts.kv_blocks[group] = process->kv.blocks[group];
@@ -170,12 +183,18 @@ static enum result assemble(struct worker_process *process, struct error_text *e
                               .weights = origin,
                               .backend = description,
                           });
+    frontend_link_ring(process->link); /* it waits for this */
     return RESULT_OK;
 }
 
 static enum result start(struct worker_process *process, struct error_text *error)
 {
     enum result result = attach(process, error);
+    if (result == RESULT_OK)
+        result = worker_fault_parse(process->options->fault, process->options->worker_index,
+                                    &process->fault, error);
+    if (result == RESULT_OK)
+        result = worker_fault_start(&process->fault, frontend_link_life(process->link), error);
     if (result == RESULT_OK)
         result = model_open(process->options->model, &process->model, error);
     if (result == RESULT_OK)

@@ -53,6 +53,7 @@ static void byte_map_is_as_documented(void **state)
     assert_ptr_equal(segment.submit_bell, base + 1024 + 128);
     assert_ptr_equal(segment.event_shared, base + 2048);
     assert_ptr_equal(segment.event_bell, base + 2048 + 128);
+    assert_ptr_equal(segment.roster, base + 3072);
     assert_ptr_equal(segment.submit_records, base + 4096);
     assert_ptr_equal(segment.event_records, base + 4096 + 16 * 128);
     assert_ptr_equal(segment.slab, base + 4096 + 8192); /* 2048 + 4096 bytes, rounded to pages */

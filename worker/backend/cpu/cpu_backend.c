@@ -55,6 +55,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
     uint32_t threads = cpu_thread_pool_threads(cpu->pool);
     snprintf(cpu->description, sizeof cpu->description, "cpu %s, %u thread%s", kernels->name,
              threads, threads == 1 ? "" : "s");
+    cpu->step.heartbeat = options->heartbeat;
     cpu->loaded = true;
     return RESULT_OK;
 }
@@ -100,6 +101,11 @@ static void destroy(struct backend *backend)
     cpu_program_fini(&cpu->program);
     cpu_thread_pool_destroy(cpu->pool);
     free(cpu);
+}
+
+uint32_t cpu_backend_usable_cpus(void)
+{
+    return cpu_thread_pool_usable_cpus();
 }
 
 struct backend *cpu_backend_create(void)

@@ -15,6 +15,8 @@
 #include "proto/must.h"
 #include "worker/backend/cpu/cpu_ops.h"
 
+#define PIECES_PER_BEAT 64u /* of one op; a piece takes well below a millisecond */
+
 static void (*const op_functions[OP_STEM_COUNT])(const struct cpu_step *, uint32_t, uint32_t) = {
 #define OP_FUNCTION(stem, inputs, least, most, tolerance) [OP_##stem] = cpu_##stem,
     OP_LIST(OP_FUNCTION)
@@ -151,7 +153,11 @@ struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows
 
 uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t count)
 {
-    return atomic_fetch_add_explicit(&step->claims[index], count, memory_order_relaxed);
+    uint32_t first = atomic_fetch_add_explicit(&step->claims[index], count, memory_order_relaxed);
+    /* The first piece of every op, and enough of the others: a beat for each would be traffic. */
+    if (step->heartbeat && first % PIECES_PER_BEAT < count)
+        atomic_fetch_add_explicit(step->heartbeat, 1, memory_order_relaxed);
+    return first;
 }
 
 uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row)

@@ -19,6 +19,7 @@ struct cpu_step {
     float **scratch;               /* [threads]; one thread's own, for attention */
     struct row_sampler **samplers; /* [threads] */
     struct sampled_token *results;
+    _Atomic uint64_t *heartbeat; /* or NULL: grows with the pieces that are claimed */
 };
 
 /* Buffers for steps of this program. */

@@ -35,7 +35,7 @@ static struct live_request *submitted(struct request_table *table)
     struct live_request *request = admitted(table);
     struct prepared_chat prepared = prepared_of(4);
     live_request_queue(request, &prepared);
-    live_request_submit(request);
+    live_request_submit(request, 0);
     return request;
 }
 
@@ -104,6 +104,44 @@ static void a_gap_a_repeat_and_a_token_too_many_are_lies(void **state)
     request_table_destroy(table);
 }
 
+static void a_request_goes_back_with_its_journal(void **state)
+{
+    (void)state;
+    struct request_table *table = request_table_create(1);
+    struct live_request *request = submitted(table);
+    struct request_id id = request->id;
+    assert_int_equal(live_request_token(request, 7, 0, 2000), RESULT_OK);
+    assert_int_equal(live_request_token(request, 8, 1, 2100), RESULT_OK);
+    live_request_requeue(request);
+    assert_int_equal(request->state, LIVE_REQUEST_WAITING);
+    assert_false(live_request_is_with_worker(request));
+    assert_ptr_equal(request_table_find(table, id), request); /* the same request */
+    assert_int_equal(request->generated.count, 2);
+    live_request_submit(request, 3);
+    assert_int_equal(request->worker, 3);
+    assert_int_equal(request->state, LIVE_REQUEST_SUBMITTED);
+    assert_int_equal(live_request_token(request, 8, 1, 2200), RESULT_CORRUPT); /* told already */
+    assert_int_equal(live_request_token(request, 9, 2, 2300), RESULT_OK);
+    assert_int_equal(request->timeline.first_token_us, 2000);
+    assert_int_equal(request->timeline.last_token_us, 2300);
+    request_table_destroy(table);
+}
+
+static void a_request_without_tokens_goes_back_too(void **state)
+{
+    (void)state;
+    struct request_table *table = request_table_create(1);
+    struct live_request *request = submitted(table);
+    live_request_requeue(request);
+    live_request_submit(request, 1);
+    assert_int_equal(live_request_token(request, 1, 0, 0), RESULT_OK);
+    live_request_requeue(request);
+    assert_true(live_request_leave(request)); /* its client goes while it waits */
+    request_table_give(table, request);
+    assert_int_equal(request_table_live(table), 0);
+    request_table_destroy(table);
+}
+
 static void foreign_ids_find_nothing(void **state)
 {
     (void)state;
@@ -134,6 +172,8 @@ int main(void)
         cmocka_unit_test(a_request_with_the_worker_keeps_its_slot_until_the_last_word),
         cmocka_unit_test(tokens_are_journalled_in_order),
         cmocka_unit_test(a_gap_a_repeat_and_a_token_too_many_are_lies),
+        cmocka_unit_test(a_request_goes_back_with_its_journal),
+        cmocka_unit_test(a_request_without_tokens_goes_back_too),
         cmocka_unit_test(foreign_ids_find_nothing),
         cmocka_unit_test(the_table_is_bounded),
     };

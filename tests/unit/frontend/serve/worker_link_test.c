@@ -26,6 +26,7 @@ static struct doorbell peer_bell;
 
 static uint32_t events_seen;
 static uint32_t batches_seen;
+static uint32_t bells_heard;
 static uint32_t corruptions_seen;
 static struct token_event last_event;
 static enum result verdict;
@@ -36,6 +37,12 @@ static enum result on_event(void *context, const struct token_event *event)
     events_seen++;
     last_event = *event;
     return verdict;
+}
+
+static void on_bell(void *context)
+{
+    (void)context;
+    bells_heard++;
 }
 
 static void on_batch_end(void *context)
@@ -60,6 +67,7 @@ static int setup(void **state)
                                         .generation = 1,
                                         .live_requests = 4,
                                         .slab_bytes = 1u << 20,
+                                        .bell = on_bell,
                                         .event = on_event,
                                         .batch_end = on_batch_end,
                                         .corrupt = on_corrupt};
@@ -72,7 +80,7 @@ static int setup(void **state)
     spsc_ring_attach_producer(&peer_events, peer.event_shared, peer.event_records,
                               sizeof(struct token_event), peer.event_capacity);
     peer_bell = (struct doorbell){.shared = peer.event_bell, .event_fd = fds.event_bell};
-    events_seen = batches_seen = corruptions_seen = 0;
+    events_seen = batches_seen = bells_heard = corruptions_seen = 0;
     verdict = RESULT_OK;
     return 0;
 }
@@ -120,14 +128,22 @@ static uint32_t prompt_ids[3] = {7, 8, 9};
 static struct logit_bias_entry biases[1] = {{.token = 5, .bias = -1.5f}};
 static const struct model_assets assets = {.stop_ids = {2, 3}, .stop_id_count = 2};
 
-static enum result submit(uint32_t slot)
+static const struct token_list nothing_yet;
+
+static enum result submit_after(uint32_t slot, const struct token_list *generated)
 {
     struct prepared_chat prepared = {.request = {.sampling = sampling_params_default(),
                                                  .logit_bias = biases,
                                                  .logit_bias_count = 1},
                                      .prompt = {.ids = prompt_ids, .count = 3},
                                      .max_new_tokens = 11};
-    return worker_link_submit(link_under_test, (struct request_id){slot, 1}, &prepared, &assets);
+    return worker_link_submit(link_under_test, (struct request_id){slot, 1}, &prepared, generated,
+                              &assets);
+}
+
+static enum result submit(uint32_t slot)
+{
+    return submit_after(slot, &nothing_yet);
 }
 
 static void a_submit_arrives_with_its_payload(void **state)
@@ -147,6 +163,56 @@ static void a_submit_arrives_with_its_payload(void **state)
     const uint32_t expected[5] = {7, 8, 9, 2, 3};
     assert_memory_equal(payload, expected, sizeof expected);
     assert_memory_equal((const uint8_t *)payload + sizeof expected, biases, sizeof biases);
+}
+
+static void a_replay_goes_on_behind_what_was_generated(void **state)
+{
+    (void)state;
+    uint32_t ids[2] = {21, 22};
+    struct token_list generated = {.ids = ids, .count = 2};
+    assert_int_equal(submit_after(1, &generated), RESULT_OK);
+    struct submit_record record = peer_hears();
+    struct error_text error;
+    assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
+    assert_int_equal(record.prompt_tokens, 5);
+    assert_int_equal(record.generated_tokens, 2);
+    assert_int_equal(record.max_new_tokens, 9); /* of 11 */
+    const void *payload;
+    assert_int_equal(payload_view(peer.slab, peer.slab_bytes, record.payload_offset,
+                                  record.payload_bytes, record.payload_generation, &payload),
+                     RESULT_OK);
+    const uint32_t expected[7] = {7, 8, 9, 21, 22, 2, 3};
+    assert_memory_equal(payload, expected, sizeof expected);
+    assert_memory_equal((const uint8_t *)payload + sizeof expected, biases, sizeof biases);
+}
+
+static void a_bell_without_events_is_heard(void **state)
+{
+    (void)state;
+    doorbell_ring(&peer_bell);
+    turn();
+    assert_int_equal(bells_heard, 1);
+    assert_int_equal(batches_seen, 0);
+    peer_says(&(struct token_event){.kind = TOKEN_EVENT_TOKEN, .token = 1});
+    peer_commits(); /* and it works again */
+    assert_int_equal(events_seen, 1);
+}
+
+static void the_roster_of_a_dead_worker_is_read(void **state)
+{
+    (void)state;
+    struct step_roster_copy roster;
+    worker_link_read_roster(link_under_test, &roster);
+    assert_true(step_roster_copy_is_empty(&roster));
+    step_roster_add(peer.roster, 3);
+    step_roster_add(peer.roster, LIMIT_LIVE_REQUESTS - 1);
+    worker_link_read_roster(link_under_test, &roster);
+    assert_true(step_roster_copy_has(&roster, 3));
+    assert_true(step_roster_copy_has(&roster, LIMIT_LIVE_REQUESTS - 1));
+    assert_false(step_roster_copy_has(&roster, 4));
+    step_roster_clear(peer.roster);
+    worker_link_read_roster(link_under_test, &roster);
+    assert_true(step_roster_copy_is_empty(&roster));
 }
 
 static void a_payload_goes_back_once(void **state)
@@ -246,11 +312,15 @@ static void a_full_slab_says_so_and_an_impossible_prompt_too(void **state)
                                      .prompt = {.ids = many, .count = 100000},
                                      .max_new_tokens = 1};
     struct request_id id = {0, 1};
-    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &assets), RESULT_OK);
-    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &assets), RESULT_OK);
-    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &assets), RESULT_FULL);
+    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
+                     RESULT_OK);
+    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
+                     RESULT_OK);
+    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
+                     RESULT_FULL);
     prepared.prompt.count = 300000;
-    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &assets), RESULT_TOO_LARGE);
+    assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
+                     RESULT_TOO_LARGE);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -259,6 +329,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_submit_arrives_with_its_payload),
+        TEST(a_replay_goes_on_behind_what_was_generated),
+        TEST(a_bell_without_events_is_heard),
+        TEST(the_roster_of_a_dead_worker_is_read),
         TEST(a_payload_goes_back_once),
         TEST(all_events_of_a_wake_up_are_one_batch),
         TEST(an_impossible_event_ends_the_link),

@@ -105,7 +105,7 @@ static void test_gauges_follow(void **state)
     assert_int_equal(atomic_load(&gauges->generated_tokens_total), 15);
     beat = atomic_load(&gauges->heartbeat);
     assert_int_equal(engine_rig_turn(&rig), STEP_IDLE);
-    assert_true(atomic_load(&gauges->heartbeat) > beat);
+    assert_int_equal(atomic_load(&gauges->heartbeat), beat); /* idle: nobody waits for it */
     engine_rig_close(&rig);
 }
 

@@ -79,6 +79,16 @@ static void test_decodes_go_first_and_bound_the_prompt_rows(void **state)
     check(&snapshot, (const uint32_t[]){1, 1, 0, 0});
 }
 
+static void test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 100);
+    check(&snapshot, (const uint32_t[]){40, 24});
+    candidates[1].resumes = true; /* its reader waits */
+    check(&snapshot, (const uint32_t[]){8, 0});
+}
+
 static void test_a_short_prompt_shares_the_step(void **state)
 {
     (void)state;
@@ -183,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_prompts_fill_a_step_without_decodes),
         cmocka_unit_test(test_decodes_go_first_and_bound_the_prompt_rows),
+        cmocka_unit_test(test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too),
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
         cmocka_unit_test(test_chunks_shrink_to_the_free_blocks),
         cmocka_unit_test(test_a_prompt_without_blocks_waits_while_streams_run),

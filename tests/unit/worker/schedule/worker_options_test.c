@@ -40,22 +40,38 @@ static void test_defaults(void **state)
     assert_int_equal(options.context_tokens, 0);
     assert_int_equal(options.kv_cache_bytes, 0);
     assert_int_equal(options.log_level, LOG_INFO);
+    assert_int_equal(options.worker_count, 1);
+    assert_null(options.fault);
 }
 
 static void test_every_flag(void **state)
 {
     (void)state;
-    char *argv[] = {REQUIRED,     "--worker-index",
-                    "2",          "--threads",
-                    "8",          "--max-sequences",
-                    "600",        "--context",
-                    "4096",       "--mixed-prefill-tokens",
-                    "99",         "--kv-cache-bytes",
-                    "5000000000", "--log-level",
-                    "debug",      NULL};
+    char *argv[] = {REQUIRED,
+                    "--worker-index",
+                    "2",
+                    "--worker-count",
+                    "4",
+                    "--fault",
+                    "hang-at-step=3",
+                    "--threads",
+                    "8",
+                    "--max-sequences",
+                    "600",
+                    "--context",
+                    "4096",
+                    "--mixed-prefill-tokens",
+                    "99",
+                    "--kv-cache-bytes",
+                    "5000000000",
+                    "--log-level",
+                    "debug",
+                    NULL};
     struct worker_options options;
     assert_int_equal(parse(argv, &options, NULL), RESULT_OK);
     assert_int_equal(options.worker_index, 2);
+    assert_int_equal(options.worker_count, 4);
+    assert_string_equal(options.fault, "hang-at-step=3");
     assert_int_equal(options.threads, 8);
     assert_int_equal(options.max_sequences, 600);
     assert_int_equal(options.step_tokens, 600); /* a row for every sequence */

@@ -1,0 +1,35 @@
+/*
+ * What the parts of the engine share, private to them: chat_engine.c (life, clients),
+ * request_dispatch.c (to workers), worker_events.c (from workers), worker_loss.c (deaths),
+ * request_end.c (ends), engine_status.c (figures).
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_STATE_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_STATE_H
+
+#include "frontend/serve/chat_engine.h"
+#include "frontend/serve/poison_memory.h"
+#include "frontend/serve/request_table.h"
+#include "frontend/serve/waiting_queue.h"
+#include "frontend/serve/worker_pool.h"
+
+struct chat_engine {
+    struct chat_engine_config config;
+    struct asset_loader *loader;
+    struct model_assets *assets; /* NULL until open */
+    struct prepare_pool *preparation;
+    struct request_table *table;
+    struct weight_holder *weights;
+    struct worker_pool *workers;
+    struct serve_metrics metrics;
+    struct waiting_queue waiting;
+    struct waiting_queue suspects; /* those of the waiting requests that run alone */
+    struct poison_memory poison;
+    struct request_id *dirty; /* [slots] requests with tokens since their last flush */
+    uint32_t dirty_count;
+    uint64_t next_arrival;
+    bool ready_told; /* the context was agreed on with the first ready worker */
+    bool draining;
+    bool workers_draining;
+};
+
+#endif

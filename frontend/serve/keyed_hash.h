@@ -1,0 +1,20 @@
+/*
+ * A 64-bit hash that nobody can aim without the key: SipHash-2-4 (Aumasson and Bernstein, 2012).
+ * For tables whose keys come from clients.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_KEYED_HASH_H
+#define SHOAL_FRONTEND_SERVE_KEYED_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct keyed_hash_key {
+    uint64_t words[2];
+};
+
+/* From the system's random numbers. */
+struct keyed_hash_key keyed_hash_random_key(void);
+
+uint64_t keyed_hash(const struct keyed_hash_key *key, const void *bytes, size_t count);
+
+#endif

@@ -1,0 +1,27 @@
+/*
+ * Which worker gets the next request?
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ROUTING_POLICY_H
+#define SHOAL_FRONTEND_SERVE_ROUTING_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ROUTING_NONE UINT32_MAX
+
+struct routing_candidate {
+    bool open;              /* ready, and takes requests */
+    uint32_t load;          /* requests that it has */
+    uint32_t shared_blocks; /* leading blocks of the prompt that it has seen */
+};
+
+/*
+ * The worker with the longest shared prefix among those that are hardly busier than the least busy
+ * one; of equals the least busy, of equals the first. A worker with `most` requests or more takes
+ * none: the queue in front of all of them is the better place to wait. ROUTING_NONE when none is
+ * left. Pure.
+ */
+uint32_t routing_policy_choose(const struct routing_candidate *candidates, uint32_t count,
+                               uint32_t most);
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * What a worker says about a request is believed only if the request is with that worker: each
+ * event finds its slot, the slot's generation, and whose it is.
+ *
+ * Tokens of one wake-up are handed to the sinks as they come; each request that got some is flushed
+ * once when the batch ends. A token is in the journal before anyone else hears of it, so whatever a
+ * client has seen is what a replay goes on from.
+ */
+#include "frontend/serve/worker_events.h"
+
+#include "frontend/serve/monotonic_clock.h"
+#include "frontend/serve/request_dispatch.h"
+#include "frontend/serve/request_end.h"
+#include "proto/must.h"
+
+bool worker_events_is_stop_token(const struct chat_engine *engine, uint32_t token)
+{
+    for (uint32_t i = 0; i < engine->assets->stop_id_count; i++) {
+        if (engine->assets->stop_ids[i] == token)
+            return true;
+    }
+    return false;
+}
+
+/* The first step that had rows of the request has just ended, and says how long it took. */
+static void on_progress(struct live_request *request, const struct token_event *event)
+{
+    request->prompt_done = event->prompt_done;
+    if (request->timeline.scheduled_us != 0)
+        return;
+    int64_t now_us = monotonic_clock_us();
+    int64_t queued_us = request->timeline.queued_us;
+    int64_t waited_us = now_us - queued_us;
+    bool plausible = waited_us > 0 && event->step_time_us < (uint64_t)waited_us;
+    request->timeline.scheduled_us = plausible ? now_us - (int64_t)event->step_time_us : queued_us;
+}
+
+static enum result on_token(struct chat_engine *engine, struct live_request *request,
+                            const struct token_event *event)
+{
+    int64_t now_us = monotonic_clock_us();
+    struct request_timeline before = request->timeline;
+    if (live_request_token(request, event->token, event->index, now_us) != RESULT_OK)
+        return RESULT_CORRUPT;
+    worker_pool_note_token(engine->workers, request->worker);
+    if (event->index == 0)
+        request->cached_tokens = event->cached_tokens;
+    serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,
+                        request->cached_tokens, now_us);
+    bool complete = request->sink->token(request->sink_context, event->token,
+                                         worker_events_is_stop_token(engine, event->token));
+    if (request->suspect)
+        request_dispatch_acquit(engine, request);
+    if (complete) {
+        request_end_cancel(engine, request);
+        request_end_finish(engine, request, FINISH_STOP_TOKEN);
+    } else if (!request->dirty) {
+        must(engine->dirty_count < request_table_slots(engine->table));
+        engine->dirty[engine->dirty_count++] = request->id;
+        request->dirty = true;
+    }
+    return RESULT_OK;
+}
+
+/* Why a worker would not run a request, as an answer. */
+static void failure_words(enum result failure, struct api_error *error)
+{
+    switch (failure) {
+    case RESULT_CONTEXT_EXCEEDED:
+        (void)api_error_set(error, failure, 400, "context_length_exceeded",
+                            "the request does not fit into the model's context");
+        break;
+    case RESULT_OUT_OF_MEMORY:
+    case RESULT_FULL:
+    case RESULT_TOO_LARGE:
+        (void)api_error_set(error, failure, 503, "out_of_memory",
+                            "the request needs more memory than the worker has");
+        break;
+    default:
+        (void)api_error_set(error, failure, 500, "worker_error",
+                            "the worker could not finish the request: %s", result_name(failure));
+        break;
+    }
+}
+
+/* A request that ran before and now leaves no room for a token has reached its length: the worker
+ * that died told its last token and not its end. */
+static bool has_reached_length(const struct live_request *request, const struct token_event *event)
+{
+    return event->kind == TOKEN_EVENT_FAILED && request->generated.count > 0 &&
+           (event->failure == RESULT_CONTEXT_EXCEEDED || event->failure == RESULT_TOO_LARGE);
+}
+
+static void on_last_event(struct chat_engine *engine, struct live_request *request,
+                          const struct token_event *event)
+{
+    bool cancelled = event->kind == TOKEN_EVENT_FINISHED && event->finish == FINISH_CANCELLED;
+    if (cancelled && request->recalled && request->state != LIVE_REQUEST_LEAVING) {
+        worker_pool_note_done(engine->workers, request->worker, request->id);
+        live_request_requeue(request);
+        request_dispatch_enqueue(engine, request);
+        return;
+    }
+    if (request->state != LIVE_REQUEST_LEAVING) {
+        if (event->kind == TOKEN_EVENT_FINISHED && !cancelled) {
+            request_end_finish(engine, request, (enum finish_reason)event->finish);
+        } else if (has_reached_length(request, event)) {
+            request_end_finish(engine, request, FINISH_LENGTH);
+        } else {
+            struct api_error error;
+            failure_words(cancelled ? RESULT_CANCELLED : (enum result)event->failure, &error);
+            request_end_fail(engine, request, &error);
+        }
+    }
+    request_end_worker_done(engine, request);
+}
+
+enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
+                                 const struct token_event *event)
+{
+    struct live_request *request = request_table_find(engine->table, event->request);
+    if (!request)
+        return RESULT_OK; /* stale: it ended while the event was on its way */
+    if (!live_request_is_with_worker(request) || request->worker != worker)
+        return RESULT_CORRUPT;
+    if (event->kind == TOKEN_EVENT_FINISHED || event->kind == TOKEN_EVENT_FAILED)
+        on_last_event(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_TOKEN && request->state != LIVE_REQUEST_LEAVING)
+        return on_token(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_PROGRESS && request->state != LIVE_REQUEST_LEAVING)
+        on_progress(request, event);
+    return RESULT_OK;
+}
+
+void worker_events_end_batch(struct chat_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->dirty_count; i++) {
+        struct live_request *request = request_table_find(engine->table, engine->dirty[i]);
+        if (!request || !request->dirty)
+            continue;
+        request->dirty = false;
+        request->sink->flush(request->sink_context);
+    }
+    engine->dirty_count = 0;
+    request_dispatch_run(engine);
+}

@@ -1,0 +1,96 @@
+/*
+ * worker_fault: what is understood, whom it concerns, what is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "worker/schedule/worker_fault.h"
+
+static struct worker_fault parsed(const char *text, uint32_t worker)
+{
+    struct worker_fault fault;
+    struct error_text error;
+    assert_int_equal(worker_fault_parse(text, worker, &fault, &error), RESULT_OK);
+    return fault;
+}
+
+static void test_every_fault(void **state)
+{
+    (void)state;
+    assert_int_equal(parsed(NULL, 0).kind, WORKER_FAULT_NONE);
+    struct worker_fault fault = parsed("abort-on-token=17", 0);
+    assert_int_equal(fault.kind, WORKER_FAULT_ABORT_ON_TOKEN);
+    assert_int_equal(fault.number, 17);
+    assert_int_equal(parsed("abort-at-step=3", 0).kind, WORKER_FAULT_ABORT_AT_STEP);
+    assert_int_equal(parsed("hang-at-step=3", 0).kind, WORKER_FAULT_HANG_AT_STEP);
+    assert_int_equal(parsed("fail-from-life=2", 0).kind, WORKER_FAULT_FAIL_FROM_LIFE);
+}
+
+static void test_a_fault_of_one_worker(void **state)
+{
+    (void)state;
+    assert_int_equal(parsed("1:hang-at-step=3", 0).kind, WORKER_FAULT_NONE);
+    assert_int_equal(parsed("1:hang-at-step=3", 1).kind, WORKER_FAULT_HANG_AT_STEP);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    const char *const texts[] = {"",
+                                 "x",
+                                 "abort-on-token",
+                                 "abort-on-token=",
+                                 "abort-on-token=x",
+                                 "abort-on-token=1x",
+                                 "1:",
+                                 "1",
+                                 ":abort-on-token=1",
+                                 "x:hang-at-step=1",
+                                 "hang-at-step=99999999999",
+                                 "hang-at-step=-1"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct worker_fault fault;
+        struct error_text error;
+        assert_int_equal(worker_fault_parse(texts[i], 0, &fault, &error), RESULT_INVALID);
+    }
+}
+
+static void test_lives(void **state)
+{
+    (void)state;
+    struct error_text error;
+    struct worker_fault fault = parsed("fail-from-life=2", 0);
+    assert_int_equal(worker_fault_start(&fault, 1, &error), RESULT_OK);
+    assert_int_equal(worker_fault_start(&fault, 2, &error), RESULT_INVALID);
+    assert_int_equal(worker_fault_start(&fault, 3, &error), RESULT_INVALID);
+    fault = parsed("hang-at-step=2", 0);
+    assert_int_equal(worker_fault_start(&fault, 2, &error), RESULT_OK);
+}
+
+static void test_steps_without_a_fault(void **state)
+{
+    (void)state;
+    const uint32_t ids[2] = {5, 6};
+    struct step_batch batch = {.row_count = 2, .token_ids = ids};
+    struct worker_fault fault = parsed("abort-on-token=7", 0);
+    worker_fault_step(&fault, 0, &batch); /* returns */
+    fault = parsed("abort-at-step=2", 0);
+    worker_fault_step(&fault, 0, &batch);
+    worker_fault_step(&fault, 2, &batch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_fault),
+        cmocka_unit_test(test_a_fault_of_one_worker),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_lives),
+        cmocka_unit_test(test_steps_without_a_fault),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
