@@ -48,7 +48,7 @@ PROTO_SRC    := $(call sources,proto)
 SHM_SRC      := $(call sources,shm)
 FRONTEND_SRC := $(filter-out frontend/main.c,$(call sources,frontend))
 WORKER_SRC   := $(filter-out worker/main.c,$(call sources,worker))
-LOAD_SRC     := $(filter-out scripts/load/main.c,$(call sources,scripts/load))
+LOAD_SRC     := $(filter-out scripts/load/main.c,$(call sources,scripts/load)) frontend/reply/text_buffer.c
 
 LIB_BASE     := $(BUILD)/libshoal-base.a
 LIB_FRONTEND := $(BUILD)/libshoal-frontend.a
@@ -131,7 +131,7 @@ $(BUILD)/shoal-worker: $(OBJ)/worker/main.o $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
 
 # Load on any OpenAI server, measured; it shares buffers and result codes with the frontend and nothing else.
-$(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_FRONTEND) $(LIB_BASE)
+$(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
 
 # The worker's step alone, without frontend, rings or HTTP: what a server is measured against.
@@ -144,7 +144,7 @@ $(call test_programs,$(PROCESS_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB
 	$(link) -lcmocka -lm
 $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka
-$(call test_programs,$(LOAD_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_FRONTEND) $(LIB_BASE)
+$(call test_programs,$(LOAD_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka
 $(call test_programs,$(WORKER_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS) -lcmocka
@@ -154,7 +154,7 @@ $(call test_programs,$(FUZZ_BASE)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUP
 	$(link) -lm
 $(call test_programs,$(FUZZ_FRONTEND)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
-$(call test_programs,$(FUZZ_LOAD)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_FRONTEND) $(LIB_BASE)
+$(call test_programs,$(FUZZ_LOAD)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
 $(call test_programs,$(FUZZ_WORKER)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
