@@ -68,12 +68,16 @@
 #define LIMIT_HTTP_NOTES        8u   /* fields that a handler adds to its request's log line */
 
 /* The command line */
-#define LIMIT_OPTION_REPEATS 64u /* values of an option that is a list; more keys go into a file   \
-                                  */
+#define LIMIT_OPTION_REPEATS                                                                       \
+    64u /* values of an option that is a list; more keys go into a file                            \
+         */
 
 /* Logs */
 #define LIMIT_LOG_WORDS_BYTES 2048u /* the words of one line */
 #define LIMIT_LOG_VALUE_BYTES 256u  /* one text value of an event, before escaping */
+
+#define LIMIT_HTTP_UNSENT_STREAMS                                                                  \
+    64u /* times --stream-buffer-bytes: what all slow readers together leave unread */
 
 /* Templates */
 #define LIMIT_TEMPLATE_BYTES (256u << 10) /* largest published template is about 30 kB */

@@ -49,10 +49,11 @@ struct http_connection {
     struct http_exchange exchange;
     char *pending; /* bytes behind the current request */
     size_t pending_bytes;
-    int64_t held_bytes; /* of the body, as told to the server */
-    int64_t arrived_us; /* the request's first byte */
-    bool request_clock; /* the timer counts this request, not the wait for one */
-    bool exchange_open; /* begun and not over */
+    int64_t held_bytes;    /* of the body, as told to the server */
+    size_t counted_unsent; /* as the server's sum has it */
+    int64_t arrived_us;    /* the request's first byte */
+    bool request_clock;    /* the timer counts this request, not the wait for one */
+    bool exchange_open;    /* begun and not over */
     bool keep_alive;
     bool broken;
 };
@@ -135,6 +136,7 @@ void http_connection_destroy(struct http_connection *connection)
         connection->exchange.gone(connection->exchange.gone_context);
     exchange_end(connection);
     body_release(connection);
+    *connection->owner->unsent_bytes -= connection->counted_unsent;
     connection->owner->closed(connection->owner->server, connection);
     event_free(connection->read_event);
     event_free(connection->write_event);
@@ -165,6 +167,21 @@ void http_connection_close_after_reply(struct http_connection *connection)
 size_t http_connection_unsent_bytes(const struct http_connection *connection)
 {
     return evbuffer_get_length(connection->unsent);
+}
+
+bool http_connection_is_crowding(const struct http_connection *connection)
+{
+    return http_connection_unsent_bytes(connection) > 0 &&
+           *connection->owner->unsent_bytes > connection->config->max_unsent_bytes;
+}
+
+/* Keeps the server's sum. After every change of `unsent`. */
+static void unsent_account(struct http_connection *connection)
+{
+    size_t now = http_connection_unsent_bytes(connection);
+    *connection->owner->unsent_bytes += now;
+    *connection->owner->unsent_bytes -= connection->counted_unsent;
+    connection->counted_unsent = now;
 }
 
 const struct client_address *http_connection_client(const struct http_connection *connection)
@@ -210,6 +227,7 @@ void http_connection_write(struct http_connection *connection, const struct iove
     }
     if (good && connection->transport.ssl)
         good = http_transport_flush(&connection->transport, connection->unsent) == RESULT_OK;
+    unsent_account(connection);
     if (!good)
         http_connection_break(connection);
     else if (http_connection_unsent_bytes(connection) > 0)
@@ -262,6 +280,7 @@ static void on_writable(int fd, short what, void *context)
         http_connection_destroy(connection);
         return;
     }
+    unsent_account(connection);
     if (http_connection_unsent_bytes(connection) > 0)
         event_add(connection->write_event, NULL);
     else if (connection->state == FLUSHING)

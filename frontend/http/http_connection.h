@@ -40,10 +40,11 @@ struct http_counters {
 struct http_connection_config {
     size_t max_head_bytes;
     uint64_t max_body_bytes;
-    int handshake_timeout_ms; /* TLS */
-    int request_timeout_ms;   /* from a request's first byte to its last */
-    int idle_timeout_ms;      /* between requests, and before the first */
-    int write_timeout_ms;     /* a complete reply that the client does not read */
+    int handshake_timeout_ms;  /* TLS */
+    int request_timeout_ms;    /* from a request's first byte to its last */
+    int idle_timeout_ms;       /* between requests, and before the first */
+    uint64_t max_unsent_bytes; /* of all connections; beyond it whoever reads slowly is cut */
+    int write_timeout_ms;      /* a complete reply that the client does not read */
     struct cors_policy cors;
 };
 
@@ -51,6 +52,7 @@ struct http_connection_config {
 struct http_connection_owner {
     void *server;
     struct http_counters *counters;
+    uint64_t *unsent_bytes; /* of all connections: what the kernel has not taken yet */
     /* The head is complete and nothing of the body is kept yet. False: it was refused with a
      * reply. */
     bool (*admit)(void *server, struct http_exchange *exchange);
@@ -85,6 +87,8 @@ void http_connection_close_after_reply(struct http_connection *connection);
 void http_connection_break(struct http_connection *connection);
 bool http_connection_keeps_alive(const struct http_connection *connection);
 size_t http_connection_unsent_bytes(const struct http_connection *connection);
+/* It has unsent bytes while all connections together have too many. */
+bool http_connection_is_crowding(const struct http_connection *connection);
 const struct client_address *http_connection_client(const struct http_connection *connection);
 const struct cors_policy *http_connection_cors(const struct http_connection *connection);
 

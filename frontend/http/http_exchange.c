@@ -249,3 +249,8 @@ size_t http_exchange_unsent_bytes(const struct http_exchange *exchange)
 {
     return http_connection_unsent_bytes(exchange->connection);
 }
+
+bool http_exchange_is_crowding(const struct http_exchange *exchange)
+{
+    return http_connection_is_crowding(exchange->connection);
+}

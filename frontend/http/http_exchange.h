@@ -68,5 +68,7 @@ void http_exchange_end(struct http_exchange *exchange);
 void http_exchange_abort(struct http_exchange *exchange);
 /* Bytes of this connection that the kernel has not taken yet. */
 size_t http_exchange_unsent_bytes(const struct http_exchange *exchange);
+/* This client reads slowly while the server holds too many bytes for slow readers. */
+bool http_exchange_is_crowding(const struct http_exchange *exchange);
 
 #endif

@@ -26,6 +26,10 @@
 #include "frontend/http/tls_context.h"
 #include "proto/must.h"
 
+/* The kernel takes no more than about this of what the network has not taken: the rest stays here,
+ * where it is counted and bounded. A connection's own limit would be some megabytes. */
+#define KERNEL_UNSENT_BYTES 65536
+
 struct http_server {
     struct http_server_config config;
     struct http_connection_owner owner;
@@ -36,6 +40,7 @@ struct http_server {
     struct http_connection *first;
     uint32_t connection_count;
     int64_t held_body_bytes;
+    uint64_t unsent_bytes;
 };
 
 /* --- routes ---------------------------------------------------------------------------------- */
@@ -209,8 +214,11 @@ static void on_arrived(void *context, int fd, const struct sockaddr *address)
     struct http_client_socket client = {.fd = fd};
     int on = 1;
     client_address_set(&client.client, address);
-    if (client.client.known)
+    if (client.client.known) {
+        int most = KERNEL_UNSENT_BYTES;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
+    }
     if (server->config.tls && !(client.ssl = tls_context_accept(server->config.tls, fd))) {
         close(fd);
         return;
@@ -238,6 +246,7 @@ enum result http_server_create(struct event_base *base, const struct http_server
     made->base = base;
     made->owner = (struct http_connection_owner){.server = made,
                                                  .counters = &made->counters,
+                                                 .unsent_bytes = &made->unsent_bytes,
                                                  .admit = admit,
                                                  .dispatch = dispatch,
                                                  .over = exchange_over,
@@ -271,6 +280,11 @@ void http_server_destroy(struct http_server *server)
 uint16_t http_server_port(const struct http_server *server)
 {
     return http_listener_port(server->listener);
+}
+
+uint64_t http_server_unsent_bytes(const struct http_server *server)
+{
+    return server->unsent_bytes;
 }
 
 const struct http_counters *http_server_counters(const struct http_server *server)

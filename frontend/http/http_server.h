@@ -48,6 +48,8 @@ uint16_t http_server_port(const struct http_server *server);
 uint32_t http_server_connections(const struct http_server *server);
 /* Connections with a request in hand or a reply not wholly written. */
 uint32_t http_server_busy_connections(const struct http_server *server);
+/* Replies' bytes that are held here for slow readers. */
+uint64_t http_server_unsent_bytes(const struct http_server *server);
 const struct http_counters *http_server_counters(const struct http_server *server);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * Every flush is one HTTP chunk, however many events it holds. A reader that leaves more than
  * max_unsent_bytes in this process (behind what the kernel buffers) is too slow for the server's
- * memory: its stream is cut, because an event can neither be dropped nor queued without bound.
+ * memory: its stream is cut, because an event can neither be dropped nor queued without bound. So
+ * is one with anything unsent while all readers together leave too much.
  */
 #include "frontend/http/sse_stream.h"
 
@@ -22,7 +23,8 @@ enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t
                             int64_t now_ms)
 {
     must(stream->exchange != NULL);
-    if (http_exchange_unsent_bytes(stream->exchange) + count > stream->max_unsent_bytes)
+    if (http_exchange_unsent_bytes(stream->exchange) + count > stream->max_unsent_bytes ||
+        http_exchange_is_crowding(stream->exchange))
         return RESULT_FULL;
     http_exchange_send(stream->exchange, bytes, count);
     stream->last_sent_ms = now_ms;

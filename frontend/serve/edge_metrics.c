@@ -34,6 +34,8 @@ void edge_metrics_write(const struct edge_figures *figures, struct metric_text *
     };
     metric_text_value(text, "shoal_connections", METRIC_GAUGE, "Open client connections.",
                       figures->connections);
+    metric_text_value(text, "shoal_unsent_bytes", METRIC_GAUGE,
+                      "Replies' bytes held for slow readers.", (double)figures->unsent_bytes);
     for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++)
         metric_text_value(text, counters[i].name, METRIC_COUNTER, counters[i].help,
                           (double)counters[i].value);

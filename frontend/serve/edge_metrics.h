@@ -10,6 +10,7 @@
 
 struct edge_figures {
     uint32_t connections; /* open now */
+    uint64_t unsent_bytes;
     const struct http_counters *http;
     const struct chat_route_counters *chat;
 };

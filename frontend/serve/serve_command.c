@@ -77,6 +77,7 @@ static void handle_metrics(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
     const struct edge_figures edge = {.connections = http_server_connections(command->server),
+                                      .unsent_bytes = http_server_unsent_bytes(command->server),
                                       .http = http_server_counters(command->server),
                                       .chat = chat_route_counters(command->chat)};
     metrics_page_reply(command->engine, &edge, exchange);

@@ -102,6 +102,7 @@ void server_edges_fill(const struct server_edges *edges, struct http_server_conf
         .handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS,
         .request_timeout_ms = (int)options->request_timeout_s * 1000,
         .idle_timeout_ms = (int)options->idle_timeout_s * 1000,
+        .max_unsent_bytes = LIMIT_HTTP_UNSENT_STREAMS * options->stream_buffer_bytes,
         .write_timeout_ms = WRITE_TIMEOUT_MS,
         .cors = {.origins = options->cors_origins.items,
                  .origin_count = options->cors_origins.count}};

@@ -23,11 +23,11 @@ def server():
 
 @pytest.fixture
 def start_server():
-    """start_server("--max-queue", "1"): as many as a test needs."""
+    """start_server("--max-queue", "1"): as many as a test needs; ready=False does not wait for the model."""
     started = []
 
-    def start(*options, ready=True, model=None):
-        running = ShoalServer(*options, model=model)
+    def start(*options, ready=True, **how):
+        running = ShoalServer(*options, **how)
         started.append(running)
         running.__enter__()
         if ready:

@@ -22,7 +22,7 @@ EDGE_FAMILIES = {
     "shoal_connections_refused_total", "shoal_connections_total", "shoal_deadlines_exceeded_total",
     "shoal_http_requests_malformed_total", "shoal_http_requests_over_client_limit_total",
     "shoal_http_requests_timed_out_total", "shoal_http_requests_total", "shoal_http_requests_unauthorized_total",
-    "shoal_slow_readers_cut_total", "shoal_tls_handshakes_failed_total",
+    "shoal_slow_readers_cut_total", "shoal_tls_handshakes_failed_total", "shoal_unsent_bytes",
 }
 PROCESS_FAMILIES = {
     "process_cpu_seconds_total", "process_max_fds", "process_open_fds", "process_resident_memory_bytes",

@@ -24,6 +24,7 @@ PATIENCE_S = 60  # for things that take milliseconds on an idle machine
 # Figures that are zero when nothing is going on.
 IDLE_FIGURES = [
     "shoal_live_requests",
+    "shoal_unsent_bytes",
     "shoal_requests_with_worker",
     "shoal_slab_used_bytes",
     "shoal_kv_blocks_used",
@@ -71,9 +72,17 @@ class Reply:
 
 
 class ShoalServer:
-    def __init__(self, *options, model=None):
+    """tls: an ssl.SSLContext to speak to an HTTPS server with. wrapper: a command that execs the server's.
+    environment and pass_fds: what the server inherits beside. listens_on: the port of a socket that it was passed."""
+
+    def __init__(self, *options, model=None, tls=None, wrapper=(), environment=None, pass_fds=(), listens_on=None):
         self.options = list(options)
         self.model = model or MODEL
+        self.tls = tls
+        self.wrapper = list(wrapper)
+        self.environment = {**os.environ, **(environment or {})}
+        self.pass_fds = pass_fds
+        self.listens_on = listens_on
         self.process = None
         self.port = None
         self.log = None
@@ -81,15 +90,17 @@ class ShoalServer:
     # --- life ---------------------------------------------------------------------------------
 
     def __enter__(self):
-        self.log = tempfile.TemporaryFile()
-        command = [str(BUILD / "shoal"), "serve", "--model", str(self.model), "--port", "0", *self.options]
+        self.log = tempfile.TemporaryFile("a+b")  # appending: reading it here moves nothing for the writers
+        command = [*self.wrapper, str(BUILD / "shoal"), "serve", "--model", str(self.model), "--port", "0", *self.options]
         self.process = subprocess.Popen(
-            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log)
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
+            env=self.environment, pass_fds=self.pass_fds)
         readable, _, _ = select.select([self.process.stdout], [], [], PATIENCE_S)
         line = self.process.stdout.readline().decode() if readable else ""
-        found = re.fullmatch(r"listening on http://127\.0\.0\.1:(\d+)\n", line)
+        address = r"passed sockets, https?" if self.listens_on else r"(https?)://127\.0\.0\.1:(\d+)"
+        found = re.fullmatch(rf"listening on {address}\n", line)
         assert found, f"first line was {line!r}; log: {self.log_text()}"
-        self.port = int(found.group(1))
+        self.port = self.listens_on or int(found.group(2))
         return self
 
     def __exit__(self, *_):
@@ -134,10 +145,14 @@ class ShoalServer:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     def request(self, method, path, body=None, headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S * 2)
+        if self.tls:
+            connection = http.client.HTTPSConnection(
+                "127.0.0.1", self.port, timeout=PATIENCE_S * 2, context=self.tls)
+        else:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S * 2)
         try:
             if isinstance(body, (dict, list)):
                 body = json.dumps(body)
@@ -150,15 +165,22 @@ class ShoalServer:
     def get(self, path, headers=None):
         return self.request("GET", path, headers=headers)
 
-    def chat(self, content="Hello", **fields):
+    def chat(self, content="Hello", headers=None, **fields):
         body = {"messages": [{"role": "user", "content": content}], **fields}
-        return self.request("POST", "/v1/chat/completions", body)
+        return self.request("POST", "/v1/chat/completions", body, headers)
 
     def open_stream(self, content="Hello", **fields):
-        return EventStream(self.port, {"messages": [{"role": "user", "content": content}], "stream": True, **fields})
+        return EventStream(self.connect(), {"messages": [{"role": "user", "content": content}], "stream": True,
+                                            **fields})
 
     def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S * 2)
+        return self.tls.wrap_socket(plain, server_hostname="127.0.0.1") if self.tls else plain
+
+    def log_events(self, event=None):
+        """The objects of a JSON log, one a line: all of them, or those of one event."""
+        objects = [json.loads(line) for line in self.log_text().splitlines()]
+        return [one for one in objects if event in (None, one["event"])]
 
     # --- figures ------------------------------------------------------------------------------
 
@@ -191,9 +213,9 @@ class ShoalServer:
 class EventStream:
     """A streamed chat over a socket of its own, event by event."""
 
-    def __init__(self, port, body):
+    def __init__(self, connection, body):
         text = json.dumps(body).encode()
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S * 2)
+        self.socket = connection
         self.socket.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: test\r\nContent-Type: application/json\r\n"
                             b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(text) + text)
         self.answer = None

@@ -63,6 +63,7 @@ static void start(uint32_t max_connections, int request_timeout_ms, int idle_tim
                                                        .max_body_bytes = 100000,
                                                        .request_timeout_ms = request_timeout_ms,
                                                        .idle_timeout_ms = idle_timeout_ms,
+                                                       .max_unsent_bytes = 1u << 20,
                                                        .write_timeout_ms = 1000},
                                         .routes = routes,
                                         .route_count = 3};

@@ -1,0 +1,149 @@
+"""Keys: who gets in, who does not, what stays open, when the key file changes, and that a refusal costs no memory."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from shoal_server import BUILD, MODEL, ROOT, send_signal, wait_until
+
+KEYS = ("--api-key", "sk-first", "--api-key=sk-second")
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    from shoal_server import ShoalServer
+    with ShoalServer(*KEYS) as running:
+        running.wait_ready()
+        yield running
+
+
+@pytest.mark.parametrize("headers", [
+    {"Authorization": "Bearer sk-first"},
+    {"Authorization": "bearer  sk-second"},
+    {"x-api-key": "sk-second"},
+    {"Authorization": "Basic bm9ib2R5", "X-API-Key": "sk-first"},
+])
+def test_a_key_opens(guarded, headers):
+    assert guarded.get("/v1/models", headers).status == 200
+    assert guarded.chat("Hi", headers, max_tokens=1).status == 200
+
+
+@pytest.mark.parametrize("headers", [
+    {},
+    {"Authorization": "Bearer sk-firs"},
+    {"Authorization": "Bearer sk-first2"},
+    {"Authorization": "Bearer "},
+    {"Authorization": "sk-first"},
+    {"Authorization": "Basic sk-first"},
+    {"x-api-key": "SK-FIRST"},
+    {"x-api-key": ""},
+    {"x-api-key": "k" * 20000},
+])
+def test_anything_else_does_not(guarded, headers):
+    for reply in (guarded.get("/v1/models", headers), guarded.chat("Hi", headers),
+                  guarded.get("/nothing/here", headers), guarded.request("DELETE", "/v1/models", headers=headers)):
+        assert reply.status == 401
+        assert reply.error["code"] == "invalid_api_key" and reply.error["type"] == "authentication_error"
+        assert reply.headers["www-authenticate"] == "Bearer"
+        assert "sk-" not in reply.body.decode()
+
+
+def test_probes_and_preflights_need_none(guarded):
+    for path in ("/health", "/v1/health", "/ready", "/v1/ready", "/metrics"):
+        assert guarded.get(path).status == 200, path
+    assert guarded.request("OPTIONS", "/v1/chat/completions").status == 204
+
+
+def test_metrics_can_be_protected(start_server):
+    running = start_server("--api-key", "sk-first", "--protect-metrics", ready=False)
+    assert running.get("/metrics").status == 401
+    assert running.get("/metrics", {"Authorization": "Bearer sk-first"}).status == 200
+    assert running.get("/health").status == 200
+
+
+def test_a_refusal_comes_before_the_body(guarded):
+    before = guarded.metrics()["shoal_http_requests_unauthorized_total"]
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\nExpect: 100-continue\r\n\r\n"
+    with guarded.connect() as connection:
+        connection.sendall(head)
+        reply = b""
+        while b"\r\n\r\n" not in reply:
+            reply += connection.recv(4096)
+    assert reply.startswith(b"HTTP/1.1 401 "), reply
+    assert b"100 Continue" not in reply
+    assert b"connection: close" in reply.lower()
+    assert guarded.metrics()["shoal_http_requests_unauthorized_total"] == before + 1
+
+
+def test_a_refused_connection_without_a_body_goes_on(guarded):
+    with guarded.connect() as connection:
+        for _ in range(3):
+            connection.sendall(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+            reply = connection.recv(4096)
+            assert reply.startswith(b"HTTP/1.1 401 ") and b"Connection: close" not in reply
+
+
+def test_a_refused_body_is_not_kept(guarded):
+    """64 clients send 4 MB each without a key: the server's memory does not follow."""
+    def resident():
+        status = pathlib.Path(f"/proc/{guarded.process.pid}/status").read_text(encoding="ascii")
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+    before = resident()
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n"
+    connections = [guarded.connect() for _ in range(64)]
+    try:
+        for connection in connections:
+            connection.setblocking(False)
+            connection.send(head)
+            try:
+                connection.send(b"x" * 1000000)
+            except (BlockingIOError, ConnectionError):
+                pass
+        grown = resident() - before
+    finally:
+        for connection in connections:
+            connection.close()
+    assert grown < 16 << 20, f"{grown} bytes more"
+
+
+def test_the_key_file_is_read_again(start_server, tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("# the team\n\n  sk-old  \r\n")
+    running = start_server("--api-key-file", str(path), "--api-key", "sk-fixed", ready=False)
+
+    def opens(key):
+        return running.get("/v1/models", {"x-api-key": key}).status != 401
+
+    def reload(text, word):
+        seen = running.log_text().count(word)
+        path.write_text(text)
+        send_signal(running.process.pid, "SIGHUP")
+        wait_until(lambda: running.log_text().count(word) > seen, f"'{word}' in the log")
+
+    assert opens("sk-old") and opens("sk-fixed") and not opens("# the team")
+    reload("sk-new\n# sk-old\nsk-newer", "read again")
+    assert opens("sk-new") and opens("sk-newer") and opens("sk-fixed") and not opens("sk-old")
+    reload("sk-good\nhas a space\n", "stay as they were")
+    assert opens("sk-new") and not opens("sk-good")
+    path.unlink()
+    path.mkdir()
+    send_signal(running.process.pid, "SIGHUP")
+    wait_until(lambda: running.log_text().count("stay as they were") == 2, "the second refusal")
+    assert opens("sk-new") and opens("sk-fixed")
+    assert "sk-" not in running.log_text().replace("task-", ""), "a key is in the log"
+
+
+@pytest.mark.parametrize("text,words", [
+    (None, "cannot open"), ("", "holds no API key"), ("# none\n", "holds no API key"), ("two words", "line 1"),
+    ("ok\n" + "k" * 513, "line 2"), ("\x01", "line 1"), ("k\n" * 1025, "more than 1024"),
+])
+def test_a_bad_key_file_ends_the_start(tmp_path, text, words):
+    path = tmp_path / "keys"
+    if text is not None:
+        path.write_text(text)
+    done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", "--api-key-file",
+                           str(path)], cwd=ROOT, capture_output=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert words in done.stderr.decode(), done.stderr
+    assert b"listening" not in done.stdout
