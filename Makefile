@@ -140,7 +140,7 @@ $(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_WORKER) $(LIB_BASE)
 
 $(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE)
 	$(link) -lcmocka -lm
-$(call test_programs,$(PROCESS_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE) | $(BUILD)/shoal-worker
+$(call test_programs,$(PROCESS_TESTS)) $(BUILD)/tests/process/restart_bench: $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE) | $(BUILD)/shoal-worker
 	$(link) -lcmocka -lm
 $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka
