@@ -16,10 +16,9 @@ struct routing_candidate {
 };
 
 /*
- * The worker with the longest shared prefix among those that are hardly busier than the least busy
- * one; of equals the least busy, of equals the first. A worker with `most` requests or more takes
- * none: the queue in front of all of them is the better place to wait. ROUTING_NONE when none is
- * left. Pure.
+ * The least busy worker, where a long shared prefix outweighs a few requests; of equals the one
+ * with the longer prefix, then the first. A worker with `most` requests or more takes none: the
+ * queue in front of all of them is the better place to wait. ROUTING_NONE when none is left. Pure.
  */
 uint32_t routing_policy_choose(const struct routing_candidate *candidates, uint32_t count,
                                uint32_t most);

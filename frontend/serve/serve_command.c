@@ -28,7 +28,7 @@
 #define LAST_WRITES_LOOK_MS 10
 
 #define SIGNAL_COUNT 3u
-#define ROUTE_COUNT  9u
+#define ROUTE_COUNT  10u
 
 struct serve_command {
     const struct options *options;
@@ -67,6 +67,12 @@ static void handle_health(void *context, struct http_exchange *exchange)
     status_routes_health(command->engine, exchange);
 }
 
+static void handle_status(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    status_routes_status(command->engine, exchange);
+}
+
 static void handle_ready(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
@@ -93,6 +99,7 @@ static const struct http_route routes[ROUTE_COUNT] = {
     {"/v1/health", false, HTTP_GET, true, handle_health},
     {"/ready", false, HTTP_GET, true, handle_ready},
     {"/v1/ready", false, HTTP_GET, true, handle_ready},
+    {"/v1/status", false, HTTP_GET, false, handle_status},
     {"/metrics", false, HTTP_GET, true, handle_metrics},
 };
 

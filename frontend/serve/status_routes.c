@@ -1,14 +1,16 @@
 /*
  * Small JSON answers.
  *
- * /health says that the process and its loop live; /ready says that a request would be admitted.
- * They differ while the model loads, while a worker restarts and while the server drains, so a load
- * balancer asks /ready and a watchdog /health.
+ * /health says that the process and its loop live; /ready says that a worker is ready to run
+ * requests. They differ while the model loads, while a worker restarts and while the server drains,
+ * so a load balancer asks /ready and a watchdog /health.
  */
 #include "frontend/serve/status_routes.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "frontend/serve/status_report.h"
 
 static void reply_json(struct http_exchange *exchange, int status, struct text_buffer *body)
 {
@@ -113,4 +115,11 @@ void status_routes_ready(struct chat_engine *engine, struct http_exchange *excha
     struct text_buffer body = {0};
     write_state(engine, &body);
     reply_json(exchange, chat_engine_is_serving(engine) ? 200 : 503, &body);
+}
+
+void status_routes_status(struct chat_engine *engine, struct http_exchange *exchange)
+{
+    struct text_buffer body = {0};
+    status_report_write(engine, &body);
+    reply_json(exchange, 200, &body);
 }

@@ -12,7 +12,9 @@
 void status_routes_models(struct chat_engine *engine, struct http_exchange *exchange);
 /* GET /health: 200 as long as the loop runs. */
 void status_routes_health(struct chat_engine *engine, struct http_exchange *exchange);
-/* GET /ready: 200 when a request would be admitted now, else 503 with the load's progress. */
+/* GET /ready: 200 when a worker is ready to run a request, else 503 with the load's progress. */
 void status_routes_ready(struct chat_engine *engine, struct http_exchange *exchange);
+/* GET /v1/status: every worker and every request (status_report.h). */
+void status_routes_status(struct chat_engine *engine, struct http_exchange *exchange);
 
 #endif

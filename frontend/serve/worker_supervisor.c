@@ -444,8 +444,12 @@ void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
     }
     if (supervisor->state == SUPERVISOR_BACKOFF && supervisor->start_at_ms > now_ms)
         status->next_start_ms = supervisor->start_at_ms - now_ms;
-    if (supervisor->heartbeat.started && supervisor->work_expected)
+    if (!supervisor->link)
+        return;
+    read_gauges(supervisor->link, status);
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    uint64_t beat = atomic_load_explicit(&gauges->heartbeat, memory_order_relaxed);
+    if (supervisor->heartbeat.started && supervisor->work_expected &&
+        beat == supervisor->heartbeat.last_beat)
         status->stalled_ms = now_ms - supervisor->heartbeat.last_change_ms;
-    if (supervisor->link)
-        read_gauges(supervisor->link, status);
 }

@@ -34,14 +34,23 @@ static void the_first_of_equals(void **state)
 static void the_longest_prefix_while_it_is_hardly_busier(void **state)
 {
     (void)state;
-    struct routing_candidate of[2] = {open_with(0, 1), open_with(8, 9)};
-    assert_int_equal(routing_policy_choose(of, 2, 64), 1); /* 64 / 8 more are allowed */
+    struct routing_candidate of[2] = {open_with(0, 1), open_with(8, 100)};
+    assert_int_equal(routing_policy_choose(of, 2, 64), 1); /* worth 64 / 8 requests at most */
     of[1].load = 9;
     assert_int_equal(routing_policy_choose(of, 2, 64), 0);
     of[1].load = 2;
     assert_int_equal(routing_policy_choose(of, 2, 4), 1); /* two at least */
     of[1].load = 3;
     assert_int_equal(routing_policy_choose(of, 2, 4), 0);
+}
+
+static void a_short_prefix_decides_only_among_equals(void **state)
+{
+    (void)state;
+    struct routing_candidate of[2] = {open_with(0, 0), open_with(1, 3)};
+    assert_int_equal(routing_policy_choose(of, 2, 64), 0);
+    of[0].load = 1;
+    assert_int_equal(routing_policy_choose(of, 2, 64), 1);
 }
 
 static void the_full_and_the_closed_get_nothing(void **state)
@@ -73,6 +82,7 @@ int main(void)
         cmocka_unit_test(the_least_busy_without_affinity),
         cmocka_unit_test(the_first_of_equals),
         cmocka_unit_test(the_longest_prefix_while_it_is_hardly_busier),
+        cmocka_unit_test(a_short_prefix_decides_only_among_equals),
         cmocka_unit_test(the_full_and_the_closed_get_nothing),
         cmocka_unit_test(equal_loads_follow_from_equal_workers),
     };
