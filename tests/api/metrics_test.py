@@ -11,13 +11,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from shoal_server import MODEL_ID, ROOT, wait_until
 
 VLLM_FAMILIES = json.loads((ROOT / "tests/golden/metrics/vllm_families.json").read_text(encoding="utf-8"))
-OWN_FAMILIES = {
-    "shoal_connections", "shoal_kv_blocks_total", "shoal_kv_blocks_used", "shoal_live_requests", "shoal_load_progress",
-    "shoal_requests_preparing", "shoal_requests_quarantined_total", "shoal_requests_refused_total",
-    "shoal_requests_replayed_total", "shoal_requests_with_worker", "shoal_slab_used_bytes", "shoal_weights_bytes",
-    "shoal_worker_prompt_tokens_total", "shoal_worker_rejected_records_total", "shoal_worker_restarts_total",
-    "shoal_worker_step_seconds_total", "shoal_worker_steps_total",
-}
+OWN_FAMILIES = set("""
+shoal_connections shoal_connections_refused_total shoal_connections_total shoal_deadlines_exceeded_total
+shoal_http_requests_malformed_total shoal_http_requests_over_client_limit_total shoal_http_requests_timed_out_total
+shoal_http_requests_total shoal_http_requests_unauthorized_total shoal_kv_blocks_total shoal_kv_blocks_used
+shoal_live_requests shoal_load_progress shoal_requests_preparing shoal_requests_quarantined_total
+shoal_requests_refused_total shoal_requests_replayed_total shoal_requests_with_worker shoal_slab_used_bytes
+shoal_slow_readers_cut_total shoal_tls_handshakes_failed_total shoal_unsent_bytes shoal_weights_bytes
+shoal_worker_prompt_tokens_total shoal_worker_rejected_records_total shoal_worker_restarts_total
+shoal_worker_step_seconds_total shoal_worker_steps_total
+""".split())
 EDGE_FAMILIES = {
     "shoal_connections_refused_total", "shoal_connections_total", "shoal_deadlines_exceeded_total",
     "shoal_http_requests_malformed_total", "shoal_http_requests_over_client_limit_total",
