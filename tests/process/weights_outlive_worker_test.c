@@ -159,28 +159,43 @@ static void test_next_worker_adopts(void **state)
     assert_int_equal(ready(&life), WORKER_WEIGHTS_FILLED);
     assert_true(sealed(fd));
     uint64_t weights_bytes = atomic_load(&life.frontend->pair.segment.gauges->weights_bytes);
-    assert_true(vault_bytes(fd) >= weights_bytes && vault_bytes(fd) < weights_bytes + 65536);
+    assert_true(vault_bytes(fd) >= weights_bytes && vault_bytes(fd) < weights_bytes + (3u << 20));
     check_answer(&life);
+    double best_ms = 1e9;
     for (int i = 0; i < 5; i++) {
         double killed_ms = now_ms();
         end(&life);
         begin(&life, SPAWNED_WORKER_MODEL, fd, i == 4 ? "1" : "0");
         assert_int_equal(ready(&life), WORKER_WEIGHTS_ADOPTED);
-        print_message("SIGKILL to ready: %.1f ms\n", now_ms() - killed_ms);
+        double took_ms = now_ms() - killed_ms;
+        print_message("SIGKILL to ready: %.1f ms\n", took_ms);
+        best_ms = took_ms < best_ms ? took_ms : best_ms;
     }
+    /* Packing alone takes longer; under a sanitizer all of it does. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_true(best_ms < 150);
+#endif
     check_answer(&life);
     end(&life);
     close(fd);
 }
 
-/* Kills the first worker when it has filled `share` of a hundred; the second must not be fooled. */
-static void kill_while_packing(uint64_t share, uint64_t full_bytes)
+/* Of a hundred. */
+static uint64_t packed_share(const struct life *life)
+{
+    const struct worker_gauges *gauges = life->frontend->pair.segment.gauges;
+    uint64_t total_bytes = atomic_load(&gauges->load_total_bytes);
+    return total_bytes ? atomic_load(&gauges->load_done_bytes) * 100 / total_bytes : 0;
+}
+
+/* Kills the first worker when it has packed `share` of a hundred; the second must not be fooled. */
+static void kill_while_packing(uint64_t share)
 {
     int fd = vault_open();
     struct life life;
     begin(&life, SPAWNED_WORKER_MODEL, fd, "0");
     double give_up_ms = now_ms() + PROCESS_PAIR_PATIENCE_MS;
-    while (resident_vault_bytes(fd) * 100 < share * full_bytes && !sealed(fd))
+    while (!sealed(fd) && (resident_vault_bytes(fd) == 0 || packed_share(&life) < share))
         assert_true(now_ms() < give_up_ms);
     end(&life);
     bool complete = sealed(fd);
@@ -195,15 +210,9 @@ static void kill_while_packing(uint64_t share, uint64_t full_bytes)
 static void test_killed_while_packing(void **state)
 {
     (void)state;
-    int fd = vault_open();
-    struct life life;
-    begin(&life, SPAWNED_WORKER_MODEL, fd, "0");
-    assert_int_equal(ready(&life), WORKER_WEIGHTS_FILLED);
-    end(&life);
-    static const uint64_t shares[] = {0, 1, 30, 70, 99, 100};
+    static const uint64_t shares[] = {0, 1, 30, 70, 95, 100};
     for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
-        kill_while_packing(shares[i], vault_bytes(fd));
-    close(fd);
+        kill_while_packing(shares[i]);
 }
 
 static void test_two_start_at_once(void **state)

@@ -14,7 +14,8 @@
 #include "proto/must.h"
 #include "worker/model/content_hash.h"
 
-#define DATA_ALIGNMENT 4096u
+#define DATA_ALIGNMENT  4096u
+#define TOTAL_ALIGNMENT ((uint64_t)2 << 20) /* so that all of it may lie on large pages */
 
 static uint64_t align_up(uint64_t bytes, uint64_t alignment)
 {
@@ -72,7 +73,7 @@ struct weight_manifest weight_manifest_create(const struct plan *plan,
         at += align_up(entry->bytes, WEIGHT_MANIFEST_ALIGNMENT);
         entry++;
     }
-    manifest.head->total_bytes = at;
+    manifest.head->total_bytes = align_up(at, TOTAL_ALIGNMENT);
     return manifest;
 }
 

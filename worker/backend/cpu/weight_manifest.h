@@ -3,7 +3,7 @@
  *
  *   0      struct weight_manifest_head
  *   128    struct weight_manifest_entry [weight_count], one per repacked weight, in the plan's
- * order next multiple of 4096: the weights, each 64-byte aligned
+ * order next multiple of 4096: the weights, each 64-byte aligned, then zeros up to 2 MiB
  *
  * Every number but the checksums follows from the plan and the checkpoint's identity: a reader
  * makes the manifest that it would have written itself and demands that the one it found is the

@@ -7,10 +7,10 @@
  * no process to ask whether it lives.
  *
  * Large pages make a vault of gigabytes cost thousands of page-table entries instead of millions,
- * at every start and every death. Shared memory gets them as the system's settings say: they are
- * asked for twice, by advice on the mapping and, block by block before it is filled, by
- * MADV_COLLAPSE, which kernels 6.1 to 6.16 obey under every setting but "deny". Without them all
- * works the same, on small pages.
+ * at every start and every death, and makes filling it several times faster. The usual setting for
+ * shared memory is "never", but MADV_COLLAPSE (Linux 6.1) obeys under every setting but "deny". It
+ * wants one page to be there, so one byte of each extent is touched before; and it costs a round
+ * through all CPUs, so many extents are asked for at once. Without large pages all works the same.
  *
  * Refuses to do: trusting the lock against a process that means harm. Whoever has the descriptor
  * can spoil the vault, but not after the seals, and the manifest is checked (weight_manifest.h).
@@ -31,7 +31,8 @@
 
 #define SEALS                   (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define LARGE_PAGE_BYTES        ((uint64_t)2 << 20)
-#define LARGE_PAGE_FAILURES_MAX 8u
+#define PREPARE_BYTES           ((uint64_t)64 << 20) /* large pages asked for at once: some 10 ms */
+#define LARGE_PAGE_FAILURES_MAX 3u
 #define WAIT_LOOK_MS            2
 #define WAIT_STILL_MS           20000 /* the filler's memory does not grow: longer than any hiccup */
 #define STAT_BLOCK_BYTES        512u
@@ -134,12 +135,17 @@ enum result weight_vault_map_empty(int fd, uint64_t byte_count, struct weight_ma
 
 void weight_mapping_prepare(struct weight_mapping *mapping, uint64_t end)
 {
-    while (mapping->prepared_bytes < end &&
-           mapping->byte_count - mapping->prepared_bytes >= LARGE_PAGE_BYTES &&
+    uint64_t large_bytes = mapping->byte_count / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
+    while (mapping->prepared_bytes < end && mapping->prepared_bytes < large_bytes &&
            mapping->large_page_failures < LARGE_PAGE_FAILURES_MAX) {
-        if (madvise(mapping->bytes + mapping->prepared_bytes, LARGE_PAGE_BYTES, MADV_COLLAPSE) != 0)
+        uint8_t *bytes = mapping->bytes + mapping->prepared_bytes;
+        uint64_t left = large_bytes - mapping->prepared_bytes;
+        uint64_t count = left < PREPARE_BYTES ? left : PREPARE_BYTES;
+        for (uint64_t at = 0; at < count; at += LARGE_PAGE_BYTES)
+            *(volatile uint8_t *)(bytes + at) = 0;
+        if (madvise(bytes, count, MADV_COLLAPSE) != 0)
             mapping->large_page_failures++;
-        mapping->prepared_bytes += LARGE_PAGE_BYTES;
+        mapping->prepared_bytes += count;
     }
 }
 

@@ -37,7 +37,8 @@ enum result weight_vault_acquire(int fd, uint64_t byte_count, backend_progress_f
  * bytes of zeros. */
 enum result weight_vault_map_empty(int fd, uint64_t byte_count, struct weight_mapping *mapping,
                                    struct error_text *error) RESULT_CHECKED;
-/* Before the bytes up to `end` are filled: gets large pages for them where the kernel gives any. */
+/* Before the bytes up to `end` are filled: gets large pages for them where the kernel gives any.
+ * The bytes are zeros before and after. */
 void weight_mapping_prepare(struct weight_mapping *mapping, uint64_t end);
 /* Unmaps, and seals for ever. RESULT_IO: somebody else has it mapped writable. */
 enum result weight_vault_seal(int fd, struct weight_mapping *mapping,
