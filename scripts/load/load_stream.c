@@ -43,6 +43,8 @@ struct load_stream {
     bool done;     /* [DONE] came */
     uint32_t pieces;
     uint64_t body_bytes;
+    char words[512]; /* the beginning of a reply that is no stream */
+    size_t word_bytes;
     struct http_reply_reader reply;
     struct sse_event_reader events;
     struct load_record record;
@@ -84,6 +86,23 @@ static void finish(struct load_stream *stream, enum load_outcome outcome, const 
     free(stream);
 }
 
+/* What a reply that is no stream says: its error's code and words, else its first bytes. */
+static void read_words(struct load_stream *stream)
+{
+    struct chat_event event;
+    char *error = stream->record.error;
+    size_t length = 0;
+    if (chat_event_read(stream->words, stream->word_bytes, &event) == RESULT_OK && event.is_error) {
+        memcpy(error, event.error, sizeof event.error);
+        return;
+    }
+    for (; length < stream->word_bytes && length + 1 < sizeof stream->record.error; length++) {
+        char c = stream->words[length];
+        error[length] = c >= ' ' && c < 127 ? c : ' ';
+    }
+    error[length] = '\0';
+}
+
 static bool is_refusal(int status)
 {
     return (status >= 400 && status < 500) || status == 501 || status == 503 || status == 505;
@@ -93,6 +112,8 @@ static bool is_refusal(int status)
 static void conclude(struct load_stream *stream, bool whole)
 {
     const struct http_reply_reader *reply = &stream->reply;
+    if (reply->status != 200 && !stream->plan.bad)
+        read_words(stream);
     if (reply->status == 0)
         finish(stream, LOAD_FAILED_BROKEN, "the connection ended without a reply");
     else if (stream->plan.bad)
@@ -165,15 +186,6 @@ static enum result on_event(void *context, const char *data, size_t length)
     return stream->done || stream->leaving ? RESULT_CANCELLED : RESULT_OK;
 }
 
-/* The first words of a reply that is no stream say what is wrong. */
-static void keep_words(struct load_record *record, const char *bytes, size_t count)
-{
-    size_t length = strlen(record->error);
-    for (size_t i = 0; i < count && length + 1 < sizeof record->error; i++)
-        record->error[length++] = bytes[i] >= ' ' && bytes[i] < 127 ? bytes[i] : ' ';
-    record->error[length] = '\0';
-}
-
 static enum result on_body(void *context, const char *bytes, size_t count)
 {
     struct load_stream *stream = context;
@@ -182,8 +194,10 @@ static enum result on_body(void *context, const char *bytes, size_t count)
         return RESULT_TOO_LARGE;
     if (stream->reply.status == 200 && stream->reply.is_event_stream)
         return sse_event_reader_feed(&stream->events, bytes, count, on_event, stream);
-    if (!stream->plan.bad && stream->reply.status != 200)
-        keep_words(&stream->record, bytes, count);
+    size_t room = sizeof stream->words - stream->word_bytes;
+    size_t kept = count < room ? count : room;
+    memcpy(stream->words + stream->word_bytes, bytes, kept);
+    stream->word_bytes += kept;
     return RESULT_OK;
 }
 

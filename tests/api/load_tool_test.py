@@ -1,0 +1,268 @@
+"""build/shoal-load counts right: against this server, by the server's own figures, and against one that misbehaves."""
+
+import json
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+import fake_server
+from fake_server import CHUNKED, DONE, FINISH, HEAD, ROLE, FakeServer, answer, event, text, usage
+from shoal_server import BUILD, MODEL_ID
+
+NEVER_END = json.dumps({"logit_bias": {"2": -100}, "temperature": 0})
+
+
+def run_load(url, tmp_path, *options, status=0, timeout_s=60):
+    """The saved result of a run that must exit with `status`; its table is under "table"."""
+    path = tmp_path / "result.json"
+    path.unlink(missing_ok=True)
+    command = [BUILD / "shoal-load", "--base-url", url, "--save-result", path, "--save-detailed", *map(str, options)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+    assert done.returncode == status, done.stdout + done.stderr
+    if not path.exists():
+        return {"words": done.stderr}
+    result = json.loads(path.read_text(encoding="utf-8"))
+    return {**result, "table": done.stdout, "words": done.stderr}
+
+
+# --- against this server ---------------------------------------------------------------------------------------------
+
+
+def test_its_counts_are_those_of_the_server(server, tmp_path):
+    server.wait_idle()
+    before = server.metrics()
+    result = run_load(server.url, tmp_path, "--concurrency", 4, "--num-requests", 10, "--output-tokens", 7,
+                      "--extra-body", NEVER_END, "--fail-on-error", "--goodput", "ttft:60000", "tpot:60000")
+    server.wait_idle()
+    after = server.metrics()
+
+    def grown(name):
+        return after[name] - before[name]
+    assert result["completed"] == 10 and result["failed"] == 0 and result["model_id"] == MODEL_ID
+    assert result["total_output_tokens"] == 70 == grown("vllm:generation_tokens_total")
+    assert result["total_input_tokens"] == grown("vllm:prompt_tokens_total") > 10 * 64
+    assert grown('vllm:request_success_total{finished_reason="length"}') == 10
+    assert result["max_concurrent_requests"] == 4 == result["max_concurrency"]
+    assert result["request_goodput"] == result["request_throughput"] == pytest.approx(10 / result["duration"])
+    assert result["output_throughput"] == pytest.approx(70 / result["duration"])
+    assert result["requests_without_usage"] == 0
+    assert [len(gaps) for gaps in result["itls"]] == [6] * 10
+    # The client sees a little more than the server does, and not much.
+    ttft_s = grown("vllm:time_to_first_token_seconds_sum")
+    assert ttft_s < sum(result["ttfts"]) < ttft_s + 10 * 0.1
+    assert sum(result["latencies"]) > grown("vllm:e2e_request_latency_seconds_sum")
+    for first, gaps, latency in zip(result["ttfts"], result["itls"], result["latencies"]):
+        assert 0 < first + sum(gaps) <= latency + 1e-5
+    assert f"Successful requests:                     {10:<10}" in result["table"]
+
+
+def test_a_prompt_gets_the_tokens_that_were_asked_for(server, tmp_path):
+    result = run_load(server.url, tmp_path, "--concurrency", 2, "--num-requests", 4, "--output-tokens", 1,
+                      "--input-tokens", 200)
+    assert all(abs(tokens - 200) <= 20 for tokens in result["input_lens"]), result["input_lens"]
+
+
+def test_misbehaving_is_the_tools_not_the_servers(server, tmp_path):
+    server.wait_idle()
+    before = server.metrics()
+    result = run_load(server.url, tmp_path, "--request-rate", 40, "--num-requests", 40, "--output-tokens", 8,
+                      "--input-words", 8, "--disconnect-share", 0.4, "--bad-request-share", 0.3, "--fail-on-error",
+                      "--extra-body", NEVER_END)
+    server.wait_idle()
+    after = server.metrics()
+    assert result["failed"] == 0
+    assert result["completed"] + result["requests_left"] + result["bad_requests_refused"] == 40
+    assert min(result["completed"], result["requests_left"], result["bad_requests_refused"]) > 3
+    ended = sum(after[f'vllm:request_success_total{{finished_reason="{reason}"}}']
+                - before[f'vllm:request_success_total{{finished_reason="{reason}"}}'] for reason in ("stop", "length"))
+    assert ended >= result["completed"]  # some left between the end and its last byte
+
+
+def test_a_full_server_is_a_failure_with_its_status(start_server, tmp_path):
+    server = start_server("--max-sequences", "1", "--max-queue", "1")
+    result = run_load(server.url, tmp_path, "--request-rate", "inf", "--num-requests", 12, "--output-tokens", 4,
+                      "--fail-on-error", status=3)
+    assert result["failed"] == result["failures"]["status"] == result["failed_statuses"]["429"] > 0
+    assert result["completed"] == 12 - result["failed"] > 0
+    assert "status: queue_full: too many requests" in result["words"]
+
+
+# --- against one that misbehaves -------------------------------------------------------------------------------------
+
+
+def test_times_are_those_of_the_stream(tmp_path):
+    with FakeServer(lambda connection: answer(connection, pieces=4, first_s=0.2, gap_s=0.1)) as server:
+        result = run_load(server.url, tmp_path, "--concurrency", 3, "--num-requests", 3, "--metric-percentiles", "99.9",
+                          "--goodput", "ttft:150")
+    assert result["completed"] == 3 and result["request_goodput"] == 0 and result["model_id"] == "fake"
+    for name, expected_ms in [("ttft", 200), ("itl", 100), ("tpot", 100), ("e2el", 500)]:
+        for figure in ("mean", "median", "p99.9"):
+            assert expected_ms - 5 < result[f"{figure}_{name}_ms"] < expected_ms + 150, (name, figure)
+    assert result["total_input_tokens"] == 33 and result["total_output_tokens"] == 12
+    assert result["max_concurrent_requests"] == 3
+
+
+def test_requests_are_what_was_asked_for(tmp_path):
+    data = tmp_path / "chats.jsonl"
+    data.write_text('{"messages": [{"role": "user", "content": "one"}]}\n{"prompt": "two"}\n', encoding="utf-8")
+    with FakeServer(answer) as server:
+        run_load(server.url + "/v1/", tmp_path, "--request-rate", 200, "--num-requests", 4, "--dataset", data, "--model",
+                 "m", "--api-key", "secret", "--output-tokens", 9, "--extra-body", '{"seed": 5}')
+        heads, bodies = zip(*server.requests)
+    assert all(head.startswith(b"POST /v1/chat/completions HTTP/1.1\r\n") for head in heads)
+    assert all(b"\r\nAuthorization: Bearer secret\r\n" in head for head in heads)
+    bodies = [json.loads(body) for body in bodies]
+    assert sorted(body["messages"][0]["content"] for body in bodies) == ["one", "one", "two", "two"]
+    assert all(body["model"] == "m" and body["max_tokens"] == 9 and body["seed"] == 5 for body in bodies)
+    assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in bodies)
+
+
+def test_the_seed_decides_prompts(tmp_path):
+    seen = []
+    for seed in (1, 1, 2):
+        with FakeServer(answer) as server:
+            run_load(server.url, tmp_path, "--request-rate", "50", "--num-requests", 3, "--model", "m", "--seed", seed)
+            seen.append(sorted(body for _, body in server.requests))
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_an_open_loop_does_not_wait(tmp_path):
+    """Ten requests a second against a server that takes a second: ten at once."""
+    with FakeServer(lambda connection: answer(connection, first_s=1.0)) as server:
+        result = run_load(server.url, tmp_path, "--request-rate", 20, "--burstiness", "inf", "--num-requests", 20)
+    assert result["completed"] == 20
+    assert 15 <= result["max_concurrent_requests"] <= 20
+    assert [round(start * 20) for start in result["start_times"]] == pytest.approx(list(range(20)), abs=4)
+
+
+def test_a_duration_ends_a_run(tmp_path):
+    with FakeServer(answer) as server:
+        began = time.monotonic()
+        result = run_load(server.url, tmp_path, "--request-rate", 30, "--duration", 1)
+        assert time.monotonic() - began < 5
+        assert 10 < result["completed"] < 60 and result["failed"] == 0
+        result = run_load(server.url, tmp_path, "--concurrency", 2, "--duration", 0.3)
+        assert result["completed"] > 2 and result["failed"] == 0
+
+
+def endless(connection, piece):
+    connection.sendall(HEAD)
+    while True:
+        connection.sendall(piece)
+
+
+def trickle(connection):
+    connection.sendall(HEAD + ROLE)
+    for _ in range(200):
+        connection.sendall(b": still here\n\n")
+        time.sleep(0.05)
+
+
+def cut(connection):
+    connection.sendall(HEAD + ROLE + text("half"))
+    fake_server.reset(connection)
+
+
+def chunks(*parts):
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts)
+
+
+FAILURES = {
+    "no_reply": ("broken_stream", lambda c: None),
+    "no_http": ("broken_stream", lambda c: c.sendall(b"220 mail.example.org ESMTP\r\n")),
+    "cut": ("broken_stream", cut),
+    "no_end": ("broken_stream", lambda c: c.sendall(HEAD + ROLE + text("half"))),
+    "no_last_chunk": ("broken_stream", lambda c: c.sendall(CHUNKED + chunks(ROLE, text("x"), FINISH))),
+    "bad_chunk": ("broken_stream", lambda c: c.sendall(CHUNKED + chunks(ROLE) + b"zz\r\n")),
+    "no_json": ("broken_stream", lambda c: c.sendall(HEAD + event(b"hello"))),
+    "no_stream": ("broken_stream",
+                  lambda c: c.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+                                      b"Content-Length: 2\r\n\r\n{}")),
+    "endless_line": ("broken_stream", lambda c: endless(c, b"data: " + b"x" * 65536)),
+    "endless_event": ("broken_stream", lambda c: endless(c, b"data: x\n" * 8192)),
+    "endless_head": ("broken_stream", lambda c: c.sendall(b"HTTP/1.1 200 OK\r\n" + b"Name: value\r\n" * 100000)),
+    "error_event": ("error_event",
+                    lambda c: c.sendall(HEAD + ROLE + text("x") + event(
+                        {"error": {"code": "worker_crashed", "message": "gone"}}) + DONE)),
+    "status": ("status", lambda c: c.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")),
+    "silence": ("timeout", lambda c: time.sleep(2)),
+    "comments": ("timeout", trickle),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_is_counted_by_its_kind(name, tmp_path):
+    kind, behave = FAILURES[name]
+    turn = iter(range(100))
+
+    def every_second(connection):
+        if next(turn) % 2:
+            behave(connection)
+        else:
+            answer(connection)
+    with FakeServer(every_second) as server:
+        result = run_load(server.url, tmp_path, "--concurrency", 1, "--num-requests", 4, "--timeout", 1, "--model", "m",
+                          "--fail-on-error", status=3)
+    assert result["completed"] == 2 and result["total_output_tokens"] == 6
+    assert result["failed"] == 2 and {k: n for k, n in result["failures"].items() if n} == {kind: 2}
+    assert result["output_lens"] == [3, 0, 3, 0]
+    assert [bool(error) for error in result["errors"]] == [False, True, False, True]
+    if name == "error_event":
+        assert result["errors"][1] == "worker_crashed: gone"
+    if name == "status":
+        assert result["failed_statuses"] == {"503": 2} and result["errors"][1] == "busy"
+
+
+def test_other_ways_to_end_well(tmp_path):
+    ways = [
+        lambda c: c.sendall(HEAD + ROLE + text("x") + usage(5, 2) + DONE),
+        lambda c: c.sendall(CHUNKED + chunks(ROLE + text("x"), FINISH + usage(5, 2)) + b"0\r\n\r\n"),
+        lambda c: c.sendall(HEAD.replace(b"\r\n", b"\n") + (text("x") + FINISH + usage(5, 2)).replace(b"\n", b"\r\n")),
+        lambda c: c.sendall(HEAD + text(None, reasoning_content="x") + FINISH + usage(5, 2)),
+    ]
+    turn = iter(ways)
+    with FakeServer(lambda connection: next(turn)(connection)) as server:
+        result = run_load(server.url, tmp_path, "--concurrency", 1, "--num-requests", len(ways), "--model", "m",
+                          "--fail-on-error")
+    assert result["completed"] == len(ways) and result["total_output_tokens"] == 2 * len(ways)
+    assert all(first > 0 for first in result["ttfts"])
+
+
+def test_without_usage_pieces_are_counted(tmp_path):
+    with FakeServer(lambda c: c.sendall(HEAD + ROLE + text("a") + text("b") + FINISH + DONE)) as server:
+        result = run_load(server.url, tmp_path, "--concurrency", 1, "--num-requests", 2, "--model", "m")
+    assert result["completed"] == 2 == result["requests_without_usage"] and result["total_output_tokens"] == 4
+
+
+def test_a_bad_request_must_be_refused(tmp_path):
+    with FakeServer(answer) as server:
+        result = run_load(server.url, tmp_path, "--concurrency", 1, "--num-requests", 5, "--model", "m",
+                          "--bad-request-share", 1, "--fail-on-error", status=3)
+    assert result["failures"]["bad_request_accepted"] == 5
+
+
+def test_a_dead_server_is_counted(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    result = run_load(f"http://127.0.0.1:{port}", tmp_path, "--concurrency", 2, "--num-requests", 6, "--model", "m",
+                      "--fail-on-error", status=3)
+    assert result["failures"]["connect"] == 6 and "refused" in result["errors"][0]
+    assert "cannot connect" in run_load(f"http://127.0.0.1:{port}", tmp_path, "--concurrency", 1, status=1)["words"]
+
+
+def test_an_interruption_reports_what_there_is(tmp_path):
+    path = tmp_path / "result.json"
+    with FakeServer(lambda connection: answer(connection, pieces=20, gap_s=0.1)) as server:
+        command = [BUILD / "shoal-load", "--base-url", server.url, "--concurrency", "3", "--duration", "60", "--model",
+                   "m", "--save-result", path]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            time.sleep(3)
+            process.send_signal(signal.SIGINT)
+            table = process.communicate(timeout=10)[0].decode()
+            assert process.returncode == 0
+    result = json.loads(path.read_text(encoding="utf-8"))
+    assert result["completed"] >= 3 and result["requests_stopped"] == 3 and result["failed"] == 0
+    assert "Stopped by interruption:" in table
