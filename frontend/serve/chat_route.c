@@ -137,11 +137,25 @@ static bool stream_flush(struct chat_call *call)
 
 /* --- what the engine says -------------------------------------------------------------------- */
 
+/* Workers know a request by its slot and generation only: this line joins the two names. */
+static void log_prepared(const struct chat_call *call, const struct prepared_chat *prepared)
+{
+    const struct log_field fields[] = {
+        LOG_TEXT("request_id", call->exchange->request_id),
+        LOG_WHOLE("slot", call->request->id.slot),
+        LOG_WHOLE("generation", call->request->id.generation),
+        LOG_WHOLE("prompt_tokens", prepared->prompt.count),
+        LOG_WHOLE("max_new_tokens", prepared->max_new_tokens),
+    };
+    log_event(LOG_DEBUG, "request_prepared", fields, sizeof fields / sizeof fields[0]);
+}
+
 static void on_prepared(void *context, const struct prepared_chat *prepared)
 {
     struct chat_call *call = context;
     const struct model_assets *assets = chat_engine_assets(call->route->engine);
     call->streams = prepared->request.stream;
+    log_prepared(call, prepared);
     http_exchange_note(call->exchange, LOG_TEXT("model", assets->model_id));
     http_exchange_note(call->exchange, LOG_WHOLE("prompt_tokens", prepared->prompt.count));
     call->reply = chat_reply_create(assets, prepared, call->id, (int64_t)time(NULL));
@@ -207,7 +221,14 @@ static void on_failed(void *context, const struct api_error *error)
     call_destroy(call);
 }
 
-static const struct live_request_sink sink = {.prepared = on_prepared,
+static const char *on_name(void *context)
+{
+    const struct chat_call *call = context;
+    return call->exchange->request_id;
+}
+
+static const struct live_request_sink sink = {.name = on_name,
+                                              .prepared = on_prepared,
                                               .token = on_token,
                                               .flush = on_flush,
                                               .finished = on_finished,

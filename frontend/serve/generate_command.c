@@ -110,11 +110,18 @@ static void on_request_failed(void *context, const struct api_error *error)
     end(command, 1);
 }
 
+static const char *on_request_name(void *context)
+{
+    (void)context;
+    return "prompt";
+}
+
 static const struct live_request_sink sink = {.prepared = on_prepared,
                                               .token = on_token,
                                               .flush = on_flush,
                                               .finished = on_finished,
-                                              .failed = on_request_failed};
+                                              .failed = on_request_failed,
+                                              .name = on_request_name};
 
 /* --- the request ----------------------------------------------------------------------------- */
 

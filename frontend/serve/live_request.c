@@ -92,6 +92,11 @@ static void make_free(struct live_request *request)
     request->id.generation++;
 }
 
+const char *live_request_name(const struct live_request *request)
+{
+    return request->sink ? request->sink->name(request->sink_context) : "(gone)";
+}
+
 bool live_request_leave(struct live_request *request)
 {
     must(request->state != LIVE_REQUEST_FREE && request->state != LIVE_REQUEST_LEAVING);

@@ -58,6 +58,8 @@ struct live_request_sink {
     void (*flush)(void *context);
     void (*finished)(void *context, enum finish_reason finish, uint32_t cached_tokens);
     void (*failed)(void *context, const struct api_error *error);
+    /* What the log calls the request; valid during the call. */
+    const char *(*name)(void *context);
 };
 
 struct live_request {
@@ -106,5 +108,7 @@ void live_request_worker_done(struct live_request *request);
 
 /* With a worker: SUBMITTED, STREAMING or LEAVING. */
 bool live_request_is_with_worker(const struct live_request *request);
+/* For the log: what the sink calls it, or "(gone)" when there is none any more. */
+const char *live_request_name(const struct live_request *request);
 
 #endif

@@ -38,10 +38,14 @@ static void fail_as_poison(struct chat_engine *engine, struct live_request *requ
 
 void request_dispatch_convict(struct chat_engine *engine, struct live_request *request)
 {
-    log_error("request %u.%u of %zu prompt and %zu generated tokens ends workers: refused from now "
-              "on",
-              request->id.slot, request->id.generation, request->prepared.prompt.count,
-              request->generated.count);
+    const struct log_field fields[] = {
+        LOG_TEXT("request_id", live_request_name(request)),
+        LOG_WHOLE("slot", request->id.slot),
+        LOG_WHOLE("generation", request->id.generation),
+        LOG_WHOLE("prompt_tokens", request->prepared.prompt.count),
+        LOG_WHOLE("output_tokens", request->generated.count),
+    };
+    log_event(LOG_ERROR, "request_quarantined", fields, sizeof fields / sizeof fields[0]);
     poison_memory_add(&engine->poison, request->fingerprint, monotonic_clock_ms());
     engine->metrics.requests_quarantined++;
     fail_as_poison(engine, request,
@@ -62,8 +66,8 @@ void request_dispatch_clear_suspects(struct chat_engine *engine)
 
 void request_dispatch_acquit(struct chat_engine *engine, struct live_request *request)
 {
-    log_info("request %u.%u ran alone and is no longer suspected", request->id.slot,
-             request->id.generation);
+    const struct log_field field = LOG_TEXT("request_id", live_request_name(request));
+    log_event(LOG_INFO, "request_acquitted", &field, 1); /* it ran alone and nothing happened */
     request->suspect = false;
     request->crashes =
         (struct crash_record){.generated_tokens = (uint32_t)request->generated.count};

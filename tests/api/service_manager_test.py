@@ -1,6 +1,8 @@
-"""systemd's protocols, played by the test: notifications, the watchdog, sockets that are passed."""
+"""systemd's protocols, played by the test: notifications, the watchdog, sockets that are passed; and the unit files."""
 
+import configparser
 import os
+import re
 import socket
 import subprocess
 
@@ -174,3 +176,26 @@ def test_sockets_for_another_process_are_left_alone(start_server):
     assert running.get("/health").status == 200
     assert process_is_alive(running.process.pid)
     listener.close()
+
+
+def unit(name):
+    parser = configparser.ConfigParser(interpolation=None, comment_prefixes="#", strict=False)
+    parser.optionxform = str
+    parser.read(ROOT / "scripts/systemd" / name)
+    return parser
+
+
+def test_the_units_say_what_the_program_does():
+    service, passed = unit("shoal.service")["Service"], unit("shoal.socket")["Socket"]
+    assert service["Type"] == "notify" and service["ExecStart"].split()[1] == "serve"
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
+    assert service["KillMode"] == "mixed"  # a worker must not die before the requests that it runs
+    help_text = subprocess.run([str(BUILD / "shoal"), "serve", "--help"], capture_output=True, timeout=30,
+                               check=True).stdout.decode()
+    drain_s = int(re.search(r"--drain-timeout N .*\[(\d+)\]", help_text).group(1))
+    assert int(service["TimeoutStopSec"]) > drain_s
+    port = re.search(r"--port N .*\[(\d+)\]", help_text).group(1)
+    assert passed["ListenStream"].rsplit(":")[-1] == port
+    text = (ROOT / "scripts/systemd/shoal.service").read_text(encoding="utf-8")
+    for option in re.findall(r"--[a-z][a-z-]+", text.split("\n[Unit]")[0]):
+        assert f"{option} " in help_text or option == "--now", option

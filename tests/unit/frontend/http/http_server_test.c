@@ -68,6 +68,7 @@ static void start(uint32_t max_connections, int request_timeout_ms, int idle_tim
                                         .routes = routes,
                                         .route_count = 3};
     struct error_text error;
+    log_init("test", LOG_ERROR);
     base = event_base_new();
     assert_int_equal(http_server_create(base, &config, &server, &error), RESULT_OK);
     held = NULL;
@@ -344,6 +345,60 @@ static void a_slow_reader_fills_its_bound_and_is_cut(void **state)
     close(fd);
 }
 
+static void a_refusal_comes_with_the_head_and_drops_the_body(void **state)
+{
+    (void)state;
+    int fd = client_open();
+    client_send(fd, "POST /nowhere HTTP/1.1\r\nHost: h\r\nContent-Length: 90000\r\n\r\n");
+    assert_false(client_receive(fd)); /* its end: the body would be in the next request's way */
+    assert_reply_has("HTTP/1.1 404 ");
+    assert_reply_has("Connection: close\r\n");
+    static char body[90000];
+    (void)!send(fd, body, sizeof body, MSG_NOSIGNAL);
+    turn(20);
+    close(fd);
+    turn(4);
+    assert_int_equal(http_server_connections(server), 0);
+    /* Without a body there is nothing in the way. */
+    text_buffer_clear(&reply);
+    fd = client_open();
+    client_send(fd, "POST /nowhere HTTP/1.1\r\nHost: h\r\n\r\n"
+                    "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nok");
+    assert_true(client_receive(fd));
+    assert_reply_has("HTTP/1.1 404 ");
+    assert_reply_has("\r\n\r\nok");
+    close(fd);
+}
+
+static void slow_readers_share_a_bound(void **state)
+{
+    (void)state;
+    static char event[100000];
+    memset(event, 'e', sizeof event);
+    int fds[2];
+    struct sse_stream streams[2];
+    for (int i = 0; i < 2; i++) {
+        fds[i] = client_open();
+        client_send(fds[i], "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+        sse_stream_open(&streams[i], held, 100u << 20, 0);
+    }
+    /* The bound of the two together is 1 MB: the first fills it, the second is not cut for it. */
+    int sent = 0;
+    while (sent < 10000 && sse_stream_send(&streams[0], event, sizeof event, 0) == RESULT_OK)
+        sent++;
+    assert_in_range(sent, 10, 9999);
+    assert_in_range(http_server_unsent_bytes(server), 1u << 20, (1u << 20) + sizeof event + 100);
+    assert_int_equal(sse_stream_send(&streams[1], "data: x\n\n", 9, 0), RESULT_OK);
+    assert_int_equal(http_server_unsent_bytes(server),
+                     http_exchange_unsent_bytes(streams[0].exchange));
+    sse_stream_abort(&streams[0]);
+    turn(4);
+    assert_int_equal(http_server_unsent_bytes(server), 0);
+    sse_stream_close(&streams[1]);
+    close(fds[0]);
+    close(fds[1]);
+}
+
 static void a_request_that_trickles_times_out(void **state)
 {
     teardown(state);
@@ -400,6 +455,8 @@ int main(void)
         TEST(a_stream_is_chunked_and_ends),
         TEST(a_stream_to_an_old_client_ends_with_the_connection),
         TEST(a_slow_reader_fills_its_bound_and_is_cut),
+        TEST(a_refusal_comes_with_the_head_and_drops_the_body),
+        TEST(slow_readers_share_a_bound),
         TEST(a_request_that_trickles_times_out),
         TEST(an_idle_connection_is_closed),
         TEST(a_request_in_hand_has_no_time_limit),

@@ -78,6 +78,9 @@ static void mistakes_are_refused_by_name(void **state)
         {"--model m --port 1 --port 2", "--port is given twice"},
         {"--model m extra", "'extra' is not an option"},
         {"--model m --log-level loud", "--log-level: 'loud'"},
+        {"--model m --log-format xml", "--log-format: 'xml'"},
+        {"--model m --tls-cert c", "--tls-cert and --tls-key go together"},
+        {"--model m --tls-key k", "--tls-cert and --tls-key go together"},
         {"--model m --device abacus", "--device: 'abacus'"},
         {"--model m --max-sequences 512 --max-queue 4000", "together exceed"},
         {"--model m --max-sequences 64 --step-tokens 63", "--step-tokens must not be below"},
@@ -149,9 +152,37 @@ static void help_names_every_option_with_its_default(void **state)
     free(text);
 }
 
+static void lists_are_gathered_in_order(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE,
+                           "--model m --api-key one --cors-origin=* --api-key=two --cors-origin "
+                           "https://a.example",
+                           &options, &error),
+                     RESULT_OK);
+    assert_int_equal(options.api_keys.count, 2);
+    assert_string_equal(options.api_keys.items[0], "one");
+    assert_string_equal(options.api_keys.items[1], "two");
+    assert_int_equal(options.cors_origins.count, 2);
+    assert_string_equal(options.cors_origins.items[1], "https://a.example");
+    assert_int_equal(options.log_format, LOG_FORMAT_TEXT);
+
+    char *many[2 * LIMIT_OPTION_REPEATS + 4];
+    int count = 0;
+    many[count++] = "--model";
+    many[count++] = "m";
+    for (unsigned i = 0; i <= LIMIT_OPTION_REPEATS; i++)
+        many[count++] = "--api-key=k";
+    assert_int_equal(options_parse(OPTIONS_SERVE, count - 1, many, &options, &error), RESULT_OK);
+    assert_int_equal(options_parse(OPTIONS_SERVE, count, many, &options, &error), RESULT_TOO_LARGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_are_gathered_in_order),
         cmocka_unit_test(defaults_stand_where_nothing_is_given),
         cmocka_unit_test(values_come_in_both_forms_and_with_suffixes),
         cmocka_unit_test(mistakes_are_refused_by_name),

@@ -1,0 +1,156 @@
+/*
+ * Clients by address: what counts as one, how many requests each may have, that the table empties.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "frontend/http/client_table.h"
+#include "tests/support/test_random.h"
+
+static struct client_address v4(const char *text, uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct client_address client;
+    assert_int_equal(inet_pton(AF_INET, text, &address.sin_addr), 1);
+    client_address_set(&client, (struct sockaddr *)(void *)&address);
+    return client;
+}
+
+static struct client_address v6(const char *text, uint16_t port)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    struct client_address client;
+    assert_int_equal(inet_pton(AF_INET6, text, &address.sin6_addr), 1);
+    client_address_set(&client, (struct sockaddr *)(void *)&address);
+    return client;
+}
+
+static struct client_address local(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct client_address client;
+    client_address_set(&client, (struct sockaddr *)(void *)&address);
+    return client;
+}
+
+static void addresses_are_written_as_people_write_them(void **state)
+{
+    (void)state;
+    char text[CLIENT_ADDRESS_TEXT];
+    struct client_address client = v4("192.0.2.7", 4711);
+    client_address_write(&client, text);
+    assert_string_equal(text, "192.0.2.7:4711");
+    client = v6("2001:db8::1", 80);
+    client_address_write(&client, text);
+    assert_string_equal(text, "[2001:db8::1]:80");
+    client = v6("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255", 65535);
+    client_address_write(&client, text);
+    assert_string_equal(text, "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535");
+    client = v6("::ffff:192.0.2.7", 1);
+    client_address_write(&client, text);
+    assert_string_equal(text, "192.0.2.7:1");
+    client = local();
+    client_address_write(&client, text);
+    assert_string_equal(text, "local");
+}
+
+static void each_client_has_its_own_count(void **state)
+{
+    (void)state;
+    struct client_table *table = client_table_create(4, 2);
+    struct client_address one = v4("192.0.2.1", 1000);
+    struct client_address same = v4("192.0.2.1", 2000);
+    struct client_address mapped = v6("::ffff:192.0.2.1", 3000);
+    struct client_address other = v4("192.0.2.2", 1000);
+    assert_true(client_table_take(table, &one));
+    assert_true(client_table_take(table, &same));
+    assert_false(client_table_take(table, &one));
+    assert_false(client_table_take(table, &mapped));
+    assert_true(client_table_take(table, &other));
+    assert_int_equal(client_table_count(table), 2);
+    client_table_give(table, &mapped);
+    assert_true(client_table_take(table, &one));
+    client_table_give(table, &one);
+    client_table_give(table, &one);
+    client_table_give(table, &other);
+    assert_int_equal(client_table_count(table), 0);
+    client_table_destroy(table);
+}
+
+static void a_network_of_ipv6_is_one_client(void **state)
+{
+    (void)state;
+    struct client_table *table = client_table_create(4, 1);
+    struct client_address one = v6("2001:db8:1:2::1", 1);
+    struct client_address same = v6("2001:db8:1:2:ffff:ffff:ffff:ffff", 2);
+    struct client_address other = v6("2001:db8:1:3::1", 1);
+    assert_true(client_table_take(table, &one));
+    assert_false(client_table_take(table, &same));
+    assert_true(client_table_take(table, &other));
+    client_table_give(table, &same);
+    assert_true(client_table_take(table, &one));
+    client_table_destroy(table);
+}
+
+static void local_clients_are_not_counted(void **state)
+{
+    (void)state;
+    struct client_table *table = client_table_create(1, 1);
+    struct client_address client = local();
+    for (int i = 0; i < 10; i++)
+        assert_true(client_table_take(table, &client));
+    client_table_give(table, &client);
+    assert_int_equal(client_table_count(table), 0);
+    client_table_destroy(table);
+}
+
+/* A thousand addresses come and go at random; a plain array says what must be. */
+#define MODEL_CLIENTS 1000
+static void many_clients_are_told_apart(void **state)
+{
+    (void)state;
+    static uint32_t counts[MODEL_CLIENTS];
+    struct test_random random = {.state = 7};
+    struct client_table *table = client_table_create(MODEL_CLIENTS, 3);
+    uint32_t clients = 0;
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < 200000; i++) {
+        uint32_t at = (uint32_t)(test_random_next(&random) % MODEL_CLIENTS);
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(at)}};
+        struct client_address client;
+        client_address_set(&client, (struct sockaddr *)(void *)&address);
+        if (test_random_next(&random) % 2) {
+            assert_int_equal(client_table_take(table, &client), counts[at] < 3);
+            clients += counts[at] == 0;
+            counts[at] += counts[at] < 3;
+        } else if (counts[at] > 0) {
+            client_table_give(table, &client);
+            counts[at]--;
+            clients -= counts[at] == 0;
+        }
+        assert_int_equal(client_table_count(table), clients);
+    }
+    client_table_destroy(table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(addresses_are_written_as_people_write_them),
+        cmocka_unit_test(each_client_has_its_own_count),
+        cmocka_unit_test(a_network_of_ipv6_is_one_client),
+        cmocka_unit_test(local_clients_are_not_counted),
+        cmocka_unit_test(many_clients_are_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+/*
+ * Header lines of CORS from requests, and which origins may be on the list.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/http/cors_policy.h"
+
+#define A "https://a.example"
+#define B "http://b.example:3000"
+
+static struct text_buffer lines;
+
+static int teardown(void **state)
+{
+    (void)state;
+    text_buffer_fini(&lines);
+    lines = (struct text_buffer){0};
+    return 0;
+}
+
+/* The lines of a reply to a request with these headers. */
+static const char *answer(const struct cors_policy *policy, const char *method, const char *headers)
+{
+    char request[4096];
+    struct http_parser parser = {0};
+    http_parser_begin(&parser, sizeof request, 0);
+    snprintf(request, sizeof request, "%s / HTTP/1.1\r\nHost: h\r\n%s\r\n", method, headers);
+    (void)http_parser_feed(&parser, request, strlen(request));
+    assert_int_equal(parser.state, HTTP_PARSER_DONE);
+    text_buffer_clear(&lines);
+    text_buffer_append_text(&lines, "");
+    cors_policy_append_headers(policy, &parser, "POST, OPTIONS", &lines);
+    http_parser_fini(&parser);
+    return lines.bytes ? lines.bytes : "";
+}
+
+static void a_list_names_the_origin_back(void **state)
+{
+    (void)state;
+    static const char *const origins[] = {A, B};
+    const struct cors_policy policy = {origins, 2};
+    assert_string_equal(answer(&policy, "GET", "Origin: " B "\r\n"),
+                        "Vary: Origin\r\nAccess-Control-Allow-Origin: " B "\r\n"
+                        "Access-Control-Expose-Headers: x-request-id, retry-after\r\n");
+    assert_string_equal(answer(&policy, "GET", ""), "Vary: Origin\r\n");
+    assert_string_equal(answer(&policy, "GET", "Origin: https://c.example\r\n"),
+                        "Vary: Origin\r\n");
+    assert_string_equal(answer(&policy, "GET", "Origin: " A ".evil\r\n"), "Vary: Origin\r\n");
+}
+
+static void a_star_is_for_everybody(void **state)
+{
+    (void)state;
+    static const char *const origins[] = {A, "*"};
+    const struct cors_policy policy = {origins, 2};
+    assert_string_equal(answer(&policy, "GET", "Origin: null\r\n"),
+                        "Access-Control-Allow-Origin: *\r\n"
+                        "Access-Control-Expose-Headers: x-request-id, retry-after\r\n");
+    assert_string_equal(answer(&policy, "GET", ""), "");
+}
+
+static void a_preflight_hears_methods_and_headers(void **state)
+{
+    (void)state;
+    static const char *const origins[] = {A};
+    const struct cors_policy policy = {origins, 1};
+    assert_string_equal(answer(&policy, "OPTIONS",
+                               "Origin: " A "\r\nAccess-Control-Request-Method: POST\r\n"
+                               "Access-Control-Request-Headers: authorization,x-b\r\n"),
+                        "Vary: Origin, Access-Control-Request-Headers\r\n"
+                        "Access-Control-Allow-Origin: " A "\r\n"
+                        "Access-Control-Expose-Headers: x-request-id, retry-after\r\n"
+                        "Access-Control-Allow-Methods: POST, OPTIONS\r\n"
+                        "Access-Control-Max-Age: 600\r\n"
+                        "Access-Control-Allow-Headers: authorization,x-b\r\n");
+    /* Not a preflight: one of its two headers is missing, or the method is another. */
+    assert_null(strstr(answer(&policy, "OPTIONS", "Origin: " A "\r\n"), "Methods"));
+    assert_null(
+        strstr(answer(&policy, "OPTIONS", "Access-Control-Request-Method: GET\r\n"), "Met"));
+    assert_null(strstr(
+        answer(&policy, "POST", "Origin: " A "\r\nAccess-Control-Request-Method: GET\r\n"), "Met"));
+}
+
+static void without_origins_nothing_is_said(void **state)
+{
+    (void)state;
+    const struct cors_policy policy = {NULL, 0};
+    assert_string_equal(
+        answer(&policy, "OPTIONS", "Origin: " A "\r\nAccess-Control-Request-Method: POST\r\n"), "");
+}
+
+static void origins_are_checked(void **state)
+{
+    (void)state;
+    static const char *const good[] = {"*", "null", A, B, "https://[2001:db8::1]:8443", "app://x"};
+    static const char *const bad[] = {"",
+                                      "a.example",
+                                      "https://",
+                                      "://x",
+                                      "https://a.example/",
+                                      "https://a.example/x",
+                                      "https://A.example",
+                                      "https://a.example ",
+                                      "https://a\r\nb",
+                                      "https://a.example,https://b.example",
+                                      "**"};
+    struct error_text error;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_int_equal(cors_policy_check_origin(good[i], &error), RESULT_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (cors_policy_check_origin(bad[i], &error) == RESULT_OK)
+            fail_msg("taken: '%s'", bad[i]);
+    }
+    char longest[300];
+    memset(longest, 'a', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    memcpy(longest, "https://", 8);
+    assert_int_equal(cors_policy_check_origin(longest, &error), RESULT_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_list_names_the_origin_back, teardown),
+        cmocka_unit_test_teardown(a_star_is_for_everybody, teardown),
+        cmocka_unit_test_teardown(a_preflight_hears_methods_and_headers, teardown),
+        cmocka_unit_test_teardown(without_origins_nothing_is_said, teardown),
+        cmocka_unit_test_teardown(origins_are_checked, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
