@@ -3,8 +3,8 @@
  *
  * It runs once per weight at load, split by group over the threads. It goes through the plain
  * integers of each block (ggml_unpack_quants), so that one loop serves every quantized type; the
- * cost, about a nanosecond per weight, is paid once. Values are moved, never requantized: the
- * packed matrix means exactly what the checkpoint means.
+ * cost, 0.3 to 3 nanoseconds per weight, is paid once. Values are moved, never requantized:
+ * the packed matrix means exactly what the checkpoint means.
  */
 #include "worker/backend/cpu/packed_weight.h"
 
@@ -63,30 +63,56 @@ uint64_t packed_weight_bytes(const struct packed_weight *weight)
     return (uint64_t)weight->groups * weight->group_bytes;
 }
 
-/* Lays the 32 values of one row's block into the block's planes. */
+/* One row's `quads` quads to their places in a plane. */
+static void place_quads(const uint8_t *lanes, uint32_t quads, uint32_t row, uint8_t *plane)
+{
+    for (uint32_t quad = 0; quad < quads; quad++)
+        memcpy(plane + 64 * quad + 4 * row, lanes + 4 * quad, 4);
+}
+
+static void shift_out(uint8_t *values, uint32_t bits)
+{
+    for (uint32_t i = 0; i < PACKED_COLUMNS; i++)
+        values[i] = (uint8_t)(values[i] >> bits);
+}
+
+/* Lays the 32 values of one row's block into the block's planes, a plane at a time: loops over
+ * bytes without branches, which become a few vector instructions. */
 static void fill_planes(uint32_t bits, const int16_t *quants, uint32_t row, uint8_t *planes)
 {
-    for (uint32_t column = 0; column < PACKED_COLUMNS; column++) {
-        uint32_t quad = column / 4;
-        uint32_t lane = 4 * row + column % 4;
-        uint32_t value = (uint32_t)(uint16_t)quants[column];
-        uint8_t *plane = planes;
-        if (bits == 8) {
-            plane[64 * quad + lane] = (uint8_t)value;
-            continue;
+    uint8_t values[PACKED_COLUMNS];
+    uint8_t lanes[16] = {0};
+    for (uint32_t i = 0; i < PACKED_COLUMNS; i++)
+        values[i] = (uint8_t)quants[i];
+    if (bits == 8) {
+        place_quads(values, 8, row, planes);
+        return;
+    }
+    if (bits & 4) {
+        for (uint32_t i = 0; i < 16; i++)
+            lanes[i] = (uint8_t)((values[i] & 15) | values[16 + i] << 4);
+        place_quads(lanes, 4, row, planes);
+        shift_out(values, 4);
+        planes += 256;
+    }
+    if (bits & 2) {
+        for (uint32_t i = 0; i < 8; i++) {
+            const uint8_t *value = values + 16 * (i / 4) + i % 4;
+            lanes[i] = (uint8_t)((value[0] & 3) | (value[4] & 3) << 2 | (value[8] & 3) << 4 |
+                                 (value[12] & 3) << 6);
         }
-        if (bits & 4) {
-            plane[64 * (quad % 4) + lane] |= (uint8_t)((value & 15) << (quad / 4 * 4));
-            value >>= 4;
-            plane += 256;
+        place_quads(lanes, 2, row, planes);
+        shift_out(values, 2);
+        planes += 128;
+    }
+    if (bits & 1) {
+        for (uint32_t i = 0; i < 4; i++) {
+            uint32_t lane = 0;
+            for (uint32_t quad = 0; quad < 8; quad++)
+                lane |= (values[4 * quad + i] & 1u) << quad;
+            lanes[i] = (uint8_t)lane;
         }
-        if (bits & 2) {
-            plane[64 * (quad / 4) + lane] |= (uint8_t)((value & 3) << (quad % 4 * 2));
-            value >>= 2;
-            plane += 128;
-        }
-        if (bits & 1)
-            plane[lane] |= (uint8_t)((value & 1) << quad);
+        place_quads(lanes, 1, row, planes);
     }
 }
 
@@ -182,9 +208,10 @@ void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type
     must(group < weight->groups && packed_weight_shape(type).kind == weight->kind);
     uint64_t row_bytes = ggml_row_bytes(type, weight->columns);
     uint8_t *out = weight->data + group * weight->group_bytes;
-    memset(out, 0, weight->group_bytes);
     uint32_t first = group * PACKED_ROWS;
     uint32_t count = weight->rows - first < PACKED_ROWS ? weight->rows - first : PACKED_ROWS;
+    if (count < PACKED_ROWS)
+        memset(out, 0, weight->group_bytes);
     for (uint32_t row = 0; row < count; row++) {
         const uint8_t *row_source = (const uint8_t *)source + (first + row) * row_bytes;
         if (weight->quantized)

@@ -1,18 +1,23 @@
 /*
  * What a vault says about itself: whose weights it holds, prepared how, and where each one lies.
  *
- *   0      struct weight_manifest_head
- *   128    struct weight_manifest_entry [weight_count], one per repacked weight, in the plan's
- * order next multiple of 4096: the weights, each 64-byte aligned, then zeros up to 2 MiB
+ *   0                      struct weight_manifest_head
+ *   128                    struct weight_manifest_entry [weight_count], in the plan's order
+ *   next multiple of 4096  the repacked weights, each 64-byte aligned
+ *   up to 2 MiB            zeros
  *
  * Every number but the checksums follows from the plan and the checkpoint's identity: a reader
  * makes the manifest that it would have written itself and demands that the one it found is the
- * same (rules M1-M8), so nothing that another process wrote is ever used as a size or a place.
+ * same, so nothing that another process wrote is ever used as a size or a place. The rules:
  *
- * M1  magic and version are this build's           M5  sizes, count and begin of data are the
- * plan's M2  checkpoint: size, times, device and inode    M6  each entry: name, kind, rows, columns
- * M3  checkpoint: header hash                      M7  each entry: place and size
- * M4  the checksum of all before and after fits    M8  what is unused is zero
+ *   M1  magic, version, layout and entry size are this build's
+ *   M2  the checkpoint's size, times, device and inode are this checkpoint's
+ *   M3  so is the hash of its header
+ *   M4  the checksum of head and entries fits them
+ *   M5  the vault's size, number of weights and begin of data are the plan's
+ *   M6  each entry's name, kind, rows and columns are those of its weight
+ *   M7  each entry's place and size follow from the entries before it
+ *   M8  what is unused is zero
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_WEIGHT_MANIFEST_H
 #define SHOAL_WORKER_BACKEND_CPU_WEIGHT_MANIFEST_H
