@@ -1,7 +1,7 @@
 # Shoal. One non-recursive Makefile; `make help` lists the targets; everything built lands in build/.
 #
 # SAN=address,undefined or SAN=thread builds with those sanitizers into build/san-address-undefined/ and so on; SAN=fuzz
-# builds fuzz targets with clang. V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, PORT, FUZZ_SECONDS, PREFIX and DESTDIR
+# builds fuzz targets with clang. V=1 shows commands. CC, CFLAGS_EXTRA, JOBS, ARGS, PORT, LENGTH, FUZZ_SECONDS, PREFIX and DESTDIR
 # may be set.
 
 SHELL := /bin/bash
@@ -22,6 +22,7 @@ CC      := $(if $(filter fuzz,$(SANS)),$(shell scripts/find_clang),gcc)
 JOBS    ?= $(shell nproc)
 PORT    ?= 8080
 PREFIX  ?= /usr/local
+LENGTH  ?= long
 BUILD   := build$(if $(SAN),/san-$(subst $(space),-,$(SANS)))
 OBJ     := $(BUILD)/obj
 
@@ -87,7 +88,7 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 30
 
-.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-scripts test-api test-san fuzz bench clean install
+.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-scripts test-api test-fault test-san fuzz bench clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -210,6 +211,11 @@ test-api: ## tests of the running server through its HTTP API
 	@scripts/make_node
 	@$(BUILDING) programs tools
 	@scripts/run_pytest $(TALLY_ARG) tests/api
+
+test-fault: ## kill, stop and poison workers under load: no answer may change (LENGTH=short as in make test; long)
+	@scripts/make_venv
+	@$(BUILDING) programs
+	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/run_pytest $(TALLY_ARG) tests/fault
 
 test-san: ## the C tests under address+undefined and under thread sanitizers
 	@failed=0; for san in address,undefined thread; do \

@@ -5,7 +5,9 @@
  * inter-token latency. Every decode gets its row; prompt chunks fill the rest, but beside decodes
  * only up to mixed_prefill_tokens, because a prompt row costs as much as a stream's row and there
  * are many. A stream whose worker died, or that was preempted, waits just so while its tokens are
- * computed again. Without either a chunk may be as large as the step's time allows (step_pace.h).
+ * computed again, and the first of them waits for nobody else's rows: after a worker's death
+ * nothing moves until it does. Without either a chunk may be as large as the step's time allows
+ * (step_pace.h).
  *
  * Chunks go to prompts strictly by arrival: the first one that cannot have all its rows ends the
  * list, so a short prompt never overtakes a long one's blocks. Refuses to look at tokens, time or
@@ -71,7 +73,8 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         free_blocks = least(free_blocks, snapshot->free_blocks[group]);
 
     uint32_t decodes = compose_decodes(snapshot, &free_blocks, rows);
-    bool awaited = decodes > 0 || any_resumes(snapshot);
+    bool resumes = any_resumes(snapshot);
+    bool awaited = decodes > 0 || resumes;
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
         least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
@@ -84,7 +87,8 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         free_blocks -= blocks_taken(candidate, rows[i]);
         budget -= rows[i];
         total += rows[i];
-        if (rows[i] < candidate->known_tokens - candidate->computed_tokens)
+        bool whole = rows[i] == candidate->known_tokens - candidate->computed_tokens;
+        if (!whole || (resumes && decodes == 0))
             break;
     }
     must(total > 0 || snapshot->candidate_count == 0);

@@ -89,6 +89,17 @@ static void test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too(void
     check(&snapshot, (const uint32_t[]){8, 0});
 }
 
+static void test_the_first_stream_that_is_computed_again_is_alone(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(35, 40), prefill(0, 30), decode(9)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 100);
+    candidates[0].resumes = true;
+    check(&snapshot, (const uint32_t[]){5, 0}); /* nothing moves before it does */
+    snapshot = snapshot_of(candidates, 3, 100);
+    check(&snapshot, (const uint32_t[]){5, 3, 1});
+}
+
 static void test_a_short_prompt_shares_the_step(void **state)
 {
     (void)state;
@@ -194,6 +205,7 @@ int main(void)
         cmocka_unit_test(test_prompts_fill_a_step_without_decodes),
         cmocka_unit_test(test_decodes_go_first_and_bound_the_prompt_rows),
         cmocka_unit_test(test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too),
+        cmocka_unit_test(test_the_first_stream_that_is_computed_again_is_alone),
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
         cmocka_unit_test(test_chunks_shrink_to_the_free_blocks),
         cmocka_unit_test(test_a_prompt_without_blocks_waits_while_streams_run),

@@ -1,0 +1,63 @@
+"""Servers with faults, a crowd of seeded chats, and what they answer when nothing happens.
+
+SHOAL_FAULT_LENGTH=long makes the tests as long as a release needs; the default is for every run of `make test`.
+"""
+
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "api"))
+
+from crowd import chat_body, run_once  # noqa: E402
+from shoal_server import ShoalServer  # noqa: E402
+
+LONG = os.environ.get("SHOAL_FAULT_LENGTH", "short") == "long"
+STREAMS = 64
+
+
+@pytest.fixture(scope="session")
+def long_run():
+    return LONG
+
+
+@pytest.fixture
+def say(capsys):
+    """Prints a figure of a test that passes too."""
+    def write(words):
+        with capsys.disabled():
+            print(f"\n  {words}", flush=True)
+    return write
+
+
+@pytest.fixture(scope="session")
+def undisturbed():
+    """(bodies, answers) of the crowd on a server to which nothing happens."""
+    bodies = [chat_body(number, 96 if LONG else 32) for number in range(STREAMS)]
+    with ShoalServer("--max-sequences", str(STREAMS)) as server:
+        server.wait_ready()
+        chats = run_once(server.port, bodies, STREAMS)
+        server.wait_idle()
+    answers = {chat.number: chat.answer() for chat in chats}
+    assert all(status == 200 for status, _ in answers.values())
+    return bodies, answers
+
+
+@pytest.fixture
+def start_server():
+    started = []
+
+    def start(*options, ready=True):
+        running = ShoalServer("--max-sequences", str(STREAMS), *options)
+        started.append(running)
+        running.__enter__()
+        if ready:
+            running.wait_ready()
+        return running
+
+    yield start
+    for running in started:
+        running.__exit__(None, None, None)

@@ -1,0 +1,73 @@
+"""A request that kills every worker is ended, alone, and refused when it comes again; its neighbours finish."""
+
+import time
+
+from crowd import Chat, chat_body, run_once
+
+POISON_ID = 48000  # no chat of the crowd has it in its prompt or may draw it
+BAN = {str(POISON_ID): -100}
+POISON = {"messages": [{"role": "user", "content": "Say it."}], "max_tokens": 20, "temperature": 0,
+          "logit_bias": {str(POISON_ID): 100}}
+
+
+def harmless_bodies(count, max_tokens):
+    bodies = [chat_body(number, max_tokens) for number in range(count)]
+    for body in bodies:
+        body["logit_bias"] = {**body.get("logit_bias", {}), **BAN}
+    return bodies
+
+
+def test_poison_under_load(start_server, long_run, say):
+    bodies = harmless_bodies(48 if long_run else 16, 40)
+    calm = start_server()
+    answers = {chat.number: chat.answer() for chat in run_once(calm.port, bodies, len(bodies))}
+    server = start_server("--worker-fault", f"abort-on-token={POISON_ID}")
+    planted = []
+
+    def look():
+        if not planted and server.metrics()["vllm:generation_tokens_total"] > 40:
+            planted.append(Chat(server.port, 0, {**POISON, "stream": True}))
+            planted.append(Chat(server.port, 0, POISON))
+
+    chats = run_once(server.port, bodies, len(bodies), look)
+    for chat in chats:
+        assert chat.answer() == answers[chat.number], f"chat {chat.number} differs"
+    for chat in planted:
+        deadline = time.monotonic() + 30
+        while not chat.over:
+            assert time.monotonic() < deadline
+            chat.take()
+            time.sleep(0.005)
+    streamed, whole = planted
+    assert streamed.answer() == (200, "worker_crashed")  # an error event
+    assert whole.answer() == (500, "worker_crashed")
+    values = server.metrics()
+    assert values["shoal_requests_quarantined_total"] == 2
+    assert values["shoal_worker_restarts_total"] <= 8
+    say(f"poison: {values['shoal_worker_restarts_total']:.0f} workers lost, {len(chats)} neighbours finished")
+    # The same again is refused at once, another seed or not; others are not.
+    for again in (POISON, {**POISON, "seed": 5}):
+        reply = server.request("POST", "/v1/chat/completions", again)
+        assert (reply.status, reply.error["code"]) == (500, "worker_crashed")
+    assert server.metrics()["shoal_worker_restarts_total"] == values["shoal_worker_restarts_total"]
+    assert server.chat("Hello", max_tokens=3, logit_bias=BAN).status == 200
+    server.wait_idle()
+
+
+def test_poison_is_forgotten(start_server):
+    server = start_server("--worker-fault", f"abort-on-token={POISON_ID}", "--poison-memory-s", "1",
+                          "--poison-crashes", "1")
+    assert server.request("POST", "/v1/chat/completions", POISON).status == 500
+    restarts = server.metrics()["shoal_worker_restarts_total"]
+    assert restarts == 2  # one crash among others, one alone
+    time.sleep(1.1)
+    server.wait_ready()
+    assert server.request("POST", "/v1/chat/completions", POISON).status == 500
+    assert server.metrics()["shoal_worker_restarts_total"] == 2 * restarts
+
+
+def test_there_is_no_way_to_a_fault_through_a_request(start_server):
+    server = start_server()
+    for field in ("fault", "worker_fault", "worker-fault", "abort-on-token"):
+        assert server.chat("Hello", max_tokens=2, **{field: "abort-at-step=1"}).status == 200
+    assert server.metrics()["shoal_worker_restarts_total"] == 0
