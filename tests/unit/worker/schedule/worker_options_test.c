@@ -40,6 +40,8 @@ static void test_defaults(void **state)
     assert_int_equal(options.context_tokens, 0);
     assert_int_equal(options.kv_cache_bytes, 0);
     assert_int_equal(options.log_level, LOG_INFO);
+    assert_int_equal(options.weights_fd, -1);
+    assert_int_equal(options.verify_weights, 0);
     assert_int_equal(options.worker_count, 1);
     assert_null(options.fault);
 }
