@@ -276,14 +276,17 @@ static void on_writable(int fd, short what, void *context)
         wake(connection);
     if (connection->state == HANDSHAKE)
         return;
+    size_t unsent = http_connection_unsent_bytes(connection);
     if (http_transport_flush(&connection->transport, connection->unsent) != RESULT_OK) {
         http_connection_destroy(connection);
         return;
     }
     unsent_account(connection);
-    if (http_connection_unsent_bytes(connection) > 0)
+    if (http_connection_unsent_bytes(connection) > 0) {
         event_add(connection->write_event, NULL);
-    else if (connection->state == FLUSHING)
+        if (connection->state == FLUSHING && http_connection_unsent_bytes(connection) < unsent)
+            timer_set(connection, connection->config->write_timeout_ms);
+    } else if (connection->state == FLUSHING)
         flush_finish(connection);
     else if (connection->state == LINGERING)
         shut_down(connection);

@@ -44,7 +44,7 @@ struct http_connection_config {
     int request_timeout_ms;    /* from a request's first byte to its last */
     int idle_timeout_ms;       /* between requests, and before the first */
     uint64_t max_unsent_bytes; /* of all connections; beyond it whoever reads slowly is cut */
-    int write_timeout_ms;      /* a complete reply that the client does not read */
+    int write_timeout_ms;      /* a complete reply of which the client reads nothing */
     struct cors_policy cors;
 };
 

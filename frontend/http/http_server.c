@@ -28,7 +28,7 @@
 
 /* The kernel takes no more than about this of what the network has not taken: the rest stays here,
  * where it is counted and bounded. A connection's own limit would be some megabytes. */
-#define KERNEL_UNSENT_BYTES 65536
+#define KERNEL_UNSENT_BYTES 16384
 
 struct http_server {
     struct http_server_config config;

@@ -16,7 +16,7 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define WRITE_TIMEOUT_MS 30000 /* a finished reply that nobody reads */
+#define WRITE_TIMEOUT_MS 60000 /* a finished reply of which nothing is read */
 #define HANDSHAKE_TIMEOUT_MS                                                                       \
     10000                     /* of TLS; two round trips of a very slow line take two seconds */
 #define OTHER_DESCRIPTORS 64u /* of this process: listening, loop, workers, files */

@@ -1,0 +1,36 @@
+"""A small crowd of idle connections and slow readers: all are held, none costs much, and the others do not notice them.
+
+The whole crowd (5,000 and 500) is `scripts/bench/crowd`; this is the same program with fewer.
+"""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from shoal_server import ROOT
+
+ATTEMPTS = 3  # of the measurement: other work on the machine shows in a 99th percentile
+
+
+@pytest.mark.parametrize("extra,idle_bytes", [([], 8000), (["--tls", "--idle", "200", "--probes", "20", "--slow", "10"], 60000)])
+def test_others_do_not_notice_a_crowd(tmp_path, extra, idle_bytes):
+    ratios = []
+    for _ in range(ATTEMPTS):
+        report_path = tmp_path / "report.json"
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "scripts/bench/crowd"), "--idle", "500", "--slow", "50", "--probes", "60",
+             "--slow-tokens", "100", "--json", str(report_path), *extra],
+            cwd=ROOT, capture_output=True, timeout=400, check=False)
+        print(done.stdout.decode())
+        assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+        report = json.loads(report_path.read_text(encoding="utf-8"))
+        assert report["bytes_per_idle_connection"] < idle_bytes
+        assert report["unsent_bytes"]["after"] > 0, "the slow readers were not slow"
+        memory = report["memory_bytes"]
+        assert memory["crowd"] - memory["quiet"] < 64 << 20
+        ratios.append(report["p99_ratio"])
+        if ratios[-1] <= 1.5:
+            return
+    raise AssertionError(f"p99 in the crowd against a quiet server, in {ATTEMPTS} attempts: {ratios}")
