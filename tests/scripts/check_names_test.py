@@ -44,6 +44,13 @@ def test_allows_words_that_only_look_alike(tree, word):
     tree.assert_clean("check_names")
 
 
+def test_one_file_reads_the_environment(tree):
+    tree.write("frontend/serve/service_manager.c", 'int a = getenv("A") != 0;\n')
+    tree.assert_clean("check_names")
+    tree.write("frontend/serve/service_manager.h", 'int a = getenv("A") != 0;\n')
+    tree.assert_violation("check_names", "frontend/serve/service_manager.h:1", "not the environment")
+
+
 def test_recorded_data_may_hold_any_word_and_name(tree):
     tree.write("tests/golden/one/Chat.txt", "TODO\n")
     tree.write("tests/golden/two/Chat.txt", "TODO\n")
