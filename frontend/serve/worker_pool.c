@@ -20,7 +20,7 @@
 #include "proto/must.h"
 
 #define AHEAD_SHARE    4u /* of what a worker runs at once: what it may have beyond that */
-#define HOPELESS_TRIES 8u /* failed starts in a row: some 13 s of backing off */
+#define HOPELESS_TRIES 7u /* failed starts in a row: more than 6 s of backing off */
 
 struct pool_worker {
     struct worker_pool *pool;

@@ -240,7 +240,6 @@ static void stop_for_good(struct worker_supervisor *supervisor, const char *why)
 
 static void backoff_begin(struct worker_supervisor *supervisor)
 {
-    supervisor->failed_starts++;
     supervisor->resuming = false;
     supervisor->state = SUPERVISOR_BACKOFF;
     supervisor->start_at_ms = monotonic_clock_ms() + supervisor->backoff_ms;
@@ -257,6 +256,7 @@ static void start_next(struct worker_supervisor *supervisor)
         return;
     log_error("%s", error.text);
     supervisor->last_death = error;
+    supervisor->failed_starts++;
     backoff_begin(supervisor);
 }
 
@@ -302,6 +302,9 @@ static void on_death(int fd, short what, void *context)
         return;
     }
     log_error("worker %u died: %s", supervisor->config.index, supervisor->last_death.text);
+    bool was_well = before == SUPERVISOR_READY && supervisor->progressed;
+    if (!was_well)
+        supervisor->failed_starts++;
     supervisor->state = SUPERVISOR_BACKOFF;
     supervisor->config.died(supervisor->config.context);
     worker_clear(supervisor);
@@ -311,7 +314,7 @@ static void on_death(int fd, short what, void *context)
         stop_for_good(supervisor, words.text);
     } else if (!supervisor->ever_ready && supervisor->starts >= FIRST_START_TRIES) {
         stop_for_good(supervisor, how.text);
-    } else if (before == SUPERVISOR_READY && supervisor->progressed) {
+    } else if (was_well) {
         supervisor->resuming = true;
         start_next(supervisor);
     } else {

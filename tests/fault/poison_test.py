@@ -2,6 +2,8 @@
 
 import time
 
+import pytest
+
 from crowd import Chat, chat_body, run_once
 
 POISON_ID = 48000  # no chat of the crowd has it in its prompt or may draw it
@@ -17,11 +19,13 @@ def harmless_bodies(count, max_tokens):
     return bodies
 
 
-def test_poison_under_load(start_server, long_run, say):
+@pytest.mark.parametrize("crashes", [3, 1])
+def test_poison_under_load(start_server, long_run, say, crashes):
+    """With one crash everyone who was in its step is suspected, and acquitted alone."""
     bodies = harmless_bodies(48 if long_run else 16, 40)
     calm = start_server()
     answers = {chat.number: chat.answer() for chat in run_once(calm.port, bodies, len(bodies))}
-    server = start_server("--worker-fault", f"abort-on-token={POISON_ID}")
+    server = start_server("--worker-fault", f"abort-on-token={POISON_ID}", "--poison-crashes", str(crashes))
     planted = []
 
     def look():
@@ -44,6 +48,7 @@ def test_poison_under_load(start_server, long_run, say):
     values = server.metrics()
     assert values["shoal_requests_quarantined_total"] == 2
     assert values["shoal_worker_restarts_total"] <= 8
+    assert ("request_acquitted" in server.log_text()) or crashes > 1
     say(f"poison: {values['shoal_worker_restarts_total']:.0f} workers lost, {len(chats)} neighbours finished")
     # The same again is refused at once, another seed or not; others are not.
     for again in (POISON, {**POISON, "seed": 5}):
