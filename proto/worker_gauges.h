@@ -33,10 +33,10 @@ struct worker_gauges {
     _Atomic uint32_t vocab_tokens;   /* 0 until READY */
     _Atomic uint32_t context_tokens; /* longest sequence this worker takes; 0 until READY */
     _Atomic uint32_t max_sequences;
-    /* Grows with every piece of work, far more often than every 100 ms: a turn, a part of an op of a
-     * step, weights prepared. Stands still while the worker has nothing to do. */
+    /* Grows with every piece of work, far more often than every 100 ms: a turn, a part of an op of
+     * a step, weights prepared. Stands still while the worker has nothing to do. */
     _Atomic uint64_t heartbeat;
-    _Atomic uint64_t steps;     /* steps finished */
+    _Atomic uint64_t steps; /* steps finished */
     _Atomic uint64_t load_done_bytes;
     _Atomic uint64_t load_total_bytes;
     _Atomic uint32_t running_sequences;
