@@ -89,6 +89,7 @@ bool chat_engine_read_request(const struct chat_engine *engine, uint32_t slot,
     if (request->state == LIVE_REQUEST_FREE)
         return false;
     *status = (struct request_status){.id = request->id,
+                                      .name = request->sink ? live_request_name(request) : NULL,
                                       .phase = phase_name(request),
                                       .has_worker = live_request_is_with_worker(request),
                                       .worker = request->worker,

@@ -4,7 +4,7 @@
  * What the frontend knows by itself (processes, deaths, queues, journals) is fact; what only a
  * worker can know (its sequences, its blocks) is its own word from the gauges and stands under
  * "says". Nothing is asked of a worker, so the report is there at once when one hangs, and shows
- * for how long it has not moved. No prompt, no text and no client stands in it.
+ * for how long it has not moved. No prompt and no text stands in it.
  */
 #include "frontend/serve/status_report.h"
 
@@ -67,9 +67,13 @@ static void write_worker(const struct chat_engine *engine, uint32_t index, struc
 static void write_request(const struct request_status *request, int64_t now_us,
                           struct text_buffer *out)
 {
-    text_buffer_append_format(out,
-                              "{\"id\":\"%u.%u\",\"phase\":\"%s\",\"worker\":", request->id.slot,
-                              request->id.generation, request->phase);
+    text_buffer_append_format(out, "{\"id\":\"%u.%u\",\"request_id\":", request->id.slot,
+                              request->id.generation);
+    if (request->name)
+        append_words(out, request->name);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_format(out, ",\"phase\":\"%s\",\"worker\":", request->phase);
     if (request->has_worker)
         text_buffer_append_format(out, "%u", request->worker);
     else
