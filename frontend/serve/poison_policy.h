@@ -4,13 +4,8 @@
 #ifndef SHOAL_FRONTEND_SERVE_POISON_POLICY_H
 #define SHOAL_FRONTEND_SERVE_POISON_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
-
-enum poison_verdict {
-    POISON_NEIGHBOUR, /* retry it among others */
-    POISON_SUSPECT,   /* retry it alone */
-    POISON_GUILTY     /* end it */
-};
 
 /* A request's history; zeroed at first. */
 struct crash_record {
@@ -19,9 +14,14 @@ struct crash_record {
     uint32_t generated_tokens; /* when the last one happened */
 };
 
-/* The worker died while it computed the request, which has `generated_tokens` by now.
- * `most_crashes` (>= 1) without a token in between make it a suspect. Pure but for the record. */
-enum poison_verdict poison_policy_judge(struct crash_record *record, uint32_t generated_tokens,
-                                        uint32_t most_crashes);
+/* The worker died while it computed the request, which has `generated_tokens` by now. True: it is
+ * suspected, and is to be retried alone. `most_crashes` (>= 1) without a token in between make a
+ * suspect. Pure but for the record. */
+bool poison_policy_suspects(struct crash_record *record, uint32_t generated_tokens,
+                            uint32_t most_crashes);
+
+/* Whether a suspect that is retried alone has got far enough to be as innocent as any other. Pure.
+ */
+bool poison_policy_acquits(const struct crash_record *record, uint32_t generated_tokens);
 
 #endif

@@ -49,7 +49,8 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
                         request->cached_tokens, now_us);
     bool complete = request->sink->token(request->sink_context, event->token,
                                          worker_events_is_stop_token(engine, event->token));
-    if (request->suspect)
+    if (request->suspect &&
+        poison_policy_acquits(&request->crashes, (uint32_t)request->generated.count))
         request_dispatch_acquit(engine, request);
     if (complete) {
         request_end_cancel(engine, request);

@@ -8,8 +8,7 @@
  * those of the first run, so nothing is repeated, changed or lost.
  *
  * Who was being computed stands in the segment's roster. It is a dead worker's word, so it only
- * decides who is suspected (poison_policy.h), never who is ended: a conviction needs a crash alone,
- * or very many crashes.
+ * decides who is suspected (poison_policy.h), never who is ended: a conviction needs a crash alone.
  */
 #include "frontend/serve/worker_loss.h"
 
@@ -47,16 +46,14 @@ static enum finish_reason reached_end(const struct chat_engine *engine,
 static bool take_back(struct chat_engine *engine, struct live_request *request, bool was_computed)
 {
     enum finish_reason end = FINISH_NONE;
-    enum poison_verdict verdict = POISON_NEIGHBOUR;
+    bool suspect = false;
     if (request->state != LIVE_REQUEST_LEAVING) {
         end = reached_end(engine, request);
         if (was_computed)
-            verdict = poison_policy_judge(&request->crashes, (uint32_t)request->generated.count,
-                                          (uint32_t)engine->config.options->poison_crashes);
+            suspect = poison_policy_suspects(&request->crashes, (uint32_t)request->generated.count,
+                                             (uint32_t)engine->config.options->poison_crashes);
         if (end != FINISH_NONE)
             request_end_finish(engine, request, end);
-        else if (verdict == POISON_GUILTY)
-            request_dispatch_convict(engine, request);
     }
     if (request->state == LIVE_REQUEST_LEAVING) {
         request_end_worker_done(engine, request);
@@ -64,7 +61,7 @@ static bool take_back(struct chat_engine *engine, struct live_request *request, 
     }
     worker_pool_note_done(engine->workers, request->worker, request->id);
     live_request_requeue(request);
-    request->suspect = verdict == POISON_SUSPECT;
+    request->suspect = suspect;
     request->replays++;
     engine->metrics.requests_replayed++;
     request_dispatch_enqueue(engine, request);

@@ -59,6 +59,15 @@ def test_poison_under_load(start_server, long_run, say, crashes):
     server.wait_idle()
 
 
+def test_a_token_or_two_for_each_death_are_not_enough(start_server):
+    server = start_server("--worker-fault", "abort-at-step=3", "--poison-crashes", "2")
+    reply = server.chat("Tell me a long story.", max_tokens=400, logit_bias={"2": -100})
+    assert (reply.status, reply.error["code"]) == (500, "worker_crashed")
+    restarts = server.metrics()["shoal_worker_restarts_total"]
+    assert 16 < restarts <= 33
+    server.wait_idle()
+
+
 def test_poison_is_forgotten(start_server):
     server = start_server("--worker-fault", f"abort-on-token={POISON_ID}", "--poison-memory-s", "1",
                           "--poison-crashes", "1")

@@ -1,5 +1,5 @@
 /*
- * Who is suspected, who is not, and who is ended without a trial.
+ * Who is suspected, who is not, and who is acquitted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,16 +14,16 @@ static void crashes_without_a_token_make_a_suspect(void **state)
 {
     (void)state;
     struct crash_record record = {0};
-    assert_int_equal(poison_policy_judge(&record, 0, 3), POISON_NEIGHBOUR);
-    assert_int_equal(poison_policy_judge(&record, 0, 3), POISON_NEIGHBOUR);
-    assert_int_equal(poison_policy_judge(&record, 0, 3), POISON_SUSPECT);
+    assert_false(poison_policy_suspects(&record, 0, 3));
+    assert_false(poison_policy_suspects(&record, 0, 3));
+    assert_true(poison_policy_suspects(&record, 0, 3));
 }
 
 static void one_crash_may_be_enough(void **state)
 {
     (void)state;
     struct crash_record record = {0};
-    assert_int_equal(poison_policy_judge(&record, 50, 1), POISON_SUSPECT);
+    assert_true(poison_policy_suspects(&record, 50, 1));
 }
 
 static void a_token_in_between_clears(void **state)
@@ -32,10 +32,10 @@ static void a_token_in_between_clears(void **state)
     struct crash_record record = {0};
     uint32_t tokens = 10;
     for (int crash = 0; crash < 40; crash++, tokens += 8)
-        assert_int_equal(poison_policy_judge(&record, tokens, 3), POISON_NEIGHBOUR);
-    assert_int_equal(poison_policy_judge(&record, tokens, 3), POISON_NEIGHBOUR);
-    assert_int_equal(poison_policy_judge(&record, tokens, 3), POISON_NEIGHBOUR);
-    assert_int_equal(poison_policy_judge(&record, tokens, 3), POISON_SUSPECT);
+        assert_false(poison_policy_suspects(&record, tokens, 3));
+    assert_false(poison_policy_suspects(&record, tokens, 3));
+    assert_false(poison_policy_suspects(&record, tokens, 3));
+    assert_true(poison_policy_suspects(&record, tokens, 3));
 }
 
 static void a_place_behind_tokens_is_a_place_too(void **state)
@@ -43,8 +43,8 @@ static void a_place_behind_tokens_is_a_place_too(void **state)
     (void)state;
     struct crash_record record = {0};
     for (int crash = 0; crash < 2; crash++)
-        assert_int_equal(poison_policy_judge(&record, 123, 3), POISON_NEIGHBOUR);
-    assert_int_equal(poison_policy_judge(&record, 123, 3), POISON_SUSPECT);
+        assert_false(poison_policy_suspects(&record, 123, 3));
+    assert_true(poison_policy_suspects(&record, 123, 3));
 }
 
 static void a_token_for_each_crash_does_not_go_on_for_ever(void **state)
@@ -52,11 +52,21 @@ static void a_token_for_each_crash_does_not_go_on_for_ever(void **state)
     (void)state;
     struct crash_record record = {0};
     uint32_t crashes = 0;
-    while (poison_policy_judge(&record, crashes, 3) != POISON_GUILTY) {
+    while (!poison_policy_suspects(&record, crashes, 3)) {
         crashes++;
         assert_true(crashes < 100);
     }
     assert_true(crashes > 20); /* an unlucky neighbour of somebody else's crashes */
+}
+
+static void a_few_tokens_alone_acquit(void **state)
+{
+    (void)state;
+    struct crash_record record = {0};
+    assert_true(poison_policy_suspects(&record, 100, 1));
+    assert_false(poison_policy_acquits(&record, 100));
+    assert_false(poison_policy_acquits(&record, 107));
+    assert_true(poison_policy_acquits(&record, 108));
 }
 
 int main(void)
@@ -66,6 +76,7 @@ int main(void)
         cmocka_unit_test(one_crash_may_be_enough),
         cmocka_unit_test(a_token_in_between_clears),
         cmocka_unit_test(a_place_behind_tokens_is_a_place_too),
+        cmocka_unit_test(a_few_tokens_alone_acquit),
         cmocka_unit_test(a_token_for_each_crash_does_not_go_on_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
