@@ -81,7 +81,7 @@ void chat_engine_read_worker(const struct chat_engine *engine, uint32_t worker,
 
 struct request_status {
     struct request_id id;
-    const char *name; /* what the log calls it; NULL when its client is gone */
+    const char *name;  /* what the log calls it; NULL when its client is gone */
     const char *phase; /* "preparing", "waiting", "suspected", "handed_over", "prefill", "decode",
                           "leaving" */
     bool has_worker;
