@@ -7,9 +7,7 @@
  * published before is still taken; then its segment is thrown away, so nothing that it wrote
  * reaches the next one.
  *
- * The next one is started at once when the last one was ready and had told a token: requests are
- * waiting to go on. One that died before that would most likely die again, so its successor waits:
- * 100 ms, doubled at every such death up to 10 s.
+ * When the next one is started is restart_policy.h's to say.
  *
  * A worker that says itself why it cannot load (WORKER_FAILED) before any was ever ready is
  * believed: the same file would fail again. One that dies without a word before any was ever ready
@@ -26,14 +24,13 @@
 
 #include "frontend/serve/child_process.h"
 #include "frontend/serve/monotonic_clock.h"
+#include "frontend/serve/restart_policy.h"
 #include "proto/log.h"
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
 #define START_LOOK_MS       50 /* its bell tells that it is ready; this is for its heartbeat */
 #define WATCH_LOOK_MS       250
-#define BACKOFF_FIRST_MS    100
-#define BACKOFF_LAST_MS     10000
 #define FIRST_START_TRIES   3
 #define DRAIN_EXIT_LIMIT_MS 5000
 
@@ -49,13 +46,10 @@ struct worker_supervisor {
     bool ever_ready;
     uint32_t starts;
     uint32_t weights_generation; /* of the vault that the worker was given */
-    uint32_t failed_starts;
-    bool progressed; /* the present worker has told a token */
-    bool resuming;   /* the last one had */
+    struct restart_record record;
     int64_t drain_at_ms;
     int64_t start_at_ms; /* BACKOFF: when the next one is started */
     int64_t died_at_ms;
-    int backoff_ms;
     struct error_text last_death; /* "" before the first */
     char condemned[256];          /* why it is being killed; "" when it is not */
 };
@@ -127,7 +121,6 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
     supervisor->state = SUPERVISOR_STARTING;
     supervisor->heartbeat = (struct heartbeat_watch){0};
     supervisor->condemned[0] = '\0';
-    supervisor->progressed = false;
     log_info("worker %u started, pid %d", supervisor->config.index, (int)supervisor->process.pid);
     timer_set(supervisor, START_LOOK_MS);
     return RESULT_OK;
@@ -140,7 +133,6 @@ enum result worker_supervisor_create(const struct worker_supervisor_config *conf
     struct worker_supervisor *made = must_alloc(1, sizeof *made);
     made->config = *config;
     made->process.pid_fd = -1;
-    made->backoff_ms = BACKOFF_FIRST_MS;
     made->timer = event_new(config->base, -1, 0, on_timer, made);
     must(made->timer != NULL);
     enum result result = worker_start(made, error);
@@ -202,19 +194,18 @@ double worker_supervisor_load_progress(const struct worker_supervisor *superviso
 
 bool worker_supervisor_is_resuming(const struct worker_supervisor *supervisor)
 {
-    return supervisor->state == SUPERVISOR_STARTING && supervisor->resuming;
+    return supervisor->state == SUPERVISOR_STARTING && supervisor->ever_ready &&
+           supervisor->record.failed_starts == 0;
 }
 
 uint32_t worker_supervisor_failed_starts(const struct worker_supervisor *supervisor)
 {
-    return supervisor->failed_starts;
+    return supervisor->record.failed_starts;
 }
 
 void worker_supervisor_note_progress(struct worker_supervisor *supervisor)
 {
-    supervisor->progressed = true;
-    supervisor->failed_starts = 0;
-    supervisor->backoff_ms = BACKOFF_FIRST_MS;
+    restart_policy_note_progress(&supervisor->record);
 }
 
 /* --- death ----------------------------------------------------------------------------------- */
@@ -240,13 +231,10 @@ static void stop_for_good(struct worker_supervisor *supervisor, const char *why)
 
 static void backoff_begin(struct worker_supervisor *supervisor)
 {
-    supervisor->resuming = false;
+    int delay_ms = restart_policy_delay_ms(&supervisor->record);
     supervisor->state = SUPERVISOR_BACKOFF;
-    supervisor->start_at_ms = monotonic_clock_ms() + supervisor->backoff_ms;
-    timer_set(supervisor, supervisor->backoff_ms);
-    supervisor->backoff_ms *= 2;
-    if (supervisor->backoff_ms > BACKOFF_LAST_MS)
-        supervisor->backoff_ms = BACKOFF_LAST_MS;
+    supervisor->start_at_ms = monotonic_clock_ms() + delay_ms;
+    timer_set(supervisor, delay_ms);
 }
 
 static void start_next(struct worker_supervisor *supervisor)
@@ -256,7 +244,7 @@ static void start_next(struct worker_supervisor *supervisor)
         return;
     log_error("%s", error.text);
     supervisor->last_death = error;
-    supervisor->failed_starts++;
+    restart_policy_note_death(&supervisor->record);
     backoff_begin(supervisor);
 }
 
@@ -302,9 +290,7 @@ static void on_death(int fd, short what, void *context)
         return;
     }
     log_error("worker %u died: %s", supervisor->config.index, supervisor->last_death.text);
-    bool was_well = before == SUPERVISOR_READY && supervisor->progressed;
-    if (!was_well)
-        supervisor->failed_starts++;
+    restart_policy_note_death(&supervisor->record);
     supervisor->state = SUPERVISOR_BACKOFF;
     supervisor->config.died(supervisor->config.context);
     worker_clear(supervisor);
@@ -314,8 +300,7 @@ static void on_death(int fd, short what, void *context)
         stop_for_good(supervisor, words.text);
     } else if (!supervisor->ever_ready && supervisor->starts >= FIRST_START_TRIES) {
         stop_for_good(supervisor, how.text);
-    } else if (was_well) {
-        supervisor->resuming = true;
+    } else if (restart_policy_delay_ms(&supervisor->record) == 0) {
         start_next(supervisor);
     } else {
         backoff_begin(supervisor);
@@ -440,7 +425,7 @@ void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
                                .state = states[supervisor->state],
                                .load_progress = worker_supervisor_load_progress(supervisor),
                                .restarts = supervisor->starts > 0 ? supervisor->starts - 1 : 0,
-                               .failed_starts = supervisor->failed_starts};
+                               .failed_starts = supervisor->record.failed_starts};
     if (supervisor->last_death.text[0]) {
         status->last_death = supervisor->last_death.text;
         status->last_death_ms = now_ms - supervisor->died_at_ms;
