@@ -19,15 +19,9 @@
 
 #include <immintrin.h>
 
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
+#include "worker/backend/cpu/linear_terms.h"
 
 enum { ROWS_MAX = 6 }; /* quantized kinds take 4 */
-
-/* One kind's line of PACKED_QUANT_LIST. */
-struct kind {
-    uint32_t bits, span, blocks, minimum, center;
-};
 
 /* Keeps a sum in a register and the additions into it in order: compilers otherwise regroup integer
  * sums into trees of temporaries that do not fit. */
@@ -114,9 +108,7 @@ INLINE __m256i load_minimum(struct kind kind, const uint8_t *scales, uint32_t h,
 
 INLINE __m256i broadcast_quad(const struct quantized_term *x, uint32_t quad)
 {
-    int32_t four;
-    __builtin_memcpy(&four, x->quants + 4 * quad, 4);
-    return _mm256_set1_epi32(four);
+    return _mm256_set1_epi32(term_quad(x, quad));
 }
 
 INLINE __m256i broadcast_pair(const struct quantized_term *x, uint32_t h)
@@ -124,26 +116,6 @@ INLINE __m256i broadcast_pair(const struct quantized_term *x, uint32_t h)
     int32_t pair;
     __builtin_memcpy(&pair, x->pair_sums[h], 4);
     return _mm256_set1_epi32(pair);
-}
-
-INLINE const struct quantized_term *row_term(const struct quantized_term *x, size_t stride,
-                                             uint32_t row)
-{
-    return (const void *)((const char *)x + row * stride);
-}
-
-/* 2 when any of the rows has a second term in this block. A row without one gets zeros added then,
- * which changes nothing. */
-INLINE uint32_t count_terms(const struct quantized_block *x, size_t stride, uint32_t rows)
-{
-    uint32_t any = 0;
-    UNROLL for (uint32_t r = 0; r < rows; r++)
-    {
-        uint32_t scale;
-        __builtin_memcpy(&scale, &row_term(&x->term[1], stride, r)->scale, sizeof scale);
-        any |= scale;
-    }
-    return any ? 2 : 1;
 }
 
 /* sums[r] = integer dot products of one block's term for eight outputs, sub-scales applied for K

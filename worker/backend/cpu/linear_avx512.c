@@ -11,15 +11,9 @@
 
 #include <immintrin.h>
 
-#define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 16")
+#include "worker/backend/cpu/linear_terms.h"
 
 enum { ROWS_MAX = 8 };
-
-/* One kind's line of PACKED_QUANT_LIST. */
-struct kind {
-    uint32_t bits, span, blocks, minimum, center;
-};
 
 INLINE __m512i load512(const uint8_t *bytes)
 {
@@ -71,29 +65,7 @@ INLINE __m512i load_quad(struct kind kind, const uint8_t *planes, uint32_t quad)
 
 INLINE __m512i broadcast_quad(const struct quantized_term *x, uint32_t quad)
 {
-    int32_t four;
-    __builtin_memcpy(&four, x->quants + 4 * quad, 4);
-    return _mm512_set1_epi32(four);
-}
-
-INLINE const struct quantized_term *row_term(const struct quantized_term *x, size_t stride,
-                                             uint32_t row)
-{
-    return (const void *)((const char *)x + row * stride);
-}
-
-/* 2 when any of the rows has a second term in this block. A row without one gets zeros added then,
- * which changes nothing. */
-INLINE uint32_t count_terms(const struct quantized_block *x, size_t stride, uint32_t rows)
-{
-    uint32_t any = 0;
-    UNROLL for (uint32_t r = 0; r < rows; r++)
-    {
-        uint32_t scale;
-        __builtin_memcpy(&scale, &row_term(&x->term[1], stride, r)->scale, sizeof scale);
-        any |= scale;
-    }
-    return any ? 2 : 1;
+    return _mm512_set1_epi32(term_quad(x, quad));
 }
 
 /* sums[h][r]: integer dot products of quads [4h * span / 16 ...) with the center taken off. */
