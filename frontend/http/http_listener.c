@@ -5,8 +5,9 @@
  * sockets that listen. Somebody else may hold them too (that is the point: connections queue there
  * while this program restarts), so they are never shut down, only closed.
  *
- * When descriptors run out, accepting pauses for a moment instead of spinning on an error that the
- * loop would see again at once.
+ * libevent accepts until nobody waits, which a flood of connections makes never: after some in a
+ * row the loop comes round. When descriptors run out, accepting pauses for a moment instead of
+ * spinning on an error that the loop would see again at once.
  */
 #include "frontend/http/http_listener.h"
 
@@ -28,6 +29,7 @@
 
 #define LISTEN_BACKLOG  4096
 #define ACCEPT_PAUSE_MS 100
+#define ACCEPT_BURST    64 /* connections in a row; then whoever is connected has a turn */
 
 struct http_listener {
     struct http_listener_config config;
@@ -35,7 +37,14 @@ struct http_listener {
     struct evconnlistener *sockets[LIMIT_LISTEN_SOCKETS];
     size_t count;
     struct event *resume;
+    uint64_t accepted;
 };
+
+static void pause_accepting(struct http_listener *listener)
+{
+    for (size_t i = 0; i < listener->count; i++)
+        evconnlistener_disable(listener->sockets[i]);
+}
 
 static void on_accept(struct evconnlistener *socket, evutil_socket_t fd, struct sockaddr *address,
                       int address_bytes, void *context)
@@ -44,6 +53,10 @@ static void on_accept(struct evconnlistener *socket, evutil_socket_t fd, struct 
     (void)address_bytes;
     struct http_listener *listener = context;
     listener->config.arrived(listener->config.context, fd, address);
+    if (++listener->accepted % ACCEPT_BURST == 0) {
+        pause_accepting(listener);
+        event_active(listener->resume, EV_TIMEOUT, 0);
+    }
 }
 
 static void on_accept_error(struct evconnlistener *socket, void *context)
@@ -52,8 +65,7 @@ static void on_accept_error(struct evconnlistener *socket, void *context)
     struct http_listener *listener = context;
     struct timeval pause = {.tv_usec = ACCEPT_PAUSE_MS * 1000};
     log_warn("accepting connections pauses: %s", strerror(errno));
-    for (size_t i = 0; i < listener->count; i++)
-        evconnlistener_disable(listener->sockets[i]);
+    pause_accepting(listener);
     event_add(listener->resume, &pause);
 }
 

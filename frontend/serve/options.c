@@ -88,7 +88,7 @@ static const struct option_row rows[] = {
     {"request-deadline", OPTION_COUNT, OPTIONS_SERVE, AT(request_deadline_s), 0, 86400, "0",
      "seconds after which an unfinished answer is ended with an error; 0 = never"},
     {"idle-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(idle_timeout_s), 1, 86400, "120",
-     "seconds after which a connection without a request is closed"},
+     "seconds after which a connection without a request, or whose reply is not read, is closed"},
     {"stream-buffer-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(stream_buffer_bytes), 16u << 10,
      1u << 30, "4M", "unread bytes at which the stream of a slow reader is cut"},
     {"keepalive-comment", OPTION_COUNT, OPTIONS_SERVE, AT(keepalive_comment_s), 1, 3600, "10",

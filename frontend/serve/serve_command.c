@@ -26,6 +26,7 @@
 
 #define LAST_WRITES_MS      1000 /* for replies still unsent when all else is done */
 #define LAST_WRITES_LOOK_MS 10
+#define CALLBACKS_A_LOOK    64
 
 #define SIGNAL_COUNT 3u
 #define ROUTE_COUNT  10u
@@ -259,13 +260,25 @@ static void event_release(struct event *event)
         event_free(event);
 }
 
+/* Callbacks may activate others, and libevent asks the kernel for news only when none is left: a
+ * client that pipelines requests without end could keep everybody else waiting. So it asks after
+ * some of them. */
+static struct event_base *base_create(void)
+{
+    struct event_config *config = event_config_new();
+    must(config && event_config_set_max_dispatch_interval(config, NULL, CALLBACKS_A_LOOK, 0) == 0);
+    struct event_base *base = event_base_new_with_config(config);
+    must(base != NULL);
+    event_config_free(config);
+    return base;
+}
+
 int serve_command_run(const struct options *options)
 {
     struct serve_command command = {.options = options};
     struct error_text error;
     signal(SIGPIPE, SIG_IGN);
-    command.base = event_base_new();
-    must(command.base != NULL);
+    command.base = base_create();
     command.manager = service_manager_create(&(struct service_manager_config){
         .base = command.base, .context = &command, .write_status = on_write_status});
     if (command_start(&command, &error) == RESULT_OK) {

@@ -16,7 +16,6 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define WRITE_TIMEOUT_MS 60000 /* a finished reply of which nothing is read */
 #define HANDSHAKE_TIMEOUT_MS                                                                       \
     10000                     /* of TLS; two round trips of a very slow line take two seconds */
 #define OTHER_DESCRIPTORS 64u /* of this process: listening, loop, workers, files */
@@ -103,7 +102,7 @@ void server_edges_fill(const struct server_edges *edges, struct http_server_conf
         .request_timeout_ms = (int)options->request_timeout_s * 1000,
         .idle_timeout_ms = (int)options->idle_timeout_s * 1000,
         .max_unsent_bytes = LIMIT_HTTP_UNSENT_STREAMS * options->stream_buffer_bytes,
-        .write_timeout_ms = WRITE_TIMEOUT_MS,
+        .write_timeout_ms = (int)options->idle_timeout_s * 1000,
         .cors = {.origins = options->cors_origins.items,
                  .origin_count = options->cors_origins.count}};
 }
