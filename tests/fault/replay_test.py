@@ -127,7 +127,7 @@ def test_sigstop(start_server, undisturbed, long_run, say):
 def test_abort_inside_a_step(start_server, undisturbed, long_run, say):
     bodies, answers = undisturbed
     width = 64 if long_run else 16
-    server = start_server("--worker-fault", f"abort-at-step={400 if long_run else 25}")
+    server = start_server("--worker-fault", f"abort-at-step={100 if long_run else 25}")
     chats = run_once(server.port, bodies[:width], width)
     check_answers(chats, answers)
     restarts = server.metrics()["shoal_worker_restarts_total"]
