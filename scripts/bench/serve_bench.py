@@ -3,7 +3,8 @@
 
 For each number of concurrent streams, every stream sends one chat request of about --prompt tokens and reads exactly --output
 tokens; rounds alternate between the two servers so that both see the same machine. Prints TTFT, ITL (p50, p99), output tokens
-per second and their ratio; then the speed of one long prompt, and the resident memory of all processes of each server.
+per second and their ratio; then the speed of one long prompt, the resident memory of all processes of each server, and
+how the CPU time divides between Shoal's processes.
 
 Usage: serve_bench.py --model FILE [--peer 'COMMAND OF llama-server'] [--streams 1,4,8] [--json OUT]
 Needs only Python's standard library. Without --peer only Shoal is measured.
@@ -85,6 +86,14 @@ class Server:
             except (OSError, AttributeError):
                 pass
         return total / 1024
+
+    def cpu_seconds(self):
+        """CPU time of the server's own process and of all its descendants, so far."""
+        def of(pid):
+            threads = os.listdir(f"/proc/{pid}/task")
+            return sum(int(open(f"/proc/{pid}/task/{t}/schedstat").read().split()[0]) for t in threads) / 1e9
+        own, *others = self.pids()
+        return of(own), sum(map(of, others))
 
     def stop(self):
         if self.process.poll() is None:
@@ -172,8 +181,12 @@ def percentile(values, p):
 
 def measure(server, streams, words, output, rng, totals):
     bodies = [make_body(server, words, output, rng) for _ in range(streams)]
+    before = server.cpu_seconds()
     done, wall = run_streams(server, bodies)
-    t = totals.setdefault((server.name, streams), {"ttft": [], "itl": [], "tokens": 0, "wall": 0.0, "prompt": []})
+    used = [now - then for now, then in zip(server.cpu_seconds(), before)]
+    t = totals.setdefault((server.name, streams),
+                          {"ttft": [], "itl": [], "tokens": 0, "wall": 0.0, "prompt": [], "cpu": [0.0, 0.0]})
+    t["cpu"] = [sum(pair) for pair in zip(t["cpu"], used)]
     for s in done:
         t["ttft"].append(s.times[0] - s.sent)
         t["itl"] += [b - a for a, b in zip(s.times, s.times[1:])]
@@ -238,6 +251,16 @@ def measure_prompt(servers, words, rounds, rng):
         print(f"{server.name:>13} {tokens:6} {1e3 * ttft:6.1f} ms {rate[server.name]:12.1f} {ratio:>6}")
 
 
+def print_shares(totals, args):
+    """What HTTP, rings and a second process cost: the frontend's CPU time beside the worker's. They run side by side, and the
+    worker never waits for the frontend, so this is the most that a step can lose to it on a machine with no core to spare."""
+    print(f"\n{'streams':>7} {'frontend CPU':>15} {'worker CPU':>15} {'share':>7}")
+    for streams in args.streams:
+        t = totals[("shoal", streams)]
+        frontend, workers = (1e3 * seconds / t["tokens"] for seconds in t["cpu"])
+        print(f"{streams:7} {frontend:9.3f} ms/tok {workers:9.3f} ms/tok {100 * frontend / workers:5.2f} %")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True)
@@ -272,6 +295,7 @@ def main():
         for server in servers:
             print(f"{server.name:>13} {server.memory_mb('Rss'):6.0f} MB {server.memory_mb('Pss'):6.0f} MB "
                   f"{server.memory_mb('Private_Dirty'):6.0f} MB")
+        print_shares(totals, args)
     finally:
         for server in servers:
             server.stop()
