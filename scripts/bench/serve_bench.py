@@ -183,7 +183,7 @@ def measure(server, streams, words, output, rng, totals):
     bodies = [make_body(server, words, output, rng) for _ in range(streams)]
     before = server.cpu_seconds()
     done, wall = run_streams(server, bodies)
-    used = [now - then for now, then in zip(server.cpu_seconds(), before)]
+    used = [after - earlier for after, earlier in zip(server.cpu_seconds(), before)]
     t = totals.setdefault((server.name, streams),
                           {"ttft": [], "itl": [], "tokens": 0, "wall": 0.0, "prompt": [], "cpu": [0.0, 0.0]})
     t["cpu"] = [sum(pair) for pair in zip(t["cpu"], used)]
