@@ -65,11 +65,8 @@ static void agree_on_context(struct chat_engine *engine, uint32_t worker)
 
 static void ready_check(struct chat_engine *engine)
 {
-    uint32_t worker = 0;
-    while (worker < worker_pool_count(engine->workers) &&
-           !worker_pool_is_ready(engine->workers, worker))
-        worker++;
-    if (!engine->assets || worker == worker_pool_count(engine->workers))
+    uint32_t worker = worker_pool_find_ready(engine->workers);
+    if (!engine->assets || worker == ROUTING_NONE)
         return;
     if (!engine->ready_told)
         agree_on_context(engine, worker);

@@ -9,7 +9,8 @@
 
 bool chat_engine_is_serving(const struct chat_engine *engine)
 {
-    return !engine->draining && engine->assets && worker_pool_any_ready(engine->workers);
+    return !engine->draining && engine->assets &&
+           worker_pool_find_ready(engine->workers) != ROUTING_NONE;
 }
 
 static const char *state_name(const struct chat_engine *engine)

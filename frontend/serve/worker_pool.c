@@ -173,27 +173,24 @@ struct worker_link *worker_pool_link(const struct worker_pool *pool, uint32_t wo
     return worker_supervisor_link(pool->workers[worker].supervisor);
 }
 
-bool worker_pool_is_ready(const struct worker_pool *pool, uint32_t worker)
+static bool is_ready(const struct worker_pool *pool, uint32_t index)
 {
-    must(worker < pool->count);
-    return worker_supervisor_state(pool->workers[worker].supervisor) == SUPERVISOR_READY;
+    return worker_supervisor_state(pool->workers[index].supervisor) == SUPERVISOR_READY;
 }
 
-bool worker_pool_any_ready(const struct worker_pool *pool)
+uint32_t worker_pool_find_ready(const struct worker_pool *pool)
 {
     for (uint32_t i = 0; i < pool->count; i++) {
-        if (worker_pool_is_ready(pool, i))
-            return true;
+        if (is_ready(pool, i))
+            return i;
     }
-    return false;
+    return ROUTING_NONE;
 }
 
 bool worker_pool_is_usable(const struct worker_pool *pool)
 {
     for (uint32_t i = 0; i < pool->count; i++) {
-        const struct worker_supervisor *supervisor = pool->workers[i].supervisor;
-        if (worker_supervisor_state(supervisor) == SUPERVISOR_READY ||
-            worker_supervisor_is_resuming(supervisor))
+        if (is_ready(pool, i) || worker_supervisor_is_resuming(pool->workers[i].supervisor))
             return true;
     }
     return false;
@@ -224,8 +221,7 @@ double worker_pool_load_progress(const struct worker_pool *pool)
 
 static bool is_open(const struct worker_pool *pool, uint32_t index, uint32_t closed)
 {
-    return worker_pool_is_ready(pool, index) && !pool->workers[index].on_trial &&
-           !(closed >> index & 1);
+    return is_ready(pool, index) && !pool->workers[index].on_trial && !(closed >> index & 1);
 }
 
 /* The bit of the least busy open worker, or 0 when a trial is running anyway. */

@@ -38,10 +38,10 @@ void worker_pool_destroy(struct worker_pool *pool);
 uint32_t worker_pool_count(const struct worker_pool *pool);
 /* NULL while worker `worker` has no process. */
 struct worker_link *worker_pool_link(const struct worker_pool *pool, uint32_t worker);
-bool worker_pool_is_ready(const struct worker_pool *pool, uint32_t worker);
 /* Whether a request may be admitted: some worker is ready, or its successor is being started. */
 bool worker_pool_is_usable(const struct worker_pool *pool);
-bool worker_pool_any_ready(const struct worker_pool *pool);
+/* The first worker that is ready, or ROUTING_NONE. */
+uint32_t worker_pool_find_ready(const struct worker_pool *pool);
 /* None is ready, and all have died so often while starting that waiting for them is no use. */
 bool worker_pool_is_hopeless(const struct worker_pool *pool);
 /* 0 to 1: of the worker that is farthest. */

@@ -8,22 +8,9 @@ import time
 
 import pytest
 
-from shoal_server import EventStream, wait_until
+from shoal_server import EventStream, read_all, wait_until
 
 ENDLESS = {"logit_bias": {"2": -100}, "max_tokens": 4000}  # token 2 ends a turn
-
-
-def read_all(connection):
-    parts = []
-    while True:
-        try:
-            part = connection.recv(65536)
-        except ConnectionResetError:
-            break
-        if not part:
-            break
-        parts.append(part)
-    return b"".join(parts)
 
 
 def test_a_client_has_only_so_many_requests_in_hand(start_server):

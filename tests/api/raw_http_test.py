@@ -6,22 +6,9 @@ import time
 
 import pytest
 
-from shoal_server import wait_until
+from shoal_server import read_all, wait_until
 
 CHAT_HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: test\r\n"
-
-
-def read_all(connection):
-    parts = []
-    while True:
-        try:
-            part = connection.recv(65536)
-        except ConnectionResetError:
-            break
-        if not part:
-            break
-        parts.append(part)
-    return b"".join(parts)
 
 
 def read_reply(connection):

@@ -33,6 +33,20 @@ IDLE_FIGURES = [
 ]
 
 
+def read_all(connection):
+    """What comes until the other side ends the connection, in whatever way."""
+    parts = []
+    while True:
+        try:
+            part = connection.recv(65536)
+        except ConnectionResetError:
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts)
+
+
 def wait_until(condition, what, patience_s=PATIENCE_S):
     """Returns condition()'s first true value."""
     deadline = time.monotonic() + patience_s
