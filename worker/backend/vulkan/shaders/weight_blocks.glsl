@@ -1,0 +1,205 @@
+/*
+ * Weights as vulkan_weight_format.h lays them out, taken apart.
+ *
+ * Before including, the includer names the specialization constant that tells the kind:
+ *     #define WEIGHT_KIND_CONSTANT 1
+ * Everything below that does not belong to the kind folds away when the pipeline is made.
+ *
+ * A quantized weight is scale * code + offset; a block is 32 columns of one row. Loading is apart
+ * from unpacking, so that a kernel can have several loads on their way before it needs the first.
+ *
+ *     WeightBlock w = weight_load(matrix, row * (columns / 32) + b);
+ *     uint codes = weight_codes(w, j);         columns 4j..4j+3 as four signed bytes, j < 8
+ *     vec2 terms = weight_terms(w, j / 4);     {scale, offset} of columns 16i..16i+15, i < 2
+ *     f16vec4 v = weight_halves(w, j);         the weights of columns 4j..4j+3
+ *     weight_values(w, j)                      the same in f32
+ *
+ * A float row is read sixteen bytes at a time: weight_float_stride(columns) of them a row,
+ * WEIGHT_FLOATS columns each, padded with zeros.
+ */
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+
+layout(constant_id = WEIGHT_KIND_CONSTANT) const uint WEIGHT_KIND = 0;
+
+const uint WEIGHT_Q4_0 = 0, WEIGHT_Q4_1 = 1, WEIGHT_Q5_0 = 2, WEIGHT_Q5_1 = 3, WEIGHT_Q8_0 = 4,
+           WEIGHT_Q2_K = 5, WEIGHT_Q3_K = 6, WEIGHT_Q4_K = 7, WEIGHT_Q5_K = 8, WEIGHT_Q6_K = 9,
+           WEIGHT_F32 = 10, WEIGHT_F16 = 11, WEIGHT_BF16 = 12;
+
+/* Columns of a block. */
+const uint WEIGHT_BLOCK = 32;
+
+const bool WEIGHT_QUANTIZED = WEIGHT_KIND < WEIGHT_F32;
+const uint WEIGHT_CODE_BITS = WEIGHT_KIND == WEIGHT_Q8_0                                 ? 8
+                              : WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q3_K ? 2
+                                                                                         : 4;
+const uint WEIGHT_HIGH_BITS = WEIGHT_KIND == WEIGHT_Q6_K ? 2
+                              : WEIGHT_KIND == WEIGHT_Q5_0 || WEIGHT_KIND == WEIGHT_Q5_1 ||
+                                      WEIGHT_KIND == WEIGHT_Q3_K || WEIGHT_KIND == WEIGHT_Q5_K
+                                  ? 1
+                                  : 0;
+/* Spans (scales) of a block: 1 or 2. */
+const uint WEIGHT_SPANS =
+    WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q3_K || WEIGHT_KIND == WEIGHT_Q6_K ? 2 : 1;
+const bool WEIGHT_MINIMUM = WEIGHT_KIND == WEIGHT_Q4_1 || WEIGHT_KIND == WEIGHT_Q5_1 ||
+                            WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q4_K ||
+                            WEIGHT_KIND == WEIGHT_Q5_K;
+/* weight = scale * (code - center) for kinds without a minimum. */
+const uint WEIGHT_CENTER = WEIGHT_KIND == WEIGHT_Q4_0   ? 8
+                           : WEIGHT_KIND == WEIGHT_Q5_0 ? 16
+                           : WEIGHT_KIND == WEIGHT_Q3_K ? 4
+                           : WEIGHT_KIND == WEIGHT_Q6_K ? 32
+                                                        : 0;
+
+/* Device addresses of a matrix's arrays; 0 where the kind has no such array. */
+struct WeightMatrix {
+    uint64_t codes;
+    uint64_t high;
+    uint64_t scales;
+};
+
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Weight16Bytes
+{
+    uvec4 at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Weight8Bytes
+{
+    uvec2 at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Weight4Bytes
+{
+    uint at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 2) readonly buffer Weight2Bytes
+{
+    float16_t at[];
+};
+
+struct WeightBlock {
+    uvec4 low;      /* 2-bit codes: x and y; 8-bit: the first half */
+    uvec4 low_tail; /* 8-bit codes: the second half */
+    uvec2 high;
+    f16vec4 scales; /* {scale, minimum} of the first and of the second span */
+};
+
+f16vec4 weight_load_scales(WeightMatrix matrix, uint block)
+{
+    if (WEIGHT_SPANS == 2 && WEIGHT_MINIMUM) {
+        uvec2 words = Weight8Bytes(matrix.scales).at[block];
+        return f16vec4(unpackFloat2x16(words.x), unpackFloat2x16(words.y));
+    }
+    if (WEIGHT_SPANS == 2) {
+        f16vec2 both = unpackFloat2x16(Weight4Bytes(matrix.scales).at[block]);
+        return f16vec4(both.x, 0.0hf, both.y, 0.0hf);
+    }
+    if (WEIGHT_MINIMUM)
+        return unpackFloat2x16(Weight4Bytes(matrix.scales).at[block]).xyxy;
+    float16_t scale = Weight2Bytes(matrix.scales).at[block];
+    return f16vec4(scale, 0.0hf, scale, 0.0hf);
+}
+
+/* `block` = row * (columns / 32) + number of the block in its row. */
+WeightBlock weight_load(WeightMatrix matrix, uint block)
+{
+    WeightBlock w;
+    w.low = uvec4(0);
+    w.low_tail = uvec4(0);
+    w.high = uvec2(0);
+    if (WEIGHT_CODE_BITS == 8) {
+        w.low = Weight16Bytes(matrix.codes).at[2 * block];
+        w.low_tail = Weight16Bytes(matrix.codes).at[2 * block + 1];
+    } else if (WEIGHT_CODE_BITS == 2) {
+        w.low.xy = Weight8Bytes(matrix.codes).at[block];
+    } else {
+        w.low = Weight16Bytes(matrix.codes).at[block];
+    }
+    if (WEIGHT_HIGH_BITS == 2)
+        w.high = Weight8Bytes(matrix.high).at[block];
+    else if (WEIGHT_HIGH_BITS == 1)
+        w.high.x = Weight4Bytes(matrix.high).at[block];
+    w.scales = weight_load_scales(matrix, block);
+    return w;
+}
+
+/* Columns 4 * j .. 4 * j + 3 as four bytes, before any center is subtracted: 0..63, Q8_0 signed.
+ * `j` < 8, a constant once loops are unrolled. */
+uint weight_codes(WeightBlock w, uint j)
+{
+    if (WEIGHT_CODE_BITS == 8)
+        return j < 4 ? w.low[j & 3] : w.low_tail[j & 3];
+    uint codes;
+    if (WEIGHT_CODE_BITS == 2)
+        codes = w.low[j >> 2] >> 2 * (j & 3) & 0x03030303u;
+    else
+        codes = w.low[j & 3] >> 4 * (j >> 2) & 0x0F0F0F0Fu;
+    if (WEIGHT_HIGH_BITS == 2)
+        codes |= (w.high[j >> 2] >> 2 * (j & 3) & 0x03030303u) << WEIGHT_CODE_BITS;
+    else if (WEIGHT_HIGH_BITS == 1)
+        codes |= (w.high.x >> j & 0x01010101u) << WEIGHT_CODE_BITS;
+    return codes;
+}
+
+/* {scale, offset}: weight = scale * code + offset for columns 16 * i .. 16 * i + 15 of the block. */
+vec2 weight_terms(WeightBlock w, uint i)
+{
+    vec2 terms = i == 0 ? vec2(w.scales.xy) : vec2(w.scales.zw);
+    return WEIGHT_MINIMUM ? terms : vec2(terms.x, -float(WEIGHT_CENTER) * terms.x);
+}
+
+/* Four bytes of weight_codes(), minus the center, exactly: 0x6400 | b is the half 1024 + b. */
+f16vec4 weight_codes_to_halves(uint codes)
+{
+    uint biased = WEIGHT_CODE_BITS == 8 ? codes ^ 0x80808080u : codes;
+    float16_t bias = float16_t(1024 + (WEIGHT_CODE_BITS == 8 ? 128 : WEIGHT_CENTER));
+    f16vec2 even = unpackFloat2x16(biased & 0x00FF00FFu | 0x64006400u) - bias;
+    f16vec2 odd = unpackFloat2x16(biased >> 8 & 0x00FF00FFu | 0x64006400u) - bias;
+    return f16vec4(even.x, odd.x, even.y, odd.y);
+}
+
+/* The weights of columns 4 * j .. 4 * j + 3, rounded to f16. */
+f16vec4 weight_halves(WeightBlock w, uint j)
+{
+    f16vec2 terms = j < 4 ? w.scales.xy : w.scales.zw;
+    f16vec4 codes = weight_codes_to_halves(weight_codes(w, j));
+    return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
+}
+
+/* The same in f32, rounded nowhere but in the product and the sum. */
+vec4 weight_values(WeightBlock w, uint j)
+{
+    vec2 terms = j < 4 ? vec2(w.scales.xy) : vec2(w.scales.zw);
+    vec4 codes = vec4(weight_codes_to_halves(weight_codes(w, j)));
+    return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
+}
+
+/* --- float kinds --- */
+
+/* Columns in sixteen bytes of a float row. */
+const uint WEIGHT_FLOATS = WEIGHT_KIND == WEIGHT_F32 ? 4 : 8;
+
+uint weight_float_stride(uint columns)
+{
+    return (columns + WEIGHT_FLOATS - 1) / WEIGHT_FLOATS;
+}
+
+/* Sixteen bytes of a float row, at row * weight_float_stride(columns) + i. */
+uvec4 weight_load_floats(WeightMatrix matrix, uint index)
+{
+    return Weight16Bytes(matrix.codes).at[index];
+}
+
+/* Values 4 * i .. 4 * i + 3 of sixteen loaded bytes; i < WEIGHT_FLOATS / 4. */
+vec4 weight_floats(uvec4 bytes, uint i)
+{
+    if (WEIGHT_KIND == WEIGHT_F32)
+        return uintBitsToFloat(bytes);
+    uvec2 pair = i == 0 ? bytes.xy : bytes.zw;
+    if (WEIGHT_KIND == WEIGHT_F16)
+        return vec4(unpackHalf2x16(pair.x), unpackHalf2x16(pair.y));
+    return uintBitsToFloat(
+        uvec4(pair.x << 16, pair.x & 0xFFFF0000u, pair.y << 16, pair.y & 0xFFFF0000u));
+}
