@@ -36,10 +36,12 @@ SANFLAG := $(if $(filter address fuzz,$(SANS)),-fsanitize=address) \
 FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl
 PKG_CFLAGS    := $(shell pkg-config --cflags $(FRONTEND_PKG) openblas 2>/dev/null)
 FRONTEND_LIBS := $(shell pkg-config --libs $(FRONTEND_PKG) 2>/dev/null) -lm
-WORKER_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null) -lm
+WORKER_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null) -lvulkan -lm
+# scripts/setup brings newer Vulkan headers than the system's where those are too old.
+VULKAN_CFLAGS := $(patsubst %,-isystem %,$(wildcard build/vulkan-tools/compiler/usr/include))
 
-CFLAGS  := -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WIDTH=8 $(WARN) $(OPT) -g -pthread -I. $(PKG_CFLAGS) $(SANFLAG) \
-           $(CFLAGS_EXTRA)
+CFLAGS  := -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WIDTH=8 $(WARN) $(OPT) -g -pthread -I. $(VULKAN_CFLAGS) $(PKG_CFLAGS) \
+           $(SANFLAG) $(CFLAGS_EXTRA)
 LDFLAGS := -pthread $(SANFLAG)
 
 # --- sources, found by folder ------------------------------------------------------------------------------------
@@ -120,13 +122,27 @@ $(PER_WEIGHT_OBJ): CFLAGS += $(if $(filter thread,$(SANS)),-fno-sanitize=thread)
 
 $(LIB_BASE): $(call objects,$(PROTO_SRC) $(SHM_SRC))
 $(LIB_FRONTEND): $(call objects,$(FRONTEND_SRC))
-$(LIB_WORKER): $(call objects,$(WORKER_SRC))
+$(LIB_WORKER): $(call objects,$(WORKER_SRC)) $(OBJ)/vulkan_shaders.o
 $(LIB_LOAD): $(call objects,$(LOAD_SRC))
 $(LIB_SUPPORT): $(call objects,$(call sources,tests/support))
 $(LIB_BASE) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_LOAD) $(LIB_SUPPORT):
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call quietly,AR)ar rcs $@ $^
+
+# Shaders become SPIR-V and that becomes one C file, once for all builds. A shader depends on what it includes and on the
+# compiler; a list names the modules that a shader gives.
+SHADERS      := $(wildcard worker/backend/vulkan/shaders/*.comp)
+SHADER_LISTS := $(patsubst worker/backend/vulkan/shaders/%.comp,build/obj/shaders/%.list,$(SHADERS))
+build/obj/shaders/%.list: worker/backend/vulkan/shaders/%.comp scripts/compile_shader $(wildcard build/vulkan-tools/compiler/made-from)
+	$(call quietly,SHADER)scripts/compile_shader $< $(@D)
+build/obj/shaders/vulkan_shaders.c: $(SHADER_LISTS) scripts/embed_shaders worker/backend/vulkan/shaders
+	@mkdir -p $(@D)
+	$(call quietly,EMBED)scripts/embed_shaders $@ $(SHADER_LISTS)
+$(OBJ)/vulkan_shaders.o: build/obj/shaders/vulkan_shaders.c Makefile
+	@mkdir -p $(@D)
+	$(call quietly,CC)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+-include $(SHADER_LISTS:.list=.d)
 
 link = @mkdir -p $(@D) && $(if $(V),set -x,echo "LD $@") && $(CC) $(LDFLAGS) -o $@ $^
 $(BUILD)/shoal: $(OBJ)/frontend/main.o $(LIB_FRONTEND) $(LIB_BASE)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/kv_cache_type.h"
 #include "proto/limits.h"
 
 enum option_kind {
@@ -71,6 +72,8 @@ static const struct option_row rows[] = {
      "tokens that one step of the worker computes at most"},
     {"mixed-prefill-tokens", OPTION_COUNT, BOTH, AT(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, "0",
      "of these, prompt tokens of a step that also decodes; 0 = the worker decides"},
+    TEXT_ROW("kv-cache-type", BOTH, kv_cache_type, "f16",
+             "what the KV cache stores: f16, or f32 for twice the memory and every bit"),
     {"kv-cache-bytes", OPTION_BYTES, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
      "memory of the KV cache; 0 = the worker decides from what is free"},
     {"slab-bytes", OPTION_BYTES, BOTH, AT(slab_bytes), 16u << 20, LIMIT_SLAB_BYTES, "64M",
@@ -214,6 +217,10 @@ static enum result options_check(enum options_command command, struct options *o
     if (strcmp(options->device, "cpu") != 0)
         return error_set(error, RESULT_INVALID, "--device: '%.40s' is not a device of this build",
                          options->device);
+    enum kv_cache_type kv_type;
+    if (kv_cache_type_parse(options->kv_cache_type, &kv_type) != 0)
+        return error_set(error, RESULT_INVALID, "--kv-cache-type: '%.40s' is neither f16 nor f32",
+                         options->kv_cache_type);
     if (!options->model || !options->model[0])
         return error_set(error, RESULT_INVALID, "--model is required");
     if (command == OPTIONS_GENERATE && !options->prompt)

@@ -4,7 +4,7 @@
  * checkpoint.
  *
  *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
- * [--context 128] [--tier best]
+ * [--context 128] [--tier best] [--kv-cache-type f16]
  *              [--cpu-time]
  *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
  * continuation and resident memory
@@ -77,6 +77,15 @@ static enum cpu_tier parse_tier(const char *name)
     exit(2);
 }
 
+static enum kv_cache_type parse_kv_type(const char *name)
+{
+    enum kv_cache_type type;
+    if (kv_cache_type_parse(name, &type) == 0)
+        return type;
+    fprintf(stderr, "unknown KV cache type %s\n", name);
+    exit(2);
+}
+
 static void parse_options(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
@@ -87,6 +96,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"context", required_argument, NULL, 'c'},
                                             {"repeat", required_argument, NULL, 'r'},
                                             {"tier", required_argument, NULL, 'i'},
+                                            {"kv-cache-type", required_argument, NULL, 'v'},
                                             {"tokens", required_argument, NULL, 'k'},
                                             {"cpu-time", no_argument, NULL, 'u'},
                                             {NULL, 0, NULL, 0}};
@@ -100,6 +110,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'c': bench->context = (uint32_t)atoi(optarg); break;
         case 'r': bench->repeat = (uint32_t)atoi(optarg); break;
         case 'i': bench->options.cpu_tier = parse_tier(optarg); break;
+        case 'v': bench->options.kv_type = parse_kv_type(optarg); break;
         case 'u': bench->cpu_time = true; break;
         case 'k': bench->tokens = parse_list(optarg); break;
         default: exit(2);

@@ -1,7 +1,7 @@
 /*
  * kv_write and attention against a double-precision softmax over everything that was ever fed, kept
  * in f32 by the test: two sequences in chunks of odd sizes, grouped heads, windows, head sizes that
- * fill no register, scattered blocks.
+ * fill no register, scattered blocks; once with a cache of f16 and once of f32.
  *
  * Blocks wholly behind a window are overwritten with NaN patterns, which must not be seen.
  */
@@ -37,6 +37,7 @@ struct history {
 
 struct attention_run {
     const struct attention_case *c;
+    enum kv_cache_type kv_type;
     struct op_fixture *f;
     plan_tensor_id qkv;
     plan_tensor_id out;
@@ -57,6 +58,7 @@ static void list_ops(struct attention_run *run)
     run->qkv = op_fixture_tensor(run->f, PLAN_ROWS_STEP, run->history.columns);
     run->out = op_fixture_tensor(run->f, PLAN_ROWS_STEP, q);
     op_fixture_set_kv(run->f, LAYERS, c->kv_heads, c->head_dim, c->window);
+    op_fixture_set_kv_type(run->f, run->kv_type);
     op_fixture_append(
         run->f,
         (struct plan_op){.stem = OP_kv_write,
@@ -115,8 +117,7 @@ static void spoil_blocks(struct attention_run *run, uint32_t sequence, uint32_t 
     const uint32_t *table = op_fixture_block_table(run->f, sequence);
     for (uint32_t b = 0;
          run->c->window > 0 && (b + 1) * KV_BLOCK_TOKENS + run->c->window <= next_position + 1; b++)
-        memset(pool->elements + table[b] * pool->block_elements, 0xff,
-               pool->block_elements * sizeof(uint16_t));
+        memset(pool->memory + table[b] * pool->block_bytes, 0xff, pool->block_bytes);
 }
 
 /* Feeds the next rows of each sequence in one step and checks their outputs. */
@@ -146,23 +147,27 @@ static void feed(struct attention_run *run, const uint32_t *positions, const uin
     }
 }
 
-/* Queries of the case's magnitude; keys and values that f16 holds exactly, so that only the
- * arithmetic is judged. */
+/* Queries of the case's magnitude; keys and values that the cache's type holds exactly, so that
+ * only the arithmetic is judged. */
 static void fill_history(struct attention_run *run, float *rows, size_t count)
 {
     uint32_t queries_end = 3 + run->c->heads * run->c->head_dim;
     for (size_t i = 0; i < count; i++) {
         float value = op_fixture_uniform(run->f);
-        rows[i] = i % run->history.columns < queries_end ? value * run->c->magnitude
-                                                         : ggml_f16_to_f32(ggml_f32_to_f16(value));
+        if (i % run->history.columns < queries_end)
+            rows[i] = value * run->c->magnitude;
+        else if (run->kv_type == KV_CACHE_F16)
+            rows[i] = ggml_f16_to_f32(ggml_f32_to_f16(value));
+        else
+            rows[i] = value;
     }
 }
 
-static void check(const struct attention_case *c, enum cpu_tier tier)
+static void check(const struct attention_case *c, enum kv_cache_type kv_type, enum cpu_tier tier)
 {
     static const uint32_t chunks[][SEQUENCES] = {{33, 1}, {1, 17}, {70, 64}, {1, 1}, {5, 90}};
     uint32_t positions[SEQUENCES] = {0};
-    struct attention_run run = {.c = c, .f = op_fixture_create(c->head_dim)};
+    struct attention_run run = {.c = c, .kv_type = kv_type, .f = op_fixture_create(c->head_dim)};
     list_ops(&run);
     if (op_fixture_open(run.f, tier, 2)) {
         for (uint32_t s = 0; s < SEQUENCES; s++) {
@@ -191,7 +196,8 @@ static void test_against_double(void **state)
     };
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
         for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-            check(&cases[i], op_fixture_tier(tier));
+            for (uint32_t type = KV_CACHE_F16; type <= KV_CACHE_F32; type++)
+                check(&cases[i], (enum kv_cache_type)type, op_fixture_tier(tier));
 }
 
 int main(void)

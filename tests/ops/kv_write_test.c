@@ -1,12 +1,13 @@
 /*
- * kv_write: where each key and value element lands, rounded to f16 and held to the finite range;
- * nothing else is written.
+ * kv_write: where each key and value element lands, rounded to the cache's type and held to that
+ * type's finite range; nothing else is written.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,30 +28,46 @@ enum {
     COLUMNS = 4 + 4 * HEAD_DIM
 };
 
-static uint16_t expected_half(float value)
+static float expected_element(enum kv_cache_type type, float x)
 {
-    return ggml_f32_to_f16(isnan(value) || value > 65504.0f ? 65504.0f
-                           : value < -65504.0f              ? -65504.0f
-                                                            : value);
+    float largest = type == KV_CACHE_F32 ? FLT_MAX : 65504.0f;
+    float held = isnan(x) || x > largest ? largest : x < -largest ? -largest : x;
+    return type == KV_CACHE_F32 ? held : ggml_f16_to_f32(ggml_f32_to_f16(held));
+}
+
+static float element(enum kv_cache_type type, const uint8_t *memory, size_t at)
+{
+    if (type == KV_CACHE_F32)
+        return ((const float *)(const void *)memory)[at];
+    return ggml_f16_to_f32(((const uint16_t *)(const void *)memory)[at]);
 }
 
 /* The pool's element for one head of one position. */
-static uint16_t stored(struct op_fixture *f, uint32_t position, uint32_t head, uint32_t d,
-                       bool value)
+static float stored(struct op_fixture *f, uint32_t position, uint32_t head, uint32_t d, bool value)
 {
     struct kv_place place = cpu_kv_cache_place(op_fixture_program(f), LAYER);
     uint32_t block = op_fixture_block_table(f, 1)[position / KV_BLOCK_TOKENS];
-    const uint16_t *base =
-        place.elements + block * place.block_elements + head * place.head_elements;
+    const uint8_t *base = place.memory + block * place.block_bytes + head * place.head_bytes;
     uint32_t slot = position % KV_BLOCK_TOKENS;
-    return value ? base[(KV_BLOCK_TOKENS + slot) * HEAD_DIM + d] : base[d * KV_BLOCK_TOKENS + slot];
+    return element(place.type, base,
+                   value ? (KV_BLOCK_TOKENS + slot) * HEAD_DIM + d : d * KV_BLOCK_TOKENS + slot);
 }
 
-static void check(enum cpu_tier tier)
+static size_t elements_written(const struct kv_pool *pool)
+{
+    size_t written = 0;
+    size_t elements = pool->blocks * pool->block_bytes / kv_cache_type_bytes(pool->type);
+    for (size_t i = 0; i < elements; i++)
+        written += element(pool->type, pool->memory, i) != 0.0f;
+    return written; /* random inputs are never exactly 0 */
+}
+
+static void check(enum cpu_tier tier, enum kv_cache_type type)
 {
     struct op_fixture *f = op_fixture_create(5);
     plan_tensor_id x = op_fixture_tensor(f, PLAN_ROWS_STEP, COLUMNS);
     op_fixture_set_kv(f, LAYERS, KV_HEADS, HEAD_DIM, 0);
+    op_fixture_set_kv_type(f, type);
     op_fixture_append(f,
                       (struct plan_op){.stem = OP_kv_write,
                                        .inputs = {x, PLAN_NONE},
@@ -60,8 +77,6 @@ static void check(enum cpu_tier tier)
                                                            {4 + 2 * HEAD_DIM, KV_HEADS, HEAD_DIM},
                                                            LAYER}});
     if (op_fixture_open(f, tier, 2)) {
-        const struct kv_pool *pool = &op_fixture_program(f)->kv[0];
-        size_t untouched = 0;
         op_fixture_fill(f, x, ROWS);
         op_fixture_row(f, x, 3)[2] = 1e9f;
         op_fixture_row(f, x, 3)[3] = -INFINITY;
@@ -71,16 +86,13 @@ static void check(enum cpu_tier tier)
         for (uint32_t r = 0; r < ROWS; r++)
             for (uint32_t i = 0; i < KV_HEADS * HEAD_DIM; i++) {
                 const float *row = op_fixture_row(f, x, r);
-                assert_int_equal(stored(f, FIRST + r, i / HEAD_DIM, i % HEAD_DIM, false),
-                                 expected_half(row[2 + i]));
-                assert_int_equal(stored(f, FIRST + r, i / HEAD_DIM, i % HEAD_DIM, true),
-                                 expected_half(row[4 + 2 * HEAD_DIM + i]));
+                float key = stored(f, FIRST + r, i / HEAD_DIM, i % HEAD_DIM, false);
+                float value = stored(f, FIRST + r, i / HEAD_DIM, i % HEAD_DIM, true);
+                assert_true(key == expected_element(type, row[2 + i]));
+                assert_true(value == expected_element(type, row[4 + 2 * HEAD_DIM + i]));
             }
-        for (size_t i = 0; i < pool->blocks * pool->block_elements; i++)
-            untouched += pool->elements[i] == 0;
-        /* random inputs are never exactly 0 */
-        assert_int_equal(untouched,
-                         pool->blocks * pool->block_elements - 2 * ROWS * KV_HEADS * HEAD_DIM);
+        assert_int_equal(elements_written(&op_fixture_program(f)->kv[0]),
+                         2 * ROWS * KV_HEADS * HEAD_DIM);
         op_fixture_close(f);
     }
     op_fixture_destroy(f);
@@ -89,8 +101,10 @@ static void check(enum cpu_tier tier)
 static void test_elements_land_in_their_places(void **state)
 {
     (void)state;
-    for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
-        check(op_fixture_tier(tier));
+    for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++) {
+        check(op_fixture_tier(tier), KV_CACHE_F16);
+        check(op_fixture_tier(tier), KV_CACHE_F32);
+    }
 }
 
 int main(void)

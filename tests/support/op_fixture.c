@@ -28,6 +28,7 @@ struct op_fixture {
     struct plan_weight weights[WEIGHTS_MAX];
     void *weight_data[WEIGHTS_MAX];
     struct plan_op ops[OPS_MAX];
+    enum kv_cache_type kv_type;
     struct test_random random;
     struct cpu_thread_pool *pool;
     struct cpu_program program;
@@ -149,11 +150,17 @@ void op_fixture_set_kv(struct op_fixture *f, uint32_t layers, uint32_t kv_heads,
         f->plan.kv.layer_index[layer] = (uint16_t)layer;
 }
 
+void op_fixture_set_kv_type(struct op_fixture *f, enum kv_cache_type type)
+{
+    f->kv_type = type;
+}
+
 bool op_fixture_open(struct op_fixture *f, enum cpu_tier tier, uint32_t threads)
 {
     const struct cpu_kernels *kernels = cpu_kernels_choose(tier);
     struct backend_options options = {.max_step_rows = OP_FIXTURE_ROWS,
-                                      .max_logit_rows = OP_FIXTURE_LOGITS};
+                                      .max_logit_rows = OP_FIXTURE_LOGITS,
+                                      .kv_type = f->kv_type};
     struct error_text error = {{0}};
     options.kv_blocks[0] = OP_FIXTURE_SEQUENCES * OP_FIXTURE_BLOCKS;
     if (!kernels)

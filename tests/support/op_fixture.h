@@ -46,6 +46,9 @@ void op_fixture_append(struct op_fixture *fixture, struct plan_op op);
 void op_fixture_set_kv(struct op_fixture *fixture, uint32_t layers, uint32_t kv_heads,
                        uint32_t head_dim, uint32_t window);
 
+/* What the cache stores; f16 unless said otherwise. */
+void op_fixture_set_kv_type(struct op_fixture *fixture, enum kv_cache_type type);
+
 /* false: this CPU lacks the tier. May be opened again after closing. */
 bool op_fixture_open(struct op_fixture *fixture, enum cpu_tier tier, uint32_t threads);
 void op_fixture_close(struct op_fixture *fixture);

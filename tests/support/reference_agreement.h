@@ -6,11 +6,13 @@
 
 #include <stdint.h>
 
+#include "proto/kv_cache_type.h"
+
 struct agreement_case {
     const char *model;              /* GGUF file */
     const char *reference;          /* recorded by scripts/golden/llama_cpp_reference.py */
+    enum kv_cache_type kv_type;     /* of our cache */
     double best_agrees_least;       /* share of greedy positions where the best token is the same */
-    double tie_lead;                /* a lead of the reference's best that is no preference */
     double disagreement_lead_most;  /* reference's lead of its best token, where we disagree */
     double logprob_difference_most; /* mean over greedy positions of |difference|, chosen token */
     double perplexity_ratio_most;   /* of the text: |ours / theirs - 1| */

@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/kv_cache_type.h"
 #include "proto/result.h"
 #include "proto/worker_weights.h"
 #include "worker/cache/kv_layout.h"
@@ -70,8 +71,9 @@ struct backend_options {
     /* NULL, or a count that grows while a step is computed, so that a long step can be told from a
      * hang. */
     _Atomic uint64_t *heartbeat;
-    uint32_t max_step_rows;            /* <= LIMIT_STEP_ROWS */
-    uint32_t max_logit_rows;           /* <= LIMIT_SEQUENCES */
+    uint32_t max_step_rows;  /* <= LIMIT_STEP_ROWS */
+    uint32_t max_logit_rows; /* <= LIMIT_SEQUENCES */
+    enum kv_cache_type kv_type;
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
                                           any request */
 };

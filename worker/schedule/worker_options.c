@@ -19,7 +19,15 @@
 #define MIXED_PREFILL_SHARE  8u  /* of a step's tokens, where streams wait for the step */
 #define MIXED_PREFILL_TOKENS 16u /* but not below one block */
 
-enum flag_type { FLAG_INT, FLAG_U32, FLAG_U64, FLAG_TEXT, FLAG_LOG_LEVEL, FLAG_LOG_FORMAT };
+enum flag_type {
+    FLAG_INT,
+    FLAG_U32,
+    FLAG_U64,
+    FLAG_TEXT,
+    FLAG_KV_TYPE,
+    FLAG_LOG_LEVEL,
+    FLAG_LOG_FORMAT
+};
 
 struct flag {
     const char *name;
@@ -46,6 +54,7 @@ static const struct flag flags[] = {
     {"--step-tokens", FLAG_U32, FIELD(step_tokens), 1, LIMIT_STEP_ROWS, false},
     {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
+    {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--verify-weights", FLAG_U32, FIELD(verify_weights), 0, 1, false},
     {"--fault", FLAG_TEXT, FIELD(fault), 0, 0, false},
@@ -75,6 +84,12 @@ static enum result set_flag(const struct flag *flag, const char *text,
     void *field = (char *)options + flag->offset;
     if (flag->type == FLAG_TEXT) {
         *(const char **)field = text;
+        return RESULT_OK;
+    }
+    if (flag->type == FLAG_KV_TYPE) {
+        if (kv_cache_type_parse(text, field) != 0)
+            return error_set(error, RESULT_INVALID, "%s must be f16 or f32, not \"%s\"", flag->name,
+                             text);
         return RESULT_OK;
     }
     if (flag->type == FLAG_LOG_FORMAT) {
@@ -153,12 +168,13 @@ void worker_options_print(const struct worker_options *options)
 {
     log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
              "%d, weights-fd %d, worker-index %u, worker-count %u, threads %u, max-sequences %u, "
-             "step-tokens %u, mixed-prefill-tokens %u, context %u, kv-cache-bytes %llu, "
-             "verify-weights %u, fault %s, log-level %d",
+             "step-tokens %u, mixed-prefill-tokens %u, context %u, kv-cache-type %s, "
+             "kv-cache-bytes %llu, verify-weights %u, fault %s, log-level %d",
              options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
              options->event_bell_fd, options->weights_fd, options->worker_index,
              options->worker_count, options->threads, options->max_sequences, options->step_tokens,
              options->mixed_prefill_tokens, options->context_tokens,
+             kv_cache_type_name(options->kv_cache_type),
              (unsigned long long)options->kv_cache_bytes, options->verify_weights,
              options->fault ? options->fault : "none", (int)options->log_level);
 }

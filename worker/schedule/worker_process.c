@@ -22,7 +22,6 @@
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/step_loop.h"
 
-#define KV_ELEMENT_BYTES     2u /* keys and values are f16 */
 #define KV_DEFAULT_BYTES_MAX (2ull << 30)
 #define KV_DEFAULT_RAM_SHARE 4u
 #define MEGABYTE             1000000.0
@@ -75,7 +74,7 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         return error_set(error, RESULT_INVALID, "--context %u is more than the model's %u",
                          options->context_tokens, trained_tokens);
     struct kv_budget_request request = {
-        .element_bytes = KV_ELEMENT_BYTES,
+        .element_bytes = kv_cache_type_bytes(options->kv_cache_type),
         .context_tokens = options->context_tokens ? options->context_tokens : trained_tokens,
         .max_sequences = options->max_sequences,
         .step_tokens = options->step_tokens,
@@ -97,9 +96,11 @@ static enum result decide_memory(struct worker_process *process, struct error_te
     uint64_t blocks = 0;
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         blocks += process->kv.blocks[group];
-    log_info("memory: KV cache %.1f MB in %llu blocks of %u tokens in %u groups, context %u tokens",
-             (double)process->kv.bytes / MEGABYTE, (unsigned long long)blocks, KV_BLOCK_TOKENS,
-             plan->kv.group_count, process->kv.context_tokens);
+    log_info("memory: KV cache %.1f MB of %s in %llu blocks of %u tokens in %u groups, context %u "
+             "tokens",
+             (double)process->kv.bytes / MEGABYTE, kv_cache_type_name(options->kv_cache_type),
+             (unsigned long long)blocks, KV_BLOCK_TOKENS, plan->kv.group_count,
+             process->kv.context_tokens);
     return RESULT_OK;
 }
 
@@ -126,6 +127,7 @@ static enum result load_backend(struct worker_process *process, struct error_tex
                                       .vault_fd = process->options->weights_fd,
                                       .checkpoint = model_fingerprint(process->model),
                                       .verify_weights = process->options->verify_weights != 0,
+                                      .kv_type = process->options->kv_cache_type,
                                       .max_step_rows = process->options->step_tokens,
                                       .max_logit_rows = process->options->max_sequences};
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)

@@ -1,5 +1,5 @@
 /*
- * Attention over a paged f16 cache for AVX2; the method is attention_portable.c's, several queries
+ * Attention over a paged cache for AVX2; the method is attention_portable.c's, several queries
  * at a time.
  *
  * Keys of a block lie transposed ([head_dim][16 positions]), so that a score is a chain of FMAs in
@@ -10,6 +10,9 @@
  * Queries of one call see different ranges. A block that one query may see is scored for all of
  * them and masked: outside its range a query's weight is exactly 0, and adding 0 * v changes
  * nothing, since cached numbers are finite. So the result is that of the query alone.
+ *
+ * All that knows the cache's type are the two loads; the stages take it as a constant, so that the
+ * compiler makes a loop of its own for each type.
  */
 #include "worker/backend/cpu/attention_avx2.h"
 
@@ -48,18 +51,28 @@ static struct key_range row_range(const struct attention_tile *tile, uint32_t ro
     return (struct key_range){begin, end};
 }
 
-static const uint16_t *block_keys(const struct attention_tile *tile, uint32_t position)
+/* The elements of the block that holds a position: keys, then values. */
+static const void *block_at(const struct attention_tile *tile, uint32_t position)
 {
-    return tile->cache + tile->block_table[position / BLOCK] * tile->block_stride;
+    return tile->cache + tile->block_table[position / BLOCK] * tile->block_bytes;
 }
 
-INLINE __m256 load8(const uint16_t *halves)
+INLINE __m256 load8(enum kv_cache_type type, const void *elements, size_t at)
 {
-    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)halves));
+    if (type == KV_CACHE_F32)
+        return _mm256_loadu_ps((const float *)elements + at);
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)elements + at)));
 }
 
-INLINE void score_block(const struct attention_work *work, uint32_t first, uint32_t count,
-                        const uint16_t *keys, uint32_t at)
+INLINE float load1(enum kv_cache_type type, const void *elements, size_t at)
+{
+    if (type == KV_CACHE_F32)
+        return ((const float *)elements)[at];
+    return _cvtsh_ss(((const uint16_t *)elements)[at]);
+}
+
+INLINE void score_block(enum kv_cache_type type, const struct attention_work *work, uint32_t first,
+                        uint32_t count, const void *keys, uint32_t at)
 {
     const uint32_t head_dim = work->tile->head_dim;
     const float *queries = work->scaled + (size_t)first * head_dim;
@@ -67,8 +80,8 @@ INLINE void score_block(const struct attention_work *work, uint32_t first, uint3
     __m256 high[QUERIES_AT_ONCE];
     UNROLL for (uint32_t m = 0; m < count; m++) low[m] = high[m] = _mm256_setzero_ps();
     for (uint32_t d = 0; d < head_dim; d++) {
-        __m256 k_low = load8(keys + (size_t)BLOCK * d);
-        __m256 k_high = load8(keys + (size_t)BLOCK * d + 8);
+        __m256 k_low = load8(type, keys, (size_t)BLOCK * d);
+        __m256 k_high = load8(type, keys, (size_t)BLOCK * d + 8);
         UNROLL for (uint32_t m = 0; m < count; m++)
         {
             __m256 q = _mm256_broadcast_ss(queries + (size_t)m * head_dim + d);
@@ -84,17 +97,18 @@ INLINE void score_block(const struct attention_work *work, uint32_t first, uint3
     }
 }
 
-static void score_block_all(const struct attention_work *work, const uint16_t *keys, uint32_t at)
+INLINE void score_block_all(enum kv_cache_type type, const struct attention_work *work,
+                            const void *keys, uint32_t at)
 {
     uint32_t first = 0;
     for (; first + 6 <= work->query_count; first += 6)
-        score_block(work, first, 6, keys, at);
+        score_block(type, work, first, 6, keys, at);
     switch (work->query_count - first) {
-    case 5: score_block(work, first, 5, keys, at); break;
-    case 4: score_block(work, first, 4, keys, at); break;
-    case 3: score_block(work, first, 3, keys, at); break;
-    case 2: score_block(work, first, 2, keys, at); break;
-    case 1: score_block(work, first, 1, keys, at); break;
+    case 5: score_block(type, work, first, 5, keys, at); break;
+    case 4: score_block(type, work, first, 4, keys, at); break;
+    case 3: score_block(type, work, first, 3, keys, at); break;
+    case 2: score_block(type, work, first, 2, keys, at); break;
+    case 1: score_block(type, work, first, 1, keys, at); break;
     default: break;
     }
 }
@@ -168,8 +182,8 @@ static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first
 
 /* Adds weight * value over positions [begin, end) of one tile for `count` queries and dimensions
  * d..d+15. */
-INLINE void add_values(const struct attention_work *work, uint32_t first, uint32_t count,
-                       struct key_range keys, uint32_t d)
+INLINE void add_values(enum kv_cache_type type, const struct attention_work *work, uint32_t first,
+                       uint32_t count, struct key_range keys, uint32_t d)
 {
     const struct attention_tile *tile = work->tile;
     __m256 low[QUERIES_AT_ONCE];
@@ -183,11 +197,11 @@ INLINE void add_values(const struct attention_work *work, uint32_t first, uint32
     for (uint32_t p = keys.begin; p < keys.end;) {
         uint32_t stop = (p / BLOCK + 1) * BLOCK;
         stop = stop < keys.end ? stop : keys.end;
-        const uint16_t *values =
-            block_keys(tile, p) + (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
-        for (; p < stop; p++, values += tile->head_dim) {
-            __m256 v_low = load8(values);
-            __m256 v_high = load8(values + 8);
+        const void *block = block_at(tile, p);
+        size_t at = (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
+        for (; p < stop; p++, at += tile->head_dim) {
+            __m256 v_low = load8(type, block, at);
+            __m256 v_high = load8(type, block, at + 8);
             UNROLL for (uint32_t m = 0; m < count; m++)
             {
                 __m256 weight =
@@ -205,40 +219,41 @@ INLINE void add_values(const struct attention_work *work, uint32_t first, uint32
 }
 
 /* The last head_dim % 16 dimensions, for one query. */
-static void add_values_tail(const struct attention_work *work, uint32_t m, struct key_range keys,
-                            uint32_t d)
+INLINE void add_values_tail(enum kv_cache_type type, const struct attention_work *work, uint32_t m,
+                            struct key_range keys, uint32_t d)
 {
     const struct attention_tile *tile = work->tile;
     const float *weights = work->weights + (size_t)m * ATTENTION_TILE;
     for (; d < tile->head_dim; d++) {
         float sum = work->outs[m][d];
         for (uint32_t p = keys.begin; p < keys.end; p++) {
-            const uint16_t *value =
-                block_keys(tile, p) + (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
-            sum = fmaf(weights[p % ATTENTION_TILE], _cvtsh_ss(*value), sum);
+            size_t at = (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
+            float value = load1(type, block_at(tile, p), at);
+            sum = fmaf(weights[p % ATTENTION_TILE], value, sum);
         }
         work->outs[m][d] = sum;
     }
 }
 
-static void add_values_all(const struct attention_work *work, struct key_range keys)
+INLINE void add_values_all(enum kv_cache_type type, const struct attention_work *work,
+                           struct key_range keys)
 {
     uint32_t whole = work->tile->head_dim / 16 * 16;
     for (uint32_t d = 0; d < whole; d += 16) {
         uint32_t first = 0;
         for (; first + 6 <= work->query_count; first += 6)
-            add_values(work, first, 6, keys, d);
+            add_values(type, work, first, 6, keys, d);
         switch (work->query_count - first) {
-        case 5: add_values(work, first, 5, keys, d); break;
-        case 4: add_values(work, first, 4, keys, d); break;
-        case 3: add_values(work, first, 3, keys, d); break;
-        case 2: add_values(work, first, 2, keys, d); break;
-        case 1: add_values(work, first, 1, keys, d); break;
+        case 5: add_values(type, work, first, 5, keys, d); break;
+        case 4: add_values(type, work, first, 4, keys, d); break;
+        case 3: add_values(type, work, first, 3, keys, d); break;
+        case 2: add_values(type, work, first, 2, keys, d); break;
+        case 1: add_values(type, work, first, 1, keys, d); break;
         default: break;
         }
     }
     for (uint32_t m = 0; whole < work->tile->head_dim && m < work->query_count; m++)
-        add_values_tail(work, m, keys, whole);
+        add_values_tail(type, work, m, keys, whole);
 }
 
 static void begin_queries(struct attention_work *work)
@@ -257,7 +272,7 @@ static void begin_queries(struct attention_work *work)
     }
 }
 
-void attention_avx2(const struct attention_tile *tile)
+INLINE void attend(enum kv_cache_type type, const struct attention_tile *tile)
 {
     struct attention_work work = {.tile = tile, .query_count = tile->rows * tile->heads};
     work.scaled = tile->scratch;
@@ -270,10 +285,10 @@ void attention_avx2(const struct attention_tile *tile)
         uint32_t first_block = p / BLOCK * BLOCK;
         uint32_t blocks_end = (keys.end + BLOCK - 1) / BLOCK * BLOCK;
         for (uint32_t b = first_block; b < blocks_end; b += BLOCK)
-            score_block_all(&work, block_keys(tile, b), b % ATTENTION_TILE);
+            score_block_all(type, &work, block_at(tile, b), b % ATTENTION_TILE);
         for (uint32_t m = 0; m < work.query_count; m++)
             weigh_scores(&work, m, first_block, blocks_end);
-        add_values_all(&work, keys);
+        add_values_all(type, &work, keys);
         p = keys.end;
     }
     for (uint32_t m = 0; m < work.query_count; m++) {
@@ -281,4 +296,12 @@ void attention_avx2(const struct attention_tile *tile)
         for (uint32_t d = 0; d < tile->head_dim; d++)
             work.outs[m][d] *= inverse;
     }
+}
+
+void attention_avx2(const struct attention_tile *tile)
+{
+    if (tile->cache_type == KV_CACHE_F32)
+        attend(KV_CACHE_F32, tile);
+    else
+        attend(KV_CACHE_F16, tile);
 }

@@ -1,5 +1,5 @@
 /*
- * Attention over a paged f16 cache in plain C.
+ * Attention over a paged cache in plain C.
  *
  * Each query keeps the running maximum m, the sum l of exp(score - m) and the weighted sum o of
  * values. Keys are visited in tiles of ATTENTION_TILE positions counted from position 0, so which
@@ -14,27 +14,27 @@
 
 #include "worker/backend/cpu/ggml_dequantize.h"
 
-/* Keys of one position, strided by KV_BLOCK_TOKENS; NULL-free: the position is in the query's
- * range. */
-static const uint16_t *key_at(const struct attention_tile *tile, uint32_t position)
+/* The elements of the block that holds a position: keys [head_dim][KV_BLOCK_TOKENS], then values
+ * [KV_BLOCK_TOKENS][head_dim]. */
+static const void *block_at(const struct attention_tile *tile, uint32_t position)
 {
-    uint32_t block = tile->block_table[position / KV_BLOCK_TOKENS];
-    return tile->cache + block * tile->block_stride + position % KV_BLOCK_TOKENS;
+    return tile->cache + tile->block_table[position / KV_BLOCK_TOKENS] * tile->block_bytes;
 }
 
-static const uint16_t *value_at(const struct attention_tile *tile, uint32_t position)
+static float element(const struct attention_tile *tile, const void *elements, size_t at)
 {
-    uint32_t block = tile->block_table[position / KV_BLOCK_TOKENS];
-    return tile->cache + block * tile->block_stride +
-           (KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS) * (size_t)tile->head_dim;
+    if (tile->cache_type == KV_CACHE_F32)
+        return ((const float *)elements)[at];
+    return ggml_f16_to_f32(((const uint16_t *)elements)[at]);
 }
 
 static float score(const struct attention_tile *tile, const float *query, uint32_t position)
 {
-    const uint16_t *key = key_at(tile, position);
+    const void *block = block_at(tile, position);
+    const uint32_t slot = position % KV_BLOCK_TOKENS;
     float sum = 0.0f;
     for (uint32_t d = 0; d < tile->head_dim; d++)
-        sum += query[d] * tile->scale * ggml_f16_to_f32(key[KV_BLOCK_TOKENS * (size_t)d]);
+        sum += query[d] * tile->scale * element(tile, block, KV_BLOCK_TOKENS * (size_t)d + slot);
     return sum;
 }
 
@@ -55,10 +55,11 @@ static void visit_tile(const struct attention_tile *tile, const float *query, ui
         out[d] *= shrink;
     for (uint32_t p = begin; p < end; p++) {
         float weight = expf(scores[p - begin] - highest);
-        const uint16_t *value = value_at(tile, p);
+        const void *block = block_at(tile, p);
+        size_t at = (KV_BLOCK_TOKENS + p % KV_BLOCK_TOKENS) * (size_t)tile->head_dim;
         *sum += weight;
         for (uint32_t d = 0; d < tile->head_dim; d++)
-            out[d] += weight * ggml_f16_to_f32(value[d]);
+            out[d] += weight * element(tile, block, at + d);
     }
 }
 

@@ -67,8 +67,9 @@ static void run_tile(const struct attention_job *job, uint32_t thread, uint32_t 
         .first_position = cpu_step_position(step, first_row),
         .window = job->params->window,
         .scale = job->params->scale,
-        .cache = job->place.elements + kv_head * job->place.head_elements,
-        .block_stride = job->place.block_elements,
+        .cache_type = job->place.type,
+        .cache = job->place.memory + kv_head * job->place.head_bytes,
+        .block_bytes = job->place.block_bytes,
         .block_table = sequence->block_tables[job->place.group],
         .scratch = step->scratch[thread],
     };

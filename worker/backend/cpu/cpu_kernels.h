@@ -59,8 +59,8 @@ struct linear_tile {
 /*
  * Attention of a few queries (`rows` consecutive positions times `heads` query heads) over one KV
  * head of one sequence. Keys are visited in tiles of ATTENTION_TILE positions aligned to position
- * 0. Key and value elements are f16; a block holds keys [head_dim][KV_BLOCK_TOKENS] and then values
- * [KV_BLOCK_TOKENS][head_dim].
+ * 0. A block holds keys [head_dim][KV_BLOCK_TOKENS] and then values [KV_BLOCK_TOKENS][head_dim], as
+ * f16 or f32.
  */
 #define ATTENTION_TILE    64u
 #define ATTENTION_QUERIES 16u /* rows * heads at most */
@@ -76,8 +76,9 @@ struct attention_tile {
     uint32_t first_position; /* of the first row */
     uint32_t window;         /* 0: all */
     float scale;
-    const uint16_t *cache; /* this layer's and head's keys in physical block 0 */
-    size_t block_stride;   /* elements between physical blocks */
+    enum kv_cache_type cache_type;
+    const uint8_t *cache; /* this layer's and head's keys in physical block 0 */
+    size_t block_bytes;   /* between physical blocks */
     const uint32_t *block_table;
     float *scratch; /* attention_scratch_floats(head_dim), 64-byte aligned */
 };

@@ -3,10 +3,13 @@
  *
  * Keys are stored transposed within a block, [head_dim][KV_BLOCK_TOKENS], because attention scores
  * sixteen positions in two registers, one dimension after the other. Values keep
- * [KV_BLOCK_TOKENS][head_dim]. Everything is f16, held to the finite range, so that nothing in a
- * pool (zeroed at first) is ever infinite or NaN.
+ * [KV_BLOCK_TOKENS][head_dim]. Everything is held to the finite range of its type, so that nothing
+ * in a pool (zeroed at first) is ever infinite or NaN: attention gives what a query may not see the
+ * weight 0, and 0 times a number must be 0.
  */
 #include "worker/backend/cpu/cpu_kv_cache.h"
+
+#include <float.h>
 
 #include "proto/must.h"
 #include "worker/backend/cpu/cpu_ops.h"
@@ -19,25 +22,43 @@ struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t l
     uint32_t group = layout->layer_group[layer];
     const struct kv_group *shape = &layout->groups[group];
     const struct kv_pool *pool = &program->kv[group];
-    struct kv_place place = {.group = group, .head_dim = shape->head_dim};
-    place.head_elements = (size_t)2 * KV_BLOCK_TOKENS * shape->head_dim;
-    place.elements =
-        pool->elements + layout->layer_index[layer] * shape->kv_heads * place.head_elements;
-    place.block_elements = pool->block_elements;
+    struct kv_place place = {.group = group, .head_dim = shape->head_dim, .type = pool->type};
+    place.head_bytes =
+        (size_t)2 * KV_BLOCK_TOKENS * shape->head_dim * kv_cache_type_bytes(pool->type);
+    place.memory = pool->memory + layout->layer_index[layer] * shape->kv_heads * place.head_bytes;
+    place.block_bytes = pool->block_bytes;
     place.blocks = pool->blocks;
     return place;
 }
 
-/* head [head_dim] f32; element d goes to out[d * KV_BLOCK_TOKENS] */
-static void store_key(const struct cpu_kernels *kernels, const float *head, uint32_t head_dim,
-                      uint16_t *out)
+/* A position of one head: key and value [head_dim], f32, go to slot `slot` of the head's block. */
+static void store_f16(const struct cpu_kernels *kernels, const float *key, const float *value,
+                      uint32_t head_dim, uint32_t slot, uint16_t *block)
 {
     uint16_t halves[CHUNK];
     for (uint32_t first = 0; first < head_dim; first += CHUNK) {
         uint32_t count = head_dim - first < CHUNK ? head_dim - first : CHUNK;
-        kernels->to_f16(head + first, count, halves);
+        kernels->to_f16(key + first, count, halves);
         for (uint32_t d = 0; d < count; d++)
-            out[(size_t)(first + d) * KV_BLOCK_TOKENS] = halves[d];
+            block[(size_t)(first + d) * KV_BLOCK_TOKENS + slot] = halves[d];
+    }
+    kernels->to_f16(value, head_dim, block + (size_t)(KV_BLOCK_TOKENS + slot) * head_dim);
+}
+
+/* Written so that a NaN, too, becomes a number in range. */
+static float finite(float x)
+{
+    float value = x < FLT_MAX ? x : FLT_MAX;
+    return value > -FLT_MAX ? value : -FLT_MAX;
+}
+
+static void store_f32(const float *key, const float *value, uint32_t head_dim, uint32_t slot,
+                      float *block)
+{
+    float *values = block + (size_t)(KV_BLOCK_TOKENS + slot) * head_dim;
+    for (uint32_t d = 0; d < head_dim; d++) {
+        block[(size_t)d * KV_BLOCK_TOKENS + slot] = finite(key[d]);
+        values[d] = finite(value[d]);
     }
 }
 
@@ -54,13 +75,15 @@ void cpu_kv_write(const struct cpu_step *step, uint32_t index, uint32_t thread)
         uint32_t slot = position % KV_BLOCK_TOKENS;
         uint32_t block = sequence->block_tables[place.group][position / KV_BLOCK_TOKENS];
         must(block < place.blocks);
-        const float *values = cpu_step_row(step, op->inputs[0], row);
-        uint16_t *out = place.elements + block * place.block_elements;
-        for (uint32_t h = 0; h < params->keys.heads; h++, out += place.head_elements) {
-            size_t column = (size_t)h * place.head_dim;
-            store_key(kernels, values + params->keys.offset + column, place.head_dim, out + slot);
-            kernels->to_f16(values + params->values.offset + column, place.head_dim,
-                            out + (size_t)(KV_BLOCK_TOKENS + slot) * place.head_dim);
+        const float *row_values = cpu_step_row(step, op->inputs[0], row);
+        uint8_t *out = place.memory + block * place.block_bytes;
+        for (uint32_t h = 0; h < params->keys.heads; h++, out += place.head_bytes) {
+            const float *key = row_values + params->keys.offset + (size_t)h * place.head_dim;
+            const float *value = row_values + params->values.offset + (size_t)h * place.head_dim;
+            if (place.type == KV_CACHE_F32)
+                store_f32(key, value, place.head_dim, slot, (float *)(void *)out);
+            else
+                store_f16(kernels, key, value, place.head_dim, slot, (uint16_t *)(void *)out);
         }
     }
 }

@@ -9,9 +9,10 @@
 struct kv_place {
     uint32_t group;
     uint32_t head_dim;
-    uint16_t *elements;    /* the layer's first head in physical block 0 */
-    size_t block_elements; /* between physical blocks */
-    size_t head_elements;  /* between heads: keys [head_dim][16], values [16][head_dim] */
+    enum kv_cache_type type;
+    uint8_t *memory;    /* the layer's first head in physical block 0 */
+    size_t block_bytes; /* between physical blocks */
+    size_t head_bytes;  /* between heads: keys [head_dim][16], values [16][head_dim] */
     uint32_t blocks;
 };
 

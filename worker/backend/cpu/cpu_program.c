@@ -96,23 +96,21 @@ static enum result init_tensors(struct cpu_program *program, struct error_text *
     return result;
 }
 
-static enum result init_kv(struct cpu_program *program, const uint32_t *kv_blocks,
+static enum result init_kv(struct cpu_program *program, const struct backend_options *options,
                            struct error_text *error)
 {
     const struct kv_layout *layout = &program->plan->kv;
     must(layout->group_count <= KV_GROUPS_MAX);
     for (uint32_t g = 0; g < layout->group_count; g++) {
-        const struct kv_group *group = &layout->groups[g];
         struct kv_pool *pool = &program->kv[g];
-        pool->blocks = kv_blocks[g];
-        pool->block_elements =
-            (size_t)2 * KV_BLOCK_TOKENS * group->head_dim * group->kv_heads * group->layers;
+        pool->type = options->kv_type;
+        pool->blocks = options->kv_blocks[g];
+        pool->block_bytes = kv_layout_block_bytes(layout, g, kv_cache_type_bytes(pool->type));
         enum result result = cpu_memory_reserve(
-            &program->kv_memory[g], pool->block_elements * sizeof(uint16_t) * pool->blocks, false,
-            "KV cache", error);
+            &program->kv_memory[g], pool->block_bytes * pool->blocks, false, "KV cache", error);
         if (result != RESULT_OK)
             return result;
-        pool->elements = program->kv_memory[g].bytes;
+        pool->memory = program->kv_memory[g].bytes;
     }
     return RESULT_OK;
 }
@@ -134,7 +132,7 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
     program->packed = program->weights.packed;
     enum result result = init_tensors(program, error);
     if (result == RESULT_OK)
-        result = init_kv(program, options->kv_blocks, error);
+        result = init_kv(program, options, error);
     return result;
 }
 

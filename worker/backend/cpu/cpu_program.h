@@ -30,11 +30,12 @@ struct cpu_tensor {
     struct quantized_block *quantized; /* [max rows, columns / 32] or NULL */
 };
 
-/* One KV group's pool: f16, blocks of block_elements, each [layers][kv_heads][keys,
- * values][head_dim * KV_BLOCK_TOKENS]. */
+/* One KV group's pool: blocks, each [layers][kv_heads][keys, values][head_dim * KV_BLOCK_TOKENS] of
+ * one type. */
 struct kv_pool {
-    uint16_t *elements;
-    size_t block_elements;
+    enum kv_cache_type type;
+    uint8_t *memory;
+    size_t block_bytes;
     uint32_t blocks;
 };
 

@@ -48,12 +48,14 @@ static void values_come_in_both_forms_and_with_suffixes(void **state)
     struct options options;
     struct error_text error;
     assert_int_equal(parse(OPTIONS_SERVE,
-                           "--port=0 --model m --kv-cache-bytes 2G --max-body-bytes=64K "
+                           "--port=0 --model m --kv-cache-bytes 2G --kv-cache-type=f32 "
+                           "--max-body-bytes=64K "
                            "--log-level debug",
                            &options, &error),
                      RESULT_OK);
     assert_int_equal(options.port, 0);
     assert_int_equal(options.kv_cache_bytes, 2ull << 30);
+    assert_string_equal(options.kv_cache_type, "f32");
     assert_int_equal(options.max_body_bytes, 64 << 10);
     assert_int_equal(options.log_level, LOG_DEBUG);
 }
@@ -82,6 +84,7 @@ static void mistakes_are_refused_by_name(void **state)
         {"--model m --tls-cert c", "--tls-cert and --tls-key go together"},
         {"--model m --tls-key k", "--tls-cert and --tls-key go together"},
         {"--model m --device abacus", "--device: 'abacus'"},
+        {"--model m --kv-cache-type f64", "--kv-cache-type: 'f64' is neither f16 nor f32"},
         {"--model m --max-sequences 512 --max-queue 4000", "together exceed"},
         {"--model m --max-sequences 64 --step-tokens 63", "--step-tokens must not be below"},
         {"--model m --help=yes", "--help takes no value"},
@@ -135,6 +138,7 @@ static void help_names_every_option_with_its_default(void **state)
                                         "--max-queue N",
                                         "--threads N",
                                         "--step-tokens N",
+                                        "--kv-cache-type TEXT",
                                         "--kv-cache-bytes BYTES",
                                         "--prepare-threads",
                                         "--max-body-bytes BYTES",

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "proto/kv_cache_type.h"
 #include "tests/support/test_random.h"
 #include "worker/cache/kv_budget.h"
 
@@ -25,18 +26,19 @@ static struct kv_layout gemma_like(void)
 
 static struct kv_budget_request request_of(uint64_t limit_bytes)
 {
-    return (struct kv_budget_request){.element_bytes = 2,
+    return (struct kv_budget_request){.element_bytes = kv_cache_type_bytes(KV_CACHE_F16),
                                       .context_tokens = 32768,
                                       .max_sequences = 64,
                                       .step_tokens = 512,
                                       .limit_bytes = limit_bytes};
 }
 
-static uint64_t bytes_of(const struct kv_layout *layout, const struct kv_budget *budget)
+static uint64_t bytes_of(const struct kv_layout *layout, const struct kv_budget *budget,
+                         uint32_t element_bytes)
 {
     uint64_t bytes = 0;
     for (uint32_t group = 0; group < layout->group_count; group++)
-        bytes += budget->blocks[group] * kv_layout_block_bytes(layout, group, 2);
+        bytes += budget->blocks[group] * kv_layout_block_bytes(layout, group, element_bytes);
     return bytes;
 }
 
@@ -58,7 +60,8 @@ static void test_random_budgets_keep_their_promises(void **state)
         }
         uint32_t step_tokens = 1 + test_random_below(&random, 1024);
         struct kv_budget_request request = {
-            .element_bytes = 2,
+            .element_bytes =
+                kv_cache_type_bytes(test_random_below(&random, 2) ? KV_CACHE_F32 : KV_CACHE_F16),
             .context_tokens = 1 + test_random_below(&random, 200000),
             .max_sequences = 1 + test_random_below(&random, 1024),
             .step_tokens = step_tokens,
@@ -68,7 +71,7 @@ static void test_random_budgets_keep_their_promises(void **state)
         if (kv_budget_plan(&layout, &request, &budget, NULL) != RESULT_OK)
             continue;
         planned++;
-        assert_int_equal(budget.bytes, bytes_of(&layout, &budget));
+        assert_int_equal(budget.bytes, bytes_of(&layout, &budget, request.element_bytes));
         assert_true(budget.bytes <= request.limit_bytes);
         assert_true(budget.context_tokens <= request.context_tokens);
         for (uint32_t group = 0; group < layout.group_count; group++) {
@@ -106,6 +109,26 @@ static void test_a_scarce_budget_serves_both_groups(void **state)
     assert_true(budget.blocks[1] * KV_BLOCK_TOKENS > 8 * 600);
 }
 
+static void test_f32_holds_half_as_much(void **state)
+{
+    (void)state;
+    struct kv_layout layout = gemma_like();
+    struct kv_budget_request request = request_of(512u << 20);
+    struct kv_budget half;
+    struct kv_budget whole;
+    assert_int_equal(kv_budget_plan(&layout, &request, &half, NULL), RESULT_OK);
+    request.element_bytes = kv_cache_type_bytes(KV_CACHE_F32);
+    assert_int_equal(kv_budget_plan(&layout, &request, &whole, NULL), RESULT_OK);
+    for (uint32_t group = 0; group < layout.group_count; group++) {
+        assert_true(whole.blocks[group] >= half.blocks[group] / 2 - 1);
+        assert_true(whole.blocks[group] <= half.blocks[group] / 2 + 1);
+    }
+    request.limit_bytes *= 2; /* and as much in twice the memory */
+    assert_int_equal(kv_budget_plan(&layout, &request, &whole, NULL), RESULT_OK);
+    assert_memory_equal(whole.blocks, half.blocks, sizeof half.blocks);
+    assert_int_equal(whole.context_tokens, half.context_tokens);
+}
+
 static void test_too_little_is_refused_with_numbers(void **state)
 {
     (void)state;
@@ -137,6 +160,7 @@ int main(void)
         cmocka_unit_test(test_random_budgets_keep_their_promises),
         cmocka_unit_test(test_plenty_is_not_taken_whole),
         cmocka_unit_test(test_a_scarce_budget_serves_both_groups),
+        cmocka_unit_test(test_f32_holds_half_as_much),
         cmocka_unit_test(test_too_little_is_refused_with_numbers),
         cmocka_unit_test(test_longest_is_exact),
     };

@@ -39,6 +39,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.mixed_prefill_tokens, 64);
     assert_int_equal(options.context_tokens, 0);
     assert_int_equal(options.kv_cache_bytes, 0);
+    assert_int_equal(options.kv_cache_type, KV_CACHE_F16);
     assert_int_equal(options.log_level, LOG_INFO);
     assert_int_equal(options.weights_fd, -1);
     assert_int_equal(options.verify_weights, 0);
@@ -66,6 +67,8 @@ static void test_every_flag(void **state)
                     "99",
                     "--kv-cache-bytes",
                     "5000000000",
+                    "--kv-cache-type",
+                    "f32",
                     "--log-level",
                     "debug",
                     NULL};
@@ -80,6 +83,7 @@ static void test_every_flag(void **state)
     assert_int_equal(options.mixed_prefill_tokens, 99);
     assert_int_equal(options.context_tokens, 4096);
     assert_true(options.kv_cache_bytes == 5000000000ull);
+    assert_int_equal(options.kv_cache_type, KV_CACHE_F32);
     assert_int_equal(options.log_level, LOG_DEBUG);
 }
 
@@ -99,6 +103,7 @@ static void test_refusals_name_the_flag(void **state)
         {"--step-tokens", "63"},
         {"--context", "99999999999999999999999"},
         {"--parent-pid", "0"},
+        {"--kv-cache-type", "f8"},
         {"--log-level", "loud"},
         {"--bogus", "1"},
         {"--threads", NULL},
