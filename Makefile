@@ -250,7 +250,7 @@ bench: ## measure against llama.cpp on this machine (ARGS="..." adds options)
 	@$(BUILDING) programs
 	@scripts/bench/run $(ARGS)
 
-clean: ## remove what was built (keeps build/venv, build/node and build/cache)
+clean: ## remove what was built (keeps build/venv, build/node, build/vulkan-tools and build/cache)
 	rm -rf build/obj build/tests build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-load build/step_bench
 
 install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
