@@ -22,6 +22,7 @@
      VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
 #define HANDLE_TYPE VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 #define NO_TYPE     UINT32_MAX
+#define CHUNK_BYTES (2ull << 30) /* a 400 GB model takes 200 descriptors */
 
 enum sharing { PRIVATE, EXPORTED, IMPORTED };
 
@@ -182,6 +183,7 @@ void vulkan_buffer_destroy(const struct vulkan_device *device, struct vulkan_buf
 struct vulkan_arena {
     const struct vulkan_device *device;
     uint64_t chunk_bytes;
+    uint64_t expected_bytes; /* still to be taken */
     bool shared;
     struct vulkan_buffer *chunks[VULKAN_ARENA_CHUNKS_MAX];
     uint32_t chunk_count;
@@ -189,14 +191,15 @@ struct vulkan_arena {
     uint64_t total_bytes;
 };
 
-struct vulkan_arena *vulkan_arena_create(const struct vulkan_device *device, uint64_t chunk_bytes,
-                                         bool shared)
+struct vulkan_arena *vulkan_arena_create(const struct vulkan_device *device,
+                                         uint64_t expected_bytes, bool shared)
 {
     struct vulkan_arena *arena = must_alloc(1, sizeof *arena);
     arena->device = device;
     arena->shared = shared;
-    arena->chunk_bytes = chunk_bytes < device->facts.max_allocation_bytes
-                             ? chunk_bytes
+    arena->expected_bytes = expected_bytes;
+    arena->chunk_bytes = CHUNK_BYTES < device->facts.max_allocation_bytes
+                             ? CHUNK_BYTES
                              : device->facts.max_allocation_bytes;
     return arena;
 }
@@ -219,8 +222,10 @@ static enum result add_chunk(struct vulkan_arena *arena, uint64_t bytes, const c
         return error_set(error, RESULT_TOO_LARGE, "%s: over %u allocations", what,
                          VULKAN_ARENA_CHUNKS_MAX);
     struct vulkan_buffer *chunk = must_alloc(1, sizeof *chunk);
-    if (bytes < arena->chunk_bytes)
-        bytes = arena->chunk_bytes;
+    uint64_t expected =
+        arena->expected_bytes < arena->chunk_bytes ? arena->expected_bytes : arena->chunk_bytes;
+    if (bytes < expected)
+        bytes = expected;
     enum result result =
         arena->shared
             ? vulkan_buffer_create_shared(arena->device, bytes, what, chunk, error)
@@ -250,6 +255,9 @@ enum result vulkan_arena_take(struct vulkan_arena *arena, uint64_t bytes, const 
     }
     const struct vulkan_buffer *chunk = arena->chunks[arena->chunk_count - 1];
     *piece = (struct vulkan_piece){chunk, start, bytes, chunk->address + start};
+    uint64_t taken_bytes = start + bytes - arena->used_bytes;
+    arena->expected_bytes -=
+        taken_bytes < arena->expected_bytes ? taken_bytes : arena->expected_bytes;
     arena->used_bytes = start + bytes;
     return RESULT_OK;
 }

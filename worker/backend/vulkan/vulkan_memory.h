@@ -4,7 +4,7 @@
  *   DEVICE  device-local
  *   UPLOAD  written by the host, read by the device: device-local and mapped where the device has
  *           such memory, else host memory
- *   READBACK  written by the device, read by the host (cached)
+ *   READBACK  host memory, cached: what the host reads, or packs before it is copied
  *
  * One buffer is at most facts.max_allocation_bytes; vulkan_arena hands out pieces of as many
  * buffers as it takes.
@@ -53,10 +53,12 @@ struct vulkan_piece {
     uint64_t address;
 };
 
-/* Pieces one behind the other over chunks of at most `chunk_bytes`; all are freed together. */
+/* Pieces one behind the other over chunks; all are freed together. `expected_bytes`: what will be
+ * taken in all, each piece rounded up to VULKAN_ALIGNMENT, so that the last chunk is no larger than
+ * needed. The same takes give the same chunks and places. */
 struct vulkan_arena;
-struct vulkan_arena *vulkan_arena_create(const struct vulkan_device *device, uint64_t chunk_bytes,
-                                         bool shared);
+struct vulkan_arena *vulkan_arena_create(const struct vulkan_device *device,
+                                         uint64_t expected_bytes, bool shared);
 void vulkan_arena_destroy(struct vulkan_arena *arena);
 enum result vulkan_arena_take(struct vulkan_arena *arena, uint64_t bytes, const char *what,
                               struct vulkan_piece *piece, struct error_text *error) RESULT_CHECKED;
