@@ -57,10 +57,17 @@ static enum result create_handle(const struct vulkan_device *device, uint64_t by
 {
     const VkExternalMemoryBufferCreateInfo shared = {
         .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO, .handleTypes = HANDLE_TYPE};
+    /* Written by the transfer queue, read by the compute queue, without handing over. */
+    const uint32_t families[2] = {device->queue_family, device->transfer_family};
+    bool concurrent = families[0] != families[1];
     const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                      .pNext = external ? &shared : NULL,
                                      .size = bytes,
-                                     .usage = BUFFER_USAGE};
+                                     .usage = BUFFER_USAGE,
+                                     .sharingMode = concurrent ? VK_SHARING_MODE_CONCURRENT
+                                                               : VK_SHARING_MODE_EXCLUSIVE,
+                                     .queueFamilyIndexCount = concurrent ? 2 : 0,
+                                     .pQueueFamilyIndices = concurrent ? families : NULL};
     return vulkan_device_check(vkCreateBuffer(device->handle, &info, NULL, &buffer->handle),
                                "buffer", error);
 }
