@@ -172,7 +172,7 @@ static void run_step(struct bench *bench, uint32_t sequences, uint32_t rows, uin
                                .logit_rows = logit_rows,
                                .samplings = samplings};
     struct error_text error;
-    must(bench->backend->interface->step_run(bench->backend, &batch, results, &error) == RESULT_OK);
+    must(backend_step_run(bench->backend, &batch, results, &error) == RESULT_OK);
 }
 
 static void measure_prompt(struct bench *bench, uint32_t tokens)

@@ -22,6 +22,7 @@ struct engine_rig_options engine_rig_defaults(void)
         .step_tokens = 32,
         .mixed_prefill_tokens = 16,
         .event_capacity = 4096,
+        .step_depth = 1,
     };
 }
 
@@ -47,7 +48,13 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
                                     .event_bell = pair->event_bell.event_fd,
                                     .parent = -1};
     must(frontend_link_open(&fds, &rig->link, NULL) == RESULT_OK);
-    rig->backend = fake_backend_create(&rig->layout, options->kv_blocks, options->vocab_tokens);
+    struct fake_backend_options backend = {.layout = &rig->layout,
+                                           .vocab_tokens = options->vocab_tokens,
+                                           .step_depth = options->step_depth,
+                                           .late = options->late,
+                                           .counts_ahead = options->counts_ahead};
+    memcpy(backend.kv_blocks, options->kv_blocks, sizeof backend.kv_blocks);
+    rig->backend = fake_backend_create(&backend);
     struct worker_engine_parts parts = {
         .link = rig->link,
         .backend = rig->backend,

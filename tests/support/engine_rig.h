@@ -19,8 +19,12 @@ struct engine_rig_options {
     uint32_t step_tokens;
     uint32_t mixed_prefill_tokens;
     uint32_t event_capacity;
+    uint32_t step_depth; /* and the next two: of the fake backend */
+    bool late;
+    bool counts_ahead;
 };
-/* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events. */
+/* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events, one step under
+ * way. */
 struct engine_rig_options engine_rig_defaults(void);
 
 struct engine_rig {

@@ -19,15 +19,39 @@ struct cell {
     bool written;
 };
 
+/* A draw as it was asked for; its counts are copied. */
+struct wanted_draw {
+    uint32_t row;
+    struct sampling_params params;
+    struct row_sampling sampling; /* counts are only a mark that there are some */
+    struct logit_bias_entry *logit_bias;
+    struct token_count *counts; /* [count_size], and room for one more */
+    uint32_t count_size;
+};
+
+/* A launched step, copied whole: what the scheduler does afterwards cannot change it. */
+struct launched_step {
+    uint32_t row_count;
+    uint32_t *tokens; /* [row_count] */
+    uint32_t sequence_count;
+    struct step_sequence *sequences; /* [sequence_count]; their block tables are copies */
+    uint32_t draw_count;
+    struct wanted_draw *draws;     /* [draw_count] */
+    struct sampled_token *results; /* [draw_count] */
+};
+
 struct fake_backend {
     struct backend backend;
-    struct kv_layout layout;
-    uint32_t kv_blocks[KV_GROUPS_MAX];
-    struct cell *cells[KV_GROUPS_MAX]; /* [blocks, KV_BLOCK_TOKENS] */
-    uint32_t vocab_tokens;
+    struct fake_backend_options options;
+    struct cell *cells[KV_GROUPS_MAX];              /* [blocks, KV_BLOCK_TOKENS] */
+    struct launched_step steps[STEP_DEPTH_MAX + 1]; /* a ring; the one before the oldest stays */
+    uint32_t newest;                                /* index into steps */
+    uint32_t under_way;
     struct fake_backend_totals totals;
-    enum result fail_next;
+    enum result fail_launch;
+    enum result fail_wait;
 };
+#define STEP_SLOTS (STEP_DEPTH_MAX + 1)
 
 static uint64_t mix(uint64_t x)
 {
@@ -43,25 +67,18 @@ uint64_t fake_backend_hash(uint64_t prefix, uint32_t token)
     return mix(prefix * 31 + token + 1);
 }
 
-/* Order of entries does not matter, so it may differ between a first run and a replay. */
-static uint64_t counts_hash(const struct token_counts *counts)
+static uint64_t count_hash(struct token_count count)
 {
-    uint64_t sum = 0;
-    uint32_t size = counts ? token_counts_size(counts) : 0;
-    for (uint32_t i = 0; i < size; i++) {
-        struct token_count count = token_counts_at(counts, i);
-        sum += mix(((uint64_t)count.token << 40) + ((uint64_t)count.prompt << 20) +
-                   count.generated + 1);
-    }
-    return sum;
+    return mix(((uint64_t)count.token << 40) + ((uint64_t)count.prompt << 20) + count.generated +
+               1);
 }
 
-struct sampled_token fake_backend_draw(uint64_t prefix, uint32_t vocab_tokens,
-                                       const struct row_sampling *sampling)
+static struct sampled_token draw(uint64_t prefix, uint32_t vocab_tokens,
+                                 const struct row_sampling *sampling, uint64_t counts_hash)
 {
     uint64_t hash = mix(prefix + sampling->params->seed);
     hash = mix(hash + sampling->position);
-    hash = mix(hash + counts_hash(sampling->counts));
+    hash = mix(hash + counts_hash);
     for (uint32_t i = 0; i < sampling->logit_bias_count; i++)
         hash = mix(hash + sampling->logit_bias[i].token);
     struct sampled_token sampled = {.token = (uint32_t)(hash % vocab_tokens)};
@@ -70,18 +87,29 @@ struct sampled_token fake_backend_draw(uint64_t prefix, uint32_t vocab_tokens,
     return sampled;
 }
 
+struct sampled_token fake_backend_draw(uint64_t prefix, uint32_t vocab_tokens,
+                                       const struct row_sampling *sampling)
+{
+    /* Order of entries does not matter, so it may differ between a first run and a replay. */
+    uint64_t sum = 0;
+    uint32_t size = sampling->counts ? token_counts_size(sampling->counts) : 0;
+    for (uint32_t i = 0; i < size; i++)
+        sum += count_hash(token_counts_at(sampling->counts, i));
+    return draw(prefix, vocab_tokens, sampling, sum);
+}
+
 static struct cell *cell_at(struct fake_backend *fake, const struct step_sequence *sequence,
                             uint32_t group, uint32_t position)
 {
     uint32_t block = sequence->block_tables[group][position / KV_BLOCK_TOKENS];
-    must(block < fake->kv_blocks[group]);
+    must(block < fake->options.kv_blocks[group]);
     return &fake->cells[group][(size_t)block * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS];
 }
 
 static void write_row(struct fake_backend *fake, const struct step_sequence *sequence,
                       uint32_t position, uint32_t token)
 {
-    for (uint32_t group = 0; group < fake->layout.group_count; group++) {
+    for (uint32_t group = 0; group < fake->options.layout->group_count; group++) {
         uint64_t before = 0;
         if (position > 0)
             before = cell_at(fake, sequence, group, position - 1)->prefix;
@@ -98,8 +126,8 @@ static uint64_t read_row(struct fake_backend *fake, const struct step_sequence *
                          uint32_t position)
 {
     uint64_t prefix = 0;
-    for (uint32_t group = 0; group < fake->layout.group_count; group++) {
-        uint32_t window = fake->layout.groups[group].window;
+    for (uint32_t group = 0; group < fake->options.layout->group_count; group++) {
+        uint32_t window = fake->options.layout->groups[group].window;
         uint32_t first = window > 0 && position + 1 > window ? position + 1 - window : 0;
         uint64_t before = 0;
         for (uint32_t at = first; at <= position; at++) {
@@ -114,68 +142,208 @@ static uint64_t read_row(struct fake_backend *fake, const struct step_sequence *
     return prefix;
 }
 
-static enum result fake_step_run(struct backend *backend, const struct step_batch *batch,
-                                 struct sampled_token *results, struct error_text *error)
+/* --- steps -------------------------------------------------------------------------------------*/
+
+static void copy_draw(struct wanted_draw *to, const struct step_batch *batch, uint32_t index)
 {
-    struct fake_backend *fake = (struct fake_backend *)backend;
-    if (fake->fail_next != RESULT_OK)
-        return error_set(error, fake->fail_next, "the fake backend was told to fail");
+    const struct row_sampling *from = &batch->samplings[index];
+    *to = (struct wanted_draw){
+        .row = batch->logit_rows[index], .params = *from->params, .sampling = *from};
+    to->logit_bias = must_alloc(from->logit_bias_count + 1, sizeof *to->logit_bias);
+    for (uint32_t i = 0; i < from->logit_bias_count; i++)
+        to->logit_bias[i] = from->logit_bias[i];
+    to->sampling.params = &to->params;
+    to->sampling.logit_bias = to->logit_bias;
+    if (from->counts) {
+        to->count_size = token_counts_size(from->counts);
+        to->counts = must_alloc(to->count_size + 1, sizeof *to->counts);
+        for (uint32_t i = 0; i < to->count_size; i++)
+            to->counts[i] = token_counts_at(from->counts, i);
+    }
+}
+
+static void copy_step(struct launched_step *step, const struct fake_backend *fake,
+                      const struct step_batch *batch)
+{
+    *step = (struct launched_step){.row_count = batch->row_count,
+                                   .sequence_count = batch->sequence_count,
+                                   .draw_count = batch->logit_row_count};
+    step->tokens = must_alloc(batch->row_count, sizeof *step->tokens);
+    memcpy(step->tokens, batch->token_ids, batch->row_count * sizeof *step->tokens);
+    step->sequences = must_alloc(batch->sequence_count, sizeof *step->sequences);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        step->sequences[i] = batch->sequences[i];
+        uint32_t positions = batch->sequences[i].first_position + batch->sequences[i].row_count;
+        uint32_t blocks = (positions + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+        for (uint32_t group = 0; group < fake->options.layout->group_count; group++) {
+            uint32_t *table = must_alloc(blocks, sizeof *table);
+            memcpy(table, batch->sequences[i].block_tables[group], blocks * sizeof *table);
+            step->sequences[i].block_tables[group] = table;
+        }
+    }
+    step->draws = must_alloc(step->draw_count + 1, sizeof *step->draws);
+    step->results = must_alloc(step->draw_count + 1, sizeof *step->results);
+    for (uint32_t i = 0; i < step->draw_count; i++)
+        copy_draw(&step->draws[i], batch, i);
+}
+
+static void free_step(struct launched_step *step, uint32_t group_count)
+{
+    for (uint32_t i = 0; i < step->sequence_count; i++)
+        for (uint32_t group = 0; group < group_count; group++)
+            free((void *)(uintptr_t)step->sequences[i].block_tables[group]);
+    for (uint32_t i = 0; i < step->draw_count; i++) {
+        free(step->draws[i].logit_bias);
+        free(step->draws[i].counts);
+    }
+    free(step->tokens);
+    free(step->sequences);
+    free(step->draws);
+    free(step->results);
+    *step = (struct launched_step){0};
+}
+
+/* One more time generated. */
+static void count_token(struct wanted_draw *wanted, uint32_t token)
+{
+    uint32_t at = 0;
+    while (at < wanted->count_size && wanted->counts[at].token != token)
+        at++;
+    if (at == wanted->count_size)
+        wanted->counts[wanted->count_size++] = (struct token_count){.token = token};
+    wanted->counts[at].generated++;
+}
+
+/* Tokens that the step before drew; counts that lack them get them. */
+static void resolve_tokens(struct launched_step *step, const struct launched_step *before)
+{
+    for (uint32_t i = 0; i < step->row_count; i++) {
+        if (!(step->tokens[i] & STEP_TOKEN_SAMPLED))
+            continue;
+        uint32_t index = step->tokens[i] & ~STEP_TOKEN_SAMPLED;
+        must(index < before->draw_count);
+        step->tokens[i] = before->results[index].token;
+        for (uint32_t j = 0; j < step->draw_count; j++)
+            if (step->draws[j].row == i && step->draws[j].counts)
+                count_token(&step->draws[j], step->tokens[i]);
+    }
+}
+
+static void compute(struct fake_backend *fake, struct launched_step *step,
+                    const struct launched_step *before)
+{
+    resolve_tokens(step, before);
+    uint32_t row = 0;
+    uint32_t drawn = 0;
+    /* Writes of all sequences first: a block that two of them share is overwritten before it is
+     * read. */
+    for (uint32_t i = 0; i < step->sequence_count; i++) {
+        const struct step_sequence *sequence = &step->sequences[i];
+        must(sequence->first_row == row && sequence->row_count > 0);
+        for (uint32_t j = 0; j < sequence->row_count; j++, row++)
+            write_row(fake, sequence, sequence->first_position + j, step->tokens[row]);
+    }
+    must(row == step->row_count);
+    row = 0;
+    for (uint32_t i = 0; i < step->sequence_count; i++) {
+        const struct step_sequence *sequence = &step->sequences[i];
+        for (uint32_t j = 0; j < sequence->row_count; j++, row++) {
+            uint64_t prefix = read_row(fake, sequence, sequence->first_position + j);
+            if (drawn == step->draw_count || step->draws[drawn].row != row)
+                continue;
+            const struct wanted_draw *wanted = &step->draws[drawn];
+            uint64_t sum = 0;
+            for (uint32_t at = 0; at < wanted->count_size; at++)
+                sum += count_hash(wanted->counts[at]);
+            step->results[drawn++] =
+                draw(prefix, fake->options.vocab_tokens, &wanted->sampling, sum);
+        }
+    }
+    must(drawn == step->draw_count);
+}
+
+static struct fake_backend *own(struct backend *backend)
+{
+    return (struct fake_backend *)backend;
+}
+
+static uint32_t fake_step_depth(const struct backend *backend)
+{
+    return ((const struct fake_backend *)backend)->options.step_depth;
+}
+
+static bool fake_draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
+{
+    return !sampling->counts || ((const struct fake_backend *)backend)->options.counts_ahead;
+}
+
+static enum result fake_step_launch(struct backend *backend, const struct step_batch *batch,
+                                    struct error_text *error)
+{
+    struct fake_backend *fake = own(backend);
+    if (fake->fail_launch != RESULT_OK)
+        return error_set(error, fake->fail_launch, "the fake backend was told to fail");
+    must(fake->under_way < fake->options.step_depth);
     fake->totals.steps++;
     fake->totals.rows += batch->row_count;
     if (batch->row_count > fake->totals.most_rows)
         fake->totals.most_rows = batch->row_count;
-    uint32_t row = 0;
-    uint32_t draw = 0;
-    /* Writes of all sequences first: a block that two of them share is overwritten before it is
-     * read. */
-    for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        const struct step_sequence *sequence = &batch->sequences[i];
-        must(sequence->first_row == row && sequence->row_count > 0);
-        for (uint32_t j = 0; j < sequence->row_count; j++, row++)
-            write_row(fake, sequence, sequence->first_position + j, batch->token_ids[row]);
-    }
-    must(row == batch->row_count);
-    row = 0;
-    for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        const struct step_sequence *sequence = &batch->sequences[i];
-        for (uint32_t j = 0; j < sequence->row_count; j++, row++) {
-            uint64_t prefix = read_row(fake, sequence, sequence->first_position + j);
-            if (draw < batch->logit_row_count && batch->logit_rows[draw] == row) {
-                results[draw] =
-                    fake_backend_draw(prefix, fake->vocab_tokens, &batch->samplings[draw]);
-                draw++;
-            }
-        }
-    }
-    must(draw == batch->logit_row_count);
+    for (uint32_t i = 0; i < batch->row_count; i++)
+        fake->totals.rows_ahead += (batch->token_ids[i] & STEP_TOKEN_SAMPLED) != 0;
+    const struct launched_step *before = &fake->steps[fake->newest];
+    fake->newest = (fake->newest + 1) % STEP_SLOTS;
+    struct launched_step *step = &fake->steps[fake->newest];
+    free_step(step, fake->options.layout->group_count);
+    copy_step(step, fake, batch);
+    if (!fake->options.late)
+        compute(fake, step, before);
+    fake->under_way++;
+    fake->totals.steps_ahead += fake->under_way > 1;
+    return RESULT_OK;
+}
+
+static enum result fake_step_wait(struct backend *backend, struct sampled_token *results,
+                                  struct error_text *error)
+{
+    struct fake_backend *fake = own(backend);
+    must(fake->under_way > 0);
+    if (fake->fail_wait != RESULT_OK)
+        return error_set(error, fake->fail_wait, "the fake backend was told to fail");
+    uint32_t oldest = (fake->newest + STEP_SLOTS - --fake->under_way) % STEP_SLOTS;
+    struct launched_step *step = &fake->steps[oldest];
+    if (fake->options.late)
+        compute(fake, step, &fake->steps[(oldest + STEP_SLOTS - 1) % STEP_SLOTS]);
+    memcpy(results, step->results, step->draw_count * sizeof *results);
     return RESULT_OK;
 }
 
 static void fake_destroy(struct backend *backend)
 {
-    struct fake_backend *fake = (struct fake_backend *)backend;
+    struct fake_backend *fake = own(backend);
+    for (uint32_t i = 0; i < STEP_SLOTS; i++)
+        free_step(&fake->steps[i], fake->options.layout->group_count);
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         free(fake->cells[group]);
     free(fake);
 }
 
 static const struct backend_interface fake_interface = {
-    .step_run = fake_step_run,
+    .step_depth = fake_step_depth,
+    .draws_ahead = fake_draws_ahead,
+    .step_launch = fake_step_launch,
+    .step_wait = fake_step_wait,
     .destroy = fake_destroy,
 };
 
-struct backend *fake_backend_create(const struct kv_layout *layout,
-                                    const uint32_t kv_blocks[KV_GROUPS_MAX], uint32_t vocab_tokens)
+struct backend *fake_backend_create(const struct fake_backend_options *options)
 {
+    must(options->step_depth > 0 && options->step_depth <= STEP_DEPTH_MAX);
     struct fake_backend *fake = must_alloc(1, sizeof *fake);
     fake->backend.interface = &fake_interface;
-    fake->layout = *layout;
-    fake->vocab_tokens = vocab_tokens;
-    for (uint32_t group = 0; group < layout->group_count; group++) {
-        fake->kv_blocks[group] = kv_blocks[group];
+    fake->options = *options;
+    for (uint32_t group = 0; group < options->layout->group_count; group++)
         fake->cells[group] =
-            must_alloc((size_t)kv_blocks[group] * KV_BLOCK_TOKENS, sizeof(struct cell));
-    }
+            must_alloc((size_t)options->kv_blocks[group] * KV_BLOCK_TOKENS, sizeof(struct cell));
     return &fake->backend;
 }
 
@@ -184,7 +352,12 @@ struct fake_backend_totals fake_backend_totals(const struct backend *backend)
     return ((const struct fake_backend *)backend)->totals;
 }
 
-void fake_backend_fail_next(struct backend *backend, enum result result)
+void fake_backend_fail_launch(struct backend *backend, enum result result)
 {
-    ((struct fake_backend *)backend)->fail_next = result;
+    own(backend)->fail_launch = result;
+}
+
+void fake_backend_fail_wait(struct backend *backend, enum result result)
+{
+    own(backend)->fail_wait = result;
 }

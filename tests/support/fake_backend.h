@@ -4,16 +4,25 @@
  *
  * It keeps real paged memory in which every cell says which prefix it belongs to, and aborts when a
  * row's block tables lead it to a cell that is not exactly its own sequence's: a block shared,
- * given back too early, or never written.
+ * given back too early, or never written. It computes a step at the earliest moment that its
+ * contract allows, when the step is launched, or at the latest, when it is waited for; what is
+ * right in both is right whenever a device gets to it.
  */
 #ifndef SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
 #define SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
 
 #include "worker/backend/backend.h"
 
-/* `vocab_tokens` bounds the tokens that come out. Needs no load(). */
-struct backend *fake_backend_create(const struct kv_layout *layout,
-                                    const uint32_t kv_blocks[KV_GROUPS_MAX], uint32_t vocab_tokens);
+struct fake_backend_options {
+    const struct kv_layout *layout; /* outlives the backend */
+    uint32_t kv_blocks[KV_GROUPS_MAX];
+    uint32_t vocab_tokens; /* bounds the tokens that come out */
+    uint32_t step_depth;
+    bool late;         /* a step is computed when it is waited for, not when it is launched */
+    bool counts_ahead; /* counts get the tokens that the step before drew */
+};
+/* Needs no load(). */
+struct backend *fake_backend_create(const struct fake_backend_options *options);
 
 /* The prefix hash of a sequence: begin with 0 and add its tokens in order. */
 uint64_t fake_backend_hash(uint64_t prefix, uint32_t token);
@@ -24,10 +33,13 @@ struct sampled_token fake_backend_draw(uint64_t prefix, uint32_t vocab_tokens,
 struct fake_backend_totals {
     uint64_t steps;
     uint64_t rows;
-    uint32_t most_rows; /* of one step */
+    uint32_t most_rows;   /* of one step */
+    uint64_t steps_ahead; /* launched while another one was under way */
+    uint64_t rows_ahead;  /* whose token was not yet read */
 };
 struct fake_backend_totals fake_backend_totals(const struct backend *backend);
-/* The next step_run() returns `result`. */
-void fake_backend_fail_next(struct backend *backend, enum result result);
+/* The next step_launch(), or step_wait(), returns `result`. */
+void fake_backend_fail_launch(struct backend *backend, enum result result);
+void fake_backend_fail_wait(struct backend *backend, enum result result);
 
 #endif

@@ -219,7 +219,6 @@ const float *model_runner_step(struct model_runner *runner, const struct model_r
     struct error_text error = {""};
     for (uint32_t i = 0; i < part_count; i++)
         add_part(runner, &batch, &parts[i]);
-    check(runner->backend->interface->step_run(runner->backend, &batch, runner->results, &error),
-          &error);
+    check(backend_step_run(runner->backend, &batch, runner->results, &error), &error);
     return runner->backend->interface->last_logits(runner->backend);
 }

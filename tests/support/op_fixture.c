@@ -233,7 +233,7 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
                                .logit_row_count = logit_row_count,
                                .logit_rows = logit_rows,
                                .samplings = samplings};
-    cpu_step_run(&f->step, &batch, results);
+    cpu_step_run(&f->step, &batch, NULL, 0, results);
 }
 
 void op_fixture_weight_row(const struct op_fixture *f, plan_weight_id weight, uint32_t row,

@@ -2,8 +2,22 @@
  * What a device must be able to do: take a plan's weights, hold paged KV memory, and run one step —
  * the plan over a batch of rows, then one draw per row whose next token is wanted.
  *
- * All pointers in a step stay the caller's and are only read during step_run(). A backend is driven
- * by one thread.
+ * Steps overlap the host's work. step_launch() begins a step and may return before it is done;
+ * step_wait() waits for the oldest step that was launched and gives what it drew. Between the two
+ * the caller may launch the next step, whose rows may have for their token "what draw j of the step
+ * launched just before gives": so a stream goes on before anybody has read its token, and the
+ * device does not idle while tokens are told and the step after next is planned. Two laws make that
+ * simple.
+ *
+ * Order. Steps take effect as if each was done before the next one was begun: a row sees all keys
+ * and values that earlier steps wrote and none that later ones write. So the caller may give a
+ * block back, and to another sequence, while steps that read or write it for its former owner are
+ * under way: whoever has it next is launched later.
+ *
+ * Copies. All pointers in a step stay the caller's and are only read during step_launch(): block
+ * tables, tokens, samplings and counts may change or go as soon as it returns.
+ *
+ * A backend is driven by one thread. After an error of a step only destroy() may follow.
  *
  * Weights outlive the worker. Preparing weights can take long; what was prepared is kept in a
  * vault, which the frontend holds while workers come and go. To the frontend the vault is one
@@ -44,9 +58,19 @@ struct step_sequence {
         *block_tables[KV_GROUPS_MAX]; /* [blocks up to the last row's position], one per group */
 };
 
+/* Steps launched and not yet waited for, at most. */
+#define STEP_DEPTH_MAX 2u
+/* A token id not yet known to the host: STEP_TOKEN_SAMPLED | j is the token of draw j (index into
+ * logit_rows and results) of the step launched just before, waited for or not. */
+#define STEP_TOKEN_SAMPLED 0x80000000u
+/* How long step_wait() waits: a device that takes longer is lost, and the wait ends with an error.
+ * Steps are meant to take half a second at most (worker/schedule/step_pace.h). */
+#define STEP_WAIT_LIMIT_MS 60000u
+#define STEP_WAIT_BEAT_MS  100u
+
 struct step_batch {
     uint32_t row_count;        /* 1..max_step_rows */
-    const uint32_t *token_ids; /* [row_count], each < vocab_tokens */
+    const uint32_t *token_ids; /* [row_count], each < vocab_tokens or STEP_TOKEN_SAMPLED | j */
     uint32_t sequence_count;
     const struct step_sequence *sequences; /* in row order, covering all rows */
     uint32_t logit_row_count;
@@ -68,9 +92,10 @@ struct backend_options {
     int vault_fd;                        /* when has_vault; stays the caller's */
     struct model_fingerprint checkpoint; /* of the plan's weights; tells the vault's from others */
     bool verify_weights; /* hold what is found in the vault against its checksums, reading it all */
-    /* NULL, or a count that grows while a step is computed, so that a long step can be told from a
-     * hang. */
+    /* NULL, or a count that grows while a step is computed or waited for, so that a long step can
+     * be told from a hang. */
     _Atomic uint64_t *heartbeat;
+    uint32_t step_depth;     /* most that step_depth() may say; 0 = what suits the device */
     uint32_t max_step_rows;  /* <= LIMIT_STEP_ROWS */
     uint32_t max_logit_rows; /* <= LIMIT_SEQUENCES */
     enum kv_cache_type kv_type;
@@ -89,11 +114,26 @@ struct backend_interface {
     enum result (*load)(struct backend *backend, const struct plan *plan,
                         const struct backend_options *options, backend_progress_fn *progress,
                         void *context, struct error_text *error);
-    /* Runs one step. results: [logit_row_count]. */
-    enum result (*step_run)(struct backend *backend, const struct step_batch *batch,
-                            struct sampled_token *results, struct error_text *error);
-    /* Logits of the last step before any sampling parameter was applied, [logit_row_count,
-     * vocab_tokens]; for tests and tools. */
+    /* After load(), constant: how many steps may be launched and not yet waited for,
+     * 1..STEP_DEPTH_MAX. With 1 each step is waited for before the next one is launched, and
+     * nothing overlaps: for a device that is the host itself. */
+    uint32_t (*step_depth)(const struct backend *backend);
+    /* May a row with this sampling draw while the token before it is still unread, a
+     * STEP_TOKEN_SAMPLED? Its `counts` lack that token then: a backend that says yes to counts adds
+     * it as generated once more. Where it says no, the scheduler reads the token first, for which
+     * all rows of the next step wait. Only asked for depths above 1. */
+    bool (*draws_ahead)(const struct backend *backend, const struct row_sampling *sampling);
+    /* Begins one step behind those under way. */
+    enum result (*step_launch)(struct backend *backend, const struct step_batch *batch,
+                               struct error_text *error);
+    /* Ends the oldest step under way. results: [its logit_row_count]. While it waits it beats the
+     * heartbeat at least every STEP_WAIT_BEAT_MS, and gives up with an error in words
+     * STEP_WAIT_LIMIT_MS after the step could begin: a lost device ends the worker, it does not
+     * hang it. */
+    enum result (*step_wait)(struct backend *backend, struct sampled_token *results,
+                             struct error_text *error);
+    /* Logits of the step launched last, once waited for, before any sampling parameter was applied,
+     * [logit_row_count, vocab_tokens]; for tests and tools. */
     const float *(*last_logits)(const struct backend *backend);
     /* Words for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);
@@ -106,6 +146,11 @@ struct backend_interface {
 struct backend {
     const struct backend_interface *interface;
 };
+
+/* Launches one step and waits for it, with none other under way: for tests and tools. */
+enum result backend_step_run(struct backend *backend, const struct step_batch *batch,
+                             struct sampled_token *results,
+                             struct error_text *error) RESULT_CHECKED;
 
 /* worker/backend/cpu/cpu_backend.c; nothing is loaded yet. */
 struct backend *cpu_backend_create(void);

@@ -104,8 +104,8 @@ static enum result run_step(struct worker_engine *engine, uint32_t prompt_rows,
     worker_fault_step(&engine->parts.fault, engine->steps++,
                       step_batch_builder_batch(engine->builder));
     struct backend *backend = engine->parts.backend;
-    enum result result = backend->interface->step_run(
-        backend, step_batch_builder_batch(engine->builder), engine->results, error);
+    enum result result = backend_step_run(backend, step_batch_builder_batch(engine->builder),
+                                          engine->results, error);
     if (result != RESULT_OK)
         return result;
     uint64_t step_time_us = now_us() - began_us;

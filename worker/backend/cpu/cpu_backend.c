@@ -1,9 +1,15 @@
 /*
  * The CPU behind the backend interface: owns the program (weights, memory), the threads and the
  * step state.
+ *
+ * A step is computed when it is launched, by the thread that launches it and its team, and its
+ * draws are kept until they are waited for. The host is the device, so there is nothing to gain
+ * from launching a step before the last one is read, and by default one step is under way at a
+ * time. A depth of 2 is there for tests of what drives backends.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/limits.h"
 #include "proto/must.h"
@@ -12,12 +18,21 @@
 #include "worker/backend/cpu/cpu_program.h"
 #include "worker/backend/cpu/cpu_step.h"
 
+struct finished_step {
+    uint32_t count;
+    struct sampled_token *results; /* [max_logit_rows] */
+};
+
 struct cpu_backend {
     struct backend base; /* first: the interface's pointer is ours */
     bool loaded;
     struct cpu_thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
+    uint32_t depth;
+    uint32_t launched; /* steps computed and not yet waited for */
+    uint32_t newest;   /* index into finished */
+    struct finished_step finished[STEP_DEPTH_MAX];
     char description[64];
 };
 
@@ -56,17 +71,51 @@ static enum result load(struct backend *backend, const struct plan *plan,
     snprintf(cpu->description, sizeof cpu->description, "cpu %s, %u thread%s", kernels->name,
              threads, threads == 1 ? "" : "s");
     cpu->step.heartbeat = options->heartbeat;
+    cpu->depth = options->step_depth > 0 ? options->step_depth : 1;
+    must(cpu->depth <= STEP_DEPTH_MAX);
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)
+        cpu->finished[i].results =
+            must_alloc(options->max_logit_rows, sizeof *cpu->finished[i].results);
     cpu->loaded = true;
     return RESULT_OK;
 }
 
-static enum result step_run(struct backend *backend, const struct step_batch *batch,
-                            struct sampled_token *results, struct error_text *error)
+static uint32_t step_depth(const struct backend *backend)
+{
+    return own_const(backend)->depth;
+}
+
+/* The sampler reads its counts as they are. */
+static bool draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
+{
+    (void)backend;
+    return !sampling->counts;
+}
+
+static enum result step_launch(struct backend *backend, const struct step_batch *batch,
+                               struct error_text *error)
 {
     (void)error; /* a CPU step has nothing that can fail */
     struct cpu_backend *cpu = own(backend);
-    must(cpu->loaded);
-    cpu_step_run(&cpu->step, batch, results);
+    must(cpu->loaded && cpu->launched < cpu->depth);
+    const struct finished_step *before = &cpu->finished[cpu->newest];
+    cpu->newest = (cpu->newest + 1) % STEP_DEPTH_MAX;
+    struct finished_step *step = &cpu->finished[cpu->newest];
+    cpu_step_run(&cpu->step, batch, before->results, before->count, step->results);
+    step->count = batch->logit_row_count;
+    cpu->launched++;
+    return RESULT_OK;
+}
+
+static enum result step_wait(struct backend *backend, struct sampled_token *results,
+                             struct error_text *error)
+{
+    (void)error;
+    struct cpu_backend *cpu = own(backend);
+    must(cpu->launched > 0);
+    cpu->launched--;
+    uint32_t oldest = (cpu->newest + STEP_DEPTH_MAX - cpu->launched) % STEP_DEPTH_MAX;
+    memcpy(results, cpu->finished[oldest].results, cpu->finished[oldest].count * sizeof *results);
     return RESULT_OK;
 }
 
@@ -100,6 +149,8 @@ static void destroy(struct backend *backend)
     cpu_step_fini(&cpu->step);
     cpu_program_fini(&cpu->program);
     cpu_thread_pool_destroy(cpu->pool);
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)
+        free(cpu->finished[i].results);
     free(cpu);
 }
 
@@ -112,7 +163,10 @@ struct backend *cpu_backend_create(void)
 {
     static const struct backend_interface interface = {
         .load = load,
-        .step_run = step_run,
+        .step_depth = step_depth,
+        .draws_ahead = draws_ahead,
+        .step_launch = step_launch,
+        .step_wait = step_wait,
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,

@@ -39,6 +39,7 @@ enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *progr
     size_t scratch_bytes = attention_scratch_floats(largest_head_dim(plan)) * sizeof(float);
     *step = (struct cpu_step){.program = program, .pool = pool};
     step->threads = cpu_thread_pool_threads(pool);
+    step->token_ids = must_alloc(program->max_step_rows, sizeof *step->token_ids);
     step->row_sequence = must_alloc(program->max_step_rows, sizeof *step->row_sequence);
     step->claims = must_alloc(plan->op_count + 1, sizeof *step->claims);
     step->scratch = must_alloc(step->threads, sizeof *step->scratch);
@@ -63,6 +64,7 @@ void cpu_step_fini(struct cpu_step *step)
     free(step->samplers);
     free(step->claims);
     free(step->row_sequence);
+    free(step->token_ids);
 }
 
 static void draw_rows(const struct cpu_step *step, uint32_t thread)
@@ -119,15 +121,32 @@ static void check_batch(const struct cpu_program *program, const struct step_bat
     must(next == batch->row_count);
     for (uint32_t i = 0; i < batch->logit_row_count; i++)
         must(batch->logit_rows[i] < batch->row_count);
-    for (uint32_t i = 0; i < batch->row_count; i++)
-        must(batch->token_ids[i] < program->plan->config.vocab_tokens);
+}
+
+/* Every token id becomes one of the vocabulary. */
+static void resolve_tokens(struct cpu_step *step, const struct step_batch *batch,
+                           const struct sampled_token *before, uint32_t before_count)
+{
+    for (uint32_t i = 0; i < batch->row_count; i++) {
+        uint32_t token = batch->token_ids[i];
+        if (token & STEP_TOKEN_SAMPLED) {
+            must((token & ~STEP_TOKEN_SAMPLED) < before_count);
+            token = before[token & ~STEP_TOKEN_SAMPLED].token;
+        }
+        must(token < step->program->plan->config.vocab_tokens);
+        step->token_ids[i] = token;
+    }
+    step->known = *batch;
+    step->known.token_ids = step->token_ids;
+    step->batch = &step->known;
 }
 
 void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
+                  const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results)
 {
     check_batch(step->program, batch);
-    step->batch = batch;
+    resolve_tokens(step, batch, before, before_count);
     step->results = results;
     for (uint32_t s = 0; s < batch->sequence_count; s++)
         for (uint32_t r = 0; r < batch->sequences[s].row_count; r++)

@@ -13,11 +13,13 @@ struct cpu_step {
     const struct cpu_program *program;
     struct cpu_thread_pool *pool;
     uint32_t threads;
-    const struct step_batch *batch;
-    uint32_t *row_sequence;        /* [max_step_rows] index into batch->sequences */
-    _Atomic uint32_t *claims;      /* [op_count + 1]; the last is the sampler's */
-    float **scratch;               /* [threads]; one thread's own, for attention */
-    struct row_sampler **samplers; /* [threads] */
+    const struct step_batch *batch; /* NULL, or `known` */
+    struct step_batch known;        /* the caller's, with every token id known */
+    uint32_t *token_ids;            /* [max_step_rows] */
+    uint32_t *row_sequence;         /* [max_step_rows] index into batch->sequences */
+    _Atomic uint32_t *claims;       /* [op_count + 1]; the last is the sampler's */
+    float **scratch;                /* [threads]; one thread's own, for attention */
+    struct row_sampler **samplers;  /* [threads] */
     struct sampled_token *results;
     _Atomic uint64_t *heartbeat; /* or NULL: grows with the pieces that are claimed */
 };
@@ -27,8 +29,10 @@ enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *progr
                           struct cpu_thread_pool *pool, struct error_text *error) RESULT_CHECKED;
 void cpu_step_fini(struct cpu_step *step);
 
-/* Runs the plan over the batch and draws the wanted tokens: results [logit_row_count]. */
+/* Runs the plan over the batch and draws the wanted tokens: results [logit_row_count]. `before`
+ * [before_count]: what the step before drew, for tokens that are STEP_TOKEN_SAMPLED. */
 void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
+                  const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results);
 
 /* --- for the ops --- */

@@ -178,7 +178,7 @@ static void test_a_failing_backend_ends_the_turn(void **state)
     engine_rig_open(&rig, &options);
     struct test_request request = request_of(30, 20);
     assert_true(test_frontend_submit(rig.frontend, 1, &request));
-    fake_backend_fail_next(rig.backend, RESULT_IO);
+    fake_backend_fail_launch(rig.backend, RESULT_IO);
     enum step_outcome outcome;
     struct error_text error;
     assert_int_equal(step_loop_turn(rig.engine, &outcome, &error), RESULT_IO);
