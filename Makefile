@@ -65,7 +65,9 @@ TOOLS        := $(BUILD)/shoal-load
 BASE_TESTS     := $(filter %_test.c,$(call sources,tests/unit/proto tests/unit/shm tests/ring))
 FRONTEND_TESTS := $(filter %_test.c,$(call sources,tests/unit/frontend))
 LOAD_TESTS     := $(filter %_test.c,$(call sources,tests/unit/scripts/load))
-WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model))
+# Each of these runs on a Vulkan driver for the CPU (scripts/vulkan_env).
+VULKAN_TESTS   := $(filter %_test.c,$(call sources,tests/vulkan))
+WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model)) $(VULKAN_TESTS)
 # These spawn the programs, so they link neither side and need both built.
 PROCESS_TESTS  := $(filter %_test.c,$(call sources,tests/process))
 TEST_SRC       := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(LOAD_TESTS) $(PROCESS_TESTS)
@@ -81,6 +83,10 @@ TEST_SRC        := $(filter-out $(AGREEMENT_TESTS),$(TEST_SRC))
 endif
 test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
+# The driver with matrix units and validation layers has a C library of its own, under which sanitizers do not run.
+VULKAN_DRIVERS := native $(if $(SAN),,matrix)
+VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(VULKAN_TESTS))))
+TEST_RUNS      := $(filter-out $(call test_programs,$(VULKAN_TESTS)),$(TEST_PROGRAMS)) $(VULKAN_RUNS)
 
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
 FUZZ_FRONTEND  := $(shell grep -l '^.include "frontend/' $(FUZZ_SRC) /dev/null)
@@ -90,7 +96,7 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 30
 
-.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-scripts test-api test-fault test-san fuzz bench clean install
+.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-vulkan test-scripts test-api test-fault test-san fuzz bench clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -215,11 +221,15 @@ $(F32_MODELS): scripts/golden/dequantize_gguf.py
 # A test that did not build counts as failed; the others run all the same.
 test-unit: $(if $(SAN),,$(F32_MODELS)) ## build and run every C test program (with SAN=... under sanitizers)
 	@failed=; $(BUILDING) -k tests || failed=--build-failed; \
-	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(TEST_PROGRAMS)
+	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(TEST_RUNS)
 
 test-agreement: $(F32_MODELS) ## of those, whole models against llama.cpp's recorded answers
 	@$(BUILDING) $(call test_programs,$(AGREEMENT_TESTS))
 	@scripts/run_tests $(TALLY_ARG) $(call test_programs,$(AGREEMENT_TESTS))
+
+test-vulkan: ## of the C tests, the Vulkan backend on Mesa's CPU drivers
+	@failed=; $(BUILDING) -k $(call test_programs,$(VULKAN_TESTS)) || failed=--build-failed; \
+	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(VULKAN_RUNS)
 
 test-scripts: ## tests of the scripts
 	@scripts/make_venv

@@ -19,10 +19,11 @@ SHOWN_OUTPUT_BYTES = 40_000
 
 @dataclasses.dataclass
 class Program:
-    name: str  # the path of its file
+    name: str  # what is reported
     command: list
     limit_s: float
     environment: dict = dataclasses.field(default_factory=dict)
+    path: str = ""  # of its file, where that is not the name
 
 
 @dataclasses.dataclass
@@ -47,7 +48,7 @@ def describe_exit(code):
 
 
 def run_program(program):
-    if not os.path.exists(program.name):
+    if not os.path.exists(program.path or program.name):
         return Outcome(program.name, "was not built", 0.0, "")
     start = time.monotonic()
     with tempfile.TemporaryFile() as output:

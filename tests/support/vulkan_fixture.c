@@ -1,0 +1,50 @@
+/*
+ * The layer needs a newer C library than some systems have, so it is there under one of the two CPU
+ * drivers only (scripts/vulkan_env). A device is asked for with it first; RESULT_UNSUPPORTED is the
+ * answer without it, and then the device is opened as a server would open it. Whether the layer
+ * came is printed, so that a run without it does not pass for one with it.
+ */
+#include "tests/support/vulkan_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+struct vulkan_device *vulkan_fixture_open(enum vulkan_tier tier_limit)
+{
+    struct vulkan_device_options options = {.validation = true, .tier_limit = tier_limit};
+    struct vulkan_device *device = NULL;
+    struct error_text error;
+    enum result result = vulkan_device_open(&options, &device, &error);
+    if (result == RESULT_UNSUPPORTED) {
+        options.validation = false;
+        result = vulkan_device_open(&options, &device, &error);
+    }
+    if (result != RESULT_OK)
+        fail_msg("no Vulkan device: %s", error.text);
+    print_message("on %s, %s, %s validation\n", device->facts.driver,
+                  vulkan_tier_name(device->facts.tier), options.validation ? "with" : "without");
+    return device;
+}
+
+void vulkan_fixture_close(struct vulkan_device *device)
+{
+    uint32_t messages = vulkan_device_messages(device);
+    vulkan_device_close(device);
+    assert_int_equal(messages, 0);
+}
+
+int vulkan_fixture_setup(void **state)
+{
+    *state = vulkan_fixture_open(VULKAN_NV_MATRIX2);
+    return 0;
+}
+
+int vulkan_fixture_teardown(void **state)
+{
+    vulkan_fixture_close((struct vulkan_device *)*state);
+    return 0;
+}

@@ -1,0 +1,148 @@
+/*
+ * Recording, submitting and waiting, with nothing but copies and fills: what was recorded happens
+ * in the order of its barriers, a recording may be submitted again, and time goes forward.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/vulkan_fixture.h"
+#include "worker/backend/vulkan/vulkan_commands.h"
+
+#define WORDS 1000u
+#define BYTES (WORDS * 4u)
+
+struct buffers {
+    struct vulkan_buffer upload, device, readback;
+};
+
+static void make_buffer(const struct vulkan_device *device, enum vulkan_place place,
+                        struct vulkan_buffer *buffer)
+{
+    struct error_text error;
+    if (vulkan_buffer_create(device, place, BYTES, "a test", buffer, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+}
+
+static void buffers_init(const struct vulkan_device *device, struct buffers *buffers)
+{
+    make_buffer(device, VULKAN_UPLOAD, &buffers->upload);
+    make_buffer(device, VULKAN_DEVICE, &buffers->device);
+    make_buffer(device, VULKAN_READBACK, &buffers->readback);
+}
+
+static void buffers_fini(const struct vulkan_device *device, struct buffers *buffers)
+{
+    vulkan_buffer_destroy(device, &buffers->upload);
+    vulkan_buffer_destroy(device, &buffers->device);
+    vulkan_buffer_destroy(device, &buffers->readback);
+}
+
+static struct vulkan_commands *begin(const struct vulkan_device *device, enum vulkan_queue queue)
+{
+    struct vulkan_commands *commands = NULL;
+    struct error_text error;
+    assert_int_equal(vulkan_commands_create(device, queue, 2, &commands, &error), RESULT_OK);
+    assert_int_equal(vulkan_commands_begin(commands, &error), RESULT_OK);
+    return commands;
+}
+
+static void end_and_run(struct vulkan_commands *commands)
+{
+    struct error_text error;
+    assert_int_equal(vulkan_commands_end(commands, &error), RESULT_OK);
+    if (vulkan_commands_run(commands, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+}
+
+static void record_round_trip(struct vulkan_commands *commands, const struct buffers *buffers)
+{
+    vulkan_commands_copy(commands, &buffers->upload, 0, &buffers->device, 0, BYTES);
+    vulkan_commands_barrier(commands);
+    vulkan_commands_fill(commands, &buffers->device, 40, 8, 0xabcd0123u);
+    vulkan_commands_barrier(commands);
+    vulkan_commands_copy(commands, &buffers->device, 4, &buffers->readback, 0, BYTES - 4);
+    vulkan_commands_barrier(commands);
+}
+
+static void expect_round_trip(const struct buffers *buffers, uint32_t first)
+{
+    const uint32_t *got = (const uint32_t *)buffers->readback.mapped;
+    for (uint32_t i = 1; i < WORDS; i++)
+        assert_int_equal(got[i - 1], i == 10 || i == 11 ? 0xabcd0123u : first + i);
+}
+
+static void write_upload(const struct buffers *buffers, uint32_t first)
+{
+    uint32_t *words = (uint32_t *)buffers->upload.mapped;
+    for (uint32_t i = 0; i < WORDS; i++)
+        words[i] = first + i;
+}
+
+static void test_copies_and_fills_in_order(void **state)
+{
+    struct vulkan_device *device = (struct vulkan_device *)*state;
+    struct buffers buffers;
+    buffers_init(device, &buffers);
+    for (enum vulkan_queue queue = VULKAN_QUEUE_COMPUTE; queue <= VULKAN_QUEUE_TRANSFER; queue++) {
+        memset(buffers.readback.mapped, 0, BYTES);
+        write_upload(&buffers, 7);
+        struct vulkan_commands *commands = begin(device, queue);
+        record_round_trip(commands, &buffers);
+        end_and_run(commands);
+        expect_round_trip(&buffers, 7);
+        vulkan_commands_destroy(commands);
+    }
+    buffers_fini(device, &buffers);
+}
+
+static void test_a_recording_is_run_again(void **state)
+{
+    struct vulkan_device *device = (struct vulkan_device *)*state;
+    struct buffers buffers;
+    struct error_text error;
+    buffers_init(device, &buffers);
+    struct vulkan_commands *commands = begin(device, VULKAN_QUEUE_COMPUTE);
+    record_round_trip(commands, &buffers);
+    assert_int_equal(vulkan_commands_end(commands, &error), RESULT_OK);
+    for (uint32_t run = 0; run < 3; run++) {
+        write_upload(&buffers, run * 1000);
+        assert_int_equal(vulkan_commands_run(commands, &error), RESULT_OK);
+        expect_round_trip(&buffers, run * 1000);
+    }
+    vulkan_commands_destroy(commands);
+    buffers_fini(device, &buffers);
+}
+
+static void test_timestamps_go_forward(void **state)
+{
+    struct vulkan_device *device = (struct vulkan_device *)*state;
+    if (device->facts.timestamp_ns == 0)
+        skip();
+    struct buffers buffers;
+    buffers_init(device, &buffers);
+    struct vulkan_commands *commands = begin(device, VULKAN_QUEUE_COMPUTE);
+    vulkan_commands_timestamp(commands, 0);
+    record_round_trip(commands, &buffers);
+    vulkan_commands_timestamp(commands, 1);
+    end_and_run(commands);
+    double elapsed_ns = vulkan_commands_elapsed_ns(commands, 0, 1);
+    assert_true(elapsed_ns > 0);
+    assert_true(elapsed_ns < 60e9);
+    vulkan_commands_destroy(commands);
+    buffers_fini(device, &buffers);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copies_and_fills_in_order),
+        cmocka_unit_test(test_a_recording_is_run_again),
+        cmocka_unit_test(test_timestamps_go_forward),
+    };
+    return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
+}
