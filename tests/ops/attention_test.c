@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tests/support/op_fixture.h"
+#include "tests/support/row_expect.h"
 
 #include "worker/backend/cpu/cpu_kv_cache.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
@@ -55,25 +56,25 @@ static void list_ops(struct attention_run *run)
     uint32_t q = c->heads * c->head_dim;
     uint32_t kv = c->kv_heads * c->head_dim;
     run->history.columns = q + 2 * kv + 3; /* 3 columns that belong to nobody, in front */
-    run->qkv = op_fixture_tensor(run->f, PLAN_ROWS_STEP, run->history.columns);
-    run->out = op_fixture_tensor(run->f, PLAN_ROWS_STEP, q);
-    op_fixture_set_kv(run->f, LAYERS, c->kv_heads, c->head_dim, c->window);
+    run->qkv = plan_sketch_tensor(op_fixture_sketch(run->f), PLAN_ROWS_STEP, run->history.columns);
+    run->out = plan_sketch_tensor(op_fixture_sketch(run->f), PLAN_ROWS_STEP, q);
+    plan_sketch_set_kv(op_fixture_sketch(run->f), LAYERS, c->kv_heads, c->head_dim, c->window);
     op_fixture_set_kv_type(run->f, run->kv_type);
-    op_fixture_append(
-        run->f,
+    plan_sketch_append(
+        op_fixture_sketch(run->f),
         (struct plan_op){.stem = OP_kv_write,
                          .inputs = {run->qkv, PLAN_NONE},
                          .output = PLAN_NONE,
                          .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
                          .params.kv_write = {slice(3 + q, c->kv_heads, c->head_dim),
                                              slice(3 + q + kv, c->kv_heads, c->head_dim), 1}});
-    op_fixture_append(run->f,
-                      (struct plan_op){.stem = OP_attention,
-                                       .inputs = {run->qkv, PLAN_NONE},
-                                       .output = run->out,
-                                       .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
-                                       .params.attention = {slice(3, c->heads, c->head_dim),
-                                                            c->kv_heads, 1, c->window, 0.125f}});
+    plan_sketch_append(op_fixture_sketch(run->f),
+                       (struct plan_op){.stem = OP_attention,
+                                        .inputs = {run->qkv, PLAN_NONE},
+                                        .output = run->out,
+                                        .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                        .params.attention = {slice(3, c->heads, c->head_dim),
+                                                             c->kv_heads, 1, c->window, 0.125f}});
 }
 
 /* out [heads * head_dim] of one position of a sequence, from the history. */
@@ -140,9 +141,9 @@ static void feed(struct attention_run *run, const uint32_t *positions, const uin
         for (uint32_t i = 0; i < counts[s]; i++, row++) {
             double expected[1024];
             attend(run, s, positions[s] + i, expected);
-            op_fixture_expect_close("attention", op_fixture_row(run->f, run->out, row), expected,
-                                    run->c->heads * run->c->head_dim,
-                                    (double)op_stem_tolerance(OP_attention));
+            row_expect_close("attention", op_fixture_row(run->f, run->out, row), expected,
+                             run->c->heads * run->c->head_dim,
+                             (double)op_stem_tolerance(OP_attention));
         }
     }
 }
@@ -153,7 +154,7 @@ static void fill_history(struct attention_run *run, float *rows, size_t count)
 {
     uint32_t queries_end = 3 + run->c->heads * run->c->head_dim;
     for (size_t i = 0; i < count; i++) {
-        float value = op_fixture_uniform(run->f);
+        float value = plan_sketch_uniform(op_fixture_sketch(run->f));
         if (i % run->history.columns < queries_end)
             rows[i] = value * run->c->magnitude;
         else if (run->kv_type == KV_CACHE_F16)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "tests/support/op_fixture.h"
+#include "tests/support/row_expect.h"
 
 #include "worker/backend/cpu/ggml_dequantize.h"
 
@@ -21,20 +22,20 @@ enum { ROWS = 13, COLUMNS = 768, OUTPUTS = 32 };
 
 static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type type)
 {
-    struct op_fixture *f = op_fixture_create(type);
-    plan_weight_id id = op_fixture_weight(f, type, OUTPUTS, COLUMNS);
+    struct plan_sketch *s = plan_sketch_create(type);
+    plan_weight_id id = plan_sketch_weight(s, type, OUTPUTS, COLUMNS);
     struct packed_weight packed = packed_weight_describe(type, OUTPUTS, COLUMNS);
     static float x[ROWS * COLUMNS];
     static struct quantized_block blocks[ROWS * COLUMNS / 32];
     float expected[ROWS * 16], actual[ROWS * 16], add[ROWS * 16];
     packed.data = aligned_alloc(64, packed_weight_bytes(&packed));
     for (uint32_t i = 0; i < ROWS * COLUMNS; i++)
-        x[i] = op_fixture_uniform(f) * (i % 97 == 0 ? 30.0f : 1.0f); /* some blocks stand out */
+        x[i] = plan_sketch_uniform(s) * (i % 97 == 0 ? 30.0f : 1.0f); /* some blocks stand out */
     for (uint32_t i = 0; i < ROWS * 16; i++)
-        add[i] = op_fixture_uniform(f);
+        add[i] = plan_sketch_uniform(s);
     cpu_kernels_portable.quantize(x, ROWS * COLUMNS, blocks);
     for (uint32_t group = 0; group < packed.groups; group++) {
-        packed_weight_fill_group(&packed, type, op_fixture_plan(f)->weights[id].data, group);
+        packed_weight_fill_group(&packed, type, plan_sketch_plan(s)->weights[id].data, group);
         struct linear_tile tile = {.group = packed.data + group * packed.group_bytes,
                                    .columns = COLUMNS,
                                    .rows = ROWS,
@@ -50,20 +51,20 @@ static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type typ
         kernels->linear[packed.kind](&tile);
         for (uint32_t i = 0; i < ROWS * 16; i++)
             reference[i] = (double)expected[i];
-        op_fixture_expect_close(ggml_type_name(type), actual, reference, ROWS * 16, 2e-6);
+        row_expect_close(ggml_type_name(type), actual, reference, ROWS * 16, 2e-6);
     }
     free(packed.data);
-    op_fixture_destroy(f);
+    plan_sketch_destroy(s);
 }
 
 static void compare_rows(const struct cpu_kernels *kernels)
 {
-    struct op_fixture *f = op_fixture_create(9);
+    struct plan_sketch *s = plan_sketch_create(9);
     float x[COLUMNS];
     struct quantized_block expected[COLUMNS / 32], actual[COLUMNS / 32];
     uint16_t halves[2][COLUMNS];
     for (uint32_t i = 0; i < COLUMNS; i++)
-        x[i] = op_fixture_uniform(f) * (i % 5 == 0 ? 1e6f : 1.0f);
+        x[i] = plan_sketch_uniform(s) * (i % 5 == 0 ? 1e6f : 1.0f);
     memset(x + 64, 0, 32 * sizeof *x);
     x[100] = NAN;
     x[200] = 1e-42f; /* subnormal */
@@ -82,7 +83,7 @@ static void compare_rows(const struct cpu_kernels *kernels)
     cpu_kernels_portable.to_f16(x, COLUMNS - 3, halves[0]);
     kernels->to_f16(x, COLUMNS - 3, halves[1]);
     assert_memory_equal(halves[0], halves[1], (COLUMNS - 3) * sizeof halves[0][0]);
-    op_fixture_destroy(f);
+    plan_sketch_destroy(s);
 }
 
 static void test_tiers_agree_with_the_portable_one(void **state)
@@ -117,11 +118,11 @@ static void check_sums(const struct quantized_term *term)
 static void test_quantized_blocks_hold_what_they_say(void **state)
 {
     (void)state;
-    struct op_fixture *f = op_fixture_create(10);
+    struct plan_sketch *s = plan_sketch_create(10);
     float x[COLUMNS];
     struct quantized_block blocks[COLUMNS / 32];
     for (uint32_t i = 0; i < COLUMNS; i++)
-        x[i] = op_fixture_uniform(f);
+        x[i] = plan_sketch_uniform(s);
     x[70] = -25.0f; /* block 2 stands out: the root mean square is near 1 */
     cpu_kernels_choose(CPU_TIER_BEST)->quantize(x, COLUMNS, blocks);
     for (uint32_t b = 0; b < COLUMNS / 32; b++) {
@@ -136,7 +137,7 @@ static void test_quantized_blocks_hold_what_they_say(void **state)
         check_sums(&term[0]);
         check_sums(&term[1]);
     }
-    op_fixture_destroy(f);
+    plan_sketch_destroy(s);
 }
 
 int main(void)

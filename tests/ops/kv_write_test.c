@@ -65,17 +65,17 @@ static size_t elements_written(const struct kv_pool *pool)
 static void check(enum cpu_tier tier, enum kv_cache_type type)
 {
     struct op_fixture *f = op_fixture_create(5);
-    plan_tensor_id x = op_fixture_tensor(f, PLAN_ROWS_STEP, COLUMNS);
-    op_fixture_set_kv(f, LAYERS, KV_HEADS, HEAD_DIM, 0);
+    plan_tensor_id x = plan_sketch_tensor(op_fixture_sketch(f), PLAN_ROWS_STEP, COLUMNS);
+    plan_sketch_set_kv(op_fixture_sketch(f), LAYERS, KV_HEADS, HEAD_DIM, 0);
     op_fixture_set_kv_type(f, type);
-    op_fixture_append(f,
-                      (struct plan_op){.stem = OP_kv_write,
-                                       .inputs = {x, PLAN_NONE},
-                                       .output = PLAN_NONE,
-                                       .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
-                                       .params.kv_write = {{2, KV_HEADS, HEAD_DIM},
-                                                           {4 + 2 * HEAD_DIM, KV_HEADS, HEAD_DIM},
-                                                           LAYER}});
+    plan_sketch_append(op_fixture_sketch(f),
+                       (struct plan_op){.stem = OP_kv_write,
+                                        .inputs = {x, PLAN_NONE},
+                                        .output = PLAN_NONE,
+                                        .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                        .params.kv_write = {{2, KV_HEADS, HEAD_DIM},
+                                                            {4 + 2 * HEAD_DIM, KV_HEADS, HEAD_DIM},
+                                                            LAYER}});
     if (op_fixture_open(f, tier, 2)) {
         op_fixture_fill(f, x, ROWS);
         op_fixture_row(f, x, 3)[2] = 1e9f;

@@ -37,7 +37,7 @@ struct small_model {
 
 static plan_tensor_id step_tensor(struct small_model *m, uint32_t columns)
 {
-    return op_fixture_tensor(m->f, PLAN_ROWS_STEP, columns);
+    return plan_sketch_tensor(op_fixture_sketch(m->f), PLAN_ROWS_STEP, columns);
 }
 
 static void append(struct small_model *m, enum op_stem stem, plan_tensor_id x, plan_tensor_id y,
@@ -51,13 +51,13 @@ static void append(struct small_model *m, enum op_stem stem, plan_tensor_id x, p
                          .params = params};
     for (uint32_t i = 0; i < count; i++)
         op.weights[i] = weights[i];
-    op_fixture_append(m->f, op);
+    plan_sketch_append(op_fixture_sketch(m->f), op);
 }
 
 static plan_weight_id weight(struct small_model *m, enum ggml_type type, uint32_t rows,
                              uint32_t columns)
 {
-    return op_fixture_weight(m->f, type, rows, columns);
+    return plan_sketch_weight(op_fixture_sketch(m->f), type, rows, columns);
 }
 
 static void list_layer(struct small_model *m, uint32_t layer, uint32_t window,
@@ -69,7 +69,7 @@ static void list_layer(struct small_model *m, uint32_t layer, uint32_t window,
                         v = {ATTENDED + KV_HEADS * HEAD_DIM, KV_HEADS, HEAD_DIM};
     plan_weight_id n = weight(m, GGML_F32, 1, HIDDEN);
     /* a column that stands out in some rows and not in others: second terms come and go */
-    ((float *)(uintptr_t)op_fixture_plan(m->f)->weights[n].data)[7] = 4.0f;
+    ((float *)(uintptr_t)plan_sketch_plan(op_fixture_sketch(m->f))->weights[n].data)[7] = 4.0f;
     append(m, OP_rms_norm, m->residual, PLAN_NONE, m->normed, &n, 1, norm);
     plan_weight_id qkv[3] = {weight(m, types[0], ATTENDED, HIDDEN),
                              weight(m, types[1], KV_HEADS * HEAD_DIM, HIDDEN),
@@ -109,11 +109,11 @@ static void build(struct small_model *m, uint32_t window)
     static const enum ggml_type second[7] = {GGML_Q2_K, GGML_Q5_K, GGML_F16, GGML_Q4_0,
                                              GGML_BF16, GGML_Q4_0, GGML_F32};
     m->f = op_fixture_create(77);
-    struct plan *plan = op_fixture_plan(m->f);
+    struct plan *plan = plan_sketch_plan(op_fixture_sketch(m->f));
     plan->config.rope_count = 1;
     plan->config.ropes[0] =
         (struct rope_config){ROPE_PAIRS_HALVES, HEAD_DIM, 1.0f, {1.0f, 0.5f, 0.2f, 0.01f}};
-    op_fixture_set_kv(m->f, 2, KV_HEADS, HEAD_DIM, window);
+    plan_sketch_set_kv(op_fixture_sketch(m->f), 2, KV_HEADS, HEAD_DIM, window);
     m->residual = step_tensor(m, HIDDEN);
     m->normed = step_tensor(m, HIDDEN);
     m->qkv = step_tensor(m, QKV);
@@ -125,14 +125,15 @@ static void build(struct small_model *m, uint32_t window)
            (union op_params){.embed_rows = {3.0f}});
     list_layer(m, 0, window, first);
     list_layer(m, 1, window, second);
-    plan_tensor_id last = op_fixture_tensor(m->f, PLAN_ROWS_LOGITS, HIDDEN);
+    plan_tensor_id last = plan_sketch_tensor(op_fixture_sketch(m->f), PLAN_ROWS_LOGITS, HIDDEN);
     append(m, OP_gather_rows, m->residual, PLAN_NONE, last, NULL, 0,
            (union op_params){.gather_rows = {0}});
     append(m, OP_linear, last, PLAN_NONE, plan->logits, &table, 1,
            (union op_params){.linear = {0}});
     for (uint32_t s = 0; s < OP_FIXTURE_SEQUENCES; s++)
         for (uint32_t t = 0; t < TOKENS; t++)
-            m->ids[s][t] = test_random_below(op_fixture_random(m->f), OP_FIXTURE_VOCAB);
+            m->ids[s][t] =
+                test_random_below(plan_sketch_random(op_fixture_sketch(m->f)), OP_FIXTURE_VOCAB);
 }
 
 /* residual [TOKENS, HIDDEN] and logits [TOKENS, vocabulary] of a sequence decoded alone. */
@@ -144,7 +145,7 @@ static void decode_alone(struct small_model *m, uint32_t sequence, float *residu
                         &row, 1);
         memcpy(residual + t * HIDDEN, op_fixture_row(m->f, m->residual, 0), HIDDEN * sizeof(float));
         memcpy(logits + t * OP_FIXTURE_VOCAB,
-               op_fixture_row(m->f, op_fixture_plan(m->f)->logits, 0),
+               op_fixture_row(m->f, plan_sketch_plan(op_fixture_sketch(m->f))->logits, 0),
                OP_FIXTURE_VOCAB * sizeof(float));
     }
 }
@@ -158,8 +159,10 @@ static void feed_in_chunks(struct small_model *m, const float *residual, const f
         uint32_t ids[OP_FIXTURE_ROWS], part_count = 0, rows = 0, begin = 0, count = 0;
         for (uint32_t s = OP_FIXTURE_SEQUENCES; s-- > 0;) { /* the compared one comes last */
             uint32_t most = TOKENS - fed[s];
-            uint32_t limit = test_random_below(op_fixture_random(m->f), 2) ? 3 : 100;
-            uint32_t n = test_random_below(op_fixture_random(m->f), limit) + (s == 0);
+            uint32_t limit =
+                test_random_below(plan_sketch_random(op_fixture_sketch(m->f)), 2) ? 3 : 100;
+            uint32_t n =
+                test_random_below(plan_sketch_random(op_fixture_sketch(m->f)), limit) + (s == 0);
             n = n < most ? n : most;
             if (n == 0)
                 continue;
@@ -176,7 +179,8 @@ static void feed_in_chunks(struct small_model *m, const float *residual, const f
         for (uint32_t r = 0; r < count; r++)
             assert_memory_equal(op_fixture_row(m->f, m->residual, begin + r),
                                 residual + (fed[0] - count + r) * HIDDEN, HIDDEN * sizeof(float));
-        assert_memory_equal(op_fixture_row(m->f, op_fixture_plan(m->f)->logits, rows > 1 ? 1 : 0),
+        assert_memory_equal(op_fixture_row(m->f, plan_sketch_plan(op_fixture_sketch(m->f))->logits,
+                                           rows > 1 ? 1 : 0),
                             logits + (fed[0] - 1) * OP_FIXTURE_VOCAB,
                             OP_FIXTURE_VOCAB * sizeof(float));
     }

@@ -1,7 +1,5 @@
 /*
- * Small plans for tests of the CPU ops. Random weights are made from random bytes with every f16
- * scale field replaced by a number of ordinary size, so that all bit patterns of quants and integer
- * scales occur.
+ * The CPU backend's program over a sketched plan, without the backend around it.
  *
  * Physical KV blocks are handed out scattered over the pool, so that no test passes by luck of
  * adjacent blocks.
@@ -18,18 +16,10 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
-
-enum { TENSORS_MAX = 64, WEIGHTS_MAX = 64, OPS_MAX = 64 };
 
 struct op_fixture {
-    struct plan plan;
-    struct plan_tensor tensors[TENSORS_MAX];
-    struct plan_weight weights[WEIGHTS_MAX];
-    void *weight_data[WEIGHTS_MAX];
-    struct plan_op ops[OPS_MAX];
+    struct plan_sketch *sketch;
     enum kv_cache_type kv_type;
-    struct test_random random;
     struct cpu_thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
@@ -39,12 +29,10 @@ struct op_fixture {
 struct op_fixture *op_fixture_create(uint64_t seed)
 {
     struct op_fixture *f = must_alloc(1, sizeof *f);
-    f->random.state = seed;
-    f->plan.tensors = f->tensors;
-    f->plan.weights = f->weights;
-    f->plan.ops = f->ops;
-    f->plan.config.vocab_tokens = OP_FIXTURE_VOCAB;
-    f->plan.logits = op_fixture_tensor(f, PLAN_ROWS_LOGITS, OP_FIXTURE_VOCAB);
+    f->sketch = plan_sketch_create(seed);
+    struct plan *plan = plan_sketch_plan(f->sketch);
+    plan->config.vocab_tokens = OP_FIXTURE_VOCAB;
+    plan->logits = plan_sketch_tensor(f->sketch, PLAN_ROWS_LOGITS, OP_FIXTURE_VOCAB);
     uint32_t total = OP_FIXTURE_SEQUENCES * OP_FIXTURE_BLOCKS;
     for (uint32_t i = 0; i < total; i++) /* 101 shares no factor with a power of two */
         f->block_tables[i / OP_FIXTURE_BLOCKS][i % OP_FIXTURE_BLOCKS] = (i * 101 + 7) % total;
@@ -53,101 +41,13 @@ struct op_fixture *op_fixture_create(uint64_t seed)
 
 void op_fixture_destroy(struct op_fixture *f)
 {
-    for (uint32_t w = 0; w < f->plan.weight_count; w++)
-        free(f->weight_data[w]);
+    plan_sketch_destroy(f->sketch);
     free(f);
 }
 
-struct test_random *op_fixture_random(struct op_fixture *f)
+struct plan_sketch *op_fixture_sketch(struct op_fixture *f)
 {
-    return &f->random;
-}
-
-float op_fixture_uniform(struct op_fixture *f)
-{
-    return (float)(test_random_next(&f->random) >> 40) * 0x1p-23f - 1.0f;
-}
-
-struct plan *op_fixture_plan(struct op_fixture *f)
-{
-    return &f->plan;
-}
-
-plan_tensor_id op_fixture_tensor(struct op_fixture *f, enum plan_rows rows, uint32_t columns)
-{
-    must(f->plan.tensor_count < TENSORS_MAX);
-    f->tensors[f->plan.tensor_count] = (struct plan_tensor){rows, columns};
-    return (plan_tensor_id)f->plan.tensor_count++;
-}
-
-/* Where a block keeps f16 scales; -1 ends the list. */
-static const int *f16_fields(enum ggml_type type)
-{
-    static const int first[] = {0, -1}, both[] = {0, 2, -1}, q2[] = {80, 82, -1}, q3[] = {108, -1},
-                     q6[] = {208, -1};
-    switch (type) {
-    case GGML_Q4_1:
-    case GGML_Q5_1:
-    case GGML_Q4_K:
-    case GGML_Q5_K: return both;
-    case GGML_Q2_K: return q2;
-    case GGML_Q3_K: return q3;
-    case GGML_Q6_K: return q6;
-    default: return first;
-    }
-}
-
-static void fill_weight(struct op_fixture *f, enum ggml_type type, uint8_t *bytes,
-                        uint64_t byte_count)
-{
-    struct ggml_block block = ggml_type_block(type);
-    test_random_fill(&f->random, bytes, byte_count);
-    for (uint64_t at = 0; at < byte_count; at += block.bytes) {
-        float value = op_fixture_uniform(f);
-        if (type == GGML_F32) {
-            memcpy(bytes + at, &value, sizeof value);
-        } else if (type == GGML_BF16) {
-            memcpy(bytes + at, (const char *)&value + 2, 2);
-        } else {
-            for (const int *field = f16_fields(type); *field >= 0; field++) {
-                uint16_t half = ggml_f32_to_f16(type == GGML_F16 ? value : value * 0.05f);
-                memcpy(bytes + at + *field, &half, sizeof half);
-                value = op_fixture_uniform(f);
-            }
-        }
-    }
-}
-
-plan_weight_id op_fixture_weight(struct op_fixture *f, enum ggml_type type, uint32_t rows,
-                                 uint32_t columns)
-{
-    must(f->plan.weight_count < WEIGHTS_MAX);
-    uint32_t id = f->plan.weight_count++;
-    uint64_t bytes = rows * ggml_row_bytes(type, columns);
-    f->weight_data[id] = must_alloc(bytes, 1);
-    fill_weight(f, type, f->weight_data[id], bytes);
-    f->weights[id] = (struct plan_weight){.type = type,
-                                          .rows = rows,
-                                          .columns = columns,
-                                          .data = f->weight_data[id],
-                                          .data_bytes = bytes};
-    return (plan_weight_id)id;
-}
-
-void op_fixture_append(struct op_fixture *f, struct plan_op op)
-{
-    must(f->plan.op_count < OPS_MAX);
-    f->ops[f->plan.op_count++] = op;
-}
-
-void op_fixture_set_kv(struct op_fixture *f, uint32_t layers, uint32_t kv_heads, uint32_t head_dim,
-                       uint32_t window)
-{
-    f->plan.kv = (struct kv_layout){
-        .group_count = 1,
-        .groups = {{window ? KV_SLIDING : KV_FULL, window, layers, kv_heads, head_dim}}};
-    for (uint32_t layer = 0; layer < layers; layer++)
-        f->plan.kv.layer_index[layer] = (uint16_t)layer;
+    return f->sketch;
 }
 
 void op_fixture_set_kv_type(struct op_fixture *f, enum kv_cache_type type)
@@ -167,7 +67,8 @@ bool op_fixture_open(struct op_fixture *f, enum cpu_tier tier, uint32_t threads)
         return false;
     memset(&f->program, 0, sizeof f->program);
     must(cpu_thread_pool_create(threads, &f->pool, &error) == RESULT_OK);
-    must(cpu_program_init(&f->program, &f->plan, &options, kernels, &error) == RESULT_OK);
+    must(cpu_program_init(&f->program, plan_sketch_plan(f->sketch), &options, kernels, &error) ==
+         RESULT_OK);
     must(cpu_step_init(&f->step, &f->program, f->pool, &error) == RESULT_OK);
     must(cpu_weights_load(&f->program.weights, f->pool, &options, NULL, NULL, &error) == RESULT_OK);
     return true;
@@ -198,14 +99,14 @@ float *op_fixture_row(struct op_fixture *f, plan_tensor_id tensor, uint32_t row)
 void op_fixture_fill(struct op_fixture *f, plan_tensor_id tensor, uint32_t rows)
 {
     float *values = op_fixture_row(f, tensor, 0);
-    for (size_t i = 0; i < (size_t)rows * f->tensors[tensor].columns; i++)
-        values[i] = op_fixture_uniform(f);
+    for (size_t i = 0; i < (size_t)rows * f->program.tensors[tensor].columns; i++)
+        values[i] = plan_sketch_uniform(f->sketch);
 }
 
 void op_fixture_poison(struct op_fixture *f, plan_tensor_id tensor, uint32_t rows)
 {
     float *values = op_fixture_row(f, tensor, 0);
-    for (size_t i = 0; i < (size_t)rows * f->tensors[tensor].columns; i++)
+    for (size_t i = 0; i < (size_t)rows * f->program.tensors[tensor].columns; i++)
         values[i] = NAN;
 }
 
@@ -234,27 +135,6 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
                                .logit_rows = logit_rows,
                                .samplings = samplings};
     cpu_step_run(&f->step, &batch, NULL, 0, results);
-}
-
-void op_fixture_weight_row(const struct op_fixture *f, plan_weight_id weight, uint32_t row,
-                           float *out)
-{
-    const struct plan_weight *w = &f->weights[weight];
-    const uint8_t *bytes = w->data;
-    ggml_dequantize_row(w->type, bytes + row * ggml_row_bytes(w->type, w->columns), w->columns,
-                        out);
-}
-
-void op_fixture_expect_close(const char *what, const float *actual, const double *expected,
-                             uint32_t count, double tolerance)
-{
-    double largest = 1e-30; /* below this nothing is told from 0 */
-    for (uint32_t i = 0; i < count; i++)
-        largest = fmax(largest, fabs(expected[i]));
-    for (uint32_t i = 0; i < count; i++)
-        if (!(fabs(actual[i] - expected[i]) <= tolerance * largest))
-            fail_msg("%s: [%u] is %.9g, expected %.9g within %.3g of %.9g", what, i,
-                     (double)actual[i], expected[i], tolerance, largest);
 }
 
 enum cpu_tier op_fixture_tier(uint32_t index)

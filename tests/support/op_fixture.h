@@ -1,7 +1,8 @@
 /*
- * A plan of a few ops over random weights, loaded into the CPU backend's program and stepped by
- * hand: a test appends ops, opens the fixture for a tier and a number of threads, fills input rows,
- * steps, and reads output rows.
+ * A sketched plan loaded into the CPU backend's program and stepped by hand, for tests that look
+ * inside: at a tensor of the middle, at the KV pools. A test draws ops, opens the fixture for a
+ * tier and a number of threads, fills input rows, steps, and reads output rows. What can be seen
+ * through the backend's interface is tested by op_trial.h.
  */
 #ifndef SHOAL_TESTS_SUPPORT_OP_FIXTURE_H
 #define SHOAL_TESTS_SUPPORT_OP_FIXTURE_H
@@ -9,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tests/support/test_random.h"
+#include "tests/support/plan_sketch.h"
 #include "worker/backend/cpu/cpu_step.h"
 
 #define OP_FIXTURE_VOCAB     48u
@@ -32,20 +33,8 @@ struct op_fixture;
 struct op_fixture *op_fixture_create(uint64_t seed);
 void op_fixture_destroy(struct op_fixture *fixture);
 
-struct test_random *op_fixture_random(struct op_fixture *fixture);
-/* Uniform in [-1, 1). */
-float op_fixture_uniform(struct op_fixture *fixture);
-
-/* Before opening. config and kv of the plan may be set freely. */
-struct plan *op_fixture_plan(struct op_fixture *fixture);
-plan_tensor_id op_fixture_tensor(struct op_fixture *fixture, enum plan_rows rows, uint32_t columns);
-plan_weight_id op_fixture_weight(struct op_fixture *fixture, enum ggml_type type, uint32_t rows,
-                                 uint32_t columns);
-void op_fixture_append(struct op_fixture *fixture, struct plan_op op);
-/* One KV group of `layers` layers, window 0 for all positions. */
-void op_fixture_set_kv(struct op_fixture *fixture, uint32_t layers, uint32_t kv_heads,
-                       uint32_t head_dim, uint32_t window);
-
+/* Drawn on before opening. */
+struct plan_sketch *op_fixture_sketch(struct op_fixture *fixture);
 /* What the cache stores; f16 unless said otherwise. */
 void op_fixture_set_kv_type(struct op_fixture *fixture, enum kv_cache_type type);
 
@@ -64,17 +53,6 @@ void op_fixture_poison(struct op_fixture *fixture, plan_tensor_id tensor, uint32
 void op_fixture_step(struct op_fixture *fixture, const struct op_fixture_part *parts,
                      uint32_t part_count, const uint32_t *ids, const uint32_t *logit_rows,
                      uint32_t logit_row_count);
-
-/* A weight's row as f32 [columns]. */
-void op_fixture_weight_row(const struct op_fixture *fixture, plan_weight_id weight, uint32_t row,
-                           float *out);
-
-/*
- * Fails the test naming `what` unless |actual - expected| <= tolerance * (largest |expected|) at
- * every one of `count` places.
- */
-void op_fixture_expect_close(const char *what, const float *actual, const double *expected,
-                             uint32_t count, double tolerance);
 
 /* Every tier for loops, portable first; and its name. */
 #define OP_FIXTURE_TIERS 3

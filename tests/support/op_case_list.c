@@ -1,0 +1,284 @@
+/*
+ * Shapes are small, so that hundreds of trials take seconds, and odd: widths that fill no register,
+ * outputs that fill no group, heads in the middle of a row. Row counts stand on both sides of the
+ * borders at which a backend may change its method.
+ */
+#include "tests/support/op_case_list.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+struct visitor {
+    op_case_visit_fn *visit;
+    void *context;
+};
+
+/* Steps of 1, 3, 8, 9, 33 and 130 rows, of one sequence or two. */
+static void set_steps(struct op_case *c)
+{
+    static const uint32_t steps[][OP_TRIAL_SEQUENCES] = {{1, 0}, {2, 1},   {0, 8},
+                                                         {9, 0}, {20, 13}, {130, 0}};
+    memcpy(c->steps, steps, sizeof steps);
+}
+
+static struct op_case begin(enum op_stem stem, uint32_t input_columns, uint32_t output_columns)
+{
+    struct op_case c = {.stem = stem,
+                        .input_columns = {input_columns},
+                        .input_type = GGML_F32,
+                        .input_scale = 1.0f,
+                        .output_columns = output_columns,
+                        .rope = {.dims = 2, .magnitude = 1.0f}};
+    set_steps(&c);
+    return c;
+}
+
+static void hand_over(const struct visitor *visitor, const struct op_case *c)
+{
+    visitor->visit(c, visitor->context);
+}
+
+static void set_norm_weight(struct op_case *c, uint32_t columns)
+{
+    c->weights[0] = (struct op_trial_weight){GGML_F32, 1, columns};
+}
+
+static void list_embed_rows(const struct visitor *visitor)
+{
+    for (int type = 0; type <= GGML_BF16; type++) {
+        if (ggml_type_block((enum ggml_type)type).elements == 0)
+            continue;
+        struct op_case c = begin(OP_embed_rows, 0, 512);
+        c.weights[0] = (struct op_trial_weight){(enum ggml_type)type, 512, 512};
+        c.params.embed_rows.scale = 25.298221f;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_rms_norm(const struct visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 7, 8, 33, 576, 1000};
+    for (uint32_t i = 0; i < COUNT(widths); i++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct op_case c = begin(OP_rms_norm, widths[i], widths[i]);
+            set_norm_weight(&c, widths[i]);
+            c.in_place = in_place;
+            c.params.rms_norm = (struct rms_norm_params){1e-5f, in_place ? 1.0f : 0.0f};
+            hand_over(visitor, &c);
+        }
+    }
+}
+
+static void list_rms_norm_add(const struct visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 7, 8, 33, 640};
+    for (uint32_t i = 0; i < COUNT(widths); i++) {
+        for (int in_place = 0; in_place < 2; in_place++) {
+            struct op_case c = begin(OP_rms_norm_add, widths[i], widths[i]);
+            c.input_columns[1] = widths[i];
+            set_norm_weight(&c, widths[i]);
+            c.in_place = in_place;
+            c.params.rms_norm_add = (struct rms_norm_add_params){1e-6f, 1.0f};
+            hand_over(visitor, &c);
+        }
+    }
+}
+
+static void list_head_norm(const struct visitor *visitor)
+{
+    static const struct head_norm_params params[] = {
+        {{0, 4, 256}, 1e-6f, 0.0f}, {{5, 3, 12}, 1e-6f, 0.0f}, {{64, 3, 64}, 1e-5f, 1.0f}};
+    static const uint32_t columns[COUNT(params)] = {1024, 50, 300};
+    for (uint32_t i = 0; i < COUNT(params); i++) {
+        struct op_case c = begin(OP_head_norm, columns[i], columns[i]);
+        set_norm_weight(&c, params[i].slice.head_dim);
+        c.in_place = true;
+        c.params.head_norm = params[i];
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_rope(const struct visitor *visitor)
+{
+    static const struct {
+        enum rope_pairing pairing;
+        struct column_slice slice;
+        uint32_t dims;
+        uint32_t first_position;
+    } ropes[] = {
+        {ROPE_PAIRS_ADJACENT, {0, 4, 64}, 64, 0},
+        {ROPE_PAIRS_ADJACENT, {7, 3, 20}, 14, 1000},
+        {ROPE_PAIRS_HALVES, {0, 1, 256}, 256, 130000},
+        {ROPE_PAIRS_HALVES, {3, 5, 18}, 6, 77},
+    };
+    for (uint32_t i = 0; i < COUNT(ropes); i++) {
+        struct op_case c = begin(OP_rope, 300, 300);
+        c.in_place = true;
+        c.rope = (struct rope_config){
+            .pairing = ropes[i].pairing, .dims = ropes[i].dims, .magnitude = 1.25f};
+        for (uint32_t d = 0; d < ropes[i].dims / 2; d++)
+            c.rope.inverse_frequency[d] = powf(10000.0f, -2.0f * (float)d / (float)ropes[i].dims);
+        c.params.rope = (struct rope_params){ropes[i].slice, 0};
+        c.first_positions[0] = ropes[i].first_position;
+        c.first_positions[1] = 5;
+        hand_over(visitor, &c);
+    }
+}
+
+/* --- linear and linear_add --- */
+
+static struct op_case begin_linear(enum op_stem stem, uint32_t columns,
+                                   const enum ggml_type types[OP_WEIGHTS_MAX],
+                                   const uint32_t outputs[OP_WEIGHTS_MAX])
+{
+    struct op_case c = begin(stem, columns, 0);
+    for (uint32_t w = 0; w < OP_WEIGHTS_MAX && outputs[w] > 0; w++) {
+        c.weights[w] = (struct op_trial_weight){types[w], outputs[w], columns};
+        c.output_columns += outputs[w];
+    }
+    if (stem == OP_linear_add)
+        c.input_columns[1] = c.output_columns;
+    return c;
+}
+
+static void list_linear_type(const struct visitor *visitor, enum ggml_type type)
+{
+    static const struct {
+        uint32_t columns;
+        uint32_t outputs[OP_WEIGHTS_MAX];
+        bool on_logit_rows;
+    } shapes[] = {{256, {48}, true}, {512, {17, 16, 1}, false}, {256, {133, 5}, false}};
+    const enum ggml_type types[OP_WEIGHTS_MAX] = {type, type, type};
+    for (uint32_t i = 0; i < COUNT(shapes); i++) {
+        struct op_case c = begin_linear(OP_linear, shapes[i].columns, types, shapes[i].outputs);
+        c.on_logit_rows = shapes[i].on_logit_rows;
+        c.wanted_every = c.on_logit_rows ? 3 : 1;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_linear(const struct visitor *visitor)
+{
+    static const enum ggml_type mixed[] = {GGML_Q5_0, GGML_F32, GGML_Q6_K};
+    static const enum ggml_type floats[] = {GGML_BF16, GGML_F32, GGML_F16};
+    for (int type = 0; type <= GGML_BF16; type++)
+        if (ggml_type_block((enum ggml_type)type).elements != 0)
+            list_linear_type(visitor, (enum ggml_type)type);
+    struct op_case c = begin_linear(OP_linear, 256, mixed, (const uint32_t[]){40, 16, 24});
+    hand_over(visitor, &c);
+    c = begin_linear(OP_linear, 45, floats, (const uint32_t[]){19, 3, 7});
+    hand_over(visitor, &c);
+    c = begin_linear(OP_linear, 1, floats, (const uint32_t[]){16, 0, 0});
+    hand_over(visitor, &c);
+}
+
+static void list_linear_add(const struct visitor *visitor)
+{
+    for (int t = 0; t <= GGML_BF16; t++) {
+        const enum ggml_type types[OP_WEIGHTS_MAX] = {(enum ggml_type)t};
+        if (ggml_type_block(types[0]).elements == 0)
+            continue;
+        struct op_case c = begin_linear(OP_linear_add, 256, types, (const uint32_t[]){48, 0, 0});
+        hand_over(visitor, &c);
+        c = begin_linear(OP_linear_add, 512, types, (const uint32_t[]){133, 0, 0});
+        c.in_place = true;
+        hand_over(visitor, &c);
+        c = begin_linear(OP_linear_add, 256, types, (const uint32_t[]){21, 0, 0});
+        c.in_place = true;
+        c.on_logit_rows = true;
+        hand_over(visitor, &c);
+    }
+}
+
+/* --- the cache --- */
+
+/* The sequences' rows of each step; a prompt longer than a tile of any kernel among them. */
+static void set_kv_steps(struct op_case *c)
+{
+    static const uint32_t steps[][OP_TRIAL_SEQUENCES] = {{33, 1}, {1, 17}, {70, 64}, {1, 1},
+                                                         {5, 90}, {1, 0},  {0, 3},   {129, 2}};
+    memcpy(c->steps, steps, sizeof steps);
+}
+
+static void list_kv_write(const struct visitor *visitor)
+{
+    static const uint32_t head_dims[] = {64, 70, 128};
+    for (uint32_t i = 0; i < COUNT(head_dims); i++) {
+        uint32_t wide = 3 * head_dims[i];
+        struct op_case c = begin(OP_kv_write, 5 + 2 * wide + 1, wide);
+        set_kv_steps(&c);
+        c.window = 1;
+        c.params.kv_write.keys = (struct column_slice){2, 3, head_dims[i]};
+        c.params.kv_write.values = (struct column_slice){5 + wide, 3, head_dims[i]};
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_attention(const struct visitor *visitor)
+{
+    static const struct {
+        uint32_t heads;
+        uint32_t kv_heads;
+        uint32_t head_dim;
+        uint32_t window;
+        float magnitude; /* large ones make the softmax sharp */
+    } shapes[] = {
+        {9, 3, 64, 0, 1.0f},  {8, 2, 128, 0, 1.0f},  {4, 1, 256, 40, 1.0f}, {2, 2, 20, 7, 10.0f},
+        {3, 1, 5, 0, 100.0f}, {20, 1, 16, 64, 3.0f}, {1, 1, 64, 1, 1.0f},
+    };
+    for (uint32_t i = 0; i < COUNT(shapes); i++) {
+        uint32_t queries = shapes[i].heads * shapes[i].head_dim;
+        uint32_t pair = 2 * shapes[i].kv_heads * shapes[i].head_dim;
+        struct op_case c = begin(OP_attention, 3 + queries + pair, queries);
+        set_kv_steps(&c);
+        c.input_type = GGML_F16; /* so that an f16 cache rounds nothing: the arithmetic is judged */
+        c.window = shapes[i].window;
+        c.params.attention =
+            (struct attention_params){.queries = {3, shapes[i].heads, shapes[i].head_dim},
+                                      .kv_heads = shapes[i].kv_heads,
+                                      .scale = 0.125f * shapes[i].magnitude};
+        hand_over(visitor, &c);
+    }
+}
+
+/* --- the rest --- */
+
+static void list_gate(const struct visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 13, 512, 1543};
+    static const float scales[] = {1.0f, 12.0f, 300.0f}; /* to where exp() overflows */
+    for (uint32_t i = 0; i < COUNT(widths); i++) {
+        for (uint32_t s = 0; s < COUNT(scales); s++) {
+            struct op_case c = begin(OP_gate, 2 * widths[i], widths[i]);
+            c.input_scale = scales[s];
+            c.params.gate.activation = GATE_SILU;
+            hand_over(visitor, &c);
+            c.params.gate.activation = GATE_GELU_TANH;
+            hand_over(visitor, &c);
+        }
+    }
+}
+
+static void list_gather_rows(const struct visitor *visitor)
+{
+    for (uint32_t every = 1; every <= 4; every += 3) {
+        struct op_case c = begin(OP_gather_rows, 37, 37);
+        c.wanted_every = every;
+        hand_over(visitor, &c);
+    }
+}
+
+void op_case_list_visit(enum op_stem stem, op_case_visit_fn *visit, void *context)
+{
+    static void (*const lists[OP_STEM_COUNT])(const struct visitor *) = {
+#define LIST(stem, inputs, least, most, tolerance) [OP_##stem] = list_##stem,
+        OP_LIST(LIST)
+#undef LIST
+    };
+    must(stem < OP_STEM_COUNT);
+    lists[stem](&(struct visitor){visit, context});
+}

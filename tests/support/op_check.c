@@ -1,0 +1,138 @@
+/*
+ * Each case makes one trial, loaded afresh into each backend: nothing of one case can help another.
+ */
+#include "tests/support/op_check.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "tests/support/op_case_list.h"
+#include "tests/support/op_fixture.h"
+#include "tests/support/row_expect.h"
+
+double op_check_tolerance(const struct op_case *c)
+{
+    return (double)op_stem_tolerance(c->stem);
+}
+
+static float *make_outputs(const struct op_trial *trial)
+{
+    return must_alloc((size_t)op_trial_row_count(trial) * op_trial_case(trial)->output_columns,
+                      sizeof(float));
+}
+
+static void expect_row(const struct op_trial *trial, const char *backend, uint32_t output,
+                       const float *actual, const double *expected, double tolerance)
+{
+    char what[256];
+    struct op_trial_row row = op_trial_row(trial, output);
+    snprintf(what, sizeof what, "%s on %s, output %u (sequence %u, position %u)",
+             op_trial_name(trial), backend, output, row.sequence, row.position);
+    row_expect_close(what, actual, expected, op_trial_case(trial)->output_columns, tolerance);
+}
+
+/* --- against a formula --- */
+
+struct formula_check {
+    op_formula_fn *formula;
+    op_tolerance_fn *tolerance;
+};
+
+static void check_tier(struct op_trial *trial, const struct formula_check *check,
+                       enum cpu_tier tier)
+{
+    const struct op_case *c = op_trial_case(trial);
+    struct backend_options options = {.threads = 2, .cpu_tier = tier};
+    struct error_text error = {""};
+    struct backend *backend = cpu_backend_create();
+    float *outputs = make_outputs(trial);
+    double *expected = must_alloc(c->output_columns, sizeof *expected);
+    if (op_trial_run(trial, backend, &options, outputs, &error)) {
+        for (uint32_t o = 0; o < op_trial_row_count(trial); o++) {
+            memset(expected, 0, c->output_columns * sizeof *expected);
+            check->formula(trial, o, expected);
+            expect_row(trial, op_fixture_tier_name(tier), o,
+                       outputs + (size_t)o * c->output_columns, expected, check->tolerance(c));
+        }
+    }
+    free(expected);
+    free(outputs);
+    backend->interface->destroy(backend);
+}
+
+static void check_case(const struct op_case *c, void *context)
+{
+    struct op_trial *trial = op_trial_create(c);
+    for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
+        check_tier(trial, context, op_fixture_tier(tier));
+    op_trial_destroy(trial);
+}
+
+void op_check_formula(enum op_stem stem, op_formula_fn *formula, op_tolerance_fn *tolerance)
+{
+    op_case_list_visit(stem, check_case, &(struct formula_check){formula, tolerance});
+}
+
+/* --- against the CPU --- */
+
+struct backend_check {
+    const struct op_check_backend *judged;
+    struct error_text *error;
+    bool refused;
+};
+
+static void compare(const struct op_trial *trial, const char *name, const float *actual,
+                    const float *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    double *row = must_alloc(c->output_columns, sizeof *row);
+    for (uint32_t o = 0; o < op_trial_row_count(trial); o++) {
+        size_t at = (size_t)o * c->output_columns;
+        for (uint32_t i = 0; i < c->output_columns; i++)
+            row[i] = (double)expected[at + i];
+        expect_row(trial, name, o, actual + at, row, op_check_tolerance(c));
+    }
+    free(row);
+}
+
+static void compare_case(const struct op_case *c, void *context)
+{
+    struct backend_check *check = context;
+    if (check->refused)
+        return;
+    struct op_trial *trial = op_trial_create(c);
+    struct backend *cpu = cpu_backend_create();
+    struct backend *judged = check->judged->create(check->judged->context);
+    struct backend_options options = {.threads = 1};
+    struct error_text reason = {""};
+    float *expected = make_outputs(trial);
+    float *actual = make_outputs(trial);
+    if (!op_trial_run(trial, cpu, &options, expected, &reason))
+        fail_msg("%s: the CPU refuses: %s", op_trial_name(trial), reason.text);
+    check->refused = !op_trial_run(trial, judged, &check->judged->options, actual, &reason);
+    if (check->refused)
+        (void)error_set(check->error, RESULT_UNSUPPORTED, "%s: %s", op_trial_name(trial),
+                        reason.text);
+    else
+        compare(trial, check->judged->name, actual, expected);
+    free(expected);
+    free(actual);
+    judged->interface->destroy(judged);
+    cpu->interface->destroy(cpu);
+    op_trial_destroy(trial);
+}
+
+bool op_check_against_cpu(enum op_stem stem, const struct op_check_backend *judged,
+                          struct error_text *error)
+{
+    struct backend_check check = {.judged = judged, .error = error};
+    op_case_list_visit(stem, compare_case, &check);
+    return !check.refused;
+}

@@ -1,0 +1,39 @@
+/*
+ * The loops over op_case_list.h: the CPU backend against a formula in double precision, and any
+ * other backend against the CPU backend, which is the specification.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_OP_CHECK_H
+#define SHOAL_TESTS_SUPPORT_OP_CHECK_H
+
+#include "tests/support/op_trial.h"
+
+/* What the op says for one output row: expected [output_columns], zeroed. */
+typedef void op_formula_fn(const struct op_trial *trial, uint32_t output, double *expected);
+
+/* Relative to the largest expected magnitude of a row. */
+typedef double op_tolerance_fn(const struct op_case *c);
+/* The op's row of OP_LIST. */
+double op_check_tolerance(const struct op_case *c);
+
+/* Every case of the op, on every tier that this CPU has. Fails the test at the first row that is
+ * further off than its tolerance. */
+void op_check_formula(enum op_stem stem, op_formula_fn *formula, op_tolerance_fn *tolerance);
+
+/* A backend to judge. */
+struct op_check_backend {
+    const char *name;
+    /* One that is not loaded yet; op_check destroys it. */
+    struct backend *(*create)(void *context);
+    void *context;
+    struct backend_options options; /* as in op_trial_run() */
+};
+
+/*
+ * Every case of the op on the backend and on the CPU (best tier, one thread), within op_check's
+ * tolerance of the op. false: the backend said of some case that it cannot do it; *error says of
+ * which and why, and the cases after it were not tried.
+ */
+bool op_check_against_cpu(enum op_stem stem, const struct op_check_backend *judged,
+                          struct error_text *error);
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * Building the plan of a case, and walking a backend through its steps.
+ *
+ * Tokens are spread over the vocabulary by a fixed sequence, so neighbours differ; a vocabulary
+ * smaller than the number of rows repeats some. Physical KV blocks are handed out scattered.
+ */
+#include "tests/support/op_trial.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "tests/support/plan_sketch.h"
+
+enum {
+    BLOCKS = 64, /* physical ones, all together: 1,024 positions */
+    KV_LAYERS = 2,
+    KV_LAYER = 1, /* the one that is used */
+    SPREAD = 61   /* between the tokens of neighbouring rows */
+};
+
+struct fed_row {
+    struct op_trial_row row;
+    bool wanted;
+};
+
+struct op_trial {
+    struct op_case c;
+    char name[96];
+    struct plan_sketch *sketch;
+    uint32_t vocab;
+    float *inputs[OP_INPUTS_MAX];         /* [vocab, input_columns] */
+    float *weights[OP_WEIGHTS_MAX];       /* [rows, columns] */
+    uint32_t lengths[OP_TRIAL_SEQUENCES]; /* positions fed */
+    uint32_t fed_count;
+    struct fed_row *fed; /* [fed_count] in the order of steps */
+    uint32_t output_count;
+    uint32_t *outputs; /* [output_count] -> fed */
+    uint32_t table_blocks;
+    uint32_t *block_tables[OP_TRIAL_SEQUENCES]; /* [table_blocks] */
+};
+
+static bool is_kv(const struct op_case *c)
+{
+    return c->stem == OP_attention || c->stem == OP_kv_write;
+}
+
+/* --- the plan --- */
+
+/* A weight of the plan and its f32 copy. */
+static plan_weight_id add_weight(struct op_trial *t, enum ggml_type type, uint32_t rows,
+                                 uint32_t columns, float scale, float **copy)
+{
+    plan_weight_id id = plan_sketch_weight(t->sketch, type, rows, columns);
+    *copy = must_alloc((size_t)rows * columns, sizeof(float));
+    for (uint32_t row = 0; row < rows; row++)
+        plan_sketch_weight_row(t->sketch, id, row, *copy + (size_t)row * columns);
+    for (size_t i = 0; i < (size_t)rows * columns; i++)
+        (*copy)[i] *= scale;
+    return id;
+}
+
+static void append(struct op_trial *t, enum op_stem stem, plan_tensor_id input,
+                   plan_tensor_id output, plan_weight_id weight, union op_params params)
+{
+    plan_sketch_append(t->sketch, (struct plan_op){.stem = stem,
+                                                   .inputs = {input, PLAN_NONE},
+                                                   .output = output,
+                                                   .weights = {weight, PLAN_NONE, PLAN_NONE},
+                                                   .params = params});
+}
+
+/* The rows of `from` whose logits are wanted. */
+static plan_tensor_id append_gather(struct op_trial *t, plan_tensor_id from, uint32_t columns)
+{
+    plan_tensor_id to = plan_sketch_tensor(t->sketch, PLAN_ROWS_LOGITS, columns);
+    append(t, OP_gather_rows, from, to, PLAN_NONE, (union op_params){.gather_rows = {0}});
+    return to;
+}
+
+static plan_tensor_id append_input(struct op_trial *t, uint32_t input)
+{
+    const struct op_case *c = &t->c;
+    uint32_t columns = c->input_columns[input];
+    float scale = input == 0 ? c->input_scale : 1.0f;
+    plan_tensor_id tensor = plan_sketch_tensor(t->sketch, PLAN_ROWS_STEP, columns);
+    plan_weight_id table =
+        add_weight(t, c->input_type, t->vocab, columns, scale, &t->inputs[input]);
+    append(t, OP_embed_rows, PLAN_NONE, tensor, table, (union op_params){.embed_rows = {scale}});
+    return c->on_logit_rows ? append_gather(t, tensor, columns) : tensor;
+}
+
+/* The pair's slices: see struct op_case. */
+static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_tensor_id output)
+{
+    struct attention_params ask = t->c.params.attention;
+    struct kv_write_params write = t->c.params.kv_write;
+    if (t->c.stem == OP_attention) {
+        const struct column_slice *q = &ask.queries;
+        uint32_t keys_at = q->offset + q->heads * q->head_dim;
+        uint32_t values_at = keys_at + ask.kv_heads * q->head_dim;
+        write.keys = (struct column_slice){keys_at, ask.kv_heads, q->head_dim};
+        write.values = (struct column_slice){values_at, ask.kv_heads, q->head_dim};
+    } else {
+        ask = (struct attention_params){
+            .queries = write.keys, .kv_heads = write.keys.heads, .scale = 1.0f};
+    }
+    write.layer = ask.layer = KV_LAYER;
+    ask.window = t->c.window;
+    plan_sketch_set_kv(t->sketch, KV_LAYERS, ask.kv_heads, ask.queries.head_dim, ask.window);
+    append(t, OP_kv_write, input, PLAN_NONE, PLAN_NONE, (union op_params){.kv_write = write});
+    append(t, OP_attention, input, output, PLAN_NONE, (union op_params){.attention = ask});
+}
+
+static void build_plan(struct op_trial *t)
+{
+    const struct op_case *c = &t->c;
+    struct plan *plan = plan_sketch_plan(t->sketch);
+    enum plan_rows kind = c->on_logit_rows ? PLAN_ROWS_LOGITS : PLAN_ROWS_STEP;
+    struct plan_op op = {.stem = c->stem,
+                         .inputs = {PLAN_NONE, PLAN_NONE},
+                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                         .params = c->params};
+    plan->config.vocab_tokens = t->vocab;
+    plan->config.rope_count = 1;
+    plan->config.ropes[0] = c->rope;
+    plan_sketch_set_kv(t->sketch, KV_LAYERS, 1, 64, 0); /* unless the case has its own */
+    uint32_t inputs = 0;
+    for (; inputs < OP_INPUTS_MAX && c->input_columns[inputs] > 0; inputs++)
+        op.inputs[inputs] = append_input(t, inputs);
+    for (uint32_t w = 0; w < OP_WEIGHTS_MAX && c->weights[w].rows > 0; w++)
+        op.weights[w] = add_weight(t, c->weights[w].type, c->weights[w].rows, c->weights[w].columns,
+                                   1.0f, &t->weights[w]);
+    if (c->stem == OP_gather_rows)
+        op.output = op.inputs[0]; /* the gathering below is the op */
+    else
+        op.output = c->in_place ? op.inputs[inputs - 1]
+                                : plan_sketch_tensor(t->sketch, kind, c->output_columns);
+    if (is_kv(c))
+        append_kv_pair(t, op.inputs[0], op.output);
+    else if (c->stem != OP_gather_rows)
+        plan_sketch_append(t->sketch, op);
+    plan->logits = c->on_logit_rows ? op.output : append_gather(t, op.output, c->output_columns);
+}
+
+/* --- the rows --- */
+
+static uint32_t step_rows(const struct op_case *c, uint32_t step)
+{
+    uint32_t rows = 0;
+    for (uint32_t s = 0; step < OP_TRIAL_STEPS && s < OP_TRIAL_SEQUENCES; s++)
+        rows += c->steps[step][s];
+    return rows;
+}
+
+static void list_rows(struct op_trial *t)
+{
+    const struct op_case *c = &t->c;
+    uint32_t every = c->wanted_every > 0 ? c->wanted_every : 1;
+    for (uint32_t step = 0; step_rows(c, step) > 0; step++)
+        t->fed_count += step_rows(c, step);
+    t->fed = must_alloc(t->fed_count, sizeof *t->fed);
+    t->outputs = must_alloc(t->fed_count, sizeof *t->outputs);
+    uint32_t at = 0;
+    for (uint32_t step = 0; step_rows(c, step) > 0; step++) {
+        uint32_t last = at + step_rows(c, step) - 1;
+        for (uint32_t s = 0, in_step = 0; s < OP_TRIAL_SEQUENCES; s++) {
+            for (uint32_t i = 0; i < c->steps[step][s]; i++, in_step++, at++) {
+                t->fed[at].row = (struct op_trial_row){
+                    .token = at * SPREAD % t->vocab,
+                    .sequence = s,
+                    .position = c->first_positions[s] + t->lengths[s]++,
+                };
+                t->fed[at].wanted = in_step % every == 0 || at == last;
+                if (t->fed[at].wanted)
+                    t->outputs[t->output_count++] = at;
+            }
+        }
+    }
+}
+
+static void make_tables(struct op_trial *t)
+{
+    for (uint32_t s = 0; s < OP_TRIAL_SEQUENCES; s++) {
+        uint32_t blocks = (t->c.first_positions[s] + t->lengths[s]) / KV_BLOCK_TOKENS + 1;
+        t->table_blocks = blocks > t->table_blocks ? blocks : t->table_blocks;
+    }
+    plan_sketch_plan(t->sketch)->config.context_tokens = t->table_blocks * KV_BLOCK_TOKENS;
+    must(!is_kv(&t->c) || t->table_blocks * OP_TRIAL_SEQUENCES <= BLOCKS);
+    for (uint32_t s = 0; s < OP_TRIAL_SEQUENCES; s++) {
+        t->block_tables[s] = must_alloc(t->table_blocks, sizeof(uint32_t));
+        for (uint32_t b = 0; b < t->table_blocks; b++) /* 37 and the count share no factor */
+            t->block_tables[s][b] = ((s * t->table_blocks + b) * 37 + 5) % BLOCKS;
+    }
+}
+
+static void write_name(struct op_trial *t)
+{
+    int at = snprintf(t->name, sizeof t->name, "%s", op_stem_name(t->c.stem));
+    for (uint32_t w = 0; w < OP_WEIGHTS_MAX && t->c.weights[w].rows > 0; w++)
+        at += snprintf(t->name + at, sizeof t->name - (size_t)at, " %s[%u, %u]",
+                       ggml_type_name(t->c.weights[w].type), t->c.weights[w].rows,
+                       t->c.weights[w].columns);
+    snprintf(t->name + at, sizeof t->name - (size_t)at, "%s -> %u columns",
+             t->c.in_place ? " in place" : "", t->c.output_columns);
+}
+
+struct op_trial *op_trial_create(const struct op_case *c)
+{
+    struct op_trial *t = must_alloc(1, sizeof *t);
+    t->c = *c;
+    t->vocab = c->output_columns;
+    t->sketch = plan_sketch_create(c->output_columns * 31u + c->stem);
+    write_name(t);
+    build_plan(t);
+    list_rows(t);
+    make_tables(t);
+    return t;
+}
+
+void op_trial_destroy(struct op_trial *t)
+{
+    for (uint32_t i = 0; i < OP_INPUTS_MAX; i++)
+        free(t->inputs[i]);
+    for (uint32_t w = 0; w < OP_WEIGHTS_MAX; w++)
+        free(t->weights[w]);
+    for (uint32_t s = 0; s < OP_TRIAL_SEQUENCES; s++)
+        free(t->block_tables[s]);
+    free(t->fed);
+    free(t->outputs);
+    plan_sketch_destroy(t->sketch);
+    free(t);
+}
+
+/* --- looking --- */
+
+const struct op_case *op_trial_case(const struct op_trial *t)
+{
+    return &t->c;
+}
+
+const char *op_trial_name(const struct op_trial *t)
+{
+    return t->name;
+}
+
+uint32_t op_trial_row_count(const struct op_trial *t)
+{
+    return t->output_count;
+}
+
+struct op_trial_row op_trial_row(const struct op_trial *t, uint32_t output)
+{
+    return t->fed[t->outputs[output]].row;
+}
+
+const float *op_trial_input(const struct op_trial *t, uint32_t input, uint32_t output)
+{
+    return t->inputs[input] + (size_t)op_trial_row(t, output).token * t->c.input_columns[input];
+}
+
+const float *op_trial_input_at(const struct op_trial *t, uint32_t input, uint32_t sequence,
+                               uint32_t position)
+{
+    uint32_t at = 0;
+    while (at < t->fed_count &&
+           (t->fed[at].row.sequence != sequence || t->fed[at].row.position != position))
+        at++;
+    must(at < t->fed_count);
+    return t->inputs[input] + (size_t)t->fed[at].row.token * t->c.input_columns[input];
+}
+
+const float *op_trial_weight(const struct op_trial *t, uint32_t weight)
+{
+    return t->weights[weight];
+}
+
+/* --- running --- */
+
+static void run_step(const struct op_trial *t, struct backend *backend, uint32_t step,
+                     uint32_t first_fed, float **outputs)
+{
+    uint32_t rows = step_rows(&t->c, step);
+    uint32_t *ids = must_alloc(rows, sizeof *ids);
+    uint32_t *wanted = must_alloc(rows, sizeof *wanted);
+    struct row_sampling *samplings = must_alloc(rows, sizeof *samplings);
+    struct sampled_token *results = must_alloc(rows, sizeof *results);
+    struct sampling_params greedy = sampling_params_default();
+    struct step_sequence sequences[OP_TRIAL_SEQUENCES];
+    struct step_batch batch = {.row_count = rows,
+                               .token_ids = ids,
+                               .sequences = sequences,
+                               .logit_rows = wanted,
+                               .samplings = samplings};
+    struct error_text error = {""};
+    for (uint32_t r = 0; r < rows; r++) {
+        ids[r] = t->fed[first_fed + r].row.token;
+        samplings[r] = (struct row_sampling){.params = &greedy};
+        if (t->fed[first_fed + r].wanted)
+            wanted[batch.logit_row_count++] = r;
+    }
+    for (uint32_t s = 0, row = 0; s < OP_TRIAL_SEQUENCES; s++) {
+        uint32_t count = t->c.steps[step][s];
+        if (count > 0)
+            sequences[batch.sequence_count++] =
+                (struct step_sequence){.first_row = row,
+                                       .row_count = count,
+                                       .first_position = t->fed[first_fed + row].row.position,
+                                       .block_tables = {t->block_tables[s]}};
+        row += count;
+    }
+    if (backend_step_run(backend, &batch, results, &error) != RESULT_OK)
+        fail_msg("%s: step %u: %s", t->name, step, error.text);
+    size_t count = (size_t)batch.logit_row_count * t->c.output_columns;
+    memcpy(*outputs, backend->interface->last_logits(backend), count * sizeof(float));
+    *outputs += count;
+    free(ids);
+    free(wanted);
+    free(samplings);
+    free(results);
+}
+
+bool op_trial_run(struct op_trial *t, struct backend *backend,
+                  const struct backend_options *options, float *outputs, struct error_text *error)
+{
+    struct backend_options mine = *options;
+    for (uint32_t step = 0; step_rows(&t->c, step) > 0; step++)
+        if (step_rows(&t->c, step) > mine.max_step_rows)
+            mine.max_step_rows = step_rows(&t->c, step);
+    mine.max_logit_rows = mine.max_step_rows;
+    mine.kv_blocks[0] = BLOCKS;
+    enum result result =
+        backend->interface->load(backend, plan_sketch_plan(t->sketch), &mine, NULL, NULL, error);
+    if (result == RESULT_UNSUPPORTED)
+        return false;
+    if (result != RESULT_OK)
+        fail_msg("%s: load: %s", t->name, error->text);
+    uint32_t first_fed = 0;
+    for (uint32_t step = 0; step_rows(&t->c, step) > 0; step++) {
+        run_step(t, backend, step, first_fed, &outputs);
+        first_fed += step_rows(&t->c, step);
+    }
+    return true;
+}

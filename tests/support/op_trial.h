@@ -1,0 +1,88 @@
+/*
+ * One op, tried on any backend through the public interface (worker/backend/backend.h).
+ *
+ * A trial is a whole small plan: embed_rows brings the op's inputs from tables of random numbers,
+ * then comes the op, and gather_rows takes its output to the logits, where last_logits() shows it.
+ * So a backend needs no way in or out that a server would not use. The vocabulary has as many
+ * tokens as the op has output columns.
+ *
+ *   describe a case -> op_trial_create() -> op_trial_run() on one backend after the other
+ *                   -> compare the outputs with each other, or with a formula over the inputs
+ *
+ * tests/support/op_case_list.h has the cases, op_check.h the loops over them.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_OP_TRIAL_H
+#define SHOAL_TESTS_SUPPORT_OP_TRIAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/backend/backend.h"
+
+#define OP_TRIAL_SEQUENCES 2u
+#define OP_TRIAL_STEPS     8u
+
+struct op_trial_weight {
+    enum ggml_type type;
+    uint32_t rows; /* 0: no such weight */
+    uint32_t columns;
+};
+
+/*
+ * kv_write and attention come as a pair, whichever of them the case is about: rows are
+ * queries | keys | values beginning at the slice's offset. A case of kv_write has no queries: its
+ * keys are asked for, and with a window of 1 the answer is the values.
+ */
+struct op_case {
+    enum op_stem stem;
+    union op_params params;
+    uint32_t input_columns[OP_INPUTS_MAX]; /* 0: no such input */
+    enum ggml_type input_type;             /* of the tables: F16 numbers survive an f16 cache */
+    float input_scale;                     /* of the first input; the others' is 1 */
+    uint32_t output_columns;
+    struct op_trial_weight weights[OP_WEIGHTS_MAX];
+    bool in_place;         /* the output is the last input */
+    bool on_logit_rows;    /* gather_rows comes before the op */
+    uint32_t wanted_every; /* of a step's rows every n-th is an output, the last one always */
+    uint32_t window;       /* kv_write, attention: of the cache and the op */
+    struct rope_config rope;
+    uint32_t first_positions[OP_TRIAL_SEQUENCES];
+    uint32_t steps[OP_TRIAL_STEPS][OP_TRIAL_SEQUENCES]; /* rows; a step without any ends the list */
+};
+
+/* An output row, in the order in which they come. */
+struct op_trial_row {
+    uint32_t token;
+    uint32_t sequence;
+    uint32_t position;
+};
+
+struct op_trial;
+
+/* The same case gives the same inputs and weights. */
+struct op_trial *op_trial_create(const struct op_case *c);
+void op_trial_destroy(struct op_trial *trial);
+
+const struct op_case *op_trial_case(const struct op_trial *trial);
+/* Words for a failing test: "linear q4_1 17|16|1 x 512". */
+const char *op_trial_name(const struct op_trial *trial);
+uint32_t op_trial_row_count(const struct op_trial *trial); /* of outputs */
+struct op_trial_row op_trial_row(const struct op_trial *trial, uint32_t output);
+/* [input_columns[input]] f32: what the op reads for that output row, scale included. */
+const float *op_trial_input(const struct op_trial *trial, uint32_t input, uint32_t output);
+/* The same for any position of a sequence that the trial feeds. */
+const float *op_trial_input_at(const struct op_trial *trial, uint32_t input, uint32_t sequence,
+                               uint32_t position);
+/* [weights[weight].rows, columns] as f32. */
+const float *op_trial_weight(const struct op_trial *trial, uint32_t weight);
+
+/*
+ * Loads the trial into `backend`, which is new and stays the caller's to destroy, and runs all
+ * steps. `options`: threads, cpu_tier and kv_type; the rest is the trial's. outputs: [row count,
+ * output_columns]. false: the backend cannot do this (RESULT_UNSUPPORTED), *error says why; any
+ * other refusal fails the test.
+ */
+bool op_trial_run(struct op_trial *trial, struct backend *backend,
+                  const struct backend_options *options, float *outputs, struct error_text *error);
+
+#endif

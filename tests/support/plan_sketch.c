@@ -1,0 +1,139 @@
+/*
+ * Arrays that a plan points into, and the random bytes of its weights.
+ */
+#include "tests/support/plan_sketch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/cpu/ggml_dequantize.h"
+
+enum { TENSORS_MAX = 64, WEIGHTS_MAX = 64, OPS_MAX = 64 };
+
+struct plan_sketch {
+    struct plan plan;
+    struct plan_tensor tensors[TENSORS_MAX];
+    struct plan_weight weights[WEIGHTS_MAX];
+    void *weight_data[WEIGHTS_MAX];
+    struct plan_op ops[OPS_MAX];
+    struct test_random random;
+};
+
+struct plan_sketch *plan_sketch_create(uint64_t seed)
+{
+    struct plan_sketch *s = must_alloc(1, sizeof *s);
+    s->random.state = seed;
+    s->plan.tensors = s->tensors;
+    s->plan.weights = s->weights;
+    s->plan.ops = s->ops;
+    return s;
+}
+
+void plan_sketch_destroy(struct plan_sketch *s)
+{
+    for (uint32_t w = 0; w < s->plan.weight_count; w++)
+        free(s->weight_data[w]);
+    free(s);
+}
+
+struct plan *plan_sketch_plan(struct plan_sketch *s)
+{
+    return &s->plan;
+}
+
+struct test_random *plan_sketch_random(struct plan_sketch *s)
+{
+    return &s->random;
+}
+
+float plan_sketch_uniform(struct plan_sketch *s)
+{
+    return (float)(test_random_next(&s->random) >> 40) * 0x1p-23f - 1.0f;
+}
+
+plan_tensor_id plan_sketch_tensor(struct plan_sketch *s, enum plan_rows rows, uint32_t columns)
+{
+    must(s->plan.tensor_count < TENSORS_MAX);
+    s->tensors[s->plan.tensor_count] = (struct plan_tensor){rows, columns};
+    return (plan_tensor_id)s->plan.tensor_count++;
+}
+
+/* Where a block keeps f16 scales; -1 ends the list. */
+static const int *f16_fields(enum ggml_type type)
+{
+    static const int first[] = {0, -1}, both[] = {0, 2, -1}, q2[] = {80, 82, -1}, q3[] = {108, -1},
+                     q6[] = {208, -1};
+    switch (type) {
+    case GGML_Q4_1:
+    case GGML_Q5_1:
+    case GGML_Q4_K:
+    case GGML_Q5_K: return both;
+    case GGML_Q2_K: return q2;
+    case GGML_Q3_K: return q3;
+    case GGML_Q6_K: return q6;
+    default: return first;
+    }
+}
+
+static void fill_weight(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes,
+                        uint64_t byte_count)
+{
+    struct ggml_block block = ggml_type_block(type);
+    test_random_fill(&s->random, bytes, byte_count);
+    for (uint64_t at = 0; at < byte_count; at += block.bytes) {
+        float value = plan_sketch_uniform(s);
+        if (type == GGML_F32) {
+            memcpy(bytes + at, &value, sizeof value);
+        } else if (type == GGML_BF16) {
+            memcpy(bytes + at, (const char *)&value + 2, 2);
+        } else {
+            for (const int *field = f16_fields(type); *field >= 0; field++) {
+                uint16_t half = ggml_f32_to_f16(type == GGML_F16 ? value : value * 0.05f);
+                memcpy(bytes + at + *field, &half, sizeof half);
+                value = plan_sketch_uniform(s);
+            }
+        }
+    }
+}
+
+plan_weight_id plan_sketch_weight(struct plan_sketch *s, enum ggml_type type, uint32_t rows,
+                                  uint32_t columns)
+{
+    must(s->plan.weight_count < WEIGHTS_MAX);
+    uint32_t id = s->plan.weight_count++;
+    uint64_t bytes = rows * ggml_row_bytes(type, columns);
+    s->weight_data[id] = must_alloc(bytes, 1);
+    fill_weight(s, type, s->weight_data[id], bytes);
+    s->weights[id] = (struct plan_weight){.type = type,
+                                          .rows = rows,
+                                          .columns = columns,
+                                          .data = s->weight_data[id],
+                                          .data_bytes = bytes};
+    return (plan_weight_id)id;
+}
+
+void plan_sketch_append(struct plan_sketch *s, struct plan_op op)
+{
+    must(s->plan.op_count < OPS_MAX);
+    s->ops[s->plan.op_count++] = op;
+}
+
+void plan_sketch_set_kv(struct plan_sketch *s, uint32_t layers, uint32_t kv_heads,
+                        uint32_t head_dim, uint32_t window)
+{
+    s->plan.kv = (struct kv_layout){
+        .group_count = 1,
+        .groups = {{window ? KV_SLIDING : KV_FULL, window, layers, kv_heads, head_dim}}};
+    for (uint32_t layer = 0; layer < layers; layer++)
+        s->plan.kv.layer_index[layer] = (uint16_t)layer;
+}
+
+void plan_sketch_weight_row(const struct plan_sketch *s, plan_weight_id weight, uint32_t row,
+                            float *out)
+{
+    const struct plan_weight *w = &s->weights[weight];
+    const uint8_t *bytes = w->data;
+    ggml_dequantize_row(w->type, bytes + row * ggml_row_bytes(w->type, w->columns), w->columns,
+                        out);
+}

@@ -1,0 +1,40 @@
+/*
+ * A plan drawn by hand over random weights, for tests of ops: tensors, weights and ops are appended
+ * one by one, and any backend can load what results. The same seed gives the same weights.
+ *
+ * Random weights are random bytes with every f16 scale field replaced by a number of ordinary size,
+ * so that all bit patterns of quants and integer scales occur.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_PLAN_SKETCH_H
+#define SHOAL_TESTS_SUPPORT_PLAN_SKETCH_H
+
+#include <stdint.h>
+
+#include "tests/support/test_random.h"
+#include "worker/model/plan.h"
+
+struct plan_sketch;
+
+struct plan_sketch *plan_sketch_create(uint64_t seed);
+void plan_sketch_destroy(struct plan_sketch *sketch);
+
+/* The sketch's own; config, kv and logits may be set freely. */
+struct plan *plan_sketch_plan(struct plan_sketch *sketch);
+struct test_random *plan_sketch_random(struct plan_sketch *sketch);
+/* Uniform in [-1, 1). */
+float plan_sketch_uniform(struct plan_sketch *sketch);
+
+plan_tensor_id plan_sketch_tensor(struct plan_sketch *sketch, enum plan_rows rows,
+                                  uint32_t columns);
+plan_weight_id plan_sketch_weight(struct plan_sketch *sketch, enum ggml_type type, uint32_t rows,
+                                  uint32_t columns);
+void plan_sketch_append(struct plan_sketch *sketch, struct plan_op op);
+/* One KV group of `layers` layers, window 0 for all positions. */
+void plan_sketch_set_kv(struct plan_sketch *sketch, uint32_t layers, uint32_t kv_heads,
+                        uint32_t head_dim, uint32_t window);
+
+/* A weight's row as f32 [columns]. */
+void plan_sketch_weight_row(const struct plan_sketch *sketch, plan_weight_id weight, uint32_t row,
+                            float *out);
+
+#endif
