@@ -24,6 +24,7 @@ class Program:
     limit_s: float
     environment: dict = dataclasses.field(default_factory=dict)
     path: str = ""  # of its file, where that is not the name
+    unwanted: bytes = b""  # words whose appearance in the output is a failure
 
 
 @dataclasses.dataclass
@@ -47,6 +48,11 @@ def describe_exit(code):
     return f"exit code {code}"
 
 
+def says(output, words):
+    output.seek(0)
+    return any(words in line for line in output)
+
+
 def run_program(program):
     if not os.path.exists(program.path or program.name):
         return Outcome(program.name, "was not built", 0.0, "")
@@ -65,6 +71,8 @@ def run_program(program):
         finally:
             kill_group(process)
             process.wait()
+        if not reason and program.unwanted and says(output, program.unwanted):
+            reason = f"said \"{program.unwanted.decode()}\""
         size = output.seek(0, os.SEEK_END)
         output.seek(max(0, size - SHOWN_OUTPUT_BYTES))
         text = output.read().decode("utf-8", "replace")

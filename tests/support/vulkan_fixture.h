@@ -1,6 +1,6 @@
 /*
  * A Vulkan device for tests, the first one there is: the CPU driver that scripts/vulkan_env names.
- * Under `matrix` its validation layer listens, and a message of it fails the test.
+ * Under `matrix` its validation layer listens, and a message of it fails the program.
  */
 #ifndef SHOAL_TESTS_SUPPORT_VULKAN_FIXTURE_H
 #define SHOAL_TESTS_SUPPORT_VULKAN_FIXTURE_H
@@ -13,7 +13,7 @@ int vulkan_fixture_teardown(void **state);
 
 /* With the validation layer where it is installed; fails the test when there is no device. */
 struct vulkan_device *vulkan_fixture_open(enum vulkan_tier tier_limit);
-/* Fails the test when the layer had anything to say. */
+/* must() no message of the layer so far; scripts/run_tests looks for those of the closing itself. */
 void vulkan_fixture_close(struct vulkan_device *device);
 
 #endif
