@@ -95,6 +95,7 @@
 #define LIMIT_RING_RECORDS 65536u
 #define LIMIT_SLAB_BYTES   (1ull << 32)
 #define LIMIT_WORKERS      16u
+#define LIMIT_DEVICES      16u /* Vulkan devices of one machine; the largest ones have 16 */
 
 /* Worker */
 #define LIMIT_SEQUENCES     1024u       /* sequences admitted at once by one worker */

@@ -20,14 +20,15 @@
  * A backend is driven by one thread. After an error of a step only destroy() may follow.
  *
  * Weights outlive the worker. Preparing weights can take long; what was prepared is kept in a
- * vault, which the frontend holds while workers come and go. To the frontend the vault is one
- * descriptor: it opens it empty, keeps it, hands it to every worker and never looks inside. To a
- * backend it is a place to put prepared weights and to find those of an earlier worker, together
- * with a manifest that says whose they are; load() does either, and weights_origin() says which. A
- * backend checks what it finds as it checks any input, and must leave the vault such that a death
- * at any moment makes it either empty or complete. For a CPU the vault is the memory itself
- * (worker/backend/cpu/README.md); for a device whose driver exports allocations, it is where their
- * descriptors and manifest are left.
+ * vault, which the frontend holds while workers come and go. The frontend
+ * opens the vault empty, keeps it, hands it to every worker of the device and never looks inside.
+ * To a backend it is a place to put prepared weights and to find those of an earlier worker,
+ * together with a manifest that says whose they are; load() does either, and weights_origin() says
+ * which. A backend checks what it finds as it checks any input, and must leave the vault such that
+ * a death at any moment makes it either empty or complete. For a CPU the vault is the memory itself
+ * (worker/backend/cpu/README.md); for a device whose driver exports allocations, it is a pair of
+ * sockets in which a message with their descriptors and the manifest waits
+ * (worker/backend/vulkan/vulkan_vault.h).
  *
  * Law of the CPU backend (and the aim of others): every number computed for a row is a function of
  * that row's sequence alone. It does not depend on how many or which rows share the step, on chunk
@@ -43,6 +44,7 @@
 #include "proto/kv_cache_type.h"
 #include "proto/result.h"
 #include "proto/worker_weights.h"
+#include "worker/backend/vulkan/vulkan_tier.h"
 #include "worker/cache/kv_layout.h"
 #include "worker/model/model.h"
 #include "worker/model/plan.h"
@@ -82,14 +84,26 @@ struct step_batch {
  * RESULT_UNSUPPORTED. */
 enum cpu_tier { CPU_TIER_BEST, CPU_TIER_PORTABLE, CPU_TIER_AVX2, CPU_TIER_AVX512 };
 
+/* The Vulkan backend's own. */
+struct vulkan_settings {
+    uint32_t device;             /* index, as `shoal devices` prints it */
+    enum vulkan_tier tier_limit; /* nothing above it is used; VULKAN_NV_MATRIX2 = no limit */
+    bool validation;             /* run under the validation layer, for tests */
+    const char *pipeline_cache;  /* folder where compiled pipelines are kept, or NULL */
+};
+
 struct backend_options {
     uint32_t threads; /* 0 = as many as the machine offers */
     enum cpu_tier cpu_tier;
+    struct vulkan_settings vulkan;
+    uint32_t device_workers; /* that share the device, this one with them; 0 = only this one */
+    bool profile;            /* time each op and tell in the log, as far as the backend can */
     /* All weights lie in a read-only file mapping: pages of repacked weights are given back to the
      * kernel. */
     bool drop_source_pages;
     bool has_vault;
-    int vault_fd;                        /* when has_vault; stays the caller's */
+    int vault_fd;      /* when has_vault; stays the caller's */
+    int vault_send_fd; /* and for a vault of descriptors the end that it is filled through */
     struct model_fingerprint checkpoint; /* of the plan's weights; tells the vault's from others */
     bool verify_weights; /* hold what is found in the vault against its checksums, reading it all */
     /* NULL, or a count that grows while a step is computed or waited for, so that a long step can
@@ -109,8 +123,15 @@ typedef void backend_progress_fn(void *context, uint64_t done_bytes, uint64_t to
 struct backend;
 
 struct backend_interface {
+    /* How much memory the KV cache takes where nobody says: from what the device has, what `plan`'s
+     * weights need and how many workers share it. Asked once, before load(), with options whose
+     * kv_blocks are not known yet; opens the device, so it fails as load() would. Says the numbers
+     * in the log. */
+    enum result (*choose_kv_bytes)(struct backend *backend, const struct plan *plan,
+                                   const struct backend_options *options, uint64_t *kv_bytes,
+                                   struct error_text *error);
     /* Prepares weights (repacking them) and KV memory for `plan`, which must outlive the backend.
-     */
+     * Opens the device when choose_kv_bytes() did not. */
     enum result (*load)(struct backend *backend, const struct plan *plan,
                         const struct backend_options *options, backend_progress_fn *progress,
                         void *context, struct error_text *error);
@@ -154,6 +175,8 @@ enum result backend_step_run(struct backend *backend, const struct step_batch *b
 
 /* worker/backend/cpu/cpu_backend.c; nothing is loaded yet. */
 struct backend *cpu_backend_create(void);
+/* worker/backend/vulkan/vulkan_backend.c; no device is opened yet. */
+struct backend *vulkan_backend_create(void);
 /* Threads that `threads` = 0 means. */
 uint32_t cpu_backend_usable_cpus(void);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "proto/limits.h"
+#include "proto/must.h"
 
 #define KV_CACHE_BYTES_MAX   (1ull << 48) /* what a process can map */
 #define DEFAULT_SEQUENCES    64u
@@ -24,6 +25,8 @@ enum flag_type {
     FLAG_U32,
     FLAG_U64,
     FLAG_TEXT,
+    FLAG_DEVICE,
+    FLAG_VULKAN_TIER,
     FLAG_KV_TYPE,
     FLAG_LOG_LEVEL,
     FLAG_LOG_FORMAT
@@ -45,10 +48,17 @@ static const struct flag flags[] = {
     {"--submit-bell-fd", FLAG_INT, FIELD(submit_bell_fd), 0, INT_MAX, true},
     {"--event-bell-fd", FLAG_INT, FIELD(event_bell_fd), 0, INT_MAX, true},
     {"--weights-fd", FLAG_INT, FIELD(weights_fd), 0, INT_MAX, false},
+    {"--weights-send-fd", FLAG_INT, FIELD(weights_send_fd), 0, INT_MAX, false},
     {"--parent-pid", FLAG_INT, FIELD(parent_pid), 1, INT_MAX, true},
     {"--model", FLAG_TEXT, FIELD(model), 0, 0, true},
     {"--worker-index", FLAG_U32, FIELD(worker_index), 0, LIMIT_WORKERS - 1, false},
     {"--worker-count", FLAG_U32, FIELD(worker_count), 1, LIMIT_WORKERS, false},
+    {"--device-workers", FLAG_U32, FIELD(device_workers), 1, LIMIT_WORKERS, false},
+    {"--device", FLAG_DEVICE, FIELD(device), 0, 0, false},
+    {"--vulkan-tier", FLAG_VULKAN_TIER, FIELD(vulkan_tier), 0, 0, false},
+    {"--vulkan-validation", FLAG_U32, FIELD(vulkan_validation), 0, 1, false},
+    {"--pipeline-cache", FLAG_TEXT, FIELD(pipeline_cache), 0, 0, false},
+    {"--profile", FLAG_U32, FIELD(profile), 0, 1, false},
     {"--threads", FLAG_U32, FIELD(threads), 0, LIMIT_THREADS, false},
     {"--max-sequences", FLAG_U32, FIELD(max_sequences), 1, LIMIT_SEQUENCES, false},
     {"--step-tokens", FLAG_U32, FIELD(step_tokens), 1, LIMIT_STEP_ROWS, false},
@@ -78,31 +88,34 @@ static enum result parse_number(const struct flag *flag, const char *text, uint6
     return RESULT_OK;
 }
 
+/* A flag whose value is one of some words: 0, or -1 and *words says which. */
+static int set_word(const struct flag *flag, const char *text, void *field, const char **words)
+{
+    switch (flag->type) {
+    case FLAG_DEVICE: *words = "cpu, vulkan or vulkan:N"; return device_name_parse(text, field);
+    case FLAG_VULKAN_TIER:
+        *words = "scalar, dot, khr-matrix or nv-matrix2";
+        return vulkan_tier_parse(text, field);
+    case FLAG_KV_TYPE: *words = "f16 or f32"; return kv_cache_type_parse(text, field);
+    case FLAG_LOG_FORMAT: *words = "text or json"; return log_format_parse(text, field);
+    case FLAG_LOG_LEVEL: *words = "error, warn, info or debug"; return log_level_parse(text, field);
+    default:
+        must(flag->type == FLAG_TEXT);
+        *(const char **)field = text;
+        return 0;
+    }
+}
+
 static enum result set_flag(const struct flag *flag, const char *text,
                             struct worker_options *options, struct error_text *error)
 {
     void *field = (char *)options + flag->offset;
-    if (flag->type == FLAG_TEXT) {
-        *(const char **)field = text;
-        return RESULT_OK;
-    }
-    if (flag->type == FLAG_KV_TYPE) {
-        if (kv_cache_type_parse(text, field) != 0)
-            return error_set(error, RESULT_INVALID, "%s must be f16 or f32, not \"%s\"", flag->name,
-                             text);
-        return RESULT_OK;
-    }
-    if (flag->type == FLAG_LOG_FORMAT) {
-        if (log_format_parse(text, field) != 0)
-            return error_set(error, RESULT_INVALID, "%s must be text or json, not \"%s\"",
-                             flag->name, text);
-        return RESULT_OK;
-    }
-    if (flag->type == FLAG_LOG_LEVEL) {
-        if (log_level_parse(text, field) != 0)
-            return error_set(error, RESULT_INVALID,
-                             "%s must be error, warn, info or debug, not \"%s\"", flag->name, text);
-        return RESULT_OK;
+    if (flag->type != FLAG_INT && flag->type != FLAG_U32 && flag->type != FLAG_U64) {
+        const char *words = "";
+        return set_word(flag, text, field, &words) == 0
+                   ? RESULT_OK
+                   : error_set(error, RESULT_INVALID, "%s must be %s, not \"%s\"", flag->name,
+                               words, text);
     }
     uint64_t number = 0;
     enum result result = parse_number(flag, text, &number, error);
@@ -128,6 +141,8 @@ static enum result complete(struct worker_options *options, struct error_text *e
                          "--step-tokens %u is below --max-sequences %u: a step has a row for "
                          "every sequence",
                          options->step_tokens, options->max_sequences);
+    if (options->device_workers == 0)
+        options->device_workers = options->worker_count;
     if (options->mixed_prefill_tokens == 0) {
         options->mixed_prefill_tokens = options->step_tokens / MIXED_PREFILL_SHARE;
         if (options->mixed_prefill_tokens < MIXED_PREFILL_TOKENS)
@@ -140,6 +155,8 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                  struct error_text *error)
 {
     *options = (struct worker_options){.weights_fd = -1,
+                                       .weights_send_fd = -1,
+                                       .vulkan_tier = VULKAN_NV_MATRIX2,
                                        .worker_count = 1,
                                        .max_sequences = DEFAULT_SEQUENCES,
                                        .log_level = LOG_INFO};
@@ -166,13 +183,20 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
 
 void worker_options_print(const struct worker_options *options)
 {
+    char device[DEVICE_NAME_BYTES];
+    device_name_write(options->device, device);
     log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
-             "%d, weights-fd %d, worker-index %u, worker-count %u, threads %u, max-sequences %u, "
-             "step-tokens %u, mixed-prefill-tokens %u, context %u, kv-cache-type %s, "
-             "kv-cache-bytes %llu, verify-weights %u, fault %s, log-level %d",
+             "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
+             "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
+             "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
+             "%u, context %u, kv-cache-type %s, kv-cache-bytes %llu, verify-weights %u, fault %s, "
+             "log-level %d",
              options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
-             options->event_bell_fd, options->weights_fd, options->worker_index,
-             options->worker_count, options->threads, options->max_sequences, options->step_tokens,
+             options->event_bell_fd, options->weights_fd, options->weights_send_fd,
+             options->worker_index, options->worker_count, options->device_workers, device,
+             vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
+             options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
+             options->threads, options->max_sequences, options->step_tokens,
              options->mixed_prefill_tokens, options->context_tokens,
              kv_cache_type_name(options->kv_cache_type),
              (unsigned long long)options->kv_cache_bytes, options->verify_weights,

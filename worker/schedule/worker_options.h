@@ -7,19 +7,28 @@
 
 #include <stdint.h>
 
+#include "proto/device_name.h"
 #include "proto/kv_cache_type.h"
 #include "proto/log.h"
 #include "proto/result.h"
+#include "worker/backend/vulkan/vulkan_tier.h"
 
 struct worker_options {
     int segment_fd;
     int submit_bell_fd;
     int event_bell_fd;
-    int weights_fd; /* the vault, or -1 */
+    int weights_fd;      /* the vault, or -1 */
+    int weights_send_fd; /* of a vault of descriptors: where it is filled; else -1 */
     int parent_pid;
     const char *model; /* path; points into argv */
     uint32_t worker_index;
-    uint32_t worker_count; /* that share the machine: defaults are parts of it */
+    uint32_t worker_count;   /* that share the machine: defaults are parts of it */
+    uint32_t device_workers; /* of these, those that share the device; 0 = all */
+    struct device_name device;
+    enum vulkan_tier vulkan_tier; /* nothing above it is used */
+    uint32_t vulkan_validation;   /* 1: under the validation layer */
+    const char *pipeline_cache;   /* folder, or NULL */
+    uint32_t profile;             /* 1: times of ops in the log */
     uint32_t threads;
     uint32_t max_sequences;
     uint32_t step_tokens;

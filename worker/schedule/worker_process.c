@@ -22,27 +22,19 @@
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/step_loop.h"
 
-#define KV_DEFAULT_BYTES_MAX (2ull << 30)
-#define KV_DEFAULT_RAM_SHARE 4u
-#define MEGABYTE             1000000.0
+#define MEGABYTE 1000000.0
 
 struct worker_process {
     const struct worker_options *options;
     int parent_fd;
     struct frontend_link *link;
     struct model *model;
-    struct kv_budget kv;
     struct backend *backend;
+    struct backend_options backend_options; /* kv_blocks are decided last */
+    struct kv_budget kv;
     struct worker_engine *engine;
     struct worker_fault fault;
 };
-
-static uint64_t default_kv_bytes(const struct worker_options *options)
-{
-    uint64_t ram_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
-    uint64_t share_bytes = ram_bytes / KV_DEFAULT_RAM_SHARE / options->worker_count;
-    return share_bytes < KV_DEFAULT_BYTES_MAX ? share_bytes : KV_DEFAULT_BYTES_MAX;
-}
 
 static enum result attach(struct worker_process *process, struct error_text *error)
 {
@@ -64,6 +56,39 @@ static enum result attach(struct worker_process *process, struct error_text *err
     return result;
 }
 
+/* Several workers on one machine do not all want all of it. */
+static uint32_t own_threads(const struct worker_options *options)
+{
+    if (options->threads > 0 || options->worker_count == 1)
+        return options->threads;
+    uint32_t share = cpu_backend_usable_cpus() / options->worker_count;
+    return share > 0 ? share : 1;
+}
+
+static void create_backend(struct worker_process *process)
+{
+    const struct worker_options *options = process->options;
+    process->backend_options =
+        (struct backend_options){.threads = own_threads(options),
+                                 .vulkan = {.device = options->device.index,
+                                            .tier_limit = options->vulkan_tier,
+                                            .validation = options->vulkan_validation != 0,
+                                            .pipeline_cache = options->pipeline_cache},
+                                 .device_workers = options->device_workers,
+                                 .profile = options->profile != 0,
+                                 .heartbeat = &frontend_link_gauges(process->link)->heartbeat,
+                                 .drop_source_pages = true,
+                                 .has_vault = options->weights_fd >= 0,
+                                 .vault_fd = options->weights_fd,
+                                 .vault_send_fd = options->weights_send_fd,
+                                 .checkpoint = model_fingerprint(process->model),
+                                 .verify_weights = options->verify_weights != 0,
+                                 .kv_type = options->kv_cache_type,
+                                 .max_step_rows = options->step_tokens,
+                                 .max_logit_rows = options->max_sequences};
+    process->backend = cpu_backend_create();
+}
+
 /* How long sequences may become and how many blocks each cache group gets. */
 static enum result decide_memory(struct worker_process *process, struct error_text *error)
 {
@@ -78,10 +103,14 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         .context_tokens = options->context_tokens ? options->context_tokens : trained_tokens,
         .max_sequences = options->max_sequences,
         .step_tokens = options->step_tokens,
-        .limit_bytes =
-            options->kv_cache_bytes ? options->kv_cache_bytes : default_kv_bytes(options),
+        .limit_bytes = options->kv_cache_bytes,
     };
-    enum result result = kv_budget_plan(&plan->kv, &request, &process->kv, error);
+    enum result result = RESULT_OK;
+    if (request.limit_bytes == 0)
+        result = process->backend->interface->choose_kv_bytes(
+            process->backend, plan, &process->backend_options, &request.limit_bytes, error);
+    if (result == RESULT_OK)
+        result = kv_budget_plan(&plan->kv, &request, &process->kv, error);
     if (result != RESULT_OK)
         return result;
     if (options->context_tokens > process->kv.context_tokens)
@@ -104,15 +133,6 @@ static enum result decide_memory(struct worker_process *process, struct error_te
     return RESULT_OK;
 }
 
-/* Several workers on one machine do not all want all of it. */
-static uint32_t own_threads(const struct worker_options *options)
-{
-    if (options->threads > 0 || options->worker_count == 1)
-        return options->threads;
-    uint32_t share = cpu_backend_usable_cpus() / options->worker_count;
-    return share > 0 ? share : 1;
-}
-
 static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
     gauge_board_set_load(context, done_bytes, total_bytes);
@@ -120,22 +140,11 @@ static void show_progress(void *context, uint64_t done_bytes, uint64_t total_byt
 
 static enum result load_backend(struct worker_process *process, struct error_text *error)
 {
-    struct backend_options options = {.threads = own_threads(process->options),
-                                      .heartbeat = &frontend_link_gauges(process->link)->heartbeat,
-                                      .drop_source_pages = true,
-                                      .has_vault = process->options->weights_fd >= 0,
-                                      .vault_fd = process->options->weights_fd,
-                                      .checkpoint = model_fingerprint(process->model),
-                                      .verify_weights = process->options->verify_weights != 0,
-                                      .kv_type = process->options->kv_cache_type,
-                                      .max_step_rows = process->options->step_tokens,
-                                      .max_logit_rows = process->options->max_sequences};
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
-        options.kv_blocks[group] = process->kv.blocks[group];
-    process->backend = cpu_backend_create();
-    return process->backend->interface->load(process->backend, model_plan(process->model), &options,
-                                             show_progress, frontend_link_gauges(process->link),
-                                             error);
+        process->backend_options.kv_blocks[group] = process->kv.blocks[group];
+    return process->backend->interface->load(process->backend, model_plan(process->model),
+                                             &process->backend_options, show_progress,
+                                             frontend_link_gauges(process->link), error);
 }
 
 static const char *const origin_words[] = {
@@ -199,8 +208,10 @@ static enum result start(struct worker_process *process, struct error_text *erro
         result = worker_fault_start(&process->fault, frontend_link_life(process->link), error);
     if (result == RESULT_OK)
         result = model_open(process->options->model, &process->model, error);
-    if (result == RESULT_OK)
-        result = decide_memory(process, error);
+    if (result != RESULT_OK)
+        return result;
+    create_backend(process);
+    result = decide_memory(process, error);
     if (result == RESULT_OK)
         result = load_backend(process, error);
     if (result == RESULT_OK)

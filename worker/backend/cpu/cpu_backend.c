@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/limits.h"
 #include "proto/must.h"
@@ -22,6 +23,9 @@ struct finished_step {
     uint32_t count;
     struct sampled_token *results; /* [max_logit_rows] */
 };
+
+#define KV_DEFAULT_BYTES_MAX (2ull << 30)
+#define KV_DEFAULT_RAM_SHARE 4u
 
 struct cpu_backend {
     struct backend base; /* first: the interface's pointer is ours */
@@ -44,6 +48,21 @@ static struct cpu_backend *own(struct backend *backend)
 static const struct cpu_backend *own_const(const struct backend *backend)
 {
     return (const struct cpu_backend *)backend;
+}
+
+/* A share of all memory, whatever others use at the moment, so that every life gets the same. */
+static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
+                                   const struct backend_options *options, uint64_t *kv_bytes,
+                                   struct error_text *error)
+{
+    (void)backend;
+    (void)plan;
+    (void)error;
+    uint32_t workers = options->device_workers > 0 ? options->device_workers : 1;
+    uint64_t ram_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
+    uint64_t share_bytes = ram_bytes / KV_DEFAULT_RAM_SHARE / workers;
+    *kv_bytes = share_bytes < KV_DEFAULT_BYTES_MAX ? share_bytes : KV_DEFAULT_BYTES_MAX;
+    return RESULT_OK;
 }
 
 static enum result load(struct backend *backend, const struct plan *plan,
@@ -162,6 +181,7 @@ uint32_t cpu_backend_usable_cpus(void)
 struct backend *cpu_backend_create(void)
 {
     static const struct backend_interface interface = {
+        .choose_kv_bytes = choose_kv_bytes,
         .load = load,
         .step_depth = step_depth,
         .draws_ahead = draws_ahead,

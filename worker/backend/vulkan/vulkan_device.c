@@ -51,12 +51,6 @@ enum result vulkan_device_check(VkResult outcome, const char *what, struct error
     return error_set(error, RESULT_IO, "Vulkan: %s: outcome %d", what, (int)outcome);
 }
 
-const char *vulkan_tier_name(enum vulkan_tier tier)
-{
-    static const char *const names[] = {"scalar", "dot", "KHR matrix", "NV matrix 2"};
-    return names[tier];
-}
-
 static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT severity,
                                                  VkDebugUtilsMessageTypeFlagsEXT types,
                                                  const VkDebugUtilsMessengerCallbackDataEXT *data,

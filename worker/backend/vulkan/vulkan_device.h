@@ -3,12 +3,7 @@
  * queues. Everything else of this folder works on the handle.
  *
  * A device is refused unless it has Vulkan 1.3 and the features that the plainest kernels need
- * (vulkan_facts.c lists them); what goes beyond is a tier, named in the start-up line:
- *
- *   scalar        float arithmetic only
- *   dot           packed 4 x 8-bit integer dot products in hardware
- *   KHR matrix    VK_KHR_cooperative_matrix with f16 factors and f32 sums
- *   NV matrix 2   VK_NV_cooperative_matrix2 at workgroup scope with tensor addressing
+ * (vulkan_facts.c lists them); what goes beyond is a tier, named in the start-up line (vulkan_tier.h).
  *
  * A device that is lost ends in an error from whatever call sees it first (vulkan_device_check());
  * the worker then exits with the words and a new one is started.
@@ -22,12 +17,10 @@
 #include <vulkan/vulkan.h>
 
 #include "proto/result.h"
+#include "worker/backend/vulkan/vulkan_tier.h"
 
 #define VULKAN_DEVICES_MAX       16u
 #define VULKAN_MATRIX_SHAPES_MAX 32u
-
-enum vulkan_tier { VULKAN_SCALAR, VULKAN_DOT, VULKAN_KHR_MATRIX, VULKAN_NV_MATRIX2 };
-const char *vulkan_tier_name(enum vulkan_tier tier);
 
 enum vulkan_matrix_type { VULKAN_MATRIX_F16_F32, VULKAN_MATRIX_F16_F16, VULKAN_MATRIX_S8_S32 };
 

@@ -1,0 +1,58 @@
+/*
+ * Names of devices to numbers and back. The frontend checks what a person typed before it starts
+ * anything; the worker checks what it was started with.
+ *
+ * Refuses everything that does not name exactly one device: no lists, no "best", no signs, no
+ * spaces. Whether the device exists only the worker finds out.
+ */
+#include "proto/device_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+static int index_parse(const char *text, uint32_t *index)
+{
+    uint32_t number = 0;
+    if (text[0] == '\0' || (text[0] == '0' && text[1] != '\0'))
+        return -1;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return -1;
+        number = number * 10 + (uint32_t)(*text - '0');
+        if (number >= LIMIT_DEVICES)
+            return -1;
+    }
+    *index = number;
+    return 0;
+}
+
+int device_name_parse(const char *text, struct device_name *device)
+{
+    static const char vulkan[] = "vulkan";
+    const size_t vulkan_bytes = sizeof vulkan - 1;
+    struct device_name parsed = {DEVICE_VULKAN, 0};
+    if (strcmp(text, "cpu") == 0)
+        parsed.kind = DEVICE_CPU;
+    else if (strncmp(text, vulkan, vulkan_bytes) != 0)
+        return -1;
+    else if (text[vulkan_bytes] != '\0' &&
+             (text[vulkan_bytes] != ':' || index_parse(text + vulkan_bytes + 1, &parsed.index)))
+        return -1;
+    *device = parsed;
+    return 0;
+}
+
+void device_name_write(struct device_name device, char text[DEVICE_NAME_BYTES])
+{
+    if (device.kind == DEVICE_CPU)
+        snprintf(text, DEVICE_NAME_BYTES, "cpu");
+    else
+        snprintf(text, DEVICE_NAME_BYTES, "vulkan:%u", (unsigned)device.index % LIMIT_DEVICES);
+}
+
+bool device_name_equal(struct device_name one, struct device_name other)
+{
+    return one.kind == other.kind && one.index == other.index;
+}
