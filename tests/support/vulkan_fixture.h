@@ -13,7 +13,7 @@ int vulkan_fixture_teardown(void **state);
 
 /* With the validation layer where it is installed; fails the test when there is no device. */
 struct vulkan_device *vulkan_fixture_open(enum vulkan_tier tier_limit);
-/* must() no message of the layer so far; scripts/run_tests looks for those of the closing itself. */
+/* must() no message of the layer so far; scripts/run_tests looks for what closing brings. */
 void vulkan_fixture_close(struct vulkan_device *device);
 
 #endif
