@@ -61,7 +61,8 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         candidate->decoding = sequence->state == SEQUENCE_DECODE;
         candidate->resumes =
             sequence->state == SEQUENCE_PREFILL && sequence_generated_tokens(sequence) > 0;
-        candidate->known_tokens = sequence->known_tokens;
+        candidate->ends = sequence_draws_last(sequence);
+        candidate->known_tokens = sequence->computed_tokens + sequence_rows_left(sequence);
         candidate->computed_tokens = sequence->computed_tokens;
         for (uint32_t group = 0; group < snapshot.group_count; group++)
             candidate->held_blocks[group] = block_table_held(&sequence->tables[group]);

@@ -3,7 +3,8 @@
  * its turn, so the oldest sequence always moves and every other one becomes the oldest some day.
  *
  * A prefill that only lacks blocks for its next chunk is no reason to preempt anybody as long as
- * some sequence decodes: it waits with what it has. Refuses to weigh sequences in any other way.
+ * some sequence decodes: it waits with what it has. One whose last token is being drawn needs
+ * nothing more. Refuses to weigh sequences in any other way.
  */
 #include "worker/schedule/preemption_policy.h"
 
@@ -20,14 +21,19 @@ static bool can_move(const struct step_snapshot *snapshot, uint32_t survivors,
 {
     uint32_t decoding = 0;
     uint32_t needed_blocks = 0;
+    const struct step_candidate *oldest = NULL;
     for (uint32_t i = 0; i < survivors; i++) {
+        if (snapshot->candidates[i].ends)
+            continue;
+        if (!oldest)
+            oldest = &snapshot->candidates[i];
         if (snapshot->candidates[i].decoding) {
             decoding++;
             needed_blocks += needs_block(&snapshot->candidates[i]);
         }
     }
-    if (decoding == 0)
-        needed_blocks = needs_block(&snapshot->candidates[0]);
+    if (decoding == 0 && oldest)
+        needed_blocks = needs_block(oldest);
     for (uint32_t group = 0; group < snapshot->group_count; group++) {
         if (needed_blocks > free_blocks[group])
             return false;

@@ -92,11 +92,12 @@ enum result sequence_admit(struct sequence *sequence, uint32_t group_count)
     return RESULT_OK;
 }
 
-void sequence_decode(struct sequence *sequence)
+void sequence_draw(struct sequence *sequence, uint32_t draw)
 {
-    must(sequence->state == SEQUENCE_PREFILL);
-    must(sequence->computed_tokens + 1 == sequence->known_tokens);
-    must(sequence->known_tokens > sequence->request.prompt_tokens);
+    must(sequence_is_running(sequence));
+    must(sequence_rows_left(sequence) == 0 && !sequence_draws_last(sequence));
+    sequence->drawn_tokens++;
+    sequence->last_draw = draw;
     sequence->state = SEQUENCE_DECODE;
 }
 
@@ -108,7 +109,7 @@ static void give_all_blocks(struct sequence *sequence, struct kv_pools *pools)
 
 void sequence_preempt(struct sequence *sequence, struct kv_pools *pools)
 {
-    must(sequence_is_running(sequence));
+    must(sequence_is_running(sequence) && sequence->drawn_tokens == 0);
     give_all_blocks(sequence, pools);
     sequence->computed_tokens = 0;
     sequence->state = SEQUENCE_PREEMPTED;
@@ -129,7 +130,7 @@ void sequence_finish(struct sequence *sequence, struct kv_pools *pools)
 void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows)
 {
     must(sequence_is_running(sequence));
-    must(rows > 0 && rows <= sequence->known_tokens - sequence->computed_tokens);
+    must(rows > 0 && rows <= sequence_rows_left(sequence));
     for (uint32_t group = 0; group < pools->layout->group_count; group++)
         block_table_extend(&sequence->tables[group], pools->group[group],
                            sequence->computed_tokens + rows);
@@ -138,7 +139,7 @@ void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uin
 void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_t rows)
 {
     must(sequence_is_running(sequence));
-    must(rows > 0 && rows <= sequence->known_tokens - sequence->computed_tokens);
+    must(rows > 0 && rows <= sequence_rows_left(sequence));
     sequence->computed_tokens += rows;
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         /* The next query stands at computed_tokens; later ones see no further back. */
@@ -150,8 +151,7 @@ void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_
 
 enum result sequence_append(struct sequence *sequence, uint32_t token)
 {
-    must(sequence_is_running(sequence));
-    must(sequence->computed_tokens == sequence->known_tokens);
+    must(sequence->state == SEQUENCE_DECODE && sequence->drawn_tokens > 0);
     must(sequence->known_tokens < sequence->tokens_max);
     if (sequence->counts) {
         enum result result = token_counts_add_generated(sequence->counts, token);
@@ -159,6 +159,7 @@ enum result sequence_append(struct sequence *sequence, uint32_t token)
             return result;
     }
     sequence->request.tokens[sequence->known_tokens++] = token;
+    sequence->drawn_tokens--;
     return RESULT_OK;
 }
 
@@ -178,6 +179,16 @@ bool sequence_stops_at(const struct sequence *sequence, uint32_t token)
     return false;
 }
 
+uint32_t sequence_rows_left(const struct sequence *sequence)
+{
+    return sequence->known_tokens + sequence->drawn_tokens - sequence->computed_tokens;
+}
+
+bool sequence_draws_last(const struct sequence *sequence)
+{
+    return sequence->known_tokens + sequence->drawn_tokens == sequence->tokens_max;
+}
+
 uint32_t sequence_generated_tokens(const struct sequence *sequence)
 {
     return sequence->known_tokens - sequence->request.prompt_tokens +
@@ -192,12 +203,15 @@ void sequence_check(const struct sequence *sequence, const struct kv_pools *pool
     must(sequence->known_tokens < sequence->tokens_max);
     if (sequence->state == SEQUENCE_WAITING)
         must(sequence->known_tokens == sequence->request.prompt_tokens);
+    must(sequence->known_tokens + sequence->drawn_tokens <= sequence->tokens_max);
+    if (sequence->state != SEQUENCE_DECODE)
+        must(sequence->drawn_tokens == 0);
     if (!sequence_is_running(sequence))
         must(sequence->computed_tokens == 0);
     if (sequence->state == SEQUENCE_PREFILL)
         must(sequence->computed_tokens < sequence->known_tokens);
     if (sequence->state == SEQUENCE_DECODE)
-        must(sequence->computed_tokens + 1 == sequence->known_tokens);
+        must(sequence_rows_left(sequence) == 1);
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         const struct block_table *table = &sequence->tables[group];
         must(table->covered == block_table_blocks(sequence->computed_tokens));

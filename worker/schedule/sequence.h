@@ -2,7 +2,7 @@
  * One request inside the worker: its tokens, how many of them are computed, its blocks, and where
  * it stands.
  *
- *              begin              admit                 decode
+ *              begin              admit                  draw
  *     FREE ─────────────▶ WAITING ─────▶ PREFILL ──────────────────▶ DECODE
  *      ▲                     │           ▲  │                          │
  *      │                     │     admit │  │ preempt          preempt │
@@ -10,11 +10,17 @@
  *      │                     │           │
  *      └─────────────────────┴───────────┴── finish (also from PREFILL and DECODE)
  *
- * state      known tokens                        computed      blocks
- * WAITING    prompt                              0             none
- * PREEMPTED  prompt + what was generated         0             none
- * PREFILL    prompt + what was generated         < known       those of the computed positions
- * DECODE     prompt + at least one generated     known - 1     those of the computed positions
+ * state      known tokens                  drawn   computed              blocks
+ * WAITING    prompt                        0       0                     none
+ * PREEMPTED  prompt + what was generated   0       0                     none
+ * PREFILL    prompt + what was generated   0       < known               of the computed positions
+ * DECODE     prompt + what was generated   any     known + drawn - 1     of the computed positions
+ *
+ * A position counts as computed, and the token after the last one as drawn, as soon as the step
+ * that does it is launched; when the step has been waited for the token is known. In between the
+ * sequence goes on with a token that only the device knows. Ending it then, or giving blocks back,
+ * disturbs no step under way (backend.h); preempting it would lose the token and is left until none
+ * is.
  *
  * Preemption is by recomputation: the generated tokens become part of what is prefilled again.
  * Because a draw depends only on the tokens, the parameters and the position, the sequence goes on
@@ -65,7 +71,9 @@ struct sequence {
     uint32_t tokens_max;             /* known tokens at which it ends by length */
     uint32_t token_capacity;         /* of request.tokens */
     uint32_t known_tokens;
-    uint32_t computed_tokens;    /* positions whose keys and values are in the cache */
+    uint32_t drawn_tokens;       /* drawn by launched steps and not yet known */
+    uint32_t last_draw;          /* drawn_tokens > 0: the last one's draw in its step */
+    uint32_t computed_tokens;    /* positions whose keys and values launched steps write */
     uint32_t told_prompt_tokens; /* progress already told */
     struct token_counts *counts; /* NULL when no penalty is on */
     struct block_table tables[KV_GROUPS_MAX];
@@ -76,19 +84,25 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
                            uint64_t arrival, uint32_t tokens_max) RESULT_CHECKED;
 /* Reserves memory for all that the sequence can become; on RESULT_OUT_OF_MEMORY nothing changed. */
 enum result sequence_admit(struct sequence *sequence, uint32_t group_count) RESULT_CHECKED;
-void sequence_decode(struct sequence *sequence);
+/* The token after the last computed one is draw `draw` of the step that is launched. */
+void sequence_draw(struct sequence *sequence, uint32_t draw);
 void sequence_preempt(struct sequence *sequence, struct kv_pools *pools);
 void sequence_finish(struct sequence *sequence, struct kv_pools *pools);
 
 /* Between the edges: takes the blocks that `rows` more positions need (they must be free); counts
- * the rows as computed and gives back what no later query sees; appends a drawn token. */
+ * the rows of a launched step as computed and gives back what no later query sees; appends the
+ * oldest drawn token, now that it is known. */
 void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
 void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
 enum result sequence_append(struct sequence *sequence, uint32_t token) RESULT_CHECKED;
 
 bool sequence_is_running(const struct sequence *sequence); /* PREFILL or DECODE */
 bool sequence_stops_at(const struct sequence *sequence, uint32_t token);
-/* Tokens generated so far, those of before a replay included. */
+/* Positions that could be computed next: tokens known or drawn, less those computed. */
+uint32_t sequence_rows_left(const struct sequence *sequence);
+/* Whether its last token is being drawn: there is nothing left to compute. */
+bool sequence_draws_last(const struct sequence *sequence);
+/* Tokens generated so far and known, those of before a replay included. */
 uint32_t sequence_generated_tokens(const struct sequence *sequence);
 
 /* Asserts the table above; between steps. */

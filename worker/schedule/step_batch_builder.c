@@ -2,9 +2,12 @@
  * The last stage before the device: no decision is made here any more.
  *
  * Rows of one sequence are consecutive, positions run on from its computed tokens, and only the row
- * of its last known token asks for a draw, whose position is that of the token to be drawn. That is
- * the same number however the sequence was chunked, preempted or replayed, and it keys the random
- * stream.
+ * of its last token asks for a draw, whose position is that of the token to be drawn. That is the
+ * same number however the sequence was chunked, preempted or replayed, and it keys the random
+ * stream. A last token that the step before draws and nobody has read is named by its draw.
+ *
+ * A batch outlives its launch: when its results come, it says whose they are, or that whoever asked
+ * for them has ended meanwhile. Slots of sequences are used again, so it knows each by its arrival.
  */
 #include "worker/schedule/step_batch_builder.h"
 
@@ -19,8 +22,9 @@ struct step_batch_builder {
     uint32_t group_count;
     struct step_batch batch;
     uint32_t *token_ids;             /* [max_rows] */
-    struct step_sequence *sequences; /* [max_sequences], as the next two */
+    struct step_sequence *sequences; /* [max_sequences], as the next three */
     struct sequence **owners;
+    uint64_t *arrivals; /* of the owners */
     uint32_t *results;
     uint32_t *logit_rows;           /* [max_sequences] */
     struct row_sampling *samplings; /* [max_sequences] */
@@ -37,6 +41,7 @@ struct step_batch_builder *step_batch_builder_create(uint32_t max_rows, uint32_t
     builder->token_ids = must_alloc(max_rows, sizeof *builder->token_ids);
     builder->sequences = must_alloc(max_sequences, sizeof *builder->sequences);
     builder->owners = must_alloc(max_sequences, sizeof(struct sequence *));
+    builder->arrivals = must_alloc(max_sequences, sizeof *builder->arrivals);
     builder->results = must_alloc(max_sequences, sizeof *builder->results);
     builder->logit_rows = must_alloc(max_sequences, sizeof *builder->logit_rows);
     builder->samplings = must_alloc(max_sequences, sizeof *builder->samplings);
@@ -54,6 +59,7 @@ void step_batch_builder_destroy(struct step_batch_builder *builder)
     free(builder->token_ids);
     free(builder->sequences);
     free(builder->owners);
+    free(builder->arrivals);
     free(builder->results);
     free(builder->logit_rows);
     free(builder->samplings);
@@ -67,18 +73,39 @@ void step_batch_builder_clear(struct step_batch_builder *builder)
     builder->batch.logit_row_count = 0;
 }
 
-static void add_draw(struct step_batch_builder *builder, const struct sequence *sequence)
+struct row_sampling step_batch_builder_sampling(const struct sequence *sequence)
 {
-    uint32_t at = builder->batch.logit_row_count++;
-    builder->logit_rows[at] = builder->batch.row_count - 1;
-    builder->samplings[at] = (struct row_sampling){
+    return (struct row_sampling){
         .params = &sequence->request.sampling,
         .counts = sequence->counts,
         .logit_bias = sequence->request.logit_bias,
         .logit_bias_count = sequence->request.logit_bias_count,
-        .position = sequence->known_tokens,
+        .position = sequence->known_tokens + sequence->drawn_tokens,
         .wants_logprob = (sequence->request.flags & SUBMIT_FLAG_LOGPROBS) != 0,
     };
+}
+
+static void add_draw(struct step_batch_builder *builder, const struct sequence *sequence)
+{
+    uint32_t at = builder->batch.logit_row_count++;
+    builder->logit_rows[at] = builder->batch.row_count - 1;
+    builder->samplings[at] = step_batch_builder_sampling(sequence);
+}
+
+/* At most the last of the rows has a token that is not yet known. */
+static void add_tokens(struct step_batch_builder *builder, const struct sequence *sequence,
+                       uint32_t rows)
+{
+    uint32_t *ids = builder->token_ids + builder->batch.row_count;
+    uint32_t known = sequence->known_tokens - sequence->computed_tokens;
+    if (known < rows) {
+        must(sequence->drawn_tokens == 1 && known == rows - 1);
+        ids[known] = STEP_TOKEN_SAMPLED | sequence->last_draw;
+    } else {
+        known = rows;
+    }
+    memcpy(ids, sequence->request.tokens + sequence->computed_tokens, known * sizeof *ids);
+    builder->batch.row_count += rows;
 }
 
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
@@ -87,7 +114,7 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
     struct step_batch *batch = &builder->batch;
     must(rows > 0 && rows <= builder->max_rows - batch->row_count);
     must(batch->sequence_count < builder->max_sequences);
-    must(rows <= sequence->known_tokens - sequence->computed_tokens);
+    must(rows <= sequence_rows_left(sequence));
     uint32_t at = batch->sequence_count++;
     struct step_sequence *part = &builder->sequences[at];
     *part = (struct step_sequence){.first_row = batch->row_count,
@@ -97,18 +124,17 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
         must(block_table_missing(&sequence->tables[group], sequence->computed_tokens + rows) == 0);
         part->block_tables[group] = sequence->tables[group].blocks;
     }
-    memcpy(builder->token_ids + batch->row_count,
-           sequence->request.tokens + sequence->computed_tokens, rows * sizeof(uint32_t));
-    batch->row_count += rows;
+    add_tokens(builder, sequence, rows);
     builder->owners[at] = sequence;
+    builder->arrivals[at] = sequence->arrival;
     builder->results[at] = UINT32_MAX;
-    if (sequence->computed_tokens + rows == sequence->known_tokens) {
+    if (rows == sequence_rows_left(sequence)) {
         builder->results[at] = batch->logit_row_count;
         add_draw(builder, sequence);
     }
 }
 
-const struct step_batch *step_batch_builder_batch(struct step_batch_builder *builder)
+const struct step_batch *step_batch_builder_batch(const struct step_batch_builder *builder)
 {
     return &builder->batch;
 }
@@ -117,7 +143,9 @@ struct sequence *step_batch_builder_sequence(const struct step_batch_builder *bu
                                              uint32_t index)
 {
     must(index < builder->batch.sequence_count);
-    return builder->owners[index];
+    struct sequence *owner = builder->owners[index];
+    bool runs = sequence_is_running(owner) && owner->arrival == builder->arrivals[index];
+    return runs ? owner : NULL;
 }
 
 uint32_t step_batch_builder_result(const struct step_batch_builder *builder, uint32_t index)

@@ -16,16 +16,20 @@ struct step_batch_builder *step_batch_builder_create(uint32_t max_rows, uint32_t
                                                      uint32_t group_count);
 void step_batch_builder_destroy(struct step_batch_builder *builder);
 
+/* How the next token of `sequence` will be drawn. */
+struct row_sampling step_batch_builder_sampling(const struct sequence *sequence);
+
 void step_batch_builder_clear(struct step_batch_builder *builder);
 /* The next `rows` rows of a running sequence that holds the blocks for them. When they reach its
- * last known token, the next one is drawn. */
+ * last token, known or drawn by the step launched just before, the next one is drawn. */
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
                             uint32_t rows);
-/* Valid until the next clear; its pointers lead into the builder and the sequences. */
-const struct step_batch *step_batch_builder_batch(struct step_batch_builder *builder);
+/* Valid until the next clear; its pointers lead into the builder and, while the batch is built and
+ * launched, the sequences. */
+const struct step_batch *step_batch_builder_batch(const struct step_batch_builder *builder);
 
-/* The sequence of batch->sequences[index], and the number of its draw among the batch's results or
- * UINT32_MAX when none was asked for. */
+/* The sequence of batch->sequences[index], or NULL when it has ended since; and the number of its
+ * draw among the batch's results or UINT32_MAX when none was asked for. */
 struct sequence *step_batch_builder_sequence(const struct step_batch_builder *builder,
                                              uint32_t index);
 uint32_t step_batch_builder_result(const struct step_batch_builder *builder, uint32_t index);

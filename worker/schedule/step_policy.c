@@ -44,7 +44,7 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
     uint32_t decodes = 0;
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
         rows[i] = 0;
-        if (!snapshot->candidates[i].decoding)
+        if (!snapshot->candidates[i].decoding || snapshot->candidates[i].ends)
             continue;
         rows[i] = 1;
         decodes++;
@@ -54,6 +54,15 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
     }
     must(decodes <= snapshot->step_tokens);
     return decodes;
+}
+
+static bool all_end(const struct step_snapshot *snapshot)
+{
+    for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
+        if (!snapshot->candidates[i].ends)
+            return false;
+    }
+    return true;
 }
 
 static bool any_resumes(const struct step_snapshot *snapshot)
@@ -91,6 +100,6 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         if (!whole || (resumes && decodes == 0))
             break;
     }
-    must(total > 0 || snapshot->candidate_count == 0);
+    must(total > 0 || all_end(snapshot));
     return total;
 }

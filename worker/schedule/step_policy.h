@@ -8,9 +8,9 @@
 
 /*
  * Rows of each candidate: 1 for all that decode; prompt chunks, oldest first, within what is left
- * of the step's tokens and of the free blocks; 0 for those that wait. Pure. The snapshot is one of
- * survivors (preemption_policy.h): all its decodes fit. Returns the sum, > 0 when there are
- * candidates.
+ * of the step's tokens and of the free blocks; 0 for those that wait or end. Pure. The snapshot is
+ * one of survivors (preemption_policy.h): all its decodes fit. Returns the sum, > 0 unless all
+ * candidates end.
  */
 uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *rows);
 

@@ -1,7 +1,11 @@
 /*
- * After a step each of its sequences has more computed positions and, where its last known token
- * was among the rows, one new token. The token is told before anything that it causes: the order of
- * a request's events is progress, token, end.
+ * After a step each of its sequences has more computed positions and, where its last token was
+ * among the rows, one new token. The token is told before anything that it causes: the order of a
+ * request's events is progress, token, end.
+ *
+ * A sequence that ends may have a row in a step that is still under way. When that one is done
+ * there is nobody to tell: the row was computed for nothing, which is the price of not waiting for
+ * the token that decided.
  *
  * A sequence ends by a stop token, by its length, or because its bookkeeping finds no memory.
  * Progress is told once per prompt position, so a sequence that is recomputed after a preemption is
@@ -11,12 +15,12 @@
 
 #include "proto/must.h"
 
+/* `computed_tokens`: its positions up to the end of the step, which later ones may have passed. */
 static void tell_progress(struct worker_engine *engine, struct sequence *sequence,
-                          uint64_t step_time_us)
+                          uint32_t computed_tokens, uint64_t step_time_us)
 {
     uint32_t prompt_tokens = sequence->request.prompt_tokens;
-    uint32_t done =
-        sequence->computed_tokens < prompt_tokens ? sequence->computed_tokens : prompt_tokens;
+    uint32_t done = computed_tokens < prompt_tokens ? computed_tokens : prompt_tokens;
     if (done <= sequence->told_prompt_tokens)
         return;
     sequence->told_prompt_tokens = done;
@@ -55,20 +59,23 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
         end(engine, sequence, FINISH_STOP_TOKEN);
     else if (sequence->known_tokens == sequence->tokens_max)
         end(engine, sequence, FINISH_LENGTH);
-    else if (sequence->state == SEQUENCE_PREFILL)
-        sequence_decode(sequence);
 }
 
-uint32_t step_publisher_apply(struct worker_engine *engine, uint64_t step_time_us)
+uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_done *done)
 {
-    const struct step_batch *batch = step_batch_builder_batch(engine->builder);
+    const struct step_batch *batch = step_batch_builder_batch(done->builder);
+    uint32_t generated = 0;
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
-        struct sequence *sequence = step_batch_builder_sequence(engine->builder, i);
-        sequence_advance(sequence, &engine->pools, batch->sequences[i].row_count);
-        tell_progress(engine, sequence, step_time_us);
-        uint32_t result = step_batch_builder_result(engine->builder, i);
-        if (result != UINT32_MAX)
-            tell_token(engine, sequence, &engine->results[result]);
+        struct sequence *sequence = step_batch_builder_sequence(done->builder, i);
+        if (!sequence)
+            continue;
+        const struct step_sequence *part = &batch->sequences[i];
+        tell_progress(engine, sequence, part->first_position + part->row_count, done->time_us);
+        uint32_t result = step_batch_builder_result(done->builder, i);
+        if (result != UINT32_MAX) {
+            tell_token(engine, sequence, &done->results[result]);
+            generated++;
+        }
     }
-    return batch->logit_row_count;
+    return generated;
 }

@@ -6,8 +6,8 @@
 
 #include "worker/schedule/worker_engine.h"
 
-/* Applies engine->results to the sequences of the builder's batch and queues their events. Returns
- * the number of tokens generated. `step_time_us`: how long the step took. */
-uint32_t step_publisher_apply(struct worker_engine *engine, uint64_t step_time_us);
+/* Applies a step's results to those of its sequences that have not ended meanwhile and queues their
+ * events. Returns the number of tokens generated. */
+uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_done *done);
 
 #endif

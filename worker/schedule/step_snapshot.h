@@ -14,7 +14,8 @@
 struct step_candidate {
     bool decoding;            /* else it prefills */
     bool resumes;             /* prefills again what its reader has seen tokens of */
-    uint32_t known_tokens;    /* > computed_tokens */
+    bool ends;                /* its last token is being drawn: it gets no more rows */
+    uint32_t known_tokens;    /* > computed_tokens; one that decodes may know it only later */
     uint32_t computed_tokens; /* whose blocks it holds */
     uint32_t held_blocks[KV_GROUPS_MAX];
 };

@@ -1,6 +1,7 @@
 /*
- * Commands take effect between steps, when no row of any sequence is in flight: a cancelled
- * sequence gives its blocks back before the next step is planned, whatever it was doing.
+ * Commands take effect before the next step is planned: a cancelled sequence gives its blocks back
+ * at once, whatever it was doing. Where a step with a row of it is still under way, that row's
+ * results will find no owner.
  *
  * A request that can never run is refused here, by name, before it costs anything. The number of
  * records per turn is bounded, so that a flood of them cannot stop the streams that run. Refuses to
@@ -65,7 +66,7 @@ enum result submit_intake_drain(struct worker_engine *engine)
             return result;
         if (result == RESULT_OK)
             apply(engine, &command);
-        frontend_link_roster_clear(engine->parts.link);
+        step_pipeline_call_roll(&engine->pipeline);
     }
     return RESULT_OK;
 }

@@ -26,11 +26,15 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
         return result;
     }
     engine->table = sequence_table_create(parts->max_sequences);
-    engine->builder = step_batch_builder_create(parts->step_tokens, parts->max_sequences,
-                                                parts->layout->group_count);
+    step_pipeline_init(&engine->pipeline,
+                       &(struct step_pipeline_options){.link = parts->link,
+                                                       .backend = parts->backend,
+                                                       .fault = parts->fault,
+                                                       .max_rows = parts->step_tokens,
+                                                       .max_sequences = parts->max_sequences,
+                                                       .group_count = parts->layout->group_count});
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);
-    engine->results = must_alloc(parts->max_sequences, sizeof *engine->results);
     frontend_link_set_vocabulary(parts->link, parts->vocab_tokens);
     *created = engine;
     return RESULT_OK;
@@ -41,10 +45,9 @@ void worker_engine_destroy(struct worker_engine *engine)
     if (!engine)
         return;
     sequence_table_destroy(engine->table, &engine->pools);
-    step_batch_builder_destroy(engine->builder);
+    step_pipeline_fini(&engine->pipeline);
     kv_pools_fini(&engine->pools);
     free(engine->candidates);
     free(engine->rows);
-    free(engine->results);
     free(engine);
 }

@@ -9,10 +9,9 @@
 #include "worker/schedule/admission_policy.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/sequence_table.h"
-#include "worker/schedule/step_batch_builder.h"
 #include "worker/schedule/step_pace.h"
+#include "worker/schedule/step_pipeline.h"
 #include "worker/schedule/step_snapshot.h"
-#include "worker/schedule/worker_fault.h"
 
 /* All of it outlives the engine. */
 struct worker_engine_parts {
@@ -34,12 +33,10 @@ struct worker_engine {
     struct admission_limits limits;
     struct kv_pools pools;
     struct sequence_table *table;
-    struct step_batch_builder *builder;
+    struct step_pipeline pipeline;
     struct step_pace pace;
-    struct step_candidate *candidates; /* [max_sequences], as the next two */
+    struct step_candidate *candidates; /* [max_sequences], as the next one */
     uint32_t *rows;
-    struct sampled_token *results;
-    uint64_t steps; /* run in this life */
     bool draining;
 };
 

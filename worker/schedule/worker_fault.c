@@ -85,15 +85,31 @@ static bool has_token(const struct step_batch *batch, uint32_t token)
     return false;
 }
 
-void worker_fault_step(const struct worker_fault *fault, uint64_t steps,
-                       const struct step_batch *batch)
+static void abort_when(bool due)
 {
-    bool on_token = fault->kind == WORKER_FAULT_ABORT_ON_TOKEN && has_token(batch, fault->number);
-    bool at_step = fault->kind == WORKER_FAULT_ABORT_AT_STEP && steps + 1 == fault->number;
-    if (on_token || at_step) {
+    if (due) {
         log_error("aborting: --fault says so");
         abort();
     }
+}
+
+void worker_fault_drawn(const struct worker_fault *fault, const struct step_batch *batch,
+                        const struct sampled_token *before)
+{
+    if (fault->kind != WORKER_FAULT_ABORT_ON_TOKEN)
+        return;
+    for (uint32_t row = 0; row < batch->row_count; row++) {
+        uint32_t token = batch->token_ids[row];
+        abort_when((token & STEP_TOKEN_SAMPLED) &&
+                   before[token & ~STEP_TOKEN_SAMPLED].token == fault->number);
+    }
+}
+
+void worker_fault_step(const struct worker_fault *fault, uint64_t steps,
+                       const struct step_batch *batch)
+{
+    abort_when(fault->kind == WORKER_FAULT_ABORT_ON_TOKEN && has_token(batch, fault->number));
+    abort_when(fault->kind == WORKER_FAULT_ABORT_AT_STEP && steps + 1 == fault->number);
     if (fault->kind == WORKER_FAULT_HANG_AT_STEP && steps + 1 == fault->number) {
         log_error("hanging: --fault says so");
         for (;;)

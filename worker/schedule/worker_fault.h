@@ -32,8 +32,12 @@ enum result worker_fault_parse(const char *text, uint32_t worker_index, struct w
 /* RESULT_INVALID in a life that must not start; the first life is 1. */
 enum result worker_fault_start(const struct worker_fault *fault, uint32_t life,
                                struct error_text *error) RESULT_CHECKED;
-/* Has the fault if it is time: does not return then. `steps`: those run before this one. */
+/* Has the fault if it is time: does not return then. `steps`: those launched before this one. */
 void worker_fault_step(const struct worker_fault *fault, uint64_t steps,
                        const struct step_batch *batch);
+/* The same for tokens of a launched step that its host did not know: `before` are the results of
+ * the step before it. */
+void worker_fault_drawn(const struct worker_fault *fault, const struct step_batch *batch,
+                        const struct sampled_token *before);
 
 #endif

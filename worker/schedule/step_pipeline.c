@@ -1,0 +1,123 @@
+/*
+ * A device that waits for the host between two steps idles for as long as it takes to read tokens,
+ * tell them and plan. So the next step is launched first, on the strength of what is sure about it
+ * (every stream goes on by one position, with whatever token is being drawn), and only then is the
+ * last one waited for.
+ *
+ * At most one step is under way while another one is planned, so a token that is not yet known was
+ * drawn by the step launched just before: that is the only one that a batch may refer to.
+ *
+ * Refuses to know what is in a step and what its results mean.
+ */
+#include "worker/schedule/step_pipeline.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "proto/must.h"
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+}
+
+void step_pipeline_init(struct step_pipeline *pipeline, const struct step_pipeline_options *options)
+{
+    *pipeline = (struct step_pipeline){.options = *options};
+    pipeline->depth = options->backend->interface->step_depth(options->backend);
+    must(pipeline->depth > 0 && pipeline->depth <= STEP_DEPTH_MAX);
+    for (uint32_t i = 0; i < pipeline->depth; i++)
+        pipeline->steps[i].builder = step_batch_builder_create(
+            options->max_rows, options->max_sequences, options->group_count);
+    pipeline->results = must_alloc(options->max_sequences, sizeof *pipeline->results);
+}
+
+void step_pipeline_fini(struct step_pipeline *pipeline)
+{
+    for (uint32_t i = 0; i < pipeline->depth; i++)
+        step_batch_builder_destroy(pipeline->steps[i].builder);
+    free(pipeline->results);
+    *pipeline = (struct step_pipeline){0};
+}
+
+bool step_pipeline_is_empty(const struct step_pipeline *pipeline)
+{
+    return pipeline->under_way == 0;
+}
+
+bool step_pipeline_is_full(const struct step_pipeline *pipeline)
+{
+    return pipeline->under_way == pipeline->depth;
+}
+
+/* The one after the newest. */
+static struct step_under_way *next_step(struct step_pipeline *pipeline)
+{
+    must(!step_pipeline_is_full(pipeline));
+    return &pipeline->steps[(pipeline->oldest + pipeline->under_way) % pipeline->depth];
+}
+
+struct step_batch_builder *step_pipeline_begin(struct step_pipeline *pipeline)
+{
+    struct step_batch_builder *builder = next_step(pipeline)->builder;
+    step_batch_builder_clear(builder);
+    return builder;
+}
+
+static void add_names(const struct step_pipeline *pipeline,
+                      const struct step_batch_builder *builder)
+{
+    const struct step_batch *batch = step_batch_builder_batch(builder);
+    for (uint32_t i = 0; i < batch->sequence_count; i++) {
+        const struct sequence *sequence = step_batch_builder_sequence(builder, i);
+        if (sequence)
+            frontend_link_roster_add(pipeline->options.link, sequence->request.id.slot);
+    }
+}
+
+void step_pipeline_call_roll(const struct step_pipeline *pipeline)
+{
+    frontend_link_roster_clear(pipeline->options.link);
+    for (uint32_t i = 0; i < pipeline->under_way; i++)
+        add_names(pipeline, pipeline->steps[(pipeline->oldest + i) % pipeline->depth].builder);
+}
+
+enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt_rows,
+                                 struct error_text *error)
+{
+    struct step_under_way *step = next_step(pipeline);
+    const struct step_batch *batch = step_batch_builder_batch(step->builder);
+    step->prompt_rows = prompt_rows;
+    step->launched_us = now_us();
+    add_names(pipeline, step->builder);
+    worker_fault_step(&pipeline->options.fault, pipeline->launches++, batch);
+    pipeline->under_way++;
+    struct backend *backend = pipeline->options.backend;
+    return backend->interface->step_launch(backend, batch, error);
+}
+
+enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done *done,
+                               struct error_text *error)
+{
+    must(!step_pipeline_is_empty(pipeline));
+    const struct step_under_way *step = &pipeline->steps[pipeline->oldest];
+    /* The results are still those of the step before. */
+    worker_fault_drawn(&pipeline->options.fault, step_batch_builder_batch(step->builder),
+                       pipeline->results);
+    struct backend *backend = pipeline->options.backend;
+    enum result result = backend->interface->step_wait(backend, pipeline->results, error);
+    if (result != RESULT_OK)
+        return result;
+    uint64_t began_us =
+        step->launched_us > pipeline->ended_us ? step->launched_us : pipeline->ended_us;
+    pipeline->ended_us = now_us();
+    *done = (struct step_done){.builder = step->builder,
+                               .results = pipeline->results,
+                               .prompt_rows = step->prompt_rows,
+                               .time_us = pipeline->ended_us - began_us};
+    pipeline->oldest = (pipeline->oldest + 1) % pipeline->depth;
+    pipeline->under_way--;
+    return RESULT_OK;
+}

@@ -1,0 +1,82 @@
+/*
+ * Decisions are the policies', made on snapshots that are copied out (engine_snapshot.h), and
+ * applied here.
+ *
+ * While a step is under way the next one is planned on what is sure: streams whose last token is
+ * being drawn get no row, all others go on by one. Two things wait until it is read. Preempting,
+ * because the tokens may end streams and so free the blocks that are missing. And a step with a row
+ * whose sampling needs the unread token on the host (penalties on a backend that does not count by
+ * itself): then all rows wait. Leaving out those rows instead would tear the streams into two
+ * halves that take turns, each step reading all weights for half of the rows.
+ */
+#include "worker/schedule/step_planner.h"
+
+#include "worker/schedule/engine_snapshot.h"
+#include "worker/schedule/gauge_board.h"
+#include "worker/schedule/preemption_policy.h"
+#include "worker/schedule/step_policy.h"
+
+void step_planner_admit(struct worker_engine *engine)
+{
+    struct sequence *head = sequence_table_head(engine->table);
+    if (!head)
+        return;
+    struct admission_snapshot snapshot = engine_snapshot_admission(engine);
+    for (; head; head = sequence_table_head(engine->table)) {
+        engine_snapshot_want(engine, head, &snapshot);
+        if (!admission_policy_admits(&snapshot))
+            return;
+        if (sequence_table_admit(engine->table, snapshot.group_count) != RESULT_OK) {
+            frontend_link_emit_failed(engine->parts.link, head->request.id, RESULT_OUT_OF_MEMORY);
+            sequence_table_remove(engine->table, head, &engine->pools);
+            return;
+        }
+        snapshot.running_sequences++;
+        for (uint32_t group = 0; group < snapshot.group_count; group++)
+            snapshot.promised_blocks[group] += snapshot.wanted_blocks[group];
+    }
+}
+
+/* Whether a sequence that goes on needs its unread token on the host. */
+static bool must_read_first(const struct worker_engine *engine)
+{
+    const struct backend *backend = engine->parts.backend;
+    for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
+        const struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        if (sequence->drawn_tokens == 0 || sequence_draws_last(sequence))
+            continue;
+        struct row_sampling sampling = step_batch_builder_sampling(sequence);
+        if (!backend->interface->draws_ahead(backend, &sampling))
+            return true;
+    }
+    return false;
+}
+
+uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_builder *builder)
+{
+    bool ahead = !step_pipeline_is_empty(&engine->pipeline);
+    if (ahead && must_read_first(engine))
+        return 0;
+    struct step_snapshot snapshot = engine_snapshot_step(engine);
+    uint32_t survivors = preemption_policy_survivors(&snapshot);
+    if (survivors < snapshot.candidate_count) {
+        if (ahead)
+            return 0;
+        while (sequence_table_running(engine->table) > survivors) {
+            sequence_table_preempt(engine->table, &engine->pools);
+            gauge_board_add_preemption(engine->gauges);
+        }
+        snapshot = engine_snapshot_step(engine);
+    }
+    step_policy_compose(&snapshot, engine->rows);
+    uint32_t prompt_rows = 0;
+    for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
+        if (engine->rows[i] == 0)
+            continue;
+        struct sequence *sequence = sequence_table_running_at(engine->table, i);
+        sequence_take_blocks(sequence, &engine->pools, engine->rows[i]);
+        step_batch_builder_add(builder, sequence, engine->rows[i]);
+        prompt_rows += snapshot.candidates[i].decoding ? 0 : engine->rows[i];
+    }
+    return prompt_rows;
+}
