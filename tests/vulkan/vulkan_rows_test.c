@@ -1,0 +1,381 @@
+/*
+ * The kernels over one row against formulas in double: odd and even widths, every form of output,
+ * every weight kind of the embedding, and the tokens that a step takes from the step before.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/support/test_random.h"
+#include "tests/support/vulkan_fixture.h"
+#include "tests/support/vulkan_trial.h"
+#include "worker/backend/backend.h"
+#include "worker/backend/cpu/ggml_dequantize.h"
+#include "worker/backend/vulkan/vulkan_batch.h"
+#include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/backend/vulkan/vulkan_row_policy.h"
+#include "worker/backend/vulkan/vulkan_weight_format.h"
+
+#define ROWS        3u
+#define COLUMNS_MAX 5120u
+#define CELLS       (ROWS * COLUMNS_MAX)
+
+static const uint32_t widths[] = {3, 37, 576, 5120};
+#define WIDTHS (sizeof widths / sizeof widths[0])
+
+/* Output buffers of all forms, and what they should hold. */
+struct outputs {
+    uint32_t columns;
+    uint32_t forms;
+    const struct vulkan_buffer *f32, *f16, *q8, *q8_terms;
+    double expected[CELLS];
+};
+
+static float random_float(struct test_random *random)
+{
+    return (float)test_random_below(random, 20001) / 5000.0f - 2.0f;
+}
+
+static const struct vulkan_buffer *floats(struct vulkan_trial *trial, struct test_random *random,
+                                          uint32_t count, float **values)
+{
+    const struct vulkan_buffer *buffer = vulkan_trial_buffer(trial, NULL, count * sizeof(float));
+    *values = (float *)buffer->mapped;
+    for (uint32_t i = 0; i < count; i++)
+        (*values)[i] = random_float(random);
+    return buffer;
+}
+
+static struct vulkan_outputs_push outputs_begin(struct vulkan_trial *trial, uint32_t columns,
+                                                struct outputs *outputs)
+{
+    outputs->columns = columns;
+    outputs->forms =
+        columns % 32 == 0 ? VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8 : VULKAN_FORM_F32;
+    uint64_t cells = (uint64_t)ROWS * columns;
+    outputs->f32 = vulkan_trial_buffer(trial, NULL, cells * 4);
+    outputs->f16 = vulkan_trial_buffer(trial, NULL, cells * 2);
+    outputs->q8 = vulkan_trial_buffer(trial, NULL, cells);
+    outputs->q8_terms = vulkan_trial_buffer(trial, NULL, cells / 32 * 8 + 8);
+    return (struct vulkan_outputs_push){outputs->f32->address, outputs->f16->address,
+                                        outputs->q8->address, outputs->q8_terms->address};
+}
+
+static double largest_of(const struct outputs *outputs, uint32_t first, uint32_t count)
+{
+    double largest = 0.0;
+    for (uint32_t i = first; i < first + count; i++)
+        largest = fmax(largest, fabs(outputs->expected[i]));
+    return largest;
+}
+
+static void expect_close(const char *what, uint32_t at, double got, double expected, double slack)
+{
+    if (!(fabs(got - expected) <= slack))
+        fail_msg("%s at %u: %.9g, not %.9g", what, at, got, expected);
+}
+
+/* `slack`: of f32, relative to the row's largest. */
+static void outputs_check(const struct outputs *outputs, double slack)
+{
+    const float *f32 = (const float *)outputs->f32->mapped;
+    const uint16_t *f16 = (const uint16_t *)outputs->f16->mapped;
+    const int8_t *q8 = (const int8_t *)outputs->q8->mapped;
+    const float *terms = (const float *)outputs->q8_terms->mapped;
+    const double tiny = 1e-30; /* below it a device may flush to 0 */
+    for (uint32_t row = 0; row < ROWS; row++) {
+        uint32_t first = row * outputs->columns;
+        double largest = largest_of(outputs, first, outputs->columns);
+        for (uint32_t i = first; i < first + outputs->columns; i++) {
+            expect_close("f32", i, (double)f32[i], outputs->expected[i], slack * largest + tiny);
+            if ((outputs->forms & VULKAN_FORM_F16) != 0)
+                expect_close("f16", i, (double)ggml_f16_to_f32(f16[i]), (double)f32[i],
+                             fabs((double)f32[i]) / 2048 + 1e-7);
+        }
+    }
+    if ((outputs->forms & VULKAN_FORM_Q8) == 0)
+        return;
+    for (uint32_t block = 0; block < ROWS * outputs->columns / 32; block++) {
+        double d = (double)terms[2 * block];
+        double largest = 0.0;
+        int32_t sum = 0;
+        for (uint32_t i = 32 * block; i < 32 * block + 32; i++) {
+            largest = fmax(largest, fabs((double)f32[i]));
+            expect_close("code", i, d * q8[i], (double)f32[i], 0.501 * d);
+            sum += q8[i];
+        }
+        expect_close("scale", block, 127.0 * d, largest, 1e-5 * largest);
+        expect_close("sum", block, (double)terms[2 * block + 1], d * sum, 1e-5 * 127 * 32 * d);
+    }
+}
+
+static void run(struct vulkan_trial *trial, enum vulkan_row_kernel kernel,
+                const struct outputs *outputs, uint32_t own, const void *push, uint32_t push_bytes)
+{
+    struct vulkan_row_task task = {.kernel = kernel,
+                                   .rows = ROWS,
+                                   .columns = outputs->columns,
+                                   .forms = outputs->forms,
+                                   .own = own};
+    struct vulkan_row_choice choice = vulkan_row_policy_choose(&trial->device->facts, &task);
+    vulkan_trial_run(trial, choice.shader, &choice.specialization, push, push_bytes, choice.grid);
+}
+
+static void expect_norm(const float *x, const float *weights, double offset, double epsilon,
+                        uint32_t columns, double *out)
+{
+    double sum = 0.0;
+    for (uint32_t c = 0; c < columns; c++)
+        sum += (double)x[c] * (double)x[c];
+    for (uint32_t c = 0; c < columns; c++)
+        out[c] = (double)x[c] / sqrt(sum / columns + epsilon) * ((double)weights[c] + offset);
+}
+
+static void norm_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
+                      bool listed, struct outputs *outputs)
+{
+    static const uint32_t sources[ROWS] = {2, 0, 2};
+    float *x, *weights;
+    struct vulkan_rms_norm_push push = {
+        .x = floats(trial, random, ROWS * columns, &x)->address,
+        .weights = floats(trial, random, columns, &weights)->address,
+        .columns = columns,
+        .epsilon = 1e-5f,
+        .weight_offset = listed ? 1.0f : 0.0f,
+    };
+    if (listed)
+        push.sources = vulkan_trial_buffer(trial, sources, sizeof sources)->address;
+    push.outputs = outputs_begin(trial, columns, outputs);
+    for (uint32_t row = 0; row < ROWS; row++)
+        expect_norm(x + (listed ? sources[row] : row) * columns, weights,
+                    (double)push.weight_offset, 1e-5, columns, outputs->expected + row * columns);
+    run(trial, VULKAN_ROW_NORM, outputs, listed, &push, sizeof push);
+    outputs_check(outputs, 1e-5);
+    vulkan_trial_clear(trial);
+}
+
+static void norm_add_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
+                          bool next, struct outputs *outputs)
+{
+    float *x, *y, *weights, *next_weights;
+    struct vulkan_rms_norm_add_push push = {
+        .x = floats(trial, random, ROWS * columns, &x)->address,
+        .y = floats(trial, random, ROWS * columns, &y)->address,
+        .weights = floats(trial, random, columns, &weights)->address,
+        .next_weights = floats(trial, random, columns, &next_weights)->address,
+        .columns = columns,
+        .epsilon = 1e-5f,
+        .weight_offset = 1.0f,
+        .next_epsilon = 1e-6f,
+        .next_weight_offset = 0.5f,
+    };
+    push.outputs = outputs_begin(trial, columns, outputs);
+    float sum[COLUMNS_MAX];
+    static double sums[CELLS];
+    for (uint32_t row = 0; row < ROWS; row++) {
+        double *row_sums = sums + row * columns;
+        expect_norm(x + row * columns, weights, 1.0, 1e-5, columns, row_sums);
+        for (uint32_t c = 0; c < columns; c++)
+            sum[c] = (float)(row_sums[c] += (double)y[row * columns + c]);
+        expect_norm(sum, next_weights, 0.5, 1e-6, columns, outputs->expected + row * columns);
+    }
+    run(trial, VULKAN_ROW_NORM_ADD, outputs, next, &push, sizeof push);
+    for (uint32_t i = 0; i < ROWS * columns; i++)
+        expect_close("residual", i, (double)y[i], sums[i], 2e-4);
+    if (next)
+        outputs_check(outputs, 2e-5);
+    vulkan_trial_clear(trial);
+}
+
+static void gather_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
+                        struct outputs *outputs)
+{
+    static const uint32_t sources[ROWS] = {4, 1, 3};
+    float *x;
+    struct vulkan_gather_rows_push push = {
+        .x = floats(trial, random, 5 * columns, &x)->address,
+        .logit_rows = vulkan_trial_buffer(trial, sources, sizeof sources)->address,
+        .columns = columns,
+    };
+    push.outputs = outputs_begin(trial, columns, outputs);
+    for (uint32_t row = 0; row < ROWS; row++)
+        for (uint32_t c = 0; c < columns; c++)
+            outputs->expected[row * columns + c] = (double)x[sources[row] * columns + c];
+    run(trial, VULKAN_ROW_GATHER, outputs, 0, &push, sizeof push);
+    outputs_check(outputs, 0.0);
+    vulkan_trial_clear(trial);
+}
+
+static void gate_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
+                      enum gate_activation activation, struct outputs *outputs)
+{
+    float *x;
+    struct vulkan_gate_push push = {
+        .x = floats(trial, random, 2 * ROWS * columns, &x)->address,
+        .columns = columns,
+    };
+    x[0] = 200.0f;
+    x[columns - 1] = -200.0f; /* exp() overflows: the result is 0 */
+    push.outputs = outputs_begin(trial, columns, outputs);
+    for (uint32_t i = 0; i < ROWS * columns; i++) {
+        const float *row = x + (size_t)(i / columns) * 2 * columns;
+        double v = (double)row[i % columns];
+        double inner = v;
+        if (activation == GATE_GELU_TANH)
+            inner = 2.0 * sqrt(2.0 / acos(-1.0)) * (v + 0.044715 * v * v * v);
+        outputs->expected[i] = v / (1.0 + exp(-inner)) * (double)row[columns + i % columns];
+    }
+    run(trial, VULKAN_ROW_GATE, outputs, activation, &push, sizeof push);
+    outputs_check(outputs, 1e-5);
+    vulkan_trial_clear(trial);
+}
+
+static void test_norms(void **state)
+{
+    struct vulkan_trial trial;
+    struct test_random random = {11};
+    struct outputs *outputs = calloc(1, sizeof *outputs);
+    vulkan_trial_init(&trial, (const struct vulkan_device *)*state);
+    for (uint32_t i = 0; i < WIDTHS; i++)
+        for (uint32_t variant = 0; variant < 2; variant++) {
+            norm_case(&trial, &random, widths[i], variant != 0, outputs);
+            norm_add_case(&trial, &random, widths[i], variant != 0, outputs);
+        }
+    vulkan_trial_fini(&trial);
+    free(outputs);
+}
+
+static void test_gather_and_gate(void **state)
+{
+    struct vulkan_trial trial;
+    struct test_random random = {12};
+    struct outputs *outputs = calloc(1, sizeof *outputs);
+    vulkan_trial_init(&trial, (const struct vulkan_device *)*state);
+    for (uint32_t i = 0; i < WIDTHS; i++) {
+        gather_case(&trial, &random, widths[i], outputs);
+        gate_case(&trial, &random, widths[i], GATE_SILU, outputs);
+        gate_case(&trial, &random, widths[i], GATE_GELU_TANH, outputs);
+    }
+    vulkan_trial_fini(&trial);
+    free(outputs);
+}
+
+/* --- embed_rows --- */
+
+#define VOCAB  23u
+#define BLOCKS 6u
+
+/* Random bytes whose f16 and f32 parts are ordinary numbers. */
+static uint8_t *random_table(struct test_random *random, enum ggml_type type, uint32_t columns)
+{
+    uint64_t bytes = VOCAB * ggml_row_bytes(type, columns);
+    uint8_t *table = malloc(bytes);
+    test_random_fill(random, table, bytes);
+    float *row = malloc(columns * sizeof *row);
+    /* A block whose scale is infinite, not a number or tiny is drawn again. */
+    uint64_t block_bytes = ggml_type_block(type).bytes;
+    uint32_t elements = ggml_type_block(type).elements;
+    for (uint64_t at = 0; at < bytes; at += block_bytes)
+        for (bool good = false; !good;) {
+            ggml_dequantize_row(type, table + at, elements, row);
+            good = true;
+            for (uint32_t i = 0; i < elements; i++)
+                good = good && fabsf(row[i]) < 1e4f && (row[i] == 0.0f || fabsf(row[i]) > 1e-3f);
+            if (!good)
+                test_random_fill(random, table + at, block_bytes);
+            if (!good && elements > 1)
+                for (uint64_t b = 0; b + 2 <= block_bytes; b += 2)
+                    table[at + b + 1] = (uint8_t)(table[at + b + 1] & 0x33u);
+        }
+    free(row);
+    return table;
+}
+
+static struct vulkan_matrix_push upload_matrix(struct vulkan_trial *trial,
+                                               enum vulkan_weight_kind kind, const uint8_t *table,
+                                               uint32_t columns)
+{
+    struct vulkan_weight_bytes bytes = vulkan_weight_format_bytes(kind, VOCAB, columns);
+    const struct vulkan_buffer *codes = vulkan_trial_buffer(trial, NULL, bytes.codes + 16);
+    const struct vulkan_buffer *high = vulkan_trial_buffer(trial, NULL, bytes.high + 16);
+    const struct vulkan_buffer *scales = vulkan_trial_buffer(trial, NULL, bytes.scales + 16);
+    struct vulkan_weight_arrays arrays = {codes->mapped, high->mapped, scales->mapped};
+    vulkan_weight_format_pack(kind, table, VOCAB, columns, &arrays);
+    return (struct vulkan_matrix_push){codes->address, high->address, scales->address};
+}
+
+static void embed_case(struct vulkan_trial *trial, struct test_random *random, enum ggml_type type,
+                       uint32_t columns, struct outputs *outputs)
+{
+    enum vulkan_weight_kind kind = vulkan_weight_format_kind(type);
+    static const struct vulkan_step_row rows[ROWS] = {
+        {7, 17, 1, 0}, {STEP_TOKEN_SAMPLED | 1, 31, 0, 0}, {VOCAB - 1, 2, 1, 0}};
+    static const uint32_t sampled[2] = {3, 19}, tables[4] = {5, 2, 4, 1};
+    static const uint32_t ids[ROWS] = {7, 19, VOCAB - 1},
+                          cells[ROWS] = {1 * 16 + 1, 2 * 16 + 15, 4 * 16 + 2};
+    static const struct vulkan_step_sequence sequences[2] = {{.table = {0}}, {.table = {2}}};
+    uint8_t *table = random_table(random, type, columns);
+    const struct vulkan_buffer *history = vulkan_trial_buffer(trial, NULL, BLOCKS * 16 * 4);
+    struct vulkan_embed_rows_push push = {
+        .weights = upload_matrix(trial, kind, table, columns),
+        .rows = vulkan_trial_buffer(trial, rows, sizeof rows)->address,
+        .sampled = vulkan_trial_buffer(trial, sampled, sizeof sampled)->address,
+        .sequences = vulkan_trial_buffer(trial, sequences, sizeof sequences)->address,
+        .tables = vulkan_trial_buffer(trial, tables, sizeof tables)->address,
+        .history = history->address,
+        .columns = columns,
+        .vocab_tokens = VOCAB,
+        .scale = 1.5f,
+    };
+    push.outputs = outputs_begin(trial, columns, outputs);
+    float values[COLUMNS_MAX];
+    for (uint32_t row = 0; row < ROWS; row++) {
+        ggml_dequantize_row(type, table + ids[row] * ggml_row_bytes(type, columns), columns,
+                            values);
+        for (uint32_t c = 0; c < columns; c++)
+            outputs->expected[row * columns + c] = 1.5 * (double)values[c];
+    }
+    run(trial, VULKAN_ROW_EMBED, outputs, kind, &push, sizeof push);
+    /* K types' scales are products that packing rounds to f16. */
+    outputs_check(outputs, ggml_type_block(type).elements > 32 ? 2e-3 : 1e-6);
+    const uint32_t *tokens = (const uint32_t *)history->mapped;
+    for (uint32_t cell = 0; cell < BLOCKS * 16; cell++) {
+        uint32_t expected = 0xAAAAAAAAu;
+        for (uint32_t row = 0; row < ROWS; row++)
+            expected = cells[row] == cell ? ids[row] : expected;
+        assert_int_equal(tokens[cell], expected);
+    }
+    vulkan_trial_clear(trial);
+    free(table);
+}
+
+static void test_embed(void **state)
+{
+    struct vulkan_trial trial;
+    struct test_random random = {13};
+    struct outputs *outputs = calloc(1, sizeof *outputs);
+    vulkan_trial_init(&trial, (const struct vulkan_device *)*state);
+    for (uint32_t kind = 0; kind < VULKAN_WEIGHT_KIND_COUNT; kind++) {
+        enum ggml_type type = vulkan_weight_format_facts((enum vulkan_weight_kind)kind).type;
+        uint32_t unit = ggml_type_block(type).elements;
+        if (unit == 1)
+            embed_case(&trial, &random, type, 37, outputs);
+        embed_case(&trial, &random, type, unit > 32 ? 3 * unit : 96, outputs);
+    }
+    vulkan_trial_fini(&trial);
+    free(outputs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),
+                                       cmocka_unit_test(test_gather_and_gate),
+                                       cmocka_unit_test(test_embed)};
+    return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
+}

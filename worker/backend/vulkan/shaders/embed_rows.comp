@@ -1,0 +1,77 @@
+#version 450
+/*
+ * out[r, :] = scale * W[token(r), :], from the packed matrix. The token is the host's, or the one
+ * that the step before drew and the host may not have read yet.
+ *
+ * Here alone every row's token and position are known on the device, so here they are kept for the
+ * sampler's penalties: history[block][position % KV_BLOCK_TOKENS] = token(r), in the block that
+ * holds the row's keys in group 0.
+ *
+ * Grid: (rows, column tiles of 4 * invocations).
+ */
+#extension GL_GOOGLE_include_directive : require
+
+layout(local_size_x_id = 0) in;
+
+#define FORMS_CONSTANT 1
+#define WEIGHT_KIND_CONSTANT 2
+#include "row_forms.glsl"
+#include "step.glsl"
+#include "weight_blocks.glsl"
+
+layout(push_constant) uniform Push
+{
+    WeightMatrix weights; /* [vocab, columns] */
+    uint64_t rows;        /* StepRow [rows] */
+    uint64_t sampled;     /* u32: tokens of the step before, by its logit rows */
+    uint64_t sequences;   /* StepSequence */
+    uint64_t tables;      /* u32 */
+    uint64_t history;     /* u32 [blocks of group 0, KV_BLOCK_TOKENS], or 0: not kept */
+    RowOutputs outputs;   /* [rows, columns] */
+    uint columns;
+    uint vocab_tokens;
+    float scale;
+} push;
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer History
+{
+    uint at[];
+};
+
+uint token_of(StepRow row)
+{
+    bool is_sampled = (row.token & STEP_TOKEN_SAMPLED) != 0;
+    uint sampled = StepWords(push.sampled).at[is_sampled ? row.token & STEP_SAMPLED_ROW : 0];
+    return min(is_sampled ? sampled : row.token, push.vocab_tokens - 1);
+}
+
+void remember(StepRow row, uint token)
+{
+    uint table = StepSequences(push.sequences).at[row.sequence].table[0];
+    uint block = StepWords(push.tables).at[table + row.position / KV_BLOCK_TOKENS];
+    uint64_t history = push.history + uint64_t(block) * KV_BLOCK_TOKENS * 4;
+    History(history).at[row.position % KV_BLOCK_TOKENS] = token;
+}
+
+vec4 values(uint token, uint column)
+{
+    if (column >= push.columns)
+        return vec4(0.0);
+    if (WEIGHT_QUANTIZED) {
+        uint block = token * (push.columns / WEIGHT_BLOCK) + column / WEIGHT_BLOCK;
+        return weight_values(weight_load(push.weights, block), column % WEIGHT_BLOCK / 4);
+    }
+    uint index = token * weight_float_stride(push.columns) + column / WEIGHT_FLOATS;
+    return weight_floats(weight_load_floats(push.weights, index), column % WEIGHT_FLOATS / 4);
+}
+
+void main()
+{
+    uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    StepRow row = StepRows(push.rows).at[gl_WorkGroupID.x];
+    uint token = token_of(row);
+    if (push.history != 0 && column == 0)
+        remember(row, token);
+    row_store(push.outputs, gl_WorkGroupID.x, column, push.columns,
+              push.scale * values(token, column));
+}

@@ -1,0 +1,44 @@
+#version 450
+/*
+ * out[r, c] = activation(x[r, c]) * x[r, columns + c], x being [rows, 2 * columns].
+ *
+ * Both activations are v * sigmoid(inner): silu with inner = v, gelu by its tanh approximation with
+ * inner = 2 sqrt(2/pi) (v + 0.044715 v^3).
+ *
+ * Grid: (rows, column tiles of 4 * invocations).
+ */
+#extension GL_GOOGLE_include_directive : require
+
+layout(local_size_x_id = 0) in;
+
+#define FORMS_CONSTANT 1
+#include "row_forms.glsl"
+
+layout(constant_id = 2) const uint ACTIVATION = 0;
+const uint ACTIVATION_SILU = 0, ACTIVATION_GELU_TANH = 1;
+
+layout(push_constant) uniform Push
+{
+    uint64_t x; /* f32 [rows, 2 * columns] */
+    RowOutputs outputs;
+    uint columns; /* of the output */
+} push;
+
+vec4 activation(vec4 v)
+{
+    vec4 inner = v;
+    if (ACTIVATION == ACTIVATION_GELU_TANH)
+        inner = 1.5957691216057308 * v * (1.0 + 0.044715 * v * v);
+    /* Where exp() overflows, the result is -0 as it should be. */
+    return v / (1.0 + exp(-inner));
+}
+
+void main()
+{
+    uint row = gl_WorkGroupID.x;
+    uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    /* Row r of [rows, 2 * columns] is rows 2r and 2r + 1 of [2 * rows, columns]. */
+    vec4 v = row_load(push.x, 2 * row, column, push.columns);
+    vec4 up = row_load(push.x, 2 * row + 1, column, push.columns);
+    row_store(push.outputs, row, column, push.columns, activation(v) * up);
+}

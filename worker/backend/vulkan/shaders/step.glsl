@@ -1,0 +1,57 @@
+/*
+ * What the host says about a step, read by kernels: its rows, its sequences, their block tables and
+ * the rows whose logits are wanted (vulkan_batch.h writes it).
+ *
+ * Rows beyond the real ones pad the step to its bucket; their sequence's block table names a block
+ * that no real row reads.
+ */
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+
+/* Positions of a block of the KV cache. */
+const uint KV_BLOCK_TOKENS = 16;
+
+/* In StepRow.token: the row's token is the one that the step before drew as its logit row
+ * token & STEP_SAMPLED_ROW; else it is an id. */
+const uint STEP_TOKEN_SAMPLED = 0x80000000u, STEP_SAMPLED_ROW = 0x7FFFFFFFu;
+
+struct StepRow {
+    uint token;
+    uint position;
+    uint sequence;
+    uint reserved;
+};
+
+struct StepSequence {
+    uint first_row;
+    uint row_count;
+    uint first_position;
+    uint reserved;
+    uint table[4]; /* of each group: where in `tables` its block table begins */
+};
+
+/* Consecutive rows of one sequence that attention works on together. */
+struct StepTile {
+    uint sequence;
+    uint first_row;
+    uint row_count; /* 0: padding */
+    uint first_position;
+};
+
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer StepRows
+{
+    StepRow at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer StepSequences
+{
+    StepSequence at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer StepTiles
+{
+    StepTile at[];
+};
+/* Block tables, logit rows, sampled tokens. */
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer StepWords
+{
+    uint at[];
+};

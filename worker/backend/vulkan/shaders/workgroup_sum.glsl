@@ -1,0 +1,22 @@
+/*
+ * Sums over a workgroup, in an order that only the workgroup's shape decides.
+ */
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+
+shared float workgroup_sums[gl_WorkGroupSize.x];
+
+/* Of every invocation's `value`, for all of them. Called by the whole workgroup; may be called
+ * again. */
+float workgroup_sum(float value)
+{
+    value = subgroupAdd(value);
+    barrier();
+    if (gl_SubgroupInvocationID == 0)
+        workgroup_sums[gl_SubgroupID] = value;
+    barrier();
+    float total = 0.0;
+    for (uint i = 0; i < gl_NumSubgroups; i++)
+        total += workgroup_sums[i];
+    return total;
+}

@@ -1,0 +1,202 @@
+/*
+ * What kernels take: for each shader the bytes of its push constants and the numbers of its
+ * specialization constants, in the order of the shader's own declarations. Constant 0 is always the
+ * number of invocations of a workgroup. Addresses are device addresses; 0 where a variant does not
+ * use one.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_PUSH_H
+#define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_PUSH_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* --- weights (shaders/weight_blocks.glsl) --- */
+
+struct vulkan_matrix_push {
+    uint64_t codes;  /*  0 */
+    uint64_t high;   /*  8 */
+    uint64_t scales; /* 16 */
+};
+static_assert(sizeof(struct vulkan_matrix_push) == 24, "byte map");
+
+/* --- products with few rows --- */
+
+/* x: q8 codes or f32 [rows, k]; x_terms: q8's {d, d * sum} [rows, k / 32]; outputs: [rows, n], and
+ * [rows, n / 2] when gated. */
+struct vulkan_linear_dot_push {
+    struct vulkan_matrix_push weights; /*  0: [n, k]; gated: the gate's n / 2 rows, then up's */
+    uint64_t x;                        /* 24 */
+    uint64_t x_terms;                  /* 32 */
+    uint64_t norm_weights;             /* 40: f32 [k] */
+    uint64_t out_f32;                  /* 48 */
+    uint64_t out_f16;                  /* 56 */
+    uint64_t out_q8;                   /* 64 */
+    uint64_t out_q8_terms;             /* 72 */
+    uint32_t n;                        /* 80 */
+    uint32_t k;                        /* 84 */
+    float epsilon;                     /* 88 */
+    float weight_offset;               /* 92 */
+};
+static_assert(sizeof(struct vulkan_linear_dot_push) == 96, "byte map");
+static_assert(offsetof(struct vulkan_linear_dot_push, out_f32) == 48, "byte map");
+static_assert(offsetof(struct vulkan_linear_dot_push, n) == 80, "byte map");
+
+enum vulkan_linear_input {
+    VULKAN_LINEAR_Q8,
+    VULKAN_LINEAR_F32,
+    VULKAN_LINEAR_NORM /* f32, through an rms norm */
+};
+enum vulkan_linear_epilogue {
+    VULKAN_LINEAR_STORE,
+    VULKAN_LINEAR_ADD, /* to what out_f32 holds */
+    VULKAN_LINEAR_GATE_SILU,
+    VULKAN_LINEAR_GATE_GELU
+};
+/* Forms of an output tensor, as bits. */
+enum vulkan_form { VULKAN_FORM_F32 = 1, VULKAN_FORM_F16 = 2, VULKAN_FORM_Q8 = 4 };
+
+enum vulkan_linear_dot_constant {
+    VULKAN_LINEAR_DOT_INVOCATIONS,
+    VULKAN_LINEAR_DOT_WEIGHT_KIND,
+    VULKAN_LINEAR_DOT_ROWS,
+    VULKAN_LINEAR_DOT_INPUT,         /* enum vulkan_linear_input */
+    VULKAN_LINEAR_DOT_EPILOGUE,      /* enum vulkan_linear_epilogue */
+    VULKAN_LINEAR_DOT_FORMS,         /* of the output; q8 only when gated */
+    VULKAN_LINEAR_DOT_OUTPUTS,       /* rows of W that a team of subgroups works on at once */
+    VULKAN_LINEAR_DOT_SPLIT,         /* subgroups of a team */
+    VULKAN_LINEAR_DOT_DEPTH,         /* blocks that a lane has loaded of each of those rows */
+    VULKAN_LINEAR_DOT_SHARED_BLOCKS, /* k / 32: activations in shared memory; 0: not */
+    VULKAN_LINEAR_DOT_SUBGROUPS,     /* of a workgroup, at most */
+    VULKAN_LINEAR_DOT_HAS_DOT,
+    VULKAN_LINEAR_DOT_AHEAD, /* 0, 1, 2: how early the next blocks are loaded */
+    VULKAN_LINEAR_DOT_CONSTANTS
+};
+
+/* --- products with many rows (shaders/linear_matrix.comp, linear_matrix2.comp, linear_tile.comp,
+ * matrix_unpack.comp) --- */
+
+/* x: [rows, k], f16 (linear_tile: f32); outputs: [rows, out_stride]. */
+struct vulkan_linear_matrix_push {
+    struct vulkan_matrix_push weights; /*  0: [n, k]; gated: the gate's n / 2 rows, then up's */
+    uint64_t x;                        /* 24 */
+    uint64_t out_f32;                  /* 32 */
+    uint64_t out_f16;                  /* 40 */
+    uint64_t partials;                 /* 48: f32, sums of splits */
+    uint64_t counters;                 /* 56: u32 per tile, zeros before and after */
+    uint32_t rows;                     /* 64 */
+    uint32_t n;                        /* 68 */
+    uint32_t k;                        /* 72 */
+    uint32_t out_stride;               /* 76: columns from one row of an output to the next */
+    uint32_t splits;                   /* 80 */
+    uint32_t split_steps;              /* 84: steps of the tile's k that one split does */
+};
+static_assert(sizeof(struct vulkan_linear_matrix_push) == 88, "byte map");
+static_assert(offsetof(struct vulkan_linear_matrix_push, rows) == 64, "byte map");
+
+enum vulkan_linear_matrix_constant {
+    VULKAN_LINEAR_MATRIX_INVOCATIONS,
+    VULKAN_LINEAR_MATRIX_WEIGHT_KIND,
+    VULKAN_LINEAR_MATRIX_EPILOGUE, /* enum vulkan_linear_epilogue */
+    VULKAN_LINEAR_MATRIX_FORMS,    /* of the output, f32 and f16 */
+    VULKAN_LINEAR_MATRIX_TILE_ROWS,
+    VULKAN_LINEAR_MATRIX_TILE_COLUMNS,
+    VULKAN_LINEAR_MATRIX_TILE_K,
+    VULKAN_LINEAR_MATRIX_PART_ROWS, /* of a subgroup (linear_tile: of an invocation) */
+    VULKAN_LINEAR_MATRIX_PART_COLUMNS,
+    VULKAN_LINEAR_MATRIX_UNIT_ROWS, /* of the device's matrix units, from here linear_matrix only */
+    VULKAN_LINEAR_MATRIX_UNIT_COLUMNS,
+    VULKAN_LINEAR_MATRIX_UNIT_K,
+    VULKAN_LINEAR_MATRIX_STAGES,
+    VULKAN_LINEAR_MATRIX_SPLIT,
+    VULKAN_LINEAR_MATRIX_CONSTANTS
+};
+
+/* --- kernels over one row (shaders/row_forms.glsl): 0 where a form is not written --- */
+
+struct vulkan_outputs_push {
+    uint64_t f32;      /*  0 */
+    uint64_t f16;      /*  8 */
+    uint64_t q8;       /* 16 */
+    uint64_t q8_terms; /* 24 */
+};
+static_assert(sizeof(struct vulkan_outputs_push) == 32, "byte map");
+
+struct vulkan_embed_rows_push {
+    struct vulkan_matrix_push weights;  /*   0: [vocab, columns] */
+    uint64_t rows;                      /*  24: struct vulkan_step_row */
+    uint64_t sampled;                   /*  32: u32, by logit row of the step before */
+    uint64_t sequences;                 /*  40: struct vulkan_step_sequence */
+    uint64_t tables;                    /*  48: u32 */
+    uint64_t history;                   /*  56: u32 [blocks of group 0, 16], or 0 */
+    struct vulkan_outputs_push outputs; /*  64 */
+    uint32_t columns;                   /*  96 */
+    uint32_t vocab_tokens;              /* 100 */
+    float scale;                        /* 104 */
+    uint32_t unused;                    /* 108 */
+};
+static_assert(sizeof(struct vulkan_embed_rows_push) == 112, "byte map");
+
+struct vulkan_gather_rows_push {
+    uint64_t x;                         /*  0: f32 [step rows, columns] */
+    uint64_t logit_rows;                /*  8: u32 */
+    struct vulkan_outputs_push outputs; /* 16 */
+    uint32_t columns;                   /* 48 */
+    uint32_t unused;                    /* 52 */
+};
+static_assert(sizeof(struct vulkan_gather_rows_push) == 56, "byte map");
+
+struct vulkan_gate_push {
+    uint64_t x;                         /*  0: f32 [rows, 2 * columns] */
+    struct vulkan_outputs_push outputs; /*  8 */
+    uint32_t columns;                   /* 40 */
+    uint32_t unused;                    /* 44 */
+};
+static_assert(sizeof(struct vulkan_gate_push) == 48, "byte map");
+
+struct vulkan_rms_norm_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    uint64_t sources;                   /*  8: u32, which row of x, when listed */
+    uint64_t weights;                   /* 16: f32 [columns] */
+    struct vulkan_outputs_push outputs; /* 24 */
+    uint32_t columns;                   /* 56 */
+    float epsilon;                      /* 60 */
+    float weight_offset;                /* 64 */
+    uint32_t unused;                    /* 68 */
+};
+static_assert(sizeof(struct vulkan_rms_norm_push) == 72, "byte map");
+
+struct vulkan_rms_norm_add_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    uint64_t y;                         /*  8: f32 [rows, columns], in place */
+    uint64_t weights;                   /* 16: f32 [columns] */
+    uint64_t next_weights;              /* 24: f32 [columns], or 0 */
+    struct vulkan_outputs_push outputs; /* 32: of the next norm */
+    uint32_t columns;                   /* 64 */
+    float epsilon;                      /* 68 */
+    float weight_offset;                /* 72 */
+    float next_epsilon;                 /* 76 */
+    float next_weight_offset;           /* 80 */
+    uint32_t unused;                    /* 84 */
+};
+static_assert(sizeof(struct vulkan_rms_norm_add_push) == 88, "byte map");
+
+/* Constants of these kernels: the forms (enum vulkan_form), then what the kernel has of its own:
+ * gate its enum gate_activation, rms_norm whether its rows are listed, rms_norm_add whether another
+ * norm follows, embed_rows the enum vulkan_weight_kind. */
+enum vulkan_row_constant {
+    VULKAN_ROW_INVOCATIONS,
+    VULKAN_ROW_FORMS,
+    VULKAN_ROW_OWN,
+    VULKAN_ROW_CONSTANTS
+};
+
+struct vulkan_matrix_unpack_push {
+    struct vulkan_matrix_push weights; /*  0: [n, k] */
+    uint64_t halves;                   /* 24: f16 [n, k] */
+    uint32_t chunks;                   /* 32: n * k / 8 */
+    uint32_t reserved;                 /* 36: 0 */
+};
+static_assert(sizeof(struct vulkan_matrix_unpack_push) == 40, "byte map");
+
+#endif

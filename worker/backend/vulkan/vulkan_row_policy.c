@@ -1,0 +1,51 @@
+/*
+ * An invocation takes four columns at a time. Norms need the whole row in one workgroup, so that
+ * grows with the row until the device's limit or ENOUGH; the others cut a row into tiles, which
+ * spreads even a single wide row over the device.
+ *
+ * A workgroup is whole subgroups: q8 blocks are quantized by neighbours of a subgroup.
+ */
+#include "worker/backend/vulkan/vulkan_row_policy.h"
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_push.h"
+
+#define COLUMNS_EACH 4u
+#define TILE         128u /* invocations of a tile */
+#define ENOUGH       1024u
+#define Q8_LANES     8u
+#define FORM_COLUMNS 32u /* columns of a block of f16 and q8 forms */
+
+static uint32_t invocations(const struct vulkan_facts *facts, uint32_t columns, uint32_t most)
+{
+    uint32_t whole = facts->subgroup_size > Q8_LANES ? facts->subgroup_size : Q8_LANES;
+    uint32_t count = whole;
+    while (count < most && 2 * count <= facts->max_invocations && count * COLUMNS_EACH < columns)
+        count *= 2;
+    return count;
+}
+
+struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *facts,
+                                                  const struct vulkan_row_task *task)
+{
+    static const char *const shaders[] = {
+        [VULKAN_ROW_EMBED] = "embed_rows",
+        [VULKAN_ROW_GATHER] = "gather_rows",
+        [VULKAN_ROW_GATE] = "gate",
+        [VULKAN_ROW_NORM] = "rms_norm",
+        [VULKAN_ROW_NORM_ADD] = "rms_norm_add",
+    };
+    must(task->rows > 0 && task->columns > 0);
+    must((task->forms & ~(uint32_t)VULKAN_FORM_F32) == 0 || task->columns % FORM_COLUMNS == 0);
+    bool whole_row = task->kernel == VULKAN_ROW_NORM || task->kernel == VULKAN_ROW_NORM_ADD;
+    uint32_t count = invocations(facts, task->columns, whole_row ? ENOUGH : TILE);
+    uint32_t tiles = (task->columns + COLUMNS_EACH * count - 1) / (COLUMNS_EACH * count);
+    return (struct vulkan_row_choice){
+        .shader = shaders[task->kernel],
+        .specialization = {.count = VULKAN_ROW_CONSTANTS,
+                           .values = {[VULKAN_ROW_INVOCATIONS] = count,
+                                      [VULKAN_ROW_FORMS] = task->forms,
+                                      [VULKAN_ROW_OWN] = task->own}},
+        .grid = {task->rows, whole_row ? 1 : tiles, 1},
+    };
+}

@@ -1,0 +1,36 @@
+/*
+ * How the kernels over one row (embed_rows, gather_rows, gate, rms_norm, rms_norm_add) are
+ * dispatched for a shape: pure, asked while pipelines are made and while steps are recorded.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_ROW_POLICY_H
+#define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_ROW_POLICY_H
+
+#include "worker/backend/vulkan/vulkan_commands.h"
+
+enum vulkan_row_kernel {
+    VULKAN_ROW_EMBED,
+    VULKAN_ROW_GATHER,
+    VULKAN_ROW_GATE,
+    VULKAN_ROW_NORM,
+    VULKAN_ROW_NORM_ADD
+};
+
+struct vulkan_row_task {
+    enum vulkan_row_kernel kernel;
+    uint32_t rows;
+    uint32_t columns; /* of the output */
+    uint32_t forms;   /* enum vulkan_form bits; f16 and q8 only for multiples of 32 columns */
+    uint32_t own;     /* the kernel's own constant (VULKAN_ROW_OWN); 0 when it has none */
+};
+
+struct vulkan_row_choice {
+    const char *shader;
+    struct vulkan_specialization specialization;
+    struct vulkan_grid grid;
+};
+
+/* must() forms that the columns allow. */
+struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *facts,
+                                                  const struct vulkan_row_task *task);
+
+#endif
