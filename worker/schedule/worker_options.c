@@ -13,6 +13,7 @@
 
 #include "proto/limits.h"
 #include "proto/must.h"
+#include "worker/backend/backend.h"
 
 #define KV_CACHE_BYTES_MAX   (1ull << 48) /* what a process can map */
 #define DEFAULT_SEQUENCES    64u
@@ -63,6 +64,7 @@ static const struct flag flags[] = {
     {"--max-sequences", FLAG_U32, FIELD(max_sequences), 1, LIMIT_SEQUENCES, false},
     {"--step-tokens", FLAG_U32, FIELD(step_tokens), 1, LIMIT_STEP_ROWS, false},
     {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
+    {"--step-depth", FLAG_U32, FIELD(step_depth), 0, STEP_DEPTH_MAX, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
@@ -189,7 +191,8 @@ void worker_options_print(const struct worker_options *options)
              "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
              "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
              "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
-             "%u, context %u, kv-cache-type %s, kv-cache-bytes %llu, verify-weights %u, fault %s, "
+             "%u, step-depth %u, context %u, kv-cache-type %s, kv-cache-bytes %llu, verify-weights "
+             "%u, fault %s, "
              "log-level %d",
              options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
              options->event_bell_fd, options->weights_fd, options->weights_send_fd,
@@ -197,7 +200,7 @@ void worker_options_print(const struct worker_options *options)
              vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
              options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
              options->threads, options->max_sequences, options->step_tokens,
-             options->mixed_prefill_tokens, options->context_tokens,
+             options->mixed_prefill_tokens, options->step_depth, options->context_tokens,
              kv_cache_type_name(options->kv_cache_type),
              (unsigned long long)options->kv_cache_bytes, options->verify_weights,
              options->fault ? options->fault : "none", (int)options->log_level);

@@ -33,6 +33,7 @@ struct worker_options {
     uint32_t max_sequences;
     uint32_t step_tokens;
     uint32_t mixed_prefill_tokens;
+    uint32_t step_depth; /* steps launched and not yet read, at most; 0 = the backend's choice */
     uint32_t context_tokens; /* 0 = the model's, as far as the KV memory goes */
     enum kv_cache_type kv_cache_type;
     uint64_t kv_cache_bytes; /* 0 = chosen from the machine's memory */

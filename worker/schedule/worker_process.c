@@ -84,6 +84,7 @@ static void create_backend(struct worker_process *process)
                                  .checkpoint = model_fingerprint(process->model),
                                  .verify_weights = options->verify_weights != 0,
                                  .kv_type = options->kv_cache_type,
+                                 .step_depth = options->step_depth,
                                  .max_step_rows = options->step_tokens,
                                  .max_logit_rows = options->max_sequences};
     process->backend = cpu_backend_create();
