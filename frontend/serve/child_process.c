@@ -73,6 +73,7 @@ static void arguments_fill(const struct options *options, const struct worker_li
     add_number(arguments, "--max-sequences", options->max_sequences);
     add_number(arguments, "--step-tokens", options->step_tokens);
     add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);
+    add_chosen(arguments, "--step-depth", options->step_depth);
     add_chosen(arguments, "--context", options->context_tokens);
     add_text(arguments, "--kv-cache-type", options->kv_cache_type);
     add_chosen(arguments, "--kv-cache-bytes", options->kv_cache_bytes);

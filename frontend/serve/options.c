@@ -72,6 +72,8 @@ static const struct option_row rows[] = {
      "tokens that one step of the worker computes at most"},
     {"mixed-prefill-tokens", OPTION_COUNT, BOTH, AT(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, "0",
      "of these, prompt tokens of a step that also decodes; 0 = the worker decides"},
+    {"step-depth", OPTION_COUNT, BOTH, AT(step_depth), 0, 2, "0",
+     "steps on the device before the tokens of the first are read; 0 = the worker decides"},
     TEXT_ROW("kv-cache-type", BOTH, kv_cache_type, "f16",
              "what the KV cache stores: f16, or f32 for twice the memory and every bit"),
     {"kv-cache-bytes", OPTION_BYTES, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",

@@ -34,7 +34,8 @@ struct options {
     uint64_t max_sequences;
     uint64_t threads; /* 0: the worker's choice */
     uint64_t step_tokens;
-    uint64_t mixed_prefill_tokens; /* 0: the worker's choice */
+    uint64_t mixed_prefill_tokens; /* 0: the worker's choice, as for the next */
+    uint64_t step_depth;
     const char *kv_cache_type;
     uint64_t kv_cache_bytes; /* 0: the worker's choice */
     uint64_t slab_bytes;
