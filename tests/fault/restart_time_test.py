@@ -1,0 +1,109 @@
+"""How long a stream pauses when its worker is killed, part by part; and that the pause hardly grows with the model.
+
+One stream at a time with the shortest prompt, so that what is measured is the restart and not other people's prompts. The
+first resumed token needs a step over the prompt and what was delivered; that step's own time, undisturbed, is measured
+beside it in the same worker. What the death adds is the difference. On a CPU a step reads every weight of a dense model,
+so the 4 GB model's first token cannot come before the machine has read 4 GB, whatever the restart takes.
+"""
+
+import datetime
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+from shoal_server import ROOT, ShoalServer
+
+WORD = " the"  # one token, and the one that every step is made to draw
+WORD_TOKEN = "260"
+LARGE_BYTES = 4e9
+PARTS = ("end seen", "spawned", "ready", "first token", "undisturbed", "added")
+
+
+def chat_fields(max_tokens):
+    return {"temperature": 0, "max_tokens": max_tokens, "logit_bias": {WORD_TOKEN: 100}}
+
+
+def log_times(server, words):
+    """When the frontend wrote lines with these words, in seconds."""
+    found = re.findall(rf"^(\S+)Z \w+ frontend: {words}", server.log_text(), re.MULTILINE)
+    return [datetime.datetime.fromisoformat(at + "+00:00").timestamp() for at in found]
+
+
+def undisturbed_s(server, tokens):
+    """Until the first token of a prompt of so many tokens: the middle of three."""
+    times = []
+    for _ in range(3):
+        begun = time.time()
+        stream = server.open_stream(WORD * tokens, **chat_fields(1), stream_options={"include_usage": True})
+        arrived = None
+        for event in stream.events():
+            if event["choices"] and event["choices"][0]["delta"].get("content"):
+                arrived = time.time()
+            if event.get("usage"):
+                assert event["usage"]["prompt_tokens"] == tokens
+        stream.close()
+        times.append(arrived - begun)
+    return statistics.median(times)
+
+
+def one_death(server, tokens):
+    """Kills the worker of a stream at its first token; the parts of the pause in milliseconds since the SIGKILL."""
+    stream = server.open_stream(WORD, **chat_fields(tokens))
+    arrivals, killed_at = [], None
+    for event in stream.events():
+        assert "error" not in event, event
+        if not event["choices"] or not event["choices"][0]["delta"].get("content"):
+            continue
+        arrivals.append(time.time())
+        if killed_at is None:
+            killed_at = time.time()
+            os.kill(server.worker_pid(), signal.SIGKILL)
+    stream.close()
+    assert len(arrivals) == tokens
+    # What the dead worker had published still came; then nothing until the next one went on.
+    resumed = max(range(1, tokens), key=lambda i: arrivals[i] - arrivals[i - 1])
+    step_s = undisturbed_s(server, 1 + resumed)
+    pause_s = arrivals[resumed] - killed_at
+    marks = [log_times(server, words)[-1] - killed_at
+             for words in ("worker 0 died", "worker 0 started", "worker 0 ready")]
+    return [1000 * part for part in (*marks, pause_s, step_s, pause_s - step_s)]
+
+
+def median_parts(model, template, lives, tokens):
+    with ShoalServer("--chat-template", str(template), "--max-sequences", "4", model=model) as server:
+        server.wait_ready()
+        undisturbed_s(server, 1)  # touches what a first request touches
+        parts = [one_death(server, tokens) for _ in range(lives)]
+        server.wait_idle()
+        assert server.metrics()["shoal_worker_restarts_total"] == lives
+    return dict(zip(PARTS, map(statistics.median, zip(*parts))))
+
+
+def words_of(what, parts):
+    return f"{what}, ms from SIGKILL (medians): " + ", ".join(f"{name} {ms:.0f}" for name, ms in parts.items())
+
+
+def test_the_pause_of_a_stream(tmp_path, long_run, say):
+    template = tmp_path / "bare.jinja"
+    template.write_text("{{ messages[0]['content'] }}", encoding="utf-8")
+    small = median_parts(None, template, 12 if long_run else 6, 12)
+    say(words_of("default model", small))
+    assert small["first token"] < 250
+    if not long_run:
+        return
+    large_model = tmp_path / "random-4g.gguf"
+    try:
+        subprocess.run([sys.executable, ROOT / "scripts" / "make_random_gguf", large_model, "--bytes", str(LARGE_BYTES)],
+                       cwd=ROOT, check=True, timeout=300)
+        large = median_parts(large_model, template, 6, 6)
+    finally:
+        large_model.unlink(missing_ok=True)
+    say(words_of("random weights, 4 GB", large))
+    say(f"a restart adds {large['added'] - small['added']:.0f} ms more with 4 GB; the whole pause is "
+        f"{large['first token'] - small['first token']:.0f} ms longer, since that model's own step takes "
+        f"{large['undisturbed']:.0f} ms")
+    assert large["added"] - small["added"] <= 100
