@@ -2,7 +2,8 @@
  * Recording and submitting.
  *
  * A barrier is one global memory barrier over compute and copies: kernels address memory by
- * pointer, so there is nothing narrower to name. Completion is a fence per command buffer; a waiter
+ * pointer, so there is nothing narrower to name. The host sees what was written once the recording
+ * has ended. Completion is a fence per command buffer; a waiter
  * first looks a few times without sleeping, since a step's end is near when it is asked for and
  * waking up costs tens of microseconds.
  */
@@ -103,6 +104,30 @@ enum result vulkan_commands_begin(struct vulkan_commands *commands, struct error
     return vulkan_device_check(outcome, "recording", error);
 }
 
+/* What was done in `from` before what follows in `to`. Only the stages that must see it:
+ * measured on an H200, a barrier between empty dispatches takes 1.19 us among kernels and copies,
+ * 2.0 us with the host and 3.0 us with indirect commands among those that wait. */
+#define WORK_STAGES                                                                                \
+    (VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_COPY_BIT |                       \
+     VK_PIPELINE_STAGE_2_CLEAR_BIT)
+
+static void record_barrier(struct vulkan_commands *commands, VkPipelineStageFlags2 from,
+                           VkPipelineStageFlags2 to, VkAccessFlags2 access)
+{
+    const VkMemoryBarrier2 barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
+                                      .srcStageMask = from,
+                                      .srcAccessMask = from == WORK_STAGES
+                                                           ? VK_ACCESS_2_SHADER_WRITE_BIT |
+                                                                 VK_ACCESS_2_TRANSFER_WRITE_BIT
+                                                           : VK_ACCESS_2_MEMORY_WRITE_BIT,
+                                      .dstStageMask = to,
+                                      .dstAccessMask = access};
+    const VkDependencyInfo dependency = {.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO,
+                                         .memoryBarrierCount = 1,
+                                         .pMemoryBarriers = &barrier};
+    vkCmdPipelineBarrier2(commands->buffer, &dependency);
+}
+
 static void prepare_dispatch(struct vulkan_commands *commands, const struct vulkan_kernel *kernel,
                              const void *push, uint32_t push_bytes)
 {
@@ -128,26 +153,16 @@ void vulkan_commands_dispatch_indirect(struct vulkan_commands *commands,
                                        uint64_t offset)
 {
     prepare_dispatch(commands, kernel, push, push_bytes);
+    record_barrier(commands, WORK_STAGES, VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT,
+                   VK_ACCESS_2_INDIRECT_COMMAND_READ_BIT);
     vkCmdDispatchIndirect(commands->buffer, buffer->handle, offset);
 }
 
 void vulkan_commands_barrier(struct vulkan_commands *commands)
 {
-    const VkMemoryBarrier2 barrier = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
-        .srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_COPY_BIT |
-                        VK_PIPELINE_STAGE_2_CLEAR_BIT,
-        .srcAccessMask = VK_ACCESS_2_SHADER_WRITE_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT,
-        .dstStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_COPY_BIT |
-                        VK_PIPELINE_STAGE_2_CLEAR_BIT | VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT |
-                        VK_PIPELINE_STAGE_2_HOST_BIT,
-        .dstAccessMask = VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT |
-                         VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT |
-                         VK_ACCESS_2_INDIRECT_COMMAND_READ_BIT | VK_ACCESS_2_HOST_READ_BIT};
-    const VkDependencyInfo dependency = {.sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO,
-                                         .memoryBarrierCount = 1,
-                                         .pMemoryBarriers = &barrier};
-    vkCmdPipelineBarrier2(commands->buffer, &dependency);
+    record_barrier(commands, WORK_STAGES, WORK_STAGES,
+                   VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT |
+                       VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT);
 }
 
 void vulkan_commands_copy(struct vulkan_commands *commands, const struct vulkan_buffer *source,
@@ -179,6 +194,8 @@ void vulkan_commands_timestamp(struct vulkan_commands *commands, uint32_t index)
 
 enum result vulkan_commands_end(struct vulkan_commands *commands, struct error_text *error)
 {
+    record_barrier(commands, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_2_HOST_BIT,
+                   VK_ACCESS_2_HOST_READ_BIT); /* queues for copies alone know no kernels */
     return vulkan_device_check(vkEndCommandBuffer(commands->buffer), "recording", error);
 }
 
