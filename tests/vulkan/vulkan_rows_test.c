@@ -315,7 +315,7 @@ static void embed_case(struct vulkan_trial *trial, struct test_random *random, e
 {
     enum vulkan_weight_kind kind = vulkan_weight_format_kind(type);
     static const struct vulkan_step_row rows[ROWS] = {
-        {7, 17, 1, 0}, {STEP_TOKEN_SAMPLED | 1, 31, 0, 0}, {VOCAB - 1, 2, 1, 0}};
+        {7, 17, 1, 0}, {0, 31, 0, VULKAN_STEP_DRAWN | 1}, {VOCAB - 1, 2, 1, 0}};
     static const uint32_t sampled[2] = {3, 19}, tables[4] = {5, 2, 4, 1};
     static const uint32_t ids[ROWS] = {7, 19, VOCAB - 1},
                           cells[ROWS] = {1 * 16 + 1, 2 * 16 + 15, 4 * 16 + 2};

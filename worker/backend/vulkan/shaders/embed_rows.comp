@@ -23,7 +23,7 @@ layout(push_constant) uniform Push
 {
     WeightMatrix weights; /* [vocab, columns] */
     uint64_t rows;        /* StepRow [rows] */
-    uint64_t sampled;     /* u32: tokens of the step before, by its logit rows */
+    uint64_t drawn;       /* u32: tokens of the step before, by its draws */
     uint64_t sequences;   /* StepSequence */
     uint64_t tables;      /* u32 */
     uint64_t history;     /* u32 [blocks of group 0, KV_BLOCK_TOKENS], or 0: not kept */
@@ -40,9 +40,9 @@ layout(buffer_reference, std430, buffer_reference_align = 4) buffer History
 
 uint token_of(StepRow row)
 {
-    bool is_sampled = (row.token & STEP_TOKEN_SAMPLED) != 0;
-    uint sampled = StepWords(push.sampled).at[is_sampled ? row.token & STEP_SAMPLED_ROW : 0];
-    return min(is_sampled ? sampled : row.token, push.vocab_tokens - 1);
+    bool is_drawn = (row.drawn & STEP_DRAWN) != 0;
+    uint drawn = StepWords(push.drawn).at[is_drawn ? row.drawn & STEP_DRAW : 0];
+    return min(is_drawn ? drawn : row.token, push.vocab_tokens - 1);
 }
 
 void remember(StepRow row, uint token)

@@ -11,15 +11,15 @@
 /* Positions of a block of the KV cache. */
 const uint KV_BLOCK_TOKENS = 16;
 
-/* In StepRow.token: the row's token is the one that the step before drew as its logit row
- * token & STEP_SAMPLED_ROW; else it is an id. */
-const uint STEP_TOKEN_SAMPLED = 0x80000000u, STEP_SAMPLED_ROW = 0x7FFFFFFFu;
+/* In StepRow.drawn: the row's token is the one that the step before drew as its draw
+ * drawn & STEP_DRAW. */
+const uint STEP_DRAWN = 0x80000000u, STEP_DRAW = 0x7FFFFFFFu;
 
 struct StepRow {
     uint token;
     uint position;
     uint sequence;
-    uint reserved;
+    uint drawn; /* 0, or STEP_DRAWN | draw, and `token` says nothing */
 };
 
 struct StepSequence {
@@ -50,7 +50,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer St
 {
     StepTile at[];
 };
-/* Block tables, logit rows, sampled tokens. */
+/* Block tables, logit rows, drawn tokens. */
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer StepWords
 {
     uint at[];
