@@ -83,8 +83,9 @@ TEST_SRC        := $(filter-out $(AGREEMENT_TESTS),$(TEST_SRC))
 endif
 test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
-# The driver with matrix units and validation layers has a C library of its own, under which sanitizers do not run.
-VULKAN_DRIVERS := native $(if $(SAN),,matrix)
+# The driver with matrix units and validation layers has a C library of its own, under which sanitizers do not run;
+# scripts/setup says where it cannot be had.
+VULKAN_DRIVERS := native $(if $(SAN),,$(if $(wildcard build/vulkan-tools/matrix),matrix))
 VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(VULKAN_TESTS))))
 TEST_RUNS      := $(filter-out $(call test_programs,$(VULKAN_TESTS)),$(TEST_PROGRAMS)) $(VULKAN_RUNS)
 
@@ -239,12 +240,12 @@ test-api: ## tests of the running server through its HTTP API
 	@scripts/make_venv
 	@scripts/make_node
 	@$(BUILDING) programs tools
-	@scripts/run_pytest $(TALLY_ARG) tests/api
+	@scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) tests/api
 
 test-fault: ## kill, stop and poison workers under load: no answer may change (LENGTH=short as in make test; long)
 	@scripts/make_venv
 	@$(BUILDING) programs
-	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/run_pytest $(TALLY_ARG) tests/fault
+	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) tests/fault
 
 test-san: ## the C tests under address+undefined and under thread sanitizers
 	@failed=0; for san in address,undefined thread; do \

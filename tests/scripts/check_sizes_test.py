@@ -21,6 +21,12 @@ def test_refuses_a_long_function(tree):
     tree.assert_violation("check_sizes", "proto/long.c:2", "grown() has 71 lines")
 
 
+def test_refuses_a_long_function_of_a_shader(tree):
+    head = "#version 450\nlayout(local_size_x_id = 0) in;\nlayout(push_constant) uniform Push {\n    uint n;\n} push;\n"
+    tree.write("worker/backend/vulkan/shaders/long.comp", head + function("main", 71))
+    tree.assert_violation("check_sizes", "worker/backend/vulkan/shaders/long.comp:6", "main() has 71 lines")
+
+
 def test_counts_a_signature_of_several_lines(tree):
     body = function("wide", 70).replace("int wide(void)", "int wide(int first,\n         int second)")
     tree.write("proto/long.c", "static int before[] = {\n    1,\n};\n\n/* what\n * it does */\n" + body)
