@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
 #include "frontend/serve/serve_command.h"
 
@@ -20,6 +21,7 @@ static const struct {
 } commands[] = {
     {"serve", OPTIONS_SERVE, serve_command_run, "serve a model over HTTP"},
     {"generate", OPTIONS_GENERATE, generate_command_run, "answer one prompt on standard output"},
+    {"devices", OPTIONS_DEVICES, devices_command_run, "list what workers can compute on"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 

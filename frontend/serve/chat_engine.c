@@ -124,7 +124,6 @@ static enum result workers_start(struct chat_engine *engine, uint32_t slots,
 {
     struct worker_pool_config config = {.base = engine->config.base,
                                         .options = engine->config.options,
-                                        .weights = engine->weights,
                                         .live_requests = slots,
                                         .context = engine,
                                         .ready = on_worker_ready,
@@ -146,7 +145,6 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     serve_metrics_init(&made->metrics);
     poison_memory_init(&made->poison, (int64_t)options->poison_memory_s * 1000);
     made->table = request_table_create(slots);
-    made->weights = weight_holder_create();
     made->dirty = must_alloc(slots, sizeof made->dirty[0]);
     enum result result = workers_start(made, slots, error);
     if (result != RESULT_OK) {
@@ -171,7 +169,6 @@ void chat_engine_destroy(struct chat_engine *engine)
     if (!engine)
         return;
     worker_pool_destroy(engine->workers);
-    weight_holder_destroy(engine->weights);
     prepare_pool_destroy(engine->preparation);
     request_table_destroy(engine->table);
     asset_loader_destroy(engine->loader);

@@ -2,10 +2,10 @@
  * Starting a worker.
  *
  * The program is found beside this one (/proc/self/exe), never through PATH. Everything this
- * process has open is close-on-exec, so the worker inherits four descriptors by number (segment,
- * two bells and the weights) and the standard ones: input from /dev/null, output onto standard
- * error, so that it can never write into an answer. It gets a process group of its own, because a
- * Ctrl-C in a terminal is for the frontend to turn into a drain.
+ * process has open is close-on-exec, so the worker inherits four or five descriptors by number
+ * (segment, two bells and the vault's) and the standard ones: input from /dev/null, output onto
+ * standard error, so that it can never write into an answer. It gets a process group of its own,
+ * because a Ctrl-C in a terminal is for the frontend to turn into a drain.
  */
 #include "frontend/serve/child_process.h"
 
@@ -55,16 +55,35 @@ static void add_chosen(struct arguments *arguments, const char *name, uint64_t v
         add_number(arguments, name, value);
 }
 
-static void arguments_fill(const struct options *options, const struct worker_link_fds *fds,
-                           int weights_fd, uint32_t worker_index, struct arguments *arguments)
+static void device_fill(const struct child_process_config *config, struct arguments *arguments)
 {
-    add_number(arguments, "--segment-fd", (uint64_t)fds->segment);
-    add_number(arguments, "--submit-bell-fd", (uint64_t)fds->submit_bell);
-    add_number(arguments, "--event-bell-fd", (uint64_t)fds->event_bell);
-    if (weights_fd >= 0)
-        add_number(arguments, "--weights-fd", (uint64_t)weights_fd);
+    const struct options *options = config->options;
+    char *name = arguments->numbers[arguments->number_count++];
+    struct device_name device = options_device(options, config->worker_index);
+    device_name_write(device, name);
+    add_text(arguments, "--device", name);
+    add_number(arguments, "--device-workers", config->device_workers);
+    if (options->vulkan_tier)
+        add_text(arguments, "--vulkan-tier", options->vulkan_tier);
+    add_chosen(arguments, "--vulkan-validation", options->vulkan_validation);
+    if (config->pipeline_cache)
+        add_text(arguments, "--pipeline-cache", config->pipeline_cache);
+    add_chosen(arguments, "--profile", options->profile);
+}
+
+static void arguments_fill(const struct child_process_config *config, struct arguments *arguments)
+{
+    const struct options *options = config->options;
+    add_number(arguments, "--segment-fd", (uint64_t)config->link.segment);
+    add_number(arguments, "--submit-bell-fd", (uint64_t)config->link.submit_bell);
+    add_number(arguments, "--event-bell-fd", (uint64_t)config->link.event_bell);
+    if (config->weights.vault >= 0)
+        add_number(arguments, "--weights-fd", (uint64_t)config->weights.vault);
+    if (config->weights.send >= 0)
+        add_number(arguments, "--weights-send-fd", (uint64_t)config->weights.send);
     add_number(arguments, "--parent-pid", (uint64_t)getpid());
-    add_number(arguments, "--worker-index", worker_index);
+    add_number(arguments, "--worker-index", config->worker_index);
+    device_fill(config, arguments);
     add_number(arguments, "--worker-count", options->workers);
     add_text(arguments, "--model", options->model);
     add_text(arguments, "--log-level", options->log_level_name);
@@ -81,10 +100,10 @@ static void arguments_fill(const struct options *options, const struct worker_li
         add_text(arguments, "--fault", options->worker_fault);
 }
 
-static enum result program_path(char *path, size_t path_bytes, struct error_text *error)
+enum result child_process_find(char path[CHILD_PROCESS_PATH_BYTES], struct error_text *error)
 {
     static const char name[] = "/shoal-worker";
-    ssize_t length = readlink("/proc/self/exe", path, path_bytes - sizeof name);
+    ssize_t length = readlink("/proc/self/exe", path, CHILD_PROCESS_PATH_BYTES - sizeof name);
     if (length <= 0)
         return error_set(error, RESULT_IO, "cannot find this program's own file: %s",
                          strerror(errno));
@@ -97,15 +116,17 @@ static enum result program_path(char *path, size_t path_bytes, struct error_text
 
 /* What the child does between fork and exec. A descriptor duplicated onto itself loses
  * close-on-exec. */
-static int actions_fill(posix_spawn_file_actions_t *actions, const struct worker_link_fds *fds,
-                        int weights_fd)
+static int actions_fill(posix_spawn_file_actions_t *actions,
+                        const struct child_process_config *config)
 {
     int status = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (status == 0)
         status = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
-    const int kept[] = {fds->segment, fds->submit_bell, fds->event_bell, weights_fd};
-    for (size_t i = 0; status == 0 && i < sizeof kept / sizeof kept[0] && kept[i] >= 0; i++)
-        status = posix_spawn_file_actions_adddup2(actions, kept[i], kept[i]);
+    const int kept[] = {config->link.segment, config->link.submit_bell, config->link.event_bell,
+                        config->weights.vault, config->weights.send};
+    for (size_t i = 0; status == 0 && i < sizeof kept / sizeof kept[0]; i++)
+        if (kept[i] >= 0)
+            status = posix_spawn_file_actions_adddup2(actions, kept[i], kept[i]);
     return status;
 }
 
@@ -126,22 +147,21 @@ static int attributes_fill(posix_spawnattr_t *attributes)
     return status;
 }
 
-enum result child_process_spawn(const struct options *options, const struct worker_link_fds *fds,
-                                int weights_fd, uint32_t worker_index,
+enum result child_process_spawn(const struct child_process_config *config,
                                 struct child_process *process, struct error_text *error)
 {
-    char path[4096 + 32];
-    enum result result = program_path(path, sizeof path, error);
+    char path[CHILD_PROCESS_PATH_BYTES];
+    enum result result = child_process_find(path, error);
     if (result != RESULT_OK)
         return result;
     struct arguments arguments = {.list = {path}, .count = 1};
-    arguments_fill(options, fds, weights_fd, worker_index, &arguments);
+    arguments_fill(config, &arguments);
 
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     must(posix_spawn_file_actions_init(&actions) == 0);
     must(posix_spawnattr_init(&attributes) == 0);
-    int status = actions_fill(&actions, fds, weights_fd);
+    int status = actions_fill(&actions, config);
     if (status == 0)
         status = attributes_fill(&attributes);
     if (status == 0)

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "frontend/serve/options.h"
+#include "frontend/serve/weight_holder.h"
 #include "frontend/serve/worker_link.h"
 
 struct child_process {
@@ -16,11 +17,24 @@ struct child_process {
     int pid_fd;
 };
 
-/* Spawns the `shoal-worker` beside this program's own file. Called from the thread that lives as
- * long as this process: the kernel kills the worker when that thread ends. weights_fd: the vault
- * (weight_holder.h), or -1. */
-enum result child_process_spawn(const struct options *options, const struct worker_link_fds *fds,
-                                int weights_fd, uint32_t worker_index,
+/* Which worker. */
+struct child_process_config {
+    const struct options *options;
+    struct worker_link_fds link;
+    struct weight_holder_fds weights;
+    uint32_t worker_index;
+    uint32_t device_workers;    /* that share its device, this one with them */
+    const char *pipeline_cache; /* folder, or NULL */
+};
+
+#define CHILD_PROCESS_PATH_BYTES 4096u
+
+/* Writes the path of the worker program: `shoal-worker` beside this program's own file. */
+enum result child_process_find(char path[CHILD_PROCESS_PATH_BYTES],
+                               struct error_text *error) RESULT_CHECKED;
+/* Spawns it. Called from the thread that lives as long as this process: the kernel kills the worker
+ * when that thread ends. */
+enum result child_process_spawn(const struct child_process_config *config,
                                 struct child_process *process,
                                 struct error_text *error) RESULT_CHECKED;
 void child_process_kill(const struct child_process *process);

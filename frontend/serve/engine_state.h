@@ -18,7 +18,6 @@ struct chat_engine {
     struct model_assets *assets; /* NULL until open */
     struct prepare_pool *preparation;
     struct request_table *table;
-    struct weight_holder *weights;
     struct worker_pool *workers;
     struct serve_metrics metrics;
     struct waiting_queue waiting;

@@ -38,6 +38,7 @@ struct option_row {
 };
 
 #define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE)
+#define ALL        (BOTH | OPTIONS_DEVICES)
 #define AT(member) offsetof(struct options, member)
 #define TEXT_ROW(name, commands, member, fallback, help)                                           \
     {                                                                                              \
@@ -54,7 +55,17 @@ static const struct option_row rows[] = {
              "the model's name in the API; default: the file's name without its ending"),
     TEXT_ROW("chat-template", BOTH, chat_template, NULL,
              "a Jinja file to render chats with; default: the checkpoint's own template"),
-    TEXT_ROW("device", BOTH, device, "cpu", "where the worker computes: cpu"),
+    {"device", OPTION_TEXTS, BOTH, AT(device_texts), 0, 0, NULL,
+     "where workers compute: cpu (the default), vulkan or vulkan:N (`shoal devices` lists them); "
+     "several, with commas or given again, are dealt to the workers in turn"},
+    TEXT_ROW("vulkan-tier", BOTH, vulkan_tier, NULL,
+             "for tests: use nothing above scalar, dot, khr-matrix or nv-matrix2"),
+    FLAG_ROW("vulkan-validation", BOTH, vulkan_validation,
+             "for tests: run Vulkan workers under the validation layer"),
+    TEXT_ROW("pipeline-cache", BOTH, pipeline_cache, NULL,
+             "folder where Vulkan workers keep compiled shaders, or none; default: .cache/shoal in "
+             "the user's home"),
+    FLAG_ROW("profile", BOTH, profile, "let workers log the time that each kind of op takes"),
     TEXT_ROW("host", OPTIONS_SERVE, host, "127.0.0.1", "address to listen on"),
     {"port", OPTION_COUNT, OPTIONS_SERVE, AT(port), 0, 65535, "8080",
      "port to listen on; 0 = any free one, printed"},
@@ -98,8 +109,9 @@ static const struct option_row rows[] = {
      1u << 30, "4M", "unread bytes at which the stream of a slow reader is cut"},
     {"keepalive-comment", OPTION_COUNT, OPTIONS_SERVE, AT(keepalive_comment_s), 1, 3600, "10",
      "seconds of silence after which a stream gets a comment"},
-    {"workers", OPTION_COUNT, BOTH, AT(workers), 1, LIMIT_WORKERS, "1",
-     "worker processes, each with max-sequences, slab-bytes and kv-cache-bytes of its own"},
+    {"workers", OPTION_COUNT, BOTH, AT(workers), 0, LIMIT_WORKERS, "0",
+     "worker processes, each with max-sequences, slab-bytes and kv-cache-bytes of its own; 0 = one "
+     "for each device"},
     {"worker-timeout", OPTION_COUNT, BOTH, AT(worker_timeout_s), 1, 86400, "30",
      "seconds without progress after which a worker that owes work is killed as hung"},
     {"poison-crashes", OPTION_COUNT, BOTH, AT(poison_crashes), 1, 1000, "3",
@@ -121,9 +133,11 @@ static const struct option_row rows[] = {
     TEXT_ROW("tls-cert", OPTIONS_SERVE, tls_cert, NULL,
              "PEM file of a certificate and its chain: speaks HTTPS; read again on SIGHUP"),
     TEXT_ROW("tls-key", OPTIONS_SERVE, tls_key, NULL, "PEM file of the certificate's key"),
-    TEXT_ROW("log-format", BOTH, log_format_name, "text", "text or json"),
+    FLAG_ROW("json", OPTIONS_DEVICES, json, "print JSON"),
+    TEXT_ROW("log-format", ALL, log_format_name, "text", "text or json"),
     TEXT_ROW("log-level", OPTIONS_SERVE, log_level_name, "info", "error, warn, info or debug"),
-    TEXT_ROW("log-level", OPTIONS_GENERATE, log_level_name, "warn", "error, warn, info or debug"),
+    TEXT_ROW("log-level", OPTIONS_GENERATE | OPTIONS_DEVICES, log_level_name, "warn",
+             "error, warn, info or debug"),
     TEXT_ROW("prompt", OPTIONS_GENERATE, prompt, NULL, "what to answer (required)"),
     FLAG_ROW("raw", OPTIONS_GENERATE, raw, "continue the prompt as it is, without a chat template"),
     TEXT_ROW("temperature", OPTIONS_GENERATE, temperature, NULL,
@@ -132,7 +146,7 @@ static const struct option_row rows[] = {
     TEXT_ROW("top-k", OPTIONS_GENERATE, top_k, NULL, "default: the checkpoint's, then off"),
     TEXT_ROW("seed", OPTIONS_GENERATE, seed, NULL, "default: a random one"),
     FLAG_ROW("stats", OPTIONS_GENERATE, stats, "print tokens per second to standard error"),
-    FLAG_ROW("help", BOTH, help, "print this"),
+    FLAG_ROW("help", ALL, help, "print this"),
 };
 #define ROW_COUNT (sizeof rows / sizeof rows[0])
 
@@ -204,6 +218,52 @@ static enum result row_set(const struct option_row *row, const char *text, struc
     return RESULT_OK;
 }
 
+static enum result device_add(const char *text, size_t text_bytes, struct options *options,
+                              struct error_text *error)
+{
+    char name[DEVICE_NAME_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)(text_bytes < sizeof name ? text_bytes : sizeof name),
+             text);
+    if (options->device_count == LIMIT_WORKERS)
+        return error_set(error, RESULT_TOO_LARGE, "--device: more than %u devices", LIMIT_WORKERS);
+    if (text_bytes >= sizeof name ||
+        device_name_parse(name, &options->devices[options->device_count]) != 0)
+        return error_set(error, RESULT_INVALID,
+                         "--device: '%.*s' is neither cpu nor vulkan nor vulkan:0 to vulkan:%u",
+                         (int)(text_bytes < 40 ? text_bytes : 40), text, LIMIT_DEVICES - 1);
+    options->device_count++;
+    return RESULT_OK;
+}
+
+/* Which devices, and how many workers follow from them. */
+static enum result devices_check(struct options *options, struct error_text *error)
+{
+    if (options->device_texts.count == 0)
+        options->device_texts = (struct option_texts){.items = {"cpu"}, .count = 1};
+    for (size_t i = 0; i < options->device_texts.count; i++) {
+        const char *text = options->device_texts.items[i];
+        for (bool more = true; more;) {
+            size_t text_bytes = strcspn(text, ",");
+            enum result result = device_add(text, text_bytes, options, error);
+            if (result != RESULT_OK)
+                return result;
+            more = text[text_bytes] == ',';
+            text += text_bytes + 1;
+        }
+    }
+    if (options->workers == 0)
+        options->workers = options->device_count;
+    if (options->workers < options->device_count)
+        return error_set(error, RESULT_INVALID, "--device names %u devices for --workers %u",
+                         options->device_count, (unsigned)options->workers);
+    return RESULT_OK;
+}
+
+struct device_name options_device(const struct options *options, uint32_t worker)
+{
+    return options->devices[worker % options->device_count];
+}
+
 /* Facts about several options, or about texts. */
 static enum result options_check(enum options_command command, struct options *options,
                                  struct error_text *error)
@@ -214,11 +274,13 @@ static enum result options_check(enum options_command command, struct options *o
     if (log_format_parse(options->log_format_name, &options->log_format) != 0)
         return error_set(error, RESULT_INVALID, "--log-format: '%.40s' is neither text nor json",
                          options->log_format_name);
+    if (command == OPTIONS_DEVICES)
+        return RESULT_OK;
     if (!options->tls_cert != !options->tls_key)
         return error_set(error, RESULT_INVALID, "--tls-cert and --tls-key go together");
-    if (strcmp(options->device, "cpu") != 0)
-        return error_set(error, RESULT_INVALID, "--device: '%.40s' is not a device of this build",
-                         options->device);
+    enum result result = devices_check(options, error);
+    if (result != RESULT_OK)
+        return result;
     enum kv_cache_type kv_type;
     if (kv_cache_type_parse(options->kv_cache_type, &kv_type) != 0)
         return error_set(error, RESULT_INVALID, "--kv-cache-type: '%.40s' is neither f16 nor f32",
@@ -297,9 +359,10 @@ enum result options_parse(enum options_command command, int argc, char *argv[],
 
 void options_print_help(enum options_command command, FILE *out)
 {
-    fprintf(out, "usage: shoal %s --model FILE%s [options]\n\n",
-            command == OPTIONS_SERVE ? "serve" : "generate",
-            command == OPTIONS_SERVE ? "" : " --prompt TEXT");
+    static const char *const usages[] = {[OPTIONS_SERVE] = "serve --model FILE",
+                                         [OPTIONS_GENERATE] = "generate --model FILE --prompt TEXT",
+                                         [OPTIONS_DEVICES] = "devices"};
+    fprintf(out, "usage: shoal %s [options]\n\n", usages[command]);
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (!(rows[i].commands & command))
             continue;

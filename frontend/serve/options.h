@@ -1,6 +1,6 @@
 /*
- * Everything that can be set, as one struct: `shoal serve` and `shoal generate` read it from the
- * command line, print it at start and pass it on. There is no other place to set anything.
+ * Everything that can be set, as one struct: the commands of `shoal` read it from the command line,
+ * print it at start and pass it on. There is no other place to set anything.
  */
 #ifndef SHOAL_FRONTEND_SERVE_OPTIONS_H
 #define SHOAL_FRONTEND_SERVE_OPTIONS_H
@@ -10,11 +10,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "proto/device_name.h"
 #include "proto/limits.h"
 #include "proto/log.h"
 #include "proto/result.h"
 
-enum options_command { OPTIONS_SERVE = 1, OPTIONS_GENERATE = 2 };
+enum options_command { OPTIONS_SERVE = 1, OPTIONS_GENERATE = 2, OPTIONS_DEVICES = 4 };
 
 /* The values of an option that may be given several times. */
 struct option_texts {
@@ -28,7 +29,13 @@ struct options {
     const char *model;
     const char *served_model_name; /* NULL: the file's stem */
     const char *chat_template;     /* NULL: the checkpoint's own */
-    const char *device;
+    struct option_texts device_texts;
+    struct device_name devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
+    uint32_t device_count;                     /* >= 1, <= workers */
+    const char *vulkan_tier;                   /* NULL: no limit */
+    bool vulkan_validation;
+    const char *pipeline_cache; /* folder; NULL: in the user's home; "none" */
+    bool profile;
     uint64_t context_tokens; /* 0: the checkpoint's own */
     uint64_t max_tokens;     /* 0: what the context leaves */
     uint64_t max_sequences;
@@ -77,6 +84,8 @@ struct options {
     bool raw;
     bool stats;
 
+    bool json; /* devices */
+
     bool help;
 };
 
@@ -84,6 +93,8 @@ struct options {
  * person. */
 enum result options_parse(enum options_command command, int argc, char *argv[],
                           struct options *options, struct error_text *error) RESULT_CHECKED;
+/* What worker `worker` computes on. */
+struct device_name options_device(const struct options *options, uint32_t worker);
 void options_print_help(enum options_command command, FILE *out);
 /* Every value, one log line each. */
 void options_log(enum options_command command, const struct options *options);

@@ -41,6 +41,11 @@ static void write_worker(const struct chat_engine *engine, uint32_t index, struc
         text_buffer_append_text(out, "null");
     text_buffer_append_text(out, ",\"device\":");
     append_words(out, worker.device);
+    text_buffer_append_text(out, ",\"backend\":");
+    if (worker.backend)
+        append_words(out, worker.backend);
+    else
+        text_buffer_append_text(out, "null");
     text_buffer_append_format(out,
                               ",\"state\":\"%s\",\"load_progress\":%.3f,\"restarts\":%u,"
                               "\"failed_starts\":%u,\"last_death\":",

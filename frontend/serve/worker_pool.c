@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 
+#include "frontend/serve/cache_folder.h"
 #include "frontend/serve/prefix_table.h"
 #include "proto/log.h"
 #include "proto/must.h"
@@ -28,6 +29,8 @@ struct pool_worker {
     uint32_t requests;
     bool on_trial;
     struct request_id trial;
+    uint32_t device_workers;       /* that share its device, itself with them */
+    struct weight_holder *weights; /* the device's */
     struct worker_supervisor *supervisor;
     struct prefix_table *prefixes; /* NULL in a pool of one */
 };
@@ -35,6 +38,9 @@ struct pool_worker {
 struct worker_pool {
     struct worker_pool_config config;
     struct keyed_hash_key key;
+    char pipeline_cache[CACHE_FOLDER_BYTES];      /* "": none */
+    struct weight_holder *holders[LIMIT_WORKERS]; /* one for each device */
+    uint32_t holder_count;
     uint32_t count;
     uint32_t most; /* requests that one worker takes */
     uint32_t failed_count;
@@ -92,6 +98,30 @@ static void on_batch_end(void *context)
 
 /* --- life ------------------------------------------------------------------------------------ */
 
+/* Workers of one device share its vault: their weights are there once. */
+static void devices_share(struct worker_pool *pool)
+{
+    const struct options *options = pool->config.options;
+    bool vulkan = false;
+    for (uint32_t i = 0; i < options->workers; i++) {
+        struct pool_worker *worker = &pool->workers[i];
+        struct device_name device = options_device(options, i);
+        vulkan = vulkan || device.kind == DEVICE_VULKAN;
+        for (uint32_t other = 0; other < options->workers; other++) {
+            if (!device_name_equal(device, options_device(options, other)))
+                continue;
+            worker->device_workers++;
+            if (other < i)
+                worker->weights = pool->workers[other].weights;
+        }
+        if (!worker->weights)
+            worker->weights = pool->holders[pool->holder_count++] =
+                weight_holder_create(device.kind);
+    }
+    if (vulkan)
+        cache_folder_find(options->pipeline_cache, pool->pipeline_cache);
+}
+
 static enum result worker_begin(struct worker_pool *pool, uint32_t index, struct error_text *error)
 {
     struct pool_worker *worker = &pool->workers[index];
@@ -99,18 +129,21 @@ static enum result worker_begin(struct worker_pool *pool, uint32_t index, struct
     worker->index = index;
     if (pool->config.options->workers > 1)
         worker->prefixes = prefix_table_create();
-    struct worker_supervisor_config supervision = {.base = pool->config.base,
-                                                   .options = pool->config.options,
-                                                   .weights = pool->config.weights,
-                                                   .index = index,
-                                                   .live_requests = pool->config.live_requests,
-                                                   .context = worker,
-                                                   .ready = on_ready,
-                                                   .died = on_died,
-                                                   .failed = on_failed,
-                                                   .drained = on_drained,
-                                                   .event = on_event,
-                                                   .batch_end = on_batch_end};
+    struct worker_supervisor_config supervision = {
+        .base = pool->config.base,
+        .options = pool->config.options,
+        .weights = worker->weights,
+        .device_workers = worker->device_workers,
+        .pipeline_cache = pool->pipeline_cache[0] ? pool->pipeline_cache : NULL,
+        .index = index,
+        .live_requests = pool->config.live_requests,
+        .context = worker,
+        .ready = on_ready,
+        .died = on_died,
+        .failed = on_failed,
+        .drained = on_drained,
+        .event = on_event,
+        .batch_end = on_batch_end};
     return worker_supervisor_create(&supervision, &worker->supervisor, error);
 }
 
@@ -124,6 +157,7 @@ enum result worker_pool_create(const struct worker_pool_config *config, struct w
     made->key = keyed_hash_random_key();
     made->most = (uint32_t)options->max_sequences;
     made->most += made->most / AHEAD_SHARE + 1;
+    devices_share(made);
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < options->workers && result == RESULT_OK; i++) {
         made->count++;
@@ -145,6 +179,8 @@ void worker_pool_destroy(struct worker_pool *pool)
         worker_supervisor_destroy(pool->workers[i].supervisor);
         prefix_table_destroy(pool->workers[i].prefixes);
     }
+    for (uint32_t i = 0; i < pool->holder_count; i++)
+        weight_holder_destroy(pool->holders[i]);
     free(pool);
 }
 

@@ -14,7 +14,6 @@ struct worker_pool;
 struct worker_pool_config {
     struct event_base *base;
     const struct options *options;
-    struct weight_holder *weights;
     uint32_t live_requests; /* slots of the request table */
     void *context;
     void (*ready)(void *context, uint32_t worker);

@@ -44,6 +44,9 @@ struct worker_supervisor {
     struct heartbeat_watch heartbeat;
     bool work_expected;
     bool ever_ready;
+    char device[DEVICE_NAME_BYTES];
+    char
+        backend[sizeof((struct worker_gauges *)0)->backend + 1]; /* "" before the first was ready */
     uint32_t starts;
     uint32_t weights_generation; /* of the vault that the worker was given */
     struct restart_record record;
@@ -106,10 +109,14 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
     enum result result = worker_link_create(&link, &supervisor->link, error);
     if (result != RESULT_OK)
         return result;
-    struct worker_link_fds fds = worker_link_fds(supervisor->link);
     supervisor->weights_generation = weight_holder_generation(supervisor->config.weights);
-    result = child_process_spawn(options, &fds, weight_holder_fd(supervisor->config.weights),
-                                 supervisor->config.index, &supervisor->process, error);
+    struct child_process_config child = {.options = options,
+                                         .link = worker_link_fds(supervisor->link),
+                                         .weights = weight_holder_fds(supervisor->config.weights),
+                                         .worker_index = supervisor->config.index,
+                                         .device_workers = supervisor->config.device_workers,
+                                         .pipeline_cache = supervisor->config.pipeline_cache};
+    result = child_process_spawn(&child, &supervisor->process, error);
     if (result != RESULT_OK) {
         worker_link_destroy(supervisor->link);
         supervisor->link = NULL;
@@ -133,6 +140,7 @@ enum result worker_supervisor_create(const struct worker_supervisor_config *conf
     struct worker_supervisor *made = must_alloc(1, sizeof *made);
     made->config = *config;
     made->process.pid_fd = -1;
+    device_name_write(options_device(config->options, config->index), made->device);
     made->timer = event_new(config->base, -1, 0, on_timer, made);
     must(made->timer != NULL);
     enum result result = worker_start(made, error);
@@ -331,10 +339,11 @@ static void look_at_start(struct worker_supervisor *supervisor)
     }
     if (atomic_load_explicit(&gauges->weights, memory_order_relaxed) == WORKER_WEIGHTS_REFUSED)
         weight_holder_replace(supervisor->config.weights, supervisor->weights_generation);
+    memcpy(supervisor->backend, gauges->backend, sizeof gauges->backend);
     worker_link_set_vocab(supervisor->link, vocab);
     supervisor->state = SUPERVISOR_READY;
     supervisor->ever_ready = true;
-    log_info("worker %u ready", supervisor->config.index);
+    log_info("worker %u ready: %s", supervisor->config.index, supervisor->backend);
     supervisor->config.ready(supervisor->config.context);
 }
 
@@ -421,7 +430,8 @@ void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
     int64_t now_ms = monotonic_clock_ms();
     *status =
         (struct worker_status){.pid = (int)supervisor->process.pid,
-                               .device = supervisor->config.options->device,
+                               .device = supervisor->device,
+                               .backend = supervisor->backend[0] ? supervisor->backend : NULL,
                                .state = states[supervisor->state],
                                .load_progress = worker_supervisor_load_progress(supervisor),
                                .restarts = supervisor->starts > 0 ? supervisor->starts - 1 : 0,

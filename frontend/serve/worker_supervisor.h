@@ -29,6 +29,8 @@ struct worker_supervisor_config {
     struct event_base *base;
     const struct options *options;
     struct weight_holder *weights; /* may be shared with other supervisors */
+    uint32_t device_workers;       /* how many share the device */
+    const char *pipeline_cache;    /* folder, or NULL */
     uint32_t index;                /* which of them, for the worker's name */
     uint32_t live_requests;
     void *context;
@@ -65,8 +67,10 @@ uint32_t worker_supervisor_failed_starts(const struct worker_supervisor *supervi
 /* One worker as an operator sees it, from figures at hand. Strings are the supervisor's and change
  * with it. */
 struct worker_status {
-    int pid; /* 0: no process */
-    const char *device;
+    int pid;            /* 0: no process */
+    const char *device; /* "vulkan:0" */
+    const char
+        *backend;      /* in the worker's words: "vulkan NVIDIA H200, dot"; NULL: none ready yet */
     const char *state; /* "starting", "ready", "backing_off", "draining", "stopped"; of a pool also
                           "on_trial" */
     double load_progress;

@@ -106,7 +106,7 @@ static uint32_t enumerate(VkInstance instance, VkPhysicalDevice *physicals)
     return outcome == VK_SUCCESS || outcome == VK_INCOMPLETE ? count : 0;
 }
 
-enum result vulkan_device_list(struct vulkan_facts *facts, uint32_t *count,
+enum result vulkan_device_list(struct vulkan_found found[VULKAN_DEVICES_MAX], uint32_t *count,
                                struct error_text *error)
 {
     VkInstance instance;
@@ -117,13 +117,14 @@ enum result vulkan_device_list(struct vulkan_facts *facts, uint32_t *count,
     if (result != RESULT_OK)
         return result;
     VkPhysicalDevice physicals[VULKAN_DEVICES_MAX];
-    uint32_t found = enumerate(instance, physicals);
-    for (uint32_t i = 0; i < found; i++) {
-        struct error_text unusable;
-        if (vulkan_facts_read(instance, physicals[i], &facts[*count], &unusable) == RESULT_OK)
-            ++*count;
-        else
-            log_info("not usable: %s", unusable.text);
+    *count = enumerate(instance, physicals);
+    uint32_t usable = 0;
+    for (uint32_t i = 0; i < *count; i++) {
+        found[i].unusable.text[0] = '\0';
+        found[i].index = usable;
+        if (vulkan_facts_read(instance, physicals[i], &found[i].facts, &found[i].unusable) ==
+            RESULT_OK)
+            usable++;
     }
     vkDestroyInstance(instance, NULL);
     return RESULT_OK;

@@ -3,7 +3,8 @@
  * queues. Everything else of this folder works on the handle.
  *
  * A device is refused unless it has Vulkan 1.3 and the features that the plainest kernels need
- * (vulkan_facts.c lists them); what goes beyond is a tier, named in the start-up line (vulkan_tier.h).
+ * (vulkan_facts.c lists them); what goes beyond is a tier, named in the start-up line
+ * (vulkan_tier.h).
  *
  * A device that is lost ends in an error from whatever call sees it first (vulkan_device_check());
  * the worker then exits with the words and a new one is started.
@@ -16,10 +17,11 @@
 #include <stdint.h>
 #include <vulkan/vulkan.h>
 
+#include "proto/limits.h"
 #include "proto/result.h"
 #include "worker/backend/vulkan/vulkan_tier.h"
 
-#define VULKAN_DEVICES_MAX       16u
+#define VULKAN_DEVICES_MAX       LIMIT_DEVICES
 #define VULKAN_MATRIX_SHAPES_MAX 32u
 
 enum vulkan_matrix_type { VULKAN_MATRIX_F16_F32, VULKAN_MATRIX_F16_F16, VULKAN_MATRIX_S8_S32 };
@@ -57,7 +59,7 @@ struct vulkan_facts {
 };
 
 struct vulkan_device_options {
-    uint32_t index;  /* of vulkan_device_list() */
+    uint32_t index;  /* among the usable ones of vulkan_device_list() */
     bool validation; /* messages of the validation layer are counted: vulkan_device_messages() */
     enum vulkan_tier tier_limit; /* nothing above it is used; VULKAN_NV_MATRIX2 = no limit */
 };
@@ -76,9 +78,15 @@ struct vulkan_device {
     _Atomic uint32_t messages;
 };
 
-/* The usable devices in the driver's order, at most VULKAN_DEVICES_MAX. No driver at all is an
- * empty list. */
-enum result vulkan_device_list(struct vulkan_facts *facts, uint32_t *count,
+struct vulkan_found {
+    struct vulkan_facts facts;  /* of an unusable one name and version */
+    struct error_text unusable; /* why; "" of a usable one */
+    uint32_t index;             /* among the usable ones: which `vulkan:N` it is */
+};
+
+/* All devices in the drivers' order, at most VULKAN_DEVICES_MAX. No driver at all is an empty list.
+ */
+enum result vulkan_device_list(struct vulkan_found found[VULKAN_DEVICES_MAX], uint32_t *count,
                                struct error_text *error) RESULT_CHECKED;
 
 /* RESULT_NOT_FOUND without such a device, RESULT_UNSUPPORTED naming the feature that it lacks. */

@@ -178,6 +178,7 @@ enum result vulkan_facts_read(VkInstance instance, VkPhysicalDevice physical,
     VkPhysicalDeviceProperties plain;
     vkGetPhysicalDeviceProperties(physical, &plain);
     snprintf(facts->name, sizeof facts->name, "%s", plain.deviceName);
+    facts->api_version = plain.apiVersion;
     if (plain.apiVersion < VK_API_VERSION_1_3)
         return error_set(error, RESULT_UNSUPPORTED, "%s has Vulkan %u.%u, not 1.3", facts->name,
                          VK_API_VERSION_MAJOR(plain.apiVersion),

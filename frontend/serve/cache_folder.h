@@ -1,0 +1,14 @@
+/*
+ * Where a user's programs keep what they can make again.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_CACHE_FOLDER_H
+#define SHOAL_FRONTEND_SERVE_CACHE_FOLDER_H
+
+#define CACHE_FOLDER_BYTES 1024u /* of a path */
+
+/* Writes the path of a folder that exists and only its owner can read, or "" when there is none,
+ * which is said in the log. `wanted`: as given by a person; NULL: .cache/shoal in the home of the
+ * user whose process this is; "none": no folder. */
+void cache_folder_find(const char *wanted, char path[CACHE_FOLDER_BYTES]);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * Asking the worker program for its devices.
+ *
+ * Only workers know devices, so this process becomes one that lists them: the list is the worker's
+ * own output, in its words.
+ *
+ * Refuses to know anything about devices itself: a frontend that opened a driver could be taken
+ * down by it.
+ */
+#include "frontend/serve/devices_command.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "frontend/serve/child_process.h"
+
+int devices_command_run(const struct options *options)
+{
+    char path[CHILD_PROCESS_PATH_BYTES];
+    char list[] = "--list-devices";
+    char text[] = "text";
+    char json[] = "json";
+    char *const arguments[] = {path, list, options->json ? json : text, NULL};
+    struct error_text error;
+    if (child_process_find(path, &error) == RESULT_OK) {
+        execv(path, arguments);
+        (void)error_set(&error, RESULT_IO, "cannot start %.150s: %s", path, strerror(errno));
+    }
+    fprintf(stderr, "shoal: %s\n", error.text);
+    return 1;
+}

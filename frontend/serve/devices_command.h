@@ -1,0 +1,12 @@
+/*
+ * `shoal devices`: what workers can compute on, as a table or JSON on standard output.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_DEVICES_COMMAND_H
+#define SHOAL_FRONTEND_SERVE_DEVICES_COMMAND_H
+
+#include "frontend/serve/options.h"
+
+/* Returns the exit status. */
+int devices_command_run(const struct options *options);
+
+#endif
