@@ -136,16 +136,18 @@ static void record_chain(struct bench *bench, const struct bench_case *c,
     if (scale_stride != 0 && bench->scales.bytes / scale_stride < copies)
         copies = bench->scales.bytes / scale_stride;
     must(copies > 0);
-    struct vulkan_linear_dot_push push = {.x = bench->inputs.address,
-                                          .x_terms = bench->inputs.address + INPUT_BYTES / 2,
-                                          .norm_weights = bench->inputs.address,
-                                          .out_f32 = bench->outputs.address,
-                                          .out_f16 = bench->outputs.address,
-                                          .out_q8 = bench->outputs.address,
-                                          .out_q8_terms = bench->outputs.address + OUTPUT_BYTES / 2,
-                                          .n = c->n,
-                                          .k = c->k,
-                                          .epsilon = 1e-5f};
+    struct vulkan_linear_dot_push push = {
+        .x = bench->inputs.address,
+        .x_terms = bench->inputs.address + INPUT_BYTES / 2,
+        .norm_weights = bench->inputs.address,
+        .out_f32 = bench->outputs.address,
+        .out_f16 = bench->outputs.address,
+        .out_q8 = bench->outputs.address,
+        .out_q8_terms = bench->outputs.address + OUTPUT_BYTES / 2,
+        .n = c->n,
+        .k = c->k,
+        .epsilon = 1e-5f,
+        .out_stride = c->epilogue >= VULKAN_LINEAR_GATE_SILU ? c->n / 2 : c->n};
     check(vulkan_commands_begin(bench->commands, &error), &error);
     for (uint32_t i = 0; i <= CHAIN; i++) {
         push.weights.codes = bench->codes.address + i % copies * code_stride;

@@ -361,7 +361,8 @@ static void check_trial(struct rig *rig, const struct trial *t, uint64_t seed)
         .n = t->n,
         .k = t->k,
         .epsilon = 1e-5f,
-        .weight_offset = 0.25f};
+        .weight_offset = 0.25f,
+        .out_stride = f.columns};
     check(vulkan_commands_begin(rig->commands, &error), &error);
     vulkan_commands_dispatch(rig->commands, make_kernel(rig, t), &push, sizeof push,
                              (struct vulkan_grid){t->tuning.grid, 1, 1});

@@ -22,8 +22,8 @@ static_assert(sizeof(struct vulkan_matrix_push) == 24, "byte map");
 
 /* --- products with few rows --- */
 
-/* x: q8 codes or f32 [rows, k]; x_terms: q8's {d, d * sum} [rows, k / 32]; outputs: [rows, n], and
- * [rows, n / 2] when gated. */
+/* x: q8 codes or f32 [rows, k]; x_terms: q8's {d, d * sum} [rows, k / 32]; outputs: n columns of
+ * rows, and n / 2 when gated. */
 struct vulkan_linear_dot_push {
     struct vulkan_matrix_push weights; /*  0: [n, k]; gated: the gate's n / 2 rows, then up's */
     uint64_t x;                        /* 24 */
@@ -37,8 +37,10 @@ struct vulkan_linear_dot_push {
     uint32_t k;                        /* 84 */
     float epsilon;                     /* 88 */
     float weight_offset;               /* 92 */
+    uint32_t out_stride;               /* 96: columns from one row of f32 or f16 output to the next */
+    uint32_t reserved;                 /* 100 */
 };
-static_assert(sizeof(struct vulkan_linear_dot_push) == 96, "byte map");
+static_assert(sizeof(struct vulkan_linear_dot_push) == 104, "byte map");
 static_assert(offsetof(struct vulkan_linear_dot_push, out_f32) == 48, "byte map");
 static_assert(offsetof(struct vulkan_linear_dot_push, n) == 80, "byte map");
 
@@ -198,5 +200,96 @@ struct vulkan_matrix_unpack_push {
     uint32_t reserved;                 /* 36: 0 */
 };
 static_assert(sizeof(struct vulkan_matrix_unpack_push) == 40, "byte map");
+
+/* --- heads: norms, rotation, KV cache, attention --- */
+
+struct vulkan_rope_kv_write_push {
+    uint64_t qkv;           /*   0: f32 [rows, stride], in place */
+    uint64_t queries_f16;   /*   8: f16 [rows, heads * head_dim] */
+    uint64_t frequencies;   /*  16: f32 [rope_dims / 2], radians per position */
+    uint64_t query_norm;    /*  24: f32 [head_dim] */
+    uint64_t key_norm;      /*  32: f32 [head_dim] */
+    uint64_t keys;          /*  40: the layer's regions of the cache */
+    uint64_t values;        /*  48 */
+    uint64_t rows;          /*  56: struct vulkan_step_row */
+    uint64_t sequences;     /*  64: struct vulkan_step_sequence */
+    uint64_t tables;        /*  72: u32 */
+    uint32_t stride;        /*  80: columns of qkv */
+    uint32_t query_offset;  /*  84: columns */
+    uint32_t key_offset;    /*  88 */
+    uint32_t value_offset;  /*  92 */
+    float magnitude;        /*  96 */
+    float epsilon;          /* 100 */
+    float weight_offset;    /* 104 */
+    uint32_t unused;        /* 108 */
+};
+static_assert(sizeof(struct vulkan_rope_kv_write_push) == 112, "byte map");
+static_assert(offsetof(struct vulkan_rope_kv_write_push, stride) == 80, "byte map");
+
+enum vulkan_heads_part {
+    VULKAN_HEADS_NORM = 1,
+    VULKAN_HEADS_ROPE = 2,
+    VULKAN_HEADS_WRITE = 4,
+    VULKAN_HEADS_QUERIES_F16 = 8 /* queries go to queries_f16, not back */
+};
+enum vulkan_rope_kv_write_constant {
+    VULKAN_ROPE_KV_WRITE_INVOCATIONS,
+    VULKAN_ROPE_KV_WRITE_PARTS, /* enum vulkan_heads_part bits */
+    VULKAN_ROPE_KV_WRITE_HEAD_DIM,
+    VULKAN_ROPE_KV_WRITE_HEADS,
+    VULKAN_ROPE_KV_WRITE_KV_HEADS,
+    VULKAN_ROPE_KV_WRITE_TASK_HEADS, /* of a subgroup */
+    VULKAN_ROPE_KV_WRITE_PAIRING,    /* enum rope_pairing */
+    VULKAN_ROPE_KV_WRITE_ROPE_DIMS,
+    VULKAN_ROPE_KV_WRITE_KV_GROUP,
+    VULKAN_ROPE_KV_WRITE_CONSTANTS
+};
+
+struct vulkan_attention_rows_push {
+    uint64_t qkv;                       /*   0: f32 [rows, stride] */
+    uint64_t keys;                      /*   8: the layer's regions of the cache */
+    uint64_t values;                    /*  16 */
+    uint64_t items;                     /*  24: struct vulkan_step_tile, when tiles */
+    uint64_t sequences;                 /*  32: struct vulkan_step_sequence */
+    uint64_t tables;                    /*  40: u32 */
+    uint64_t partials;                  /*  48: vulkan_attention_choice.partial_bytes */
+    uint64_t counters;                  /*  56: u32, all 0 between dispatches */
+    struct vulkan_outputs_push outputs; /*  64: [rows, heads * head_dim] */
+    uint64_t frequencies;               /*  96: f32 [rope_dims / 2], when fused */
+    uint64_t query_norm;                /* 104: f32 [head_dim], when fused with norms */
+    uint64_t key_norm;                  /* 112 */
+    float epsilon;                      /* 120 */
+    float weight_offset;                /* 124 */
+};
+static_assert(sizeof(struct vulkan_attention_rows_push) == 128, "byte map");
+static_assert(offsetof(struct vulkan_attention_rows_push, outputs) == 64, "byte map");
+
+enum vulkan_attention_fuse { VULKAN_ATTENTION_FUSE_ROPE = 1, VULKAN_ATTENTION_FUSE_NORM = 2 };
+enum vulkan_attention_rows_constant {
+    VULKAN_ATTENTION_ROWS_INVOCATIONS,
+    VULKAN_ATTENTION_ROWS_FORMS,
+    VULKAN_ATTENTION_ROWS_HEAD_DIM,
+    VULKAN_ATTENTION_ROWS_GROUP_HEADS, /* query heads of a KV head */
+    VULKAN_ATTENTION_ROWS_HEAD_TILE,   /* of those, in a workgroup */
+    VULKAN_ATTENTION_ROWS_TILE_ROWS,
+    VULKAN_ATTENTION_ROWS_LANES, /* of a position */
+    VULKAN_ATTENTION_ROWS_UNROLL,
+    VULKAN_ATTENTION_ROWS_SUBGROUPS,
+    VULKAN_ATTENTION_ROWS_SPLITS,
+    VULKAN_ATTENTION_ROWS_SPLIT_TOKENS,
+    VULKAN_ATTENTION_ROWS_WINDOW,
+    VULKAN_ATTENTION_ROWS_KV_GROUP,
+    VULKAN_ATTENTION_ROWS_FUSE, /* enum vulkan_attention_fuse bits */
+    VULKAN_ATTENTION_ROWS_PAIRING,
+    VULKAN_ATTENTION_ROWS_ROPE_DIMS,
+    VULKAN_ATTENTION_ROWS_TILES,
+    VULKAN_ATTENTION_ROWS_STRIDE,
+    VULKAN_ATTENTION_ROWS_QUERY_OFFSET,
+    VULKAN_ATTENTION_ROWS_KEY_OFFSET,
+    VULKAN_ATTENTION_ROWS_VALUE_OFFSET,
+    VULKAN_ATTENTION_ROWS_SCALE,     /* bits of an f32 */
+    VULKAN_ATTENTION_ROWS_MAGNITUDE, /* bits of an f32 */
+    VULKAN_ATTENTION_ROWS_CONSTANTS
+};
 
 #endif

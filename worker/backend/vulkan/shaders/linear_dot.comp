@@ -60,7 +60,7 @@ layout(push_constant) uniform Push
     uint64_t x;            /* q8 codes or f32 [ROWS, k_count] */
     uint64_t x_terms;      /* q8: {d, d * sum} [ROWS, k_count / 32] */
     uint64_t norm_weights; /* f32 [k_count] */
-    uint64_t out_f32;      /* [ROWS, n_count], GATED: [ROWS, n_count / 2] */
+    uint64_t out_f32;      /* n_count columns of ROWS, GATED: n_count / 2 */
     uint64_t out_f16;
     uint64_t out_q8;
     uint64_t out_q8_terms;
@@ -68,6 +68,7 @@ layout(push_constant) uniform Push
     uint k_count;
     float epsilon;
     float weight_offset;
+    uint out_stride; /* columns from one row of f32 or f16 output to the next */
 } push;
 
 /* Activations of block b, row r: columns 0..15 at [r][b], 16..31 behind all of those, so that
@@ -492,7 +493,7 @@ void store_sum(uint t, uint pass, uint index, float value)
     uint n = weight_row(t, pass, s);
     if (n >= push.n_count)
         return;
-    uint at = r * push.n_count + n;
+    uint at = r * push.out_stride + n;
     if (EPILOGUE == EPILOGUE_ADD)
         value += Floats(push.out_f32).at[at];
     if (EPILOGUE == EPILOGUE_ADD || (FORMS & FORM_F32) != 0)
@@ -558,9 +559,9 @@ void finish_gate(uint t)
                 uint column = t * GATE_COLUMNS + first + i;
                 v[q][i] = gated(first + i, r);
                 if (inside && column < columns && (FORMS & FORM_F32) != 0)
-                    Floats(push.out_f32).at[r * columns + column] = v[q][i];
+                    Floats(push.out_f32).at[r * push.out_stride + column] = v[q][i];
                 if (inside && column < columns && (FORMS & FORM_F16) != 0)
-                    Halves(push.out_f16).at[r * columns + column] = to_half(v[q][i]);
+                    Halves(push.out_f16).at[r * push.out_stride + column] = to_half(v[q][i]);
             }
             largest = max(largest, q8_magnitude(v[q]));
         }

@@ -1,0 +1,129 @@
+/*
+ * The idea behind the numbers: with one row the kernel waits for memory, so as many loads as
+ * possible are put on their way at once: two rows of W a subgroup, up to four blocks of each a
+ * lane, and workgroups as many as there is work for. With more rows it is bound by the arithmetic,
+ * and what counts is how often activations come from shared memory: more rows of W share them.
+ */
+#include "worker/backend/vulkan/vulkan_dot_policy.h"
+
+#include "proto/must.h"
+
+#define INVOCATIONS        256u
+#define SHARED_BLOCK_BYTES 40u   /* codes and terms of 32 columns */
+#define SHARED_SPARE_BYTES 4096u /* sums, the gate's tile */
+#define GATE_COLUMNS       32u   /* results of a workgroup's tile when gated */
+#define GRID_MAX           65535u
+#define NORM_ROWS_MAX      2u
+#define UNKNOWN_UNITS      16u
+#define LEAST_TEAMS_A_UNIT 8u /* subgroups that a compute unit should have at least */
+#define LANE_BLOCKS_MAX    4u
+
+struct tuning {
+    uint32_t subgroups, outputs, split, depth, shared_blocks, ahead;
+};
+
+static bool is_gated(const struct vulkan_dot_request *request)
+{
+    return request->epilogue == VULKAN_LINEAR_GATE_SILU ||
+           request->epilogue == VULKAN_LINEAR_GATE_GELU;
+}
+
+static bool is_quantized(const struct vulkan_dot_request *request)
+{
+    return vulkan_weight_format_facts(request->kind).quantized;
+}
+
+static bool fits_shared(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
+{
+    uint64_t bytes =
+        (uint64_t)request->rows * (request->k / VULKAN_WEIGHT_BLOCK_COLUMNS) * SHARED_BLOCK_BYTES +
+        SHARED_SPARE_BYTES;
+    return bytes <= facts->shared_bytes;
+}
+
+bool vulkan_dot_norms(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
+{
+    return request->rows <= NORM_ROWS_MAX &&
+           (!is_quantized(request) || fits_shared(facts, request));
+}
+
+static uint32_t floor_power(uint32_t value)
+{
+    uint32_t power = 1;
+    while (2 * power <= value)
+        power *= 2;
+    return power;
+}
+
+static struct tuning choose_tuning(const struct vulkan_facts *facts,
+                                   const struct vulkan_dot_request *request)
+{
+    struct tuning t = {.split = 1, .ahead = 1};
+    uint32_t unit_columns = is_quantized(request) ? VULKAN_WEIGHT_BLOCK_COLUMNS : 8;
+    uint32_t units = (request->k + unit_columns - 1) / unit_columns;
+    uint32_t lane_units = (units + facts->subgroup_size - 1) / facts->subgroup_size;
+    uint32_t compute_units = facts->compute_units ? facts->compute_units : UNKNOWN_UNITS;
+    uint32_t most = facts->max_invocations < INVOCATIONS ? facts->max_invocations : INVOCATIONS;
+    t.subgroups = floor_power(most / facts->subgroup_size);
+    t.outputs = request->rows >= 4 && fits_shared(facts, request) ? 4 : 2;
+    while (t.outputs > 1 && request->n < t.outputs * compute_units * LEAST_TEAMS_A_UNIT)
+        t.outputs /= 2;
+    t.depth = request->rows == 1 ? LANE_BLOCKS_MAX : t.outputs == 4 ? 1 : 2;
+    if (t.depth > lane_units)
+        t.depth = floor_power(lane_units);
+    if (is_gated(request))
+        while (t.subgroups * t.outputs > 2 * GATE_COLUMNS)
+            t.subgroups /= 2;
+    if (is_quantized(request) &&
+        (request->input != VULKAN_LINEAR_Q8 || fits_shared(facts, request)))
+        t.shared_blocks = request->k / VULKAN_WEIGHT_BLOCK_COLUMNS;
+    return t;
+}
+
+static uint32_t count_tiles(const struct vulkan_dot_request *request, const struct tuning *t)
+{
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    uint32_t tile = is_gated(request) ? GATE_COLUMNS : t->subgroups / t->split * t->outputs;
+    return (outputs + tile - 1) / tile;
+}
+
+static void check_request(const struct vulkan_facts *facts,
+                          const struct vulkan_dot_request *request)
+{
+    must(request->rows >= 1 && request->rows <= VULKAN_DOT_ROWS);
+    must(request->n > 0 && request->k > 0);
+    must(!is_gated(request) || request->n % 2 == 0);
+    must((request->forms & VULKAN_FORM_Q8) == 0 ||
+         (is_gated(request) && request->n % (2 * GATE_COLUMNS) == 0));
+    if (is_quantized(request)) {
+        must(request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0);
+        must(request->input == VULKAN_LINEAR_Q8 || fits_shared(facts, request));
+    } else {
+        must(request->input != VULKAN_LINEAR_Q8);
+    }
+}
+
+void vulkan_dot_choose(const struct vulkan_facts *facts, const struct vulkan_dot_request *request,
+                       struct vulkan_dot_choice *choice)
+{
+    check_request(facts, request);
+    const struct tuning t = choose_tuning(facts, request);
+    uint32_t tiles = count_tiles(request, &t);
+    uint32_t *values = choice->constants.values;
+    choice->shader = "linear_dot";
+    choice->grid = (struct vulkan_grid){tiles < GRID_MAX ? tiles : GRID_MAX, 1, 1};
+    choice->constants.count = VULKAN_LINEAR_DOT_CONSTANTS;
+    values[VULKAN_LINEAR_DOT_INVOCATIONS] = t.subgroups * facts->subgroup_size;
+    values[VULKAN_LINEAR_DOT_WEIGHT_KIND] = request->kind;
+    values[VULKAN_LINEAR_DOT_ROWS] = request->rows;
+    values[VULKAN_LINEAR_DOT_INPUT] = request->input;
+    values[VULKAN_LINEAR_DOT_EPILOGUE] = request->epilogue;
+    values[VULKAN_LINEAR_DOT_FORMS] = request->forms;
+    values[VULKAN_LINEAR_DOT_OUTPUTS] = t.outputs;
+    values[VULKAN_LINEAR_DOT_SPLIT] = t.split;
+    values[VULKAN_LINEAR_DOT_DEPTH] = t.depth;
+    values[VULKAN_LINEAR_DOT_SHARED_BLOCKS] = t.shared_blocks;
+    values[VULKAN_LINEAR_DOT_SUBGROUPS] = t.subgroups;
+    values[VULKAN_LINEAR_DOT_HAS_DOT] = facts->integer_dot;
+    values[VULKAN_LINEAR_DOT_AHEAD] = t.ahead;
+}
