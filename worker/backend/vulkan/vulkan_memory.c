@@ -10,6 +10,8 @@
  */
 #include "worker/backend/vulkan/vulkan_memory.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -192,6 +194,8 @@ struct vulkan_arena {
     uint64_t chunk_bytes;
     uint64_t expected_bytes; /* still to be taken */
     bool shared;
+    const int *fds; /* [fd_count], of an imported arena; else NULL */
+    uint32_t fd_count;
     struct vulkan_buffer *chunks[VULKAN_ARENA_CHUNKS_MAX];
     uint32_t chunk_count;
     uint64_t used_bytes; /* of the last chunk */
@@ -211,6 +215,16 @@ struct vulkan_arena *vulkan_arena_create(const struct vulkan_device *device,
     return arena;
 }
 
+struct vulkan_arena *vulkan_arena_create_imported(const struct vulkan_device *device,
+                                                  uint64_t expected_bytes, const int *fds,
+                                                  uint32_t fd_count)
+{
+    struct vulkan_arena *arena = vulkan_arena_create(device, expected_bytes, true);
+    arena->fds = fds;
+    arena->fd_count = fd_count;
+    return arena;
+}
+
 void vulkan_arena_destroy(struct vulkan_arena *arena)
 {
     if (!arena)
@@ -220,6 +234,22 @@ void vulkan_arena_destroy(struct vulkan_arena *arena)
         free(arena->chunks[i]);
     }
     free(arena);
+}
+
+/* The driver takes over the descriptor that it imports, so it gets a duplicate. */
+static enum result import_chunk(const struct vulkan_arena *arena, uint64_t bytes,
+                                struct vulkan_buffer *chunk, struct error_text *error)
+{
+    if (arena->chunk_count == arena->fd_count)
+        return error_set(error, RESULT_STALE, "more than %u allocations are needed",
+                         arena->fd_count);
+    int fd = fcntl(arena->fds[arena->chunk_count], F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return error_set(error, RESULT_IO, "a descriptor cannot be used: %s", strerror(errno));
+    enum result result = vulkan_buffer_import(arena->device, fd, bytes, chunk, error);
+    if (result != RESULT_OK)
+        close(fd);
+    return result;
 }
 
 static enum result add_chunk(struct vulkan_arena *arena, uint64_t bytes, const char *what,
@@ -234,7 +264,8 @@ static enum result add_chunk(struct vulkan_arena *arena, uint64_t bytes, const c
     if (bytes < expected)
         bytes = expected;
     enum result result =
-        arena->shared
+        arena->fds ? import_chunk(arena, bytes, chunk, error)
+        : arena->shared
             ? vulkan_buffer_create_shared(arena->device, bytes, what, chunk, error)
             : vulkan_buffer_create(arena->device, VULKAN_DEVICE, bytes, what, chunk, error);
     if (result != RESULT_OK) {

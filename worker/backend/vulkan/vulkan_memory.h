@@ -59,7 +59,14 @@ struct vulkan_piece {
 struct vulkan_arena;
 struct vulkan_arena *vulkan_arena_create(const struct vulkan_device *device,
                                          uint64_t expected_bytes, bool shared);
+/* One whose chunks are not allocated: the first that is needed is imported from fds[0], and so on,
+ * as an arena with `shared` exported them. The descriptors stay the caller's, who closes them after
+ * the last piece is taken. */
+struct vulkan_arena *vulkan_arena_create_imported(const struct vulkan_device *device,
+                                                  uint64_t expected_bytes, const int *fds,
+                                                  uint32_t fd_count);
 void vulkan_arena_destroy(struct vulkan_arena *arena);
+/* RESULT_STALE: all descriptors of an imported arena are used up. */
 enum result vulkan_arena_take(struct vulkan_arena *arena, uint64_t bytes, const char *what,
                               struct vulkan_piece *piece, struct error_text *error) RESULT_CHECKED;
 uint64_t vulkan_arena_bytes(const struct vulkan_arena *arena);
