@@ -86,6 +86,16 @@ static void finish(void)
     test_frontend_finish(frontend, PROCESS_PAIR_PATIENCE_MS);
 }
 
+/* The same requests once more, all together. */
+static void check_in_company(const struct owned_request *owned, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        assert_true(test_frontend_submit(frontend, i, &owned[i].request));
+    finish();
+    for (uint32_t i = 0; i < count; i++)
+        assert_memory_equal(frontend->replies[i].tokens, owned[i].tokens, 8 * sizeof(uint32_t));
+}
+
 static void test_alone_and_in_company(void **state)
 {
     (void)state;
@@ -106,11 +116,7 @@ static void test_alone_and_in_company(void **state)
         assert_int_equal(reply->token_count, 8);
         memcpy(owned[i].tokens, reply->tokens, 8 * sizeof(uint32_t));
     }
-    for (uint32_t i = 0; i < REQUESTS; i++)
-        assert_true(test_frontend_submit(frontend, i, &owned[i].request));
-    finish();
-    for (uint32_t i = 0; i < REQUESTS; i++)
-        assert_memory_equal(frontend->replies[i].tokens, owned[i].tokens, 8 * sizeof(uint32_t));
+    check_in_company(owned, REQUESTS);
 
     /* A replay goes on with the same tokens. */
     for (uint32_t i = 0; i < REQUESTS; i++) {
@@ -127,6 +133,24 @@ static void test_alone_and_in_company(void **state)
         assert_int_equal(frontend->replies[i].token_count, 5);
         assert_memory_equal(frontend->replies[i].tokens, owned[i].tokens + 3, 5 * sizeof(uint32_t));
     }
+    stop();
+
+    /* Nor does it matter that steps are launched before the last one is read. */
+    const char *const overlapping[] = {"--max-sequences",
+                                       "8",
+                                       "--step-tokens",
+                                       "64",
+                                       "--context",
+                                       "128",
+                                       "--kv-cache-bytes",
+                                       "3000000",
+                                       "--threads",
+                                       "2",
+                                       "--step-depth",
+                                       "2",
+                                       NULL};
+    start_ready(overlapping);
+    check_in_company(owned, REQUESTS);
     stop();
 }
 

@@ -26,6 +26,14 @@ struct engine_rig_options engine_rig_defaults(void)
     };
 }
 
+void engine_rig_set_overlap(struct engine_rig_options *options, uint32_t overlap)
+{
+    must(overlap < ENGINE_RIG_OVERLAPS);
+    options->step_depth = overlap > 0 ? 2 : 1;
+    options->late = overlap > 1;
+    options->counts_ahead = overlap > 2;
+}
+
 void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options)
 {
     *rig = (struct engine_rig){.options = *options};
@@ -86,14 +94,16 @@ enum step_outcome engine_rig_turn(struct engine_rig *rig)
     struct sequence *oldest =
         sequence_table_running(table) > 0 ? sequence_table_running_at(table, 0) : NULL;
     struct request_id id = oldest ? oldest->request.id : (struct request_id){0, 0};
-    uint32_t computed_tokens = oldest ? oldest->computed_tokens : 0;
+    uint32_t progress = oldest ? oldest->computed_tokens + oldest->known_tokens : 0;
 
     enum step_outcome outcome;
     must(step_loop_turn(rig->engine, &outcome, NULL) == RESULT_OK);
     sequence_table_check(table, &rig->engine->pools);
     if (oldest && outcome == STEP_WORKED) {
         oldest = sequence_table_find(table, id);
-        must(!oldest || oldest->computed_tokens > computed_tokens);
+        bool moved = !oldest || oldest->computed_tokens + oldest->known_tokens > progress;
+        rig->idle_turns = moved ? 0 : rig->idle_turns + 1;
+        must(rig->idle_turns < rig->options.step_depth);
     }
     must(sequence_table_running(table) <= rig->options.max_sequences);
     must(fake_backend_totals(rig->backend).most_rows <= rig->options.step_tokens);

@@ -27,6 +27,11 @@ struct engine_rig_options {
  * way. */
 struct engine_rig_options engine_rig_defaults(void);
 
+/* Every way in which a backend may overlap steps: 0 is one step under way; the others are two,
+ * computed when launched or when waited for, with counts kept by the host or by the backend. */
+#define ENGINE_RIG_OVERLAPS 4u
+void engine_rig_set_overlap(struct engine_rig_options *options, uint32_t overlap);
+
 struct engine_rig {
     struct engine_rig_options options;
     struct kv_layout layout;
@@ -34,6 +39,7 @@ struct engine_rig {
     struct frontend_link *link;
     struct backend *backend;
     struct worker_engine *engine;
+    uint32_t idle_turns; /* in which the oldest running sequence did not move */
 };
 
 void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options);
@@ -41,7 +47,8 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
 void engine_rig_close(struct engine_rig *rig);
 
 /* One turn, with the invariants around it: orders and facts of all sequences, and that the oldest
- * running sequence moves in every step that is run. Events are not collected. */
+ * running sequence moves in every turn, or in every other one where steps are launched ahead.
+ * Events are not collected. */
 enum step_outcome engine_rig_turn(struct engine_rig *rig);
 /* Turns and collects until no request is live; aborts after `turns`. */
 void engine_rig_finish(struct engine_rig *rig, uint32_t turns);

@@ -214,8 +214,9 @@ static void count_token(struct wanted_draw *wanted, uint32_t token)
     wanted->counts[at].generated++;
 }
 
-/* Tokens that the step before drew; counts that lack them get them. */
-static void resolve_tokens(struct launched_step *step, const struct launched_step *before)
+/* Tokens that the step before drew; counts that lack them get them, or must not be there. */
+static void resolve_tokens(const struct fake_backend *fake, struct launched_step *step,
+                           const struct launched_step *before)
 {
     for (uint32_t i = 0; i < step->row_count; i++) {
         if (!(step->tokens[i] & STEP_TOKEN_SAMPLED))
@@ -223,16 +224,19 @@ static void resolve_tokens(struct launched_step *step, const struct launched_ste
         uint32_t index = step->tokens[i] & ~STEP_TOKEN_SAMPLED;
         must(index < before->draw_count);
         step->tokens[i] = before->results[index].token;
-        for (uint32_t j = 0; j < step->draw_count; j++)
-            if (step->draws[j].row == i && step->draws[j].counts)
-                count_token(&step->draws[j], step->tokens[i]);
+        for (uint32_t j = 0; j < step->draw_count; j++) {
+            if (step->draws[j].row != i || !step->draws[j].counts)
+                continue;
+            must(fake->options.counts_ahead);
+            count_token(&step->draws[j], step->tokens[i]);
+        }
     }
 }
 
 static void compute(struct fake_backend *fake, struct launched_step *step,
                     const struct launched_step *before)
 {
-    resolve_tokens(step, before);
+    resolve_tokens(fake, step, before);
     uint32_t row = 0;
     uint32_t drawn = 0;
     /* Writes of all sequences first: a block that two of them share is overwritten before it is

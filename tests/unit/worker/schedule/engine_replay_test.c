@@ -14,10 +14,11 @@
 #define PROMPT 37u
 #define ANSWER 45u
 
-static void check_every_split(struct sampling_params sampling)
+static void check_splits(struct sampling_params sampling, uint32_t overlap)
 {
     struct engine_rig rig;
     struct engine_rig_options options = engine_rig_defaults();
+    engine_rig_set_overlap(&options, overlap);
     engine_rig_open(&rig, &options);
     uint32_t ids[PROMPT + ANSWER];
     for (uint32_t i = 0; i < PROMPT; i++)
@@ -49,6 +50,12 @@ static void check_every_split(struct sampling_params sampling)
                             (ANSWER - split) * sizeof(float));
     }
     engine_rig_close(&rig);
+}
+
+static void check_every_split(struct sampling_params sampling)
+{
+    for (uint32_t overlap = 0; overlap < ENGINE_RIG_OVERLAPS; overlap++)
+        check_splits(sampling, overlap);
 }
 
 static void test_plain(void **state)

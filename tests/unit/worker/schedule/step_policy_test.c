@@ -155,6 +155,21 @@ static void test_a_lone_prompt_preempts_those_behind_it(void **state)
     assert_int_equal(preemption_policy_survivors(&snapshot), 3);
 }
 
+static void test_a_stream_whose_last_token_is_being_drawn_gets_nothing(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {decode(32), decode(20), prefill(16, 100)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 3, 1);
+    candidates[0].ends = true; /* so it needs no block either */
+    check(&snapshot, (const uint32_t[]){0, 1, 8});
+    candidates[1].ends = true; /* nobody waits for the step: the prompt has it to itself */
+    check(&snapshot, (const uint32_t[]){0, 0, 16});
+    snapshot.free_blocks[0] = 0; /* the prompt could not move */
+    assert_int_equal(preemption_policy_survivors(&snapshot), 2);
+    snapshot.candidate_count = 2;
+    check(&snapshot, (const uint32_t[]){0, 0});
+}
+
 static void test_random_plans_fit(void **state)
 {
     (void)state;
@@ -211,6 +226,7 @@ int main(void)
         cmocka_unit_test(test_a_prompt_without_blocks_waits_while_streams_run),
         cmocka_unit_test(test_the_youngest_are_preempted),
         cmocka_unit_test(test_a_lone_prompt_preempts_those_behind_it),
+        cmocka_unit_test(test_a_stream_whose_last_token_is_being_drawn_gets_nothing),
         cmocka_unit_test(test_random_plans_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,9 +2,12 @@
  * worker_fault: what is understood, whom it concerns, what is refused.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -83,6 +86,29 @@ static void test_steps_without_a_fault(void **state)
     worker_fault_step(&fault, 2, &batch);
 }
 
+/* A token that the step before drew is known when that step is read. */
+static void test_a_drawn_token(void **state)
+{
+    (void)state;
+    const uint32_t ids[3] = {5, STEP_TOKEN_SAMPLED | 1, 6};
+    const struct sampled_token before[2] = {{.token = 7}, {.token = 8}};
+    struct step_batch batch = {.row_count = 3, .token_ids = ids};
+    struct worker_fault fault = parsed("abort-on-token=7", 0);
+    worker_fault_step(&fault, 0, &batch);
+    worker_fault_drawn(&fault, &batch, before); /* drawn for another row */
+    fault = parsed("abort-on-token=8", 0);
+    worker_fault_step(&fault, 0, &batch); /* not known yet */
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        worker_fault_drawn(&fault, &batch, before);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +117,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_lives),
         cmocka_unit_test(test_steps_without_a_fault),
+        cmocka_unit_test(test_a_drawn_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

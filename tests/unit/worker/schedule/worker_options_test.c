@@ -91,21 +91,14 @@ static void test_refusals_name_the_flag(void **state)
 {
     (void)state;
     static char *const bad[][2] = {
-        {"--threads", "257"},
-        {"--threads", "-1"},
-        {"--threads", "2x"},
-        {"--threads", ""},
-        {"--threads", " 2"},
-        {"--max-sequences", "0"},
-        {"--max-sequences", "1025"},
-        {"--step-tokens", "0"},
-        {"--step-tokens", "4097"},
-        {"--step-tokens", "63"},
-        {"--context", "99999999999999999999999"},
-        {"--parent-pid", "0"},
-        {"--kv-cache-type", "f8"},
-        {"--log-level", "loud"},
-        {"--bogus", "1"},
+        {"--threads", "257"},        {"--threads", "-1"},
+        {"--threads", "2x"},         {"--threads", ""},
+        {"--threads", " 2"},         {"--max-sequences", "0"},
+        {"--max-sequences", "1025"}, {"--step-tokens", "0"},
+        {"--step-tokens", "4097"},   {"--step-tokens", "63"},
+        {"--step-depth", "3"},       {"--context", "99999999999999999999999"},
+        {"--parent-pid", "0"},       {"--kv-cache-type", "f8"},
+        {"--log-level", "loud"},     {"--bogus", "1"},
         {"--threads", NULL},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
