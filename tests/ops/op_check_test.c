@@ -1,6 +1,6 @@
 /*
- * What other backends will be held to, tried on the CPU's own tiers: every op of the list agrees
- * with the CPU backend on every case.
+ * What other backends are held to, tried on the CPU's own portable tier. The ops here are those
+ * whose own tests look inside the backend instead of walking the list of cases.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +22,9 @@ static void test_the_portable_tier_agrees(void **state)
     struct op_check_backend judged = {
         .name = "portable", .create = create, .options = {.cpu_tier = CPU_TIER_PORTABLE}};
     struct error_text error = {""};
-    for (uint32_t stem = 0; stem < OP_STEM_COUNT; stem++)
-        if (!op_check_against_cpu((enum op_stem)stem, &judged, &error))
+    static const enum op_stem stems[] = {OP_kv_write, OP_attention};
+    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++)
+        if (!op_check_against_cpu(stems[i], &judged, &error))
             fail_msg("%s", error.text);
 }
 

@@ -17,12 +17,17 @@ struct visitor {
     void *context;
 };
 
-/* Steps of 1, 3, 8, 9, 33 and 130 rows, of one sequence or two. */
+/* Steps of 1, 3, 8, 9 and 33 rows, of one sequence or two. */
 static void set_steps(struct op_case *c)
 {
-    static const uint32_t steps[][OP_TRIAL_SEQUENCES] = {{1, 0}, {2, 1},   {0, 8},
-                                                         {9, 0}, {20, 13}, {130, 0}};
+    static const uint32_t steps[][OP_TRIAL_SEQUENCES] = {{1, 0}, {2, 1}, {0, 8}, {9, 0}, {20, 13}};
     memcpy(c->steps, steps, sizeof steps);
+}
+
+/* And one of 130, for those cases whose cost allows it in every build. */
+static void add_long_step(struct op_case *c)
+{
+    c->steps[5][0] = 130;
 }
 
 static struct op_case begin(enum op_stem stem, uint32_t input_columns, uint32_t output_columns)
@@ -66,6 +71,7 @@ static void list_rms_norm(const struct visitor *visitor)
         for (int in_place = 0; in_place < 2; in_place++) {
             struct op_case c = begin(OP_rms_norm, widths[i], widths[i]);
             set_norm_weight(&c, widths[i]);
+            add_long_step(&c);
             c.in_place = in_place;
             c.params.rms_norm = (struct rms_norm_params){1e-5f, in_place ? 1.0f : 0.0f};
             hand_over(visitor, &c);
@@ -81,6 +87,7 @@ static void list_rms_norm_add(const struct visitor *visitor)
             struct op_case c = begin(OP_rms_norm_add, widths[i], widths[i]);
             c.input_columns[1] = widths[i];
             set_norm_weight(&c, widths[i]);
+            add_long_step(&c);
             c.in_place = in_place;
             c.params.rms_norm_add = (struct rms_norm_add_params){1e-6f, 1.0f};
             hand_over(visitor, &c);
@@ -96,6 +103,7 @@ static void list_head_norm(const struct visitor *visitor)
     for (uint32_t i = 0; i < COUNT(params); i++) {
         struct op_case c = begin(OP_head_norm, columns[i], columns[i]);
         set_norm_weight(&c, params[i].slice.head_dim);
+        add_long_step(&c);
         c.in_place = true;
         c.params.head_norm = params[i];
         hand_over(visitor, &c);
@@ -117,6 +125,7 @@ static void list_rope(const struct visitor *visitor)
     };
     for (uint32_t i = 0; i < COUNT(ropes); i++) {
         struct op_case c = begin(OP_rope, 300, 300);
+        add_long_step(&c);
         c.in_place = true;
         c.rope = (struct rope_config){
             .pairing = ropes[i].pairing, .dims = ropes[i].dims, .magnitude = 1.25f};
@@ -151,12 +160,16 @@ static void list_linear_type(const struct visitor *visitor, enum ggml_type type)
         uint32_t columns;
         uint32_t outputs[OP_WEIGHTS_MAX];
         bool on_logit_rows;
-    } shapes[] = {{256, {48}, true}, {512, {17, 16, 1}, false}, {256, {133, 5}, false}};
+        bool long_step;
+    } shapes[] = {
+        {256, {48}, true, false}, {512, {17, 16, 1}, false, false}, {256, {133, 5}, false, true}};
     const enum ggml_type types[OP_WEIGHTS_MAX] = {type, type, type};
     for (uint32_t i = 0; i < COUNT(shapes); i++) {
         struct op_case c = begin_linear(OP_linear, shapes[i].columns, types, shapes[i].outputs);
         c.on_logit_rows = shapes[i].on_logit_rows;
         c.wanted_every = c.on_logit_rows ? 3 : 1;
+        if (shapes[i].long_step)
+            add_long_step(&c);
         hand_over(visitor, &c);
     }
 }
@@ -182,10 +195,11 @@ static void list_linear_add(const struct visitor *visitor)
         const enum ggml_type types[OP_WEIGHTS_MAX] = {(enum ggml_type)t};
         if (ggml_type_block(types[0]).elements == 0)
             continue;
-        struct op_case c = begin_linear(OP_linear_add, 256, types, (const uint32_t[]){48, 0, 0});
+        struct op_case c = begin_linear(OP_linear_add, 512, types, (const uint32_t[]){48, 0, 0});
         hand_over(visitor, &c);
-        c = begin_linear(OP_linear_add, 512, types, (const uint32_t[]){133, 0, 0});
+        c = begin_linear(OP_linear_add, 256, types, (const uint32_t[]){133, 0, 0});
         c.in_place = true;
+        add_long_step(&c);
         hand_over(visitor, &c);
         c = begin_linear(OP_linear_add, 256, types, (const uint32_t[]){21, 0, 0});
         c.in_place = true;
@@ -254,6 +268,8 @@ static void list_gate(const struct visitor *visitor)
     for (uint32_t i = 0; i < COUNT(widths); i++) {
         for (uint32_t s = 0; s < COUNT(scales); s++) {
             struct op_case c = begin(OP_gate, 2 * widths[i], widths[i]);
+            if (widths[i] < 512)
+                add_long_step(&c);
             c.input_scale = scales[s];
             c.params.gate.activation = GATE_SILU;
             hand_over(visitor, &c);
@@ -267,6 +283,7 @@ static void list_gather_rows(const struct visitor *visitor)
 {
     for (uint32_t every = 1; every <= 4; every += 3) {
         struct op_case c = begin(OP_gather_rows, 37, 37);
+        add_long_step(&c);
         c.wanted_every = every;
         hand_over(visitor, &c);
     }
