@@ -87,7 +87,8 @@ static void create_backend(struct worker_process *process)
                                  .step_depth = options->step_depth,
                                  .max_step_rows = options->step_tokens,
                                  .max_logit_rows = options->max_sequences};
-    process->backend = cpu_backend_create();
+    process->backend =
+        options->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
 }
 
 /* How long sequences may become and how many blocks each cache group gets. */
