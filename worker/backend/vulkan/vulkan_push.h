@@ -37,8 +37,8 @@ struct vulkan_linear_dot_push {
     uint32_t k;                        /* 84 */
     float epsilon;                     /* 88 */
     float weight_offset;               /* 92 */
-    uint32_t out_stride;               /* 96: columns from one row of f32 or f16 output to the next */
-    uint32_t reserved;                 /* 100 */
+    uint32_t out_stride; /* 96: columns from one row of f32 or f16 output to the next */
+    uint32_t reserved;   /* 100 */
 };
 static_assert(sizeof(struct vulkan_linear_dot_push) == 104, "byte map");
 static_assert(offsetof(struct vulkan_linear_dot_push, out_f32) == 48, "byte map");
@@ -204,24 +204,24 @@ static_assert(sizeof(struct vulkan_matrix_unpack_push) == 40, "byte map");
 /* --- heads: norms, rotation, KV cache, attention --- */
 
 struct vulkan_rope_kv_write_push {
-    uint64_t qkv;           /*   0: f32 [rows, stride], in place */
-    uint64_t queries_f16;   /*   8: f16 [rows, heads * head_dim] */
-    uint64_t frequencies;   /*  16: f32 [rope_dims / 2], radians per position */
-    uint64_t query_norm;    /*  24: f32 [head_dim] */
-    uint64_t key_norm;      /*  32: f32 [head_dim] */
-    uint64_t keys;          /*  40: the layer's regions of the cache */
-    uint64_t values;        /*  48 */
-    uint64_t rows;          /*  56: struct vulkan_step_row */
-    uint64_t sequences;     /*  64: struct vulkan_step_sequence */
-    uint64_t tables;        /*  72: u32 */
-    uint32_t stride;        /*  80: columns of qkv */
-    uint32_t query_offset;  /*  84: columns */
-    uint32_t key_offset;    /*  88 */
-    uint32_t value_offset;  /*  92 */
-    float magnitude;        /*  96 */
-    float epsilon;          /* 100 */
-    float weight_offset;    /* 104 */
-    uint32_t unused;        /* 108 */
+    uint64_t qkv;          /*   0: f32 [rows, stride], in place */
+    uint64_t queries_f16;  /*   8: f16 [rows, heads * head_dim] */
+    uint64_t frequencies;  /*  16: f32 [rope_dims / 2], radians per position */
+    uint64_t query_norm;   /*  24: f32 [head_dim] */
+    uint64_t key_norm;     /*  32: f32 [head_dim] */
+    uint64_t keys;         /*  40: the layer's regions of the cache */
+    uint64_t values;       /*  48 */
+    uint64_t rows;         /*  56: struct vulkan_step_row */
+    uint64_t sequences;    /*  64: struct vulkan_step_sequence */
+    uint64_t tables;       /*  72: u32 */
+    uint32_t stride;       /*  80: columns of qkv */
+    uint32_t query_offset; /*  84: columns */
+    uint32_t key_offset;   /*  88 */
+    uint32_t value_offset; /*  92 */
+    float magnitude;       /*  96 */
+    float epsilon;         /* 100 */
+    float weight_offset;   /* 104 */
+    uint32_t unused;       /* 108 */
 };
 static_assert(sizeof(struct vulkan_rope_kv_write_push) == 112, "byte map");
 static_assert(offsetof(struct vulkan_rope_kv_write_push, stride) == 80, "byte map");
@@ -290,6 +290,38 @@ enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_SCALE,     /* bits of an f32 */
     VULKAN_ATTENTION_ROWS_MAGNITUDE, /* bits of an f32 */
     VULKAN_ATTENTION_ROWS_CONSTANTS
+};
+
+/* --- sampling: sample_scan and sample_draw take the same (shaders/sample_rows.glsl) --- */
+
+struct vulkan_sample_push {
+    uint64_t logits;       /*   0: f32 [rows, vocab_tokens]; rows to be drawn from are changed */
+    uint64_t records;      /*   8: struct vulkan_sampler_record [rows] */
+    uint64_t entries;      /*  16: u32 pairs: biases and counts */
+    uint64_t parts;        /*  24: VULKAN_SAMPLE_PART_BYTES [rows, chunk_count] */
+    uint64_t block_keys;   /*  32: u32 [rows, chunk_count * VULKAN_SAMPLE_SCANNERS] */
+    uint64_t arrivals;     /*  40: u32 [rows], 0 between steps */
+    uint64_t drawn;        /*  48: u32 [rows] */
+    uint64_t results;      /*  56: struct vulkan_sampler_result [rows] */
+    uint64_t rows;         /*  64: struct vulkan_step_row */
+    uint64_t sequences;    /*  72: struct vulkan_step_sequence */
+    uint64_t tables;       /*  80: u32 */
+    uint64_t logit_rows;   /*  88: u32 [rows] */
+    uint64_t history;      /*  96: u32 [blocks of group 0, 16] */
+    uint32_t vocab_tokens; /* 104 */
+    uint32_t chunk_count;  /* 108 */
+};
+static_assert(sizeof(struct vulkan_sample_push) == 112, "byte map");
+
+#define VULKAN_SAMPLE_SCANNERS   128u                           /* invocations of sample_scan */
+#define VULKAN_SAMPLE_CHUNK      (VULKAN_SAMPLE_SCANNERS * 32u) /* tokens of one workgroup of it */
+#define VULKAN_SAMPLE_PART_BYTES 24u
+#define VULKAN_SAMPLE_DRAWERS    256u /* invocations of sample_draw, at most 512 */
+
+enum vulkan_sample_constant {
+    VULKAN_SAMPLE_INVOCATIONS,
+    VULKAN_SAMPLE_SCANNER_COUNT,
+    VULKAN_SAMPLE_CONSTANTS
 };
 
 #endif

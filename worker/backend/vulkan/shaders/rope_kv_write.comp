@@ -1,0 +1,168 @@
+#version 450
+/*
+ * What happens to a row's q|k|v between projection and attention, in one dispatch: rms norm of each
+ * query and key head (NORM), rotation of both by the row's position (ROPE), keys and values into
+ * the paged cache as f16 (WRITE). Queries go back where they were, or to an f16 tensor of their own
+ * [rows, HEADS * HEAD_DIM] (QUERIES_F16).
+ *
+ * With parts switched off it is each of the ops alone: head_norm and rope are HEADS heads and no KV
+ * heads; kv_write is KV heads only.
+ *
+ * A subgroup takes TASK_HEADS heads of a row: lanes go over pairs of elements, so an angle is
+ * worked out once for all of those heads. Each lane reads only what it writes itself.
+ */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#include "kv_blocks.glsl"
+#include "rope_angle.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint PARTS = 7; /* bit 0 norm, 1 rope, 2 write, 3 queries as f16 */
+layout(constant_id = 2) const uint HEAD_DIM = 128;
+layout(constant_id = 3) const uint HEADS = 32;
+layout(constant_id = 4) const uint KV_HEADS = 8;
+layout(constant_id = 5) const uint TASK_HEADS = 1;
+layout(constant_id = 6) const uint PAIRING = 0;
+layout(constant_id = 7) const uint ROPE_DIMS = 128;
+layout(constant_id = 8) const uint KV_GROUP = 0; /* which of a sequence's block tables */
+
+const bool NORM = (PARTS & 1) != 0, ROPE = (PARTS & 2) != 0, WRITE = (PARTS & 4) != 0;
+const bool QUERIES_F16 = (PARTS & 8) != 0;
+const uint TOTAL_HEADS = HEADS + 2 * KV_HEADS;
+const uint PAIRS = (HEAD_DIM + 1) / 2;
+const uint DIMS = ROPE ? ROPE_DIMS : 0;
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
+
+layout(push_constant) uniform Push
+{
+    uint64_t qkv;          /* f32 [rows, stride], in and out */
+    uint64_t queries_f16;  /* f16 [rows, HEADS * HEAD_DIM] */
+    uint64_t frequencies;  /* f32 [ROPE_DIMS / 2]: radians per position */
+    uint64_t query_norm;   /* f32 [HEAD_DIM] */
+    uint64_t key_norm;     /* f32 [HEAD_DIM] */
+    uint64_t keys;         /* the layer's region */
+    uint64_t values;
+    uint64_t rows;         /* StepRow [] */
+    uint64_t sequences;    /* StepSequence [] */
+    uint64_t tables;
+    uint stride;
+    uint query_offset; /* columns */
+    uint key_offset;
+    uint value_offset;
+    float magnitude;
+    float epsilon;
+    float weight_offset;
+} push;
+
+/* Heads are numbered queries, keys, values. */
+bool is_query(uint head)
+{
+    return head < HEADS;
+}
+
+bool is_value(uint head)
+{
+    return head >= HEADS + KV_HEADS;
+}
+
+uint64_t head_address(uint row, uint head)
+{
+    uint column = is_query(head)   ? push.query_offset + head * HEAD_DIM
+                  : is_value(head) ? push.value_offset + (head - HEADS - KV_HEADS) * HEAD_DIM
+                                   : push.key_offset + (head - HEADS) * HEAD_DIM;
+    return push.qkv + 4 * (uint64_t(row) * push.stride + column);
+}
+
+float norm_factor(Floats head)
+{
+    float squares = 0.0;
+    for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize)
+        squares += head.at[d] * head.at[d];
+    return inversesqrt(subgroupAdd(squares) / float(HEAD_DIM) + push.epsilon);
+}
+
+float norm_weight(uint head, uint d)
+{
+    Floats weights = Floats(is_query(head) ? push.query_norm : push.key_norm);
+    return weights.at[d] + push.weight_offset;
+}
+
+/* Where the row's key (or value) of `head` lies in the cache. */
+uint64_t cache_address(StepRow row, uint head)
+{
+    uint table = StepSequences(push.sequences).at[row.sequence].table[KV_GROUP];
+    uint block = StepWords(push.tables).at[table + row.position / KV_BLOCK_TOKENS];
+    return kv_address(is_value(head) ? push.values : push.keys, block, KV_HEADS,
+                      is_value(head) ? head - HEADS - KV_HEADS : head - HEADS,
+                      row.position % KV_BLOCK_TOKENS, HEAD_DIM);
+}
+
+void store_halves(uint64_t address, uvec2 elements, vec2 x)
+{
+    KvElements out_elements = KvElements(address);
+    out_elements.at[elements.x] = float16_t(kv_hold(x.x));
+    if (elements.y < HEAD_DIM)
+        out_elements.at[elements.y] = float16_t(kv_hold(x.y));
+}
+
+void store_floats(uint64_t address, uvec2 elements, vec2 x)
+{
+    Floats out_elements = Floats(address);
+    out_elements.at[elements.x] = x.x;
+    if (elements.y < HEAD_DIM)
+        out_elements.at[elements.y] = x.y;
+}
+
+void main()
+{
+    uint task = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
+    uint first = task * TASK_HEADS;
+    uint row = gl_WorkGroupID.y;
+    if (first >= TOTAL_HEADS)
+        return;
+    StepRow step_row = StepRow(0, 0, 0, 0);
+    if (ROPE || WRITE)
+        step_row = StepRows(push.rows).at[row];
+
+    float factor[TASK_HEADS];
+    uint64_t target[TASK_HEADS];
+    [[unroll]] for (uint i = 0; i < TASK_HEADS; i++) {
+        uint head = min(first + i, TOTAL_HEADS - 1);
+        factor[i] = NORM && !is_value(head) ? norm_factor(Floats(head_address(row, head))) : 1.0;
+        if (!is_query(head))
+            target[i] = WRITE ? cache_address(step_row, head) : 0;
+        else if (QUERIES_F16)
+            target[i] = push.queries_f16 + 2 * ((uint64_t(row) * HEADS + head) * HEAD_DIM);
+        else
+            target[i] = head_address(row, head);
+    }
+    for (uint pair = gl_SubgroupInvocationID; pair < PAIRS; pair += gl_SubgroupSize) {
+        uvec2 elements = rope_pair_elements(pair, DIMS, PAIRING);
+        bool both = elements.y < HEAD_DIM;
+        vec2 cs = vec2(1.0, 0.0);
+        if (pair < DIMS / 2) {
+            precise float angle = float(step_row.position) * Floats(push.frequencies).at[pair];
+            cs = rope_cos_sin(angle) * push.magnitude;
+        }
+        [[unroll]] for (uint i = 0; i < TASK_HEADS; i++) {
+            uint head = first + i;
+            if (head >= TOTAL_HEADS)
+                break;
+            Floats source = Floats(head_address(row, head));
+            vec2 x = vec2(source.at[elements.x], both ? source.at[elements.y] : 0.0);
+            if (!is_value(head)) {
+                if (NORM) {
+                    x.x *= factor[i] * norm_weight(head, elements.x);
+                    x.y *= both ? factor[i] * norm_weight(head, elements.y) : 0.0;
+                }
+                x = pair < DIMS / 2 ? rope_rotate(x, cs) : x;
+            }
+            if (is_query(head) && !QUERIES_F16)
+                store_floats(target[i], elements, x);
+            else if (is_query(head) || WRITE)
+                store_halves(target[i], elements, x);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+/*
+ * Sizes of attention's workgroups.
+ *
+ * The decode kernel is bound by reading keys and values, so what counts is enough loads in flight:
+ * lanes of a position take 16 bytes each, and registers are what limits how many queries share a
+ * read and how many positions a lane has under way. A context is split over workgroups until the
+ * device has a few for every compute unit, but not below SPLIT_TOKENS positions, where writing and
+ * adding up parts costs more than it gains.
+ *
+ * Refuses nothing: every shape within proto/limits.h has a choice; must() one.
+ */
+#include "worker/backend/vulkan/vulkan_attention_policy.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/cache/kv_layout.h"
+
+#define PIECE_DIMS       8u   /* of one 16-byte load */
+#define ENOUGH           128u /* invocations of a workgroup */
+#define REGISTER_QUERIES 8u   /* queries times pieces that a lane holds */
+#define SPLIT_TOKENS     32u
+#define SPLITS_MAX       64u
+#define GROUPS_PER_UNIT  8u  /* workgroups that splitting aims at, per compute unit */
+#define USUAL_UNITS      32u /* of a device that does not tell */
+#define SHARED_FLOATS    4096u
+#define FORM_COLUMNS     32u /* columns of a block of f16 and q8 forms */
+#define ROW_QUERIES      8u  /* queries of a tile without matrix units */
+
+static uint32_t divide_up(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* The largest power of two <= x. */
+static uint32_t power_below(uint32_t x)
+{
+    uint32_t power = 1;
+    while (power <= x / 2)
+        power *= 2;
+    return power;
+}
+
+/* Lanes of a position: as many as have a piece each, but fewer where more than a quarter of the
+ * loads would be for nothing. */
+static uint32_t choose_lanes(const struct vulkan_facts *facts, uint32_t pieces)
+{
+    uint32_t lanes = power_below(facts->subgroup_size);
+    while (lanes > 1 &&
+           (lanes > pieces || (divide_up(pieces, lanes) * lanes - pieces) * 4 > pieces))
+        lanes /= 2;
+    return lanes;
+}
+
+/* How one workgroup is made up. */
+struct rows_plan {
+    uint32_t invocations;
+    uint32_t lanes;
+    uint32_t head_tile;
+    uint32_t head_tiles;
+    uint32_t tile_rows;
+    uint32_t unroll;
+};
+
+static struct rows_plan plan_rows(const struct vulkan_facts *facts,
+                                  const struct vulkan_attention_shape *shape, bool tiles)
+{
+    struct rows_plan plan;
+    uint32_t pieces = divide_up(shape->head_dim, PIECE_DIMS);
+    uint32_t group = shape->heads / shape->kv_heads;
+    plan.lanes = choose_lanes(facts, pieces);
+    uint32_t held = divide_up(pieces, plan.lanes);
+    uint32_t most = power_below(REGISTER_QUERIES > held ? REGISTER_QUERIES / held : 1);
+    most = most < plan.lanes ? most : plan.lanes;
+    plan.head_tiles = divide_up(group, most);
+    plan.head_tile = divide_up(group, plan.head_tiles);
+    uint32_t rows = most / plan.head_tile < ROW_QUERIES ? most / plan.head_tile : ROW_QUERIES;
+    plan.tile_rows = tiles ? rows : 1;
+    uint32_t queries = plan.head_tile * plan.tile_rows;
+    plan.unroll = queries * held <= REGISTER_QUERIES / 2 ? 4 : 2;
+    uint32_t size = facts->subgroup_size;
+    plan.invocations = size > ENOUGH / 4 ? size : ENOUGH / 4;
+    while (plan.invocations < ENOUGH &&
+           2 * plan.invocations / size * queries * pieces * PIECE_DIMS <= SHARED_FLOATS)
+        plan.invocations *= 2;
+    return plan;
+}
+
+static uint32_t choose_splits(const struct vulkan_facts *facts, uint32_t workgroups)
+{
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : USUAL_UNITS;
+    uint32_t splits = power_below(divide_up(units * GROUPS_PER_UNIT, workgroups));
+    return splits < SPLITS_MAX ? splits : SPLITS_MAX;
+}
+
+static uint32_t float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+struct vulkan_attention_choice
+vulkan_attention_policy_choose(const struct vulkan_facts *facts,
+                               const struct vulkan_attention_task *task)
+{
+    const struct vulkan_attention_shape *shape = &task->shape;
+    must(shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0 && task->items > 0);
+    must((task->forms & ~vulkan_attention_policy_forms(shape)) == 0);
+    must(!task->tiles || task->fuse == 0);
+    struct rows_plan plan = plan_rows(facts, shape, task->tiles);
+    uint32_t columns = shape->kv_heads * plan.head_tiles;
+    uint32_t splits = choose_splits(facts, columns * task->items);
+    uint32_t queries = plan.head_tile * plan.tile_rows;
+    uint64_t quads =
+        (uint64_t)queries * 2 * divide_up(shape->head_dim, PIECE_DIMS) + divide_up(queries, 2);
+    uint64_t workgroups = (uint64_t)columns * task->items;
+    return (struct vulkan_attention_choice){
+        .shader = "attention_rows",
+        .specialization = {.count = VULKAN_ATTENTION_ROWS_CONSTANTS,
+                           .values = {[VULKAN_ATTENTION_ROWS_INVOCATIONS] = plan.invocations,
+                                      [VULKAN_ATTENTION_ROWS_FORMS] = task->forms,
+                                      [VULKAN_ATTENTION_ROWS_HEAD_DIM] = shape->head_dim,
+                                      [VULKAN_ATTENTION_ROWS_GROUP_HEADS] =
+                                          shape->heads / shape->kv_heads,
+                                      [VULKAN_ATTENTION_ROWS_HEAD_TILE] = plan.head_tile,
+                                      [VULKAN_ATTENTION_ROWS_TILE_ROWS] = plan.tile_rows,
+                                      [VULKAN_ATTENTION_ROWS_LANES] = plan.lanes,
+                                      [VULKAN_ATTENTION_ROWS_UNROLL] = plan.unroll,
+                                      [VULKAN_ATTENTION_ROWS_SUBGROUPS] =
+                                          divide_up(plan.invocations, facts->subgroup_size),
+                                      [VULKAN_ATTENTION_ROWS_SPLITS] = splits,
+                                      [VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = SPLIT_TOKENS,
+                                      [VULKAN_ATTENTION_ROWS_WINDOW] = shape->window,
+                                      [VULKAN_ATTENTION_ROWS_KV_GROUP] = shape->kv_group,
+                                      [VULKAN_ATTENTION_ROWS_FUSE] = task->fuse,
+                                      [VULKAN_ATTENTION_ROWS_PAIRING] = shape->pairing,
+                                      [VULKAN_ATTENTION_ROWS_ROPE_DIMS] = shape->rope_dims,
+                                      [VULKAN_ATTENTION_ROWS_TILES] = task->tiles,
+                                      [VULKAN_ATTENTION_ROWS_STRIDE] = shape->stride,
+                                      [VULKAN_ATTENTION_ROWS_QUERY_OFFSET] = shape->query_offset,
+                                      [VULKAN_ATTENTION_ROWS_KEY_OFFSET] = shape->key_offset,
+                                      [VULKAN_ATTENTION_ROWS_VALUE_OFFSET] = shape->value_offset,
+                                      [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
+                                      [VULKAN_ATTENTION_ROWS_MAGNITUDE] =
+                                          float_bits(shape->magnitude)}},
+        .grid = {columns, splits, task->items},
+        .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
+        .counter_bytes = splits > 1 ? workgroups * 4 : 0,
+    };
+}
+
+uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shape)
+{
+    /* A block of a form's columns is written by neighbours of one subgroup. */
+    bool whole = shape->head_dim % FORM_COLUMNS == 0;
+    return whole ? VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8 : VULKAN_FORM_F32;
+}
+
+uint32_t vulkan_attention_policy_tile_rows(const struct vulkan_facts *facts,
+                                           const struct vulkan_attention_shape *shape)
+{
+    return plan_rows(facts, shape, true).tile_rows;
+}
+
+/* An angle serves all heads of a task, but few rows had better be spread wide. */
+#define HEADS_OF_TASK 4u
+#define WIDE_ROWS     64u
+
+struct vulkan_heads_choice vulkan_attention_policy_heads(const struct vulkan_facts *facts,
+                                                         const struct vulkan_heads_task *task)
+{
+    uint32_t heads = task->heads + 2 * task->kv_heads;
+    uint32_t each = task->rows >= WIDE_ROWS ? HEADS_OF_TASK : 1;
+    uint32_t invocations = facts->subgroup_size > ENOUGH ? facts->subgroup_size : ENOUGH;
+    must(heads > 0 && task->rows > 0);
+    return (struct vulkan_heads_choice){
+        .shader = "rope_kv_write",
+        .specialization = {.count = VULKAN_ROPE_KV_WRITE_CONSTANTS,
+                           .values = {[VULKAN_ROPE_KV_WRITE_INVOCATIONS] = invocations,
+                                      [VULKAN_ROPE_KV_WRITE_PARTS] = task->parts,
+                                      [VULKAN_ROPE_KV_WRITE_HEAD_DIM] = task->head_dim,
+                                      [VULKAN_ROPE_KV_WRITE_HEADS] = task->heads,
+                                      [VULKAN_ROPE_KV_WRITE_KV_HEADS] = task->kv_heads,
+                                      [VULKAN_ROPE_KV_WRITE_TASK_HEADS] = each,
+                                      [VULKAN_ROPE_KV_WRITE_PAIRING] = task->pairing,
+                                      [VULKAN_ROPE_KV_WRITE_ROPE_DIMS] = task->rope_dims,
+                                      [VULKAN_ROPE_KV_WRITE_KV_GROUP] = task->kv_group}},
+        .grid = {divide_up(divide_up(heads, each), invocations / facts->subgroup_size), task->rows,
+                 1},
+    };
+}
