@@ -19,13 +19,14 @@ def harmless_bodies(count, max_tokens):
     return bodies
 
 
-@pytest.mark.parametrize("crashes", [3, 1])
-def test_poison_under_load(start_server, long_run, say, crashes):
+@pytest.mark.parametrize("crashes, depth", [(3, 1), (1, 1), (3, 2)])
+def test_poison_under_load(start_server, long_run, say, crashes, depth):
     """With one crash everyone who was in its step is suspected, and acquitted alone."""
     bodies = harmless_bodies(48 if long_run else 16, 40)
     calm = start_server()
     answers = {chat.number: chat.answer() for chat in run_once(calm.port, bodies, len(bodies))}
-    server = start_server("--worker-fault", f"abort-on-token={POISON_ID}", "--poison-crashes", str(crashes))
+    server = start_server("--worker-fault", f"abort-on-token={POISON_ID}", "--poison-crashes", str(crashes),
+                          "--step-depth", str(depth))
     planted = []
 
     def look():

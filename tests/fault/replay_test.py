@@ -7,6 +7,8 @@ import signal
 import statistics
 import time
 
+import pytest
+
 from crowd import Crowd, run_once
 from shoal_server import wait_until
 
@@ -93,11 +95,12 @@ def summary(what, killer, chats):
             f"{1000 * statistics.median(killer.resumed_s):.0f} ms, most {1000 * max(killer.resumed_s):.0f} ms")
 
 
-def test_sigkill(start_server, undisturbed, long_run, say):
+@pytest.mark.parametrize("options, short_count", [((), 4), (("--step-depth", "2"), 2)], ids=["", "steps_overlap"])
+def test_sigkill(start_server, undisturbed, long_run, say, options, short_count):
     bodies, answers = undisturbed
-    server = start_server()
+    server = start_server(*options)
     descriptors = frontend_descriptors(server)
-    count = 20 if long_run else 4
+    count = 20 if long_run else short_count
     chats, killer = run_with_killer(
         server, bodies, lambda crowd: Killer(server, crowd, "SIGKILL", count, 1, 3, seed=7))
     say(summary("SIGKILL", killer, chats))
