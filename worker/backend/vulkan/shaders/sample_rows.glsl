@@ -1,0 +1,252 @@
+/*
+ * What the sampler's kernels share: what the host asks of each row (vulkan_sampler.c), the order of
+ * logits, and their weights exp((logit - largest) / temperature) as numbers that can be summed in
+ * any order.
+ *
+ * Order. key() maps a logit's bits to an integer that grows with it: NaN counts as -infinity,
+ * +infinity as the largest finite number, and both zeros are one. A code is the complement of the
+ * key above the token's id, so ascending codes are descending logits, and equal ones in order of
+ * id. No comparison of floats decides anything.
+ *
+ * Weights have the same bits as the CPU sampler's (worker/sample/logit_walk.c): the same polynomial,
+ * step by step. They are summed as integers, in units of 2^-43: a million tokens of weight 1 fit 63
+ * bits, and the sum does not depend on who adds first.
+ */
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_control_flow_attributes : require
+#include "step.glsl"
+
+/* Tokens are dealt to invocations of sample_scan in blocks of BLOCK: invocation t of a chunk of
+ * CHUNK tokens has 4 t .. 4 t + 3 and what lies multiples of 4 * SCANNERS behind. */
+const uint BLOCK = 32;
+layout(constant_id = 1) const uint SCANNERS = 128; /* invocations of sample_scan */
+const uint CHUNK = SCANNERS * BLOCK;
+
+/* enum vulkan_sampler_flag */
+const uint ROW_LOGPROB = 1; /* its token's probability is wanted */
+const uint ROW_PENALTIES = 2;
+const uint ROW_HISTORY = 4; /* counts come from the tokens kept on the device, else from a list */
+const uint ROW_MASS = 8;    /* the draw needs the sum of all weights */
+
+/* Byte map: struct vulkan_sampler_record, vulkan_sampler.c. */
+struct SampleRecord {
+    uint flags;
+    uint position; /* of the token being drawn */
+    uint first_generated;
+    uint top_k; /* 0 = off */
+    float temperature;
+    float top_p;
+    float min_p;
+    float repetition;
+    float presence;
+    float frequency;
+    uint seed_low;
+    uint seed_high;
+    uint bias_first; /* entries {token, bias} */
+    uint bias_count;
+    uint count_first; /* entries {token, how often seen} */
+    uint count_count;
+};
+
+/* What sample_scan says of a chunk: 24 bytes. */
+struct SamplePart {
+    uint best_key;
+    uint best_token;
+    uint64_t mass;         /* sum of exp((logit - chunk's largest) / temperature) */
+    uint64_t natural_mass; /* the same at temperature 1, for logprobs */
+};
+
+/* What the host reads: struct vulkan_sampler_result. */
+struct SampleResult {
+    uint token;
+    float distance; /* its logit minus the largest */
+    uint64_t natural_mass;
+};
+
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer SampleRecords
+{
+    SampleRecord at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer SampleParts
+{
+    SamplePart at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer SampleEntries
+{
+    uvec2 at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer SampleResults
+{
+    SampleResult at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer SampleWords
+{
+    uint at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer SampleQuads
+{
+    uvec4 value;
+};
+
+layout(push_constant) uniform Push
+{
+    uint64_t logits;     /* f32 [rows, vocab_tokens] */
+    uint64_t records;    /* SampleRecord [rows] */
+    uint64_t entries;    /* biases and counts of all rows */
+    uint64_t parts;      /* SamplePart [rows, chunk_count] */
+    uint64_t block_keys; /* u32 [rows, chunk_count * SCANNERS] largest key of each block */
+    uint64_t arrivals;   /* u32 [rows], 0 between steps */
+    uint64_t drawn;      /* u32 [rows] for the next step */
+    uint64_t results;    /* SampleResult [rows] for the host */
+    uint64_t rows;       /* step data */
+    uint64_t sequences;
+    uint64_t tables;
+    uint64_t logit_rows;
+    uint64_t history; /* u32 [blocks of group 0, KV_BLOCK_TOKENS] */
+    uint vocab_tokens;
+    uint chunk_count;
+} push;
+
+uint64_t parts_of(uint row)
+{
+    return push.parts + uint64_t(row * push.chunk_count) * 24;
+}
+
+/* --- order --- */
+
+const uint MINUS_INFINITY = 0xFF800000u, PLUS_INFINITY = 0x7F800000u, LARGEST_FINITE = 0x7F7FFFFFu;
+const uint LOWEST_KEY = 0x007FFFFFu; /* of -infinity */
+
+/* A logit's bits with NaN, +infinity and -0 replaced. */
+uint clean(uint bits)
+{
+    uint magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude > PLUS_INFINITY)
+        return MINUS_INFINITY;
+    if (bits == PLUS_INFINITY)
+        return LARGEST_FINITE;
+    return magnitude == 0 ? 0 : bits;
+}
+
+uint key(uint clean_bits)
+{
+    return (clean_bits & 0x80000000u) != 0 ? ~clean_bits : clean_bits | 0x80000000u;
+}
+
+float logit_of(uint key)
+{
+    return uintBitsToFloat((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key);
+}
+
+uint64_t code(uint key, uint token)
+{
+    return uint64_t(~key) << 32 | token;
+}
+
+/* --- tokens of a block --- */
+
+uint block_token(uint block, uint quad)
+{
+    return block / SCANNERS * CHUNK + (quad * SCANNERS + block % SCANNERS) * 4;
+}
+
+/* The bits of four neighbouring logits; those past the vocabulary are -infinity. */
+uvec4 load_raw_quad(uint row, uint token)
+{
+    uvec4 bits = uvec4(MINUS_INFINITY);
+    uint64_t at = push.logits + 4 * (uint64_t(row) * push.vocab_tokens + token);
+    if (push.vocab_tokens % 4 == 0) {
+        if (token < push.vocab_tokens)
+            bits = SampleQuads(at).value;
+    } else {
+        for (uint i = 0; i < 4; i++)
+            if (token + i < push.vocab_tokens)
+                bits[i] = SampleWords(at).at[i];
+    }
+    return bits;
+}
+
+uvec4 clean_quad(uvec4 bits)
+{
+    return uvec4(clean(bits.x), clean(bits.y), clean(bits.z), clean(bits.w));
+}
+
+/* --- weights --- */
+
+/* exp(x) for x <= 0; 0 below -87 and for NaN. */
+float exp_negative(float x)
+{
+    const float magic = 12582912.0; /* 1.5 * 2^23: adding it rounds to an integer */
+    precise float shifted = x * uintBitsToFloat(0x3FB8AA3Bu) + magic;
+    precise float n = shifted - magic;
+    precise float r = x - n * uintBitsToFloat(0x3F317200u);
+    r = r - n * uintBitsToFloat(0x35BFBE8Eu);
+    precise float p = r * uintBitsToFloat(0x3AB60B61u) + uintBitsToFloat(0x3C088889u);
+    p = p * r + uintBitsToFloat(0x3D2AAAABu);
+    p = p * r + uintBitsToFloat(0x3E2AAAABu);
+    p = p * r + 0.5;
+    p = p * r + 1.0;
+    p = p * r + 1.0;
+    precise float value = p * uintBitsToFloat((floatBitsToUint(shifted) << 23) + 0x3F800000u);
+    return x >= -87.0 ? value : 0.0;
+}
+
+/* a / b rounded as IEEE 754 says, where nothing overflows: the device's own may be 2.5 units off. */
+float divide(float a, float b)
+{
+    precise float quotient = a / b;
+    precise float left = fma(-quotient, b, a);
+    precise float exact = fma(left, 1.0 / b, quotient);
+    return exact;
+}
+
+/* The weight of a clean logit. */
+float weight(uint bits, float largest, float temperature)
+{
+    precise float distance = uintBitsToFloat(bits) - largest;
+    return bits == MINUS_INFINITY ? 0.0 : exp_negative(divide(distance, temperature));
+}
+
+/* --- sums: units of 2^-43 --- */
+
+const uint UNIT_BITS = 43;
+
+uint64_t units(float value)
+{
+    uint bits = floatBitsToUint(value);
+    int shift = int(bits >> 23) - 150 + int(UNIT_BITS);
+    uint64_t mantissa = uint64_t(bits & 0x007FFFFFu | 0x00800000u);
+    if (bits == 0 || shift < -24)
+        return 0;
+    return shift >= 0 ? mantissa << shift : mantissa >> -shift;
+}
+
+/* sum * m / 2^shift, rounded down; m < 2^24, sum <= 2^63, shift >= 23. */
+uint64_t scale_down(uint64_t sum, uint m, uint shift, out bool exact)
+{
+    uint64_t low = (sum & 0xFFFFFFFFul) * m;
+    uint64_t scaled = ((sum >> 32) * m << 9) + (low >> 23);
+    uint left = shift - 23;
+    exact = (low & 0x7FFFFFul) == 0;
+    if (left >= 64) {
+        exact = exact && scaled == 0;
+        return 0;
+    }
+    exact = exact && (scaled & (1ul << left) - 1ul) == 0;
+    return scaled >> left;
+}
+
+/* sum * factor for factor in [0, 1]. */
+uint64_t scale_by(uint64_t sum, float factor, out bool exact)
+{
+    uint bits = floatBitsToUint(factor);
+    uint exponent = bits >> 23;
+    exact = true;
+    if (bits == 0)
+        return 0;
+    if (exponent == 0)
+        return scale_down(sum, bits, 149, exact);
+    return scale_down(sum, bits & 0x007FFFFFu | 0x00800000u, 150 - exponent, exact);
+}

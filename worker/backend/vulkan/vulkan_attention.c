@@ -1,0 +1,369 @@
+/*
+ * From q|k|v to attended heads.
+ *
+ * A run of norms, rotations and the KV write over one tensor is one dispatch when it has the usual
+ * form: both rotated, both or neither normed. In a step in which every sequence has one row, even
+ * that is done by the attention kernel. Otherwise, and for ops that stand alone, each op is one
+ * dispatch of the same kernel with parts switched off.
+ *
+ * Sequences with several rows are attended in tiles, the others as decodes: two dispatches, side by
+ * side, which therefore have scratch memory of their own.
+ */
+#include "worker/backend/vulkan/vulkan_attention.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_attention_policy.h"
+
+/* The ops of a run, by what they do. */
+struct heads_run {
+    const struct plan_op *query_norm, *key_norm;
+    const struct plan_op *query_rope, *key_rope;
+    const struct plan_op *write;
+    bool usual;
+};
+
+static uint32_t float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static struct heads_run read_run(const struct plan *plan, uint32_t first, uint32_t count)
+{
+    struct heads_run run = {.write = &plan->ops[first + count - 1]};
+    uint32_t key_offset = run.write->params.kv_write.keys.offset;
+    uint32_t known = 0;
+    for (uint32_t i = first; i < first + count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        if (op->stem == OP_head_norm) {
+            bool key = op->params.head_norm.slice.offset == key_offset;
+            known += !(key ? run.key_norm : run.query_norm);
+            *(key ? &run.key_norm : &run.query_norm) = op;
+        } else if (op->stem == OP_rope) {
+            bool key = op->params.rope.slice.offset == key_offset;
+            known += !(key ? run.key_rope : run.query_rope);
+            *(key ? &run.key_rope : &run.query_rope) = op;
+        }
+    }
+    run.usual = run.query_rope && run.key_rope && !run.query_norm == !run.key_norm &&
+                run.query_rope->params.rope.rope == run.key_rope->params.rope.rope &&
+                known + 1 == count;
+    if (run.usual && run.query_norm) {
+        const struct head_norm_params *q = &run.query_norm->params.head_norm;
+        const struct head_norm_params *k = &run.key_norm->params.head_norm;
+        run.usual = float_bits(q->epsilon) == float_bits(k->epsilon) &&
+                    float_bits(q->weight_offset) == float_bits(k->weight_offset) &&
+                    run.query_norm < run.query_rope && run.key_norm < run.key_rope;
+    }
+    return run;
+}
+
+/* Whether the attention behind the run does all of it: only for decodes. */
+static bool is_fused(const struct vulkan_recorder *recorder, uint32_t first, uint32_t count)
+{
+    const struct plan *plan = recorder->program->plan;
+    const struct vulkan_shape *shape = &recorder->recording->shape;
+    if (shape->rows != shape->sequences || first + count >= plan->op_count)
+        return false;
+    const struct plan_op *attention = &plan->ops[first + count];
+    const struct heads_run run = read_run(plan, first, count);
+    return run.usual && attention->stem == OP_attention &&
+           attention->inputs[0] == run.write->inputs[0] &&
+           attention->params.attention.layer == run.write->params.kv_write.layer;
+}
+
+/* What all dispatches of heads of a layer's tensor have in common. */
+static struct vulkan_rope_kv_write_push heads_push(const struct vulkan_recorder *recorder,
+                                                   const struct plan_op *op)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_batch *batch = recorder->recording->batch;
+    const struct vulkan_tensor *qkv = &program->tensors[op->inputs[0]];
+    return (struct vulkan_rope_kv_write_push){
+        .qkv = qkv->f32,
+        .rows = batch->rows_address,
+        .sequences = batch->sequences_address,
+        .tables = batch->tables.address,
+        .stride = qkv->columns,
+        .magnitude = 1.0f,
+    };
+}
+
+static void dispatch_heads(struct vulkan_recorder *recorder, const struct plan_op *op,
+                           const struct vulkan_heads_task *task,
+                           const struct vulkan_rope_kv_write_push *push)
+{
+    struct vulkan_heads_choice choice =
+        vulkan_attention_policy_heads(&recorder->program->device->facts, task);
+    bool writes = (task->parts & VULKAN_HEADS_WRITE) != 0;
+    bool changes = (task->parts & (VULKAN_HEADS_NORM | VULKAN_HEADS_ROPE)) != 0;
+    const struct vulkan_touch touch = {
+        .reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+        .writes = {changes ? op->inputs[0] : PLAN_NONE,
+                   writes ? vulkan_recorder_kv(recorder) : PLAN_NONE}};
+    vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, push, sizeof *push,
+                             choice.grid, &touch);
+}
+
+static void set_rope(const struct vulkan_program *program, const struct plan_op *op,
+                     struct vulkan_heads_task *task, struct vulkan_rope_kv_write_push *push)
+{
+    const struct rope_config *rope = &program->plan->config.ropes[op->params.rope.rope];
+    task->pairing = rope->pairing;
+    task->rope_dims = rope->dims;
+    push->frequencies = program->weights.rope_address[op->params.rope.rope];
+    push->magnitude = rope->magnitude;
+}
+
+static void set_write(const struct vulkan_program *program, const struct plan_op *op,
+                      struct vulkan_heads_task *task, struct vulkan_rope_kv_write_push *push)
+{
+    const struct kv_write_params *params = &op->params.kv_write;
+    task->kv_heads = params->keys.heads;
+    task->kv_group = program->plan->kv.layer_group[params->layer];
+    push->keys = program->kv[params->layer].keys;
+    push->values = program->kv[params->layer].values;
+    push->key_offset = params->keys.offset;
+    push->value_offset = params->values.offset;
+}
+
+static void record_one(struct vulkan_recorder *recorder, uint32_t index)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = &program->plan->ops[index];
+    struct vulkan_rope_kv_write_push push = heads_push(recorder, op);
+    struct vulkan_heads_task task = {.rows = vulkan_recorder_rows(recorder, op->inputs[0])};
+    if (op->stem == OP_kv_write) {
+        task.parts = VULKAN_HEADS_WRITE;
+        task.head_dim = op->params.kv_write.keys.head_dim;
+        set_write(program, op, &task, &push);
+    } else if (op->stem == OP_rope) {
+        task.parts = VULKAN_HEADS_ROPE;
+        task.head_dim = op->params.rope.slice.head_dim;
+        task.heads = op->params.rope.slice.heads;
+        push.query_offset = op->params.rope.slice.offset;
+        set_rope(program, op, &task, &push);
+    } else {
+        task.parts = VULKAN_HEADS_NORM;
+        task.head_dim = op->params.head_norm.slice.head_dim;
+        task.heads = op->params.head_norm.slice.heads;
+        push.query_offset = op->params.head_norm.slice.offset;
+        push.query_norm = program->weights.vector_address[op->weights[0]];
+        push.epsilon = op->params.head_norm.epsilon;
+        push.weight_offset = op->params.head_norm.weight_offset;
+    }
+    dispatch_heads(recorder, op, &task, &push);
+}
+
+static void record_run(struct vulkan_recorder *recorder, const struct heads_run *run)
+{
+    const struct vulkan_program *program = recorder->program;
+    struct vulkan_rope_kv_write_push push = heads_push(recorder, run->write);
+    struct vulkan_heads_task task = {
+        .parts = VULKAN_HEADS_ROPE | VULKAN_HEADS_WRITE,
+        .rows = vulkan_recorder_rows(recorder, run->write->inputs[0]),
+        .head_dim = run->query_rope->params.rope.slice.head_dim,
+        .heads = run->query_rope->params.rope.slice.heads,
+    };
+    push.query_offset = run->query_rope->params.rope.slice.offset;
+    set_rope(program, run->query_rope, &task, &push);
+    set_write(program, run->write, &task, &push);
+    if (run->query_norm) {
+        task.parts |= VULKAN_HEADS_NORM;
+        push.query_norm = program->weights.vector_address[run->query_norm->weights[0]];
+        push.key_norm = program->weights.vector_address[run->key_norm->weights[0]];
+        push.epsilon = run->query_norm->params.head_norm.epsilon;
+        push.weight_offset = run->query_norm->params.head_norm.weight_offset;
+    }
+    dispatch_heads(recorder, run->write, &task, &push);
+}
+
+void vulkan_attention_record_heads(struct vulkan_recorder *recorder, uint32_t index)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_fusion_note *note = &program->notes[index];
+    if (!note->in_heads) {
+        record_one(recorder, index);
+        return;
+    }
+    if (note->heads == 0 || is_fused(recorder, index, note->heads))
+        return;
+    const struct heads_run run = read_run(program->plan, index, note->heads);
+    if (run.usual) {
+        record_run(recorder, &run);
+        return;
+    }
+    for (uint32_t i = 0; i < note->heads; i++)
+        record_one(recorder, index + i);
+}
+
+/* The run of heads right before the attention op, or a count of 0. */
+static uint32_t run_before(const struct vulkan_program *program, uint32_t index, uint32_t *first)
+{
+    for (uint32_t i = index; i-- > 0 && program->notes[i].in_heads;) {
+        *first = i;
+        if (program->notes[i].heads > 0)
+            return program->notes[i].heads;
+    }
+    return 0;
+}
+
+static struct vulkan_attention_shape shape_of(const struct vulkan_program *program, uint32_t index)
+{
+    const struct plan_op *op = &program->plan->ops[index];
+    const struct attention_params *params = &op->params.attention;
+    struct vulkan_attention_shape shape = {
+        .head_dim = params->queries.head_dim,
+        .heads = params->queries.heads,
+        .kv_heads = params->kv_heads,
+        .window = params->window,
+        .kv_group = program->plan->kv.layer_group[params->layer],
+        .stride = program->tensors[op->inputs[0]].columns,
+        .query_offset = params->queries.offset,
+        .scale = params->scale,
+        .magnitude = 1.0f,
+    };
+    uint32_t first;
+    uint32_t count = run_before(program, index, &first);
+    if (count == 0)
+        return shape;
+    const struct heads_run run = read_run(program->plan, first, count);
+    shape.key_offset = run.write->params.kv_write.keys.offset;
+    shape.value_offset = run.write->params.kv_write.values.offset;
+    if (run.query_rope) {
+        const struct rope_config *rope =
+            &program->plan->config.ropes[run.query_rope->params.rope.rope];
+        shape.pairing = rope->pairing;
+        shape.rope_dims = rope->dims;
+        shape.magnitude = rope->magnitude;
+    }
+    return shape;
+}
+
+uint32_t vulkan_attention_forms(const struct vulkan_program *program, uint32_t index)
+{
+    const struct vulkan_attention_shape shape = shape_of(program, index);
+    return vulkan_attention_policy_forms(&shape);
+}
+
+/* Addresses of the scratch memory's parts. */
+struct scratch_places {
+    uint64_t counters;
+    uint64_t partials;
+};
+
+static struct scratch_places places_of(const struct vulkan_program *program, bool tiles)
+{
+    const struct vulkan_attention_scratch *bytes = &program->attention_scratch;
+    uint64_t at = program->attention_memory.address;
+    uint64_t partials = at + bytes->decode_counter_bytes + bytes->tile_counter_bytes;
+    return tiles ? (struct scratch_places){at + bytes->decode_counter_bytes,
+                                           partials + bytes->decode_partial_bytes}
+                 : (struct scratch_places){at, partials};
+}
+
+/* Adds what the run before the op would have done. */
+static void fuse_run(const struct vulkan_program *program, const struct heads_run *run,
+                     struct vulkan_attention_task *task, struct vulkan_attention_rows_push *push)
+{
+    task->fuse = VULKAN_ATTENTION_FUSE_ROPE;
+    push->frequencies = program->weights.rope_address[run->query_rope->params.rope.rope];
+    if (!run->query_norm)
+        return;
+    task->fuse |= VULKAN_ATTENTION_FUSE_NORM;
+    push->query_norm = program->weights.vector_address[run->query_norm->weights[0]];
+    push->key_norm = program->weights.vector_address[run->key_norm->weights[0]];
+    push->epsilon = run->query_norm->params.head_norm.epsilon;
+    push->weight_offset = run->query_norm->params.head_norm.weight_offset;
+}
+
+static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms,
+                        bool tiles, uint32_t items)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_batch *batch = recorder->recording->batch;
+    const struct plan_op *op = &program->plan->ops[index];
+    const struct vulkan_kv_layer *kv = &program->kv[op->params.attention.layer];
+    const struct scratch_places places = places_of(program, tiles);
+    struct vulkan_attention_task task = {
+        .shape = shape_of(program, index), .tiles = tiles, .items = items, .forms = forms};
+    struct vulkan_attention_rows_push push = {
+        .qkv = program->tensors[op->inputs[0]].f32,
+        .keys = kv->keys,
+        .values = kv->values,
+        .items = tiles ? batch->tiles_address : 0,
+        .sequences = batch->sequences_address,
+        .tables = batch->tables.address,
+        .partials = places.partials,
+        .counters = places.counters,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+    };
+    uint32_t first;
+    uint32_t count = run_before(program, index, &first);
+    bool fused = !tiles && count > 0 && is_fused(recorder, first, count);
+    if (fused) {
+        const struct heads_run run = read_run(program->plan, first, count);
+        fuse_run(program, &run, &task, &push);
+    }
+    struct vulkan_attention_choice choice =
+        vulkan_attention_policy_choose(&program->device->facts, &task);
+    const struct vulkan_touch touch = {
+        .reads = {op->inputs[0], vulkan_recorder_kv(recorder), PLAN_NONE},
+        .writes = {op->output, fused ? vulkan_recorder_kv(recorder) : PLAN_NONE},
+        .side_by_side = tiles};
+    vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
+                             choice.grid, &touch);
+}
+
+void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+{
+    const struct vulkan_shape *shape = &recorder->recording->shape;
+    if (shape->decodes > 0)
+        record_part(recorder, index, forms, false, shape->sequences);
+    if (shape->tiles > 0)
+        record_part(recorder, index, forms, true, shape->tiles);
+}
+
+uint32_t vulkan_attention_tile_rows(const struct vulkan_program *program)
+{
+    for (uint32_t i = 0; i < program->plan->op_count; i++) {
+        if (program->plan->ops[i].stem != OP_attention)
+            continue;
+        const struct vulkan_attention_shape shape = shape_of(program, i);
+        return vulkan_attention_policy_tile_rows(&program->device->facts, &shape);
+    }
+    return 1;
+}
+
+static void raise(uint64_t *most, uint64_t bytes)
+{
+    bytes = (bytes + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
+    if (bytes > *most)
+        *most = bytes;
+}
+
+struct vulkan_attention_scratch vulkan_attention_scratch_bytes(const struct vulkan_program *program)
+{
+    struct vulkan_attention_scratch most = {0};
+    const struct vulkan_facts *facts = &program->device->facts;
+    for (uint32_t i = 0; i < program->plan->op_count; i++) {
+        if (program->plan->ops[i].stem != OP_attention)
+            continue;
+        struct vulkan_attention_task task = {.shape = shape_of(program, i),
+                                             .forms = VULKAN_FORM_F32};
+        for (task.items = 1; task.items <= program->max_step_rows; task.items++) {
+            task.tiles = false;
+            struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
+            raise(&most.decode_counter_bytes, choice.counter_bytes);
+            raise(&most.decode_partial_bytes, choice.partial_bytes);
+            task.tiles = true;
+            choice = vulkan_attention_policy_choose(facts, &task);
+            raise(&most.tile_counter_bytes, choice.counter_bytes);
+            raise(&most.tile_partial_bytes, choice.partial_bytes);
+        }
+    }
+    return most;
+}

@@ -1,0 +1,224 @@
+/*
+ * The Vulkan backend: a device, the plan's program on it, and its steps.
+ *
+ * Loading: open the device, lay out memory, adopt the weights of an earlier worker or pack and
+ * upload them, then make every kernel that a step may need. The pipeline cache is written when
+ * kernels were made that it did not have.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/log.h"
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_kv_policy.h"
+#include "worker/backend/vulkan/vulkan_step.h"
+#include "worker/backend/vulkan/vulkan_vault.h"
+#include "worker/backend/vulkan/vulkan_weight_loader.h"
+
+#define PATH_BYTES 4096u
+#define MEGABYTE   1000000.0
+
+struct vulkan_backend {
+    struct backend base;
+    struct vulkan_device *device;
+    struct vulkan_kernels *kernels;
+    struct vulkan_program program;
+    struct vulkan_steps *steps;
+    struct vulkan_weight_origin origin;
+    uint32_t depth;
+    char description[1024];
+};
+
+static struct vulkan_backend *own(struct backend *backend)
+{
+    return (struct vulkan_backend *)backend;
+}
+
+static const struct vulkan_backend *own_const(const struct backend *backend)
+{
+    return (const struct vulkan_backend *)backend;
+}
+
+static enum result open_device(struct vulkan_backend *vulkan, const struct backend_options *options,
+                               struct error_text *error)
+{
+    if (vulkan->device)
+        return RESULT_OK;
+    const struct vulkan_device_options wanted = {.index = options->vulkan.device,
+                                                 .validation = options->vulkan.validation,
+                                                 .tier_limit = options->vulkan.tier_limit};
+    return vulkan_device_open(&wanted, &vulkan->device, error);
+}
+
+/* One file per device and driver version. */
+static const char *cache_path(const struct vulkan_backend *vulkan, const char *folder,
+                              char path[PATH_BYTES])
+{
+    if (!folder)
+        return NULL;
+    int length = snprintf(path, PATH_BYTES, "%s/pipelines-", folder);
+    for (uint32_t i = 0; i < VK_UUID_SIZE && length > 0 && (uint32_t)length < PATH_BYTES; i++)
+        length += snprintf(path + length, PATH_BYTES - (uint32_t)length, "%02x",
+                           vulkan->device->facts.pipeline_cache_id[i]);
+    return length > 0 && (uint32_t)length < PATH_BYTES ? path : NULL;
+}
+
+static uint64_t weight_bytes(const struct plan *plan)
+{
+    uint64_t bytes = 0;
+    for (uint32_t w = 0; w < plan->weight_count; w++)
+        bytes += plan->weights[w].data_bytes;
+    return bytes;
+}
+
+static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
+                                   const struct backend_options *options, uint64_t *kv_bytes,
+                                   struct error_text *error)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    enum result result = open_device(vulkan, options, error);
+    if (result != RESULT_OK)
+        return result;
+    const struct vulkan_facts *facts = &vulkan->device->facts;
+    const struct vulkan_vault vault = {options->vault_fd, options->vault_send_fd};
+    struct vulkan_kv_question question = {
+        .own_memory = facts->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+        .memory_bytes = facts->memory_bytes,
+        .free_bytes = vulkan_device_free_bytes(vulkan->device),
+        .weights_bytes = weight_bytes(plan),
+        .weights_there = options->has_vault && vulkan_vault_is_filled(&vault),
+        .workers = options->device_workers > 0 ? options->device_workers : 1};
+    *kv_bytes = vulkan_kv_policy_bytes(&question);
+    log_info(
+        "memory: %s has %.1f MB, %.1f MB free%s; weights %.1f MB, %u workers share it: at most "
+        "%.1f MB for this one's KV cache",
+        facts->name, (double)question.memory_bytes / MEGABYTE,
+        (double)question.free_bytes / MEGABYTE, question.weights_there ? " beside the weights" : "",
+        (double)question.weights_bytes / MEGABYTE, question.workers, (double)*kv_bytes / MEGABYTE);
+    return RESULT_OK;
+}
+
+static enum result load_weights(struct vulkan_backend *vulkan,
+                                const struct backend_options *options,
+                                backend_progress_fn *progress, void *context,
+                                struct error_text *error)
+{
+    struct vulkan_weights *weights = &vulkan->program.weights;
+    enum result result =
+        vulkan_weight_loader_run(weights, options, progress, context, &vulkan->origin, error);
+    return result == RESULT_OK ? vulkan_weights_upload_vectors(weights, error) : result;
+}
+
+static void describe(struct vulkan_backend *vulkan)
+{
+    const struct vulkan_facts *facts = &vulkan->device->facts;
+    /* The gauges cut it: the driver comes last. */
+    snprintf(vulkan->description, sizeof vulkan->description, "vulkan %.200s, %s, %.200s",
+             facts->name, vulkan_tier_name(facts->tier), facts->driver);
+}
+
+static enum result load(struct backend *backend, const struct plan *plan,
+                        const struct backend_options *options, backend_progress_fn *progress,
+                        void *context, struct error_text *error)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    char path[PATH_BYTES];
+    vulkan->depth = 1;
+    const struct vulkan_steps_options step_options = {
+        .depth = vulkan->depth, .heartbeat = options->heartbeat, .profile = options->profile};
+    enum result result = open_device(vulkan, options, error);
+    if (result == RESULT_OK)
+        result = vulkan_kernels_create(vulkan->device,
+                                       cache_path(vulkan, options->vulkan.pipeline_cache, path),
+                                       &vulkan->kernels, error);
+    if (result == RESULT_OK)
+        result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,
+                                     options, error);
+    if (result == RESULT_OK)
+        result = load_weights(vulkan, options, progress, context, error);
+    if (result == RESULT_OK)
+        result = vulkan_steps_create(&vulkan->program, &step_options, &vulkan->steps, error);
+    if (result == RESULT_OK)
+        result = vulkan_steps_warm(vulkan->steps, progress, context, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_kernels_save(vulkan->kernels);
+    describe(vulkan);
+    return RESULT_OK;
+}
+
+static uint32_t step_depth(const struct backend *backend)
+{
+    return own_const(backend)->depth;
+}
+
+static bool draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
+{
+    (void)backend;
+    return !sampling->counts;
+}
+
+static enum result step_launch(struct backend *backend, const struct step_batch *batch,
+                               struct error_text *error)
+{
+    return vulkan_steps_launch(own(backend)->steps, batch, error);
+}
+
+static enum result step_wait(struct backend *backend, struct sampled_token *results,
+                             struct error_text *error)
+{
+    return vulkan_steps_wait(own(backend)->steps, results, error);
+}
+
+static const float *last_logits(const struct backend *backend)
+{
+    return vulkan_steps_last_logits(own_const(backend)->steps);
+}
+
+static const char *description(const struct backend *backend)
+{
+    return own_const(backend)->description;
+}
+
+static uint64_t weights_bytes(const struct backend *backend)
+{
+    return own_const(backend)->program.weights.matrix_bytes;
+}
+
+static enum worker_weights weights_origin(const struct backend *backend, const char **reason)
+{
+    const struct vulkan_backend *vulkan = own_const(backend);
+    *reason = vulkan->origin.reason.text;
+    return vulkan->origin.kind;
+}
+
+static void destroy(struct backend *backend)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    vulkan_steps_destroy(vulkan->steps);
+    vulkan_program_fini(&vulkan->program);
+    vulkan_kernels_destroy(vulkan->kernels);
+    vulkan_device_close(vulkan->device);
+    free(vulkan);
+}
+
+struct backend *vulkan_backend_create(void)
+{
+    static const struct backend_interface interface = {
+        .choose_kv_bytes = choose_kv_bytes,
+        .load = load,
+        .step_depth = step_depth,
+        .draws_ahead = draws_ahead,
+        .step_launch = step_launch,
+        .step_wait = step_wait,
+        .last_logits = last_logits,
+        .description = description,
+        .weights_bytes = weights_bytes,
+        .weights_origin = weights_origin,
+        .destroy = destroy,
+    };
+    struct vulkan_backend *vulkan = must_alloc(1, sizeof *vulkan);
+    vulkan->base.interface = &interface;
+    return &vulkan->base;
+}

@@ -1,0 +1,154 @@
+/*
+ * Writing a step down for the device. The tables of all sequences of a step are bounded by the
+ * pool's blocks only while no two sequences share any, so their buffer grows when it must.
+ */
+#include "worker/backend/vulkan/vulkan_batch.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+
+static uint64_t align_section(uint64_t bytes)
+{
+    return (bytes + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
+}
+
+static uint64_t sequences_offset(const struct vulkan_batch *batch)
+{
+    return align_section(batch->limits.rows * sizeof(struct vulkan_step_row));
+}
+
+static uint64_t logit_rows_offset(const struct vulkan_batch *batch)
+{
+    return sequences_offset(batch) +
+           align_section(batch->limits.rows * sizeof(struct vulkan_step_sequence));
+}
+
+static uint64_t tiles_offset(const struct vulkan_batch *batch)
+{
+    return logit_rows_offset(batch) + align_section(batch->limits.rows * sizeof(uint32_t));
+}
+
+static enum result make_tables(struct vulkan_batch *batch, uint64_t entries,
+                               struct error_text *error)
+{
+    vulkan_buffer_destroy(batch->device, &batch->tables);
+    return vulkan_buffer_create(batch->device, VULKAN_UPLOAD, entries * sizeof(uint32_t),
+                                "block tables", &batch->tables, error);
+}
+
+enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,
+                              const struct vulkan_batch_limits *limits, uint32_t table_entries,
+                              struct error_text *error)
+{
+    *batch = (struct vulkan_batch){.device = device, .limits = *limits};
+    uint64_t bytes =
+        tiles_offset(batch) + align_section(limits->rows * sizeof(struct vulkan_step_tile));
+    enum result result =
+        vulkan_buffer_create(device, VULKAN_UPLOAD, bytes, "step data", &batch->buffer, error);
+    if (result == RESULT_OK)
+        result = make_tables(batch, table_entries, error);
+    batch->rows_address = batch->buffer.address;
+    batch->sequences_address = batch->buffer.address + sequences_offset(batch);
+    batch->logit_rows_address = batch->buffer.address + logit_rows_offset(batch);
+    batch->tiles_address = batch->buffer.address + tiles_offset(batch);
+    return result;
+}
+
+void vulkan_batch_fini(struct vulkan_batch *batch)
+{
+    if (!batch->device)
+        return;
+    vulkan_buffer_destroy(batch->device, &batch->buffer);
+    vulkan_buffer_destroy(batch->device, &batch->tables);
+}
+
+static uint32_t table_entries(const struct step_sequence *sequence)
+{
+    return (sequence->first_position + sequence->row_count - 1) / KV_BLOCK_TOKENS + 1;
+}
+
+static uint64_t count_entries(const struct vulkan_batch *batch, const struct step_batch *step)
+{
+    uint64_t entries = 0;
+    for (uint32_t s = 0; s < step->sequence_count; s++)
+        entries += (uint64_t)table_entries(&step->sequences[s]) * batch->limits.groups;
+    return entries;
+}
+
+static struct vulkan_step_row make_row(uint32_t token, uint32_t position, uint32_t sequence)
+{
+    struct vulkan_step_row row = {.token = token, .position = position, .sequence = sequence};
+    if (token & STEP_TOKEN_SAMPLED) {
+        row.token = 0;
+        row.drawn = VULKAN_STEP_DRAWN | (token & ~STEP_TOKEN_SAMPLED);
+    }
+    return row;
+}
+
+static void fill_sequence(struct vulkan_batch *batch, const struct step_batch *step, uint32_t index,
+                          uint32_t *next_entry)
+{
+    uint8_t *bytes = batch->buffer.mapped;
+    const struct step_sequence *from = &step->sequences[index];
+    struct vulkan_step_sequence to = {.first_row = from->first_row,
+                                      .row_count = from->row_count,
+                                      .first_position = from->first_position};
+    uint32_t entries = table_entries(from);
+    for (uint32_t group = 0; group < batch->limits.groups; group++) {
+        to.table[group] = *next_entry;
+        memcpy((uint32_t *)batch->tables.mapped + *next_entry, from->block_tables[group],
+               entries * sizeof(uint32_t));
+        *next_entry += entries;
+    }
+    memcpy(bytes + sequences_offset(batch) + index * sizeof to, &to, sizeof to);
+    struct vulkan_step_row *rows = (struct vulkan_step_row *)(void *)bytes;
+    for (uint32_t r = 0; r < from->row_count; r++)
+        rows[from->first_row + r] =
+            make_row(step->token_ids[from->first_row + r], from->first_position + r, index);
+}
+
+/* Cuts the rows of a sequence that has several. */
+static void fill_tiles(struct vulkan_batch *batch, const struct step_sequence *sequence,
+                       uint32_t index)
+{
+    struct vulkan_step_tile *tiles =
+        (struct vulkan_step_tile *)(void *)((uint8_t *)batch->buffer.mapped + tiles_offset(batch));
+    if (sequence->row_count == 1) {
+        batch->decode_count++;
+        return;
+    }
+    for (uint32_t done = 0; done < sequence->row_count; done += batch->limits.tile_rows) {
+        uint32_t left = sequence->row_count - done;
+        must(batch->tile_count < batch->limits.rows);
+        tiles[batch->tile_count++] = (struct vulkan_step_tile){
+            .sequence = index,
+            .first_row = sequence->first_row + done,
+            .row_count = left < batch->limits.tile_rows ? left : batch->limits.tile_rows,
+            .first_position = sequence->first_position + done};
+    }
+}
+
+enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batch *step,
+                              bool *moved, struct error_text *error)
+{
+    must(step->row_count <= batch->limits.rows && step->logit_row_count <= batch->limits.rows);
+    must(step->sequence_count <= batch->limits.rows);
+    uint64_t entries = count_entries(batch, step);
+    *moved = entries * sizeof(uint32_t) > batch->tables.bytes;
+    if (*moved) {
+        enum result result = make_tables(batch, 2 * entries, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    uint32_t next_entry = 0;
+    batch->decode_count = 0;
+    batch->tile_count = 0;
+    for (uint32_t s = 0; s < step->sequence_count; s++) {
+        fill_sequence(batch, step, s, &next_entry);
+        fill_tiles(batch, &step->sequences[s], s);
+    }
+    memcpy((uint8_t *)batch->buffer.mapped + logit_rows_offset(batch), step->logit_rows,
+           step->logit_row_count * sizeof(uint32_t));
+    return RESULT_OK;
+}

@@ -1,0 +1,62 @@
+/*
+ * What a step's kernels read of the batch (shaders/step.glsl): rows, sequences, block tables and
+ * logit rows, written by the host into one mapped buffer. Everything that differs between steps of
+ * one shape is in here, so that recorded commands can be submitted again.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_BATCH_H
+#define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_BATCH_H
+
+#include "worker/backend/backend.h"
+#include "worker/backend/vulkan/vulkan_attention_policy.h"
+#include "worker/backend/vulkan/vulkan_memory.h"
+
+#define VULKAN_STEP_DRAWN 0x80000000u
+
+/* One row: 16 bytes. */
+struct vulkan_step_row {
+    uint32_t token;
+    uint32_t position;
+    uint32_t sequence;
+    uint32_t drawn; /* 0, or VULKAN_STEP_DRAWN | draw of the step before, whose token it is */
+};
+
+/* One sequence: 32 bytes. */
+struct vulkan_step_sequence {
+    uint32_t first_row;
+    uint32_t row_count;
+    uint32_t first_position;
+    uint32_t reserved;
+    uint32_t table[KV_GROUPS_MAX]; /* first entry of its block table among all tables' entries */
+};
+_Static_assert(sizeof(struct vulkan_step_row) == 16, "byte map");
+_Static_assert(sizeof(struct vulkan_step_sequence) == 32, "byte map");
+
+struct vulkan_batch_limits {
+    uint32_t rows; /* and as many sequences, tiles and logit rows */
+    uint32_t groups;
+    uint32_t tile_rows; /* vulkan_attention_policy.h */
+};
+
+struct vulkan_batch {
+    const struct vulkan_device *device;
+    struct vulkan_batch_limits limits;
+    struct vulkan_buffer buffer; /* rows, sequences, logit rows, tiles */
+    struct vulkan_buffer tables; /* made anew, larger, when a step needs it */
+    uint64_t rows_address;
+    uint64_t sequences_address;
+    uint64_t logit_rows_address;
+    uint64_t tiles_address;
+    uint32_t decode_count; /* of the step written last: sequences with one row */
+    uint32_t tile_count;   /* of the others */
+};
+
+enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,
+                              const struct vulkan_batch_limits *limits, uint32_t table_entries,
+                              struct error_text *error) RESULT_CHECKED;
+void vulkan_batch_fini(struct vulkan_batch *batch);
+
+/* Writes `step`; the device must not be using the buffers. *moved: addresses have changed. */
+enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batch *step,
+                              bool *moved, struct error_text *error) RESULT_CHECKED;
+
+#endif

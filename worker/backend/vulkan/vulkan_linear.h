@@ -1,0 +1,37 @@
+/*
+ * Which kernels compute a linear op for a number of rows, and their dispatches: between the few-row
+ * kernels (vulkan_dot_policy.h) and those for matrices (vulkan_matrix_policy.h).
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_LINEAR_H
+#define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_LINEAR_H
+
+#include "worker/backend/vulkan/vulkan_program.h"
+#include "worker/backend/vulkan/vulkan_push.h"
+
+#define VULKAN_DOT_ROWS        8u     /* up to here few-row kernels are used */
+#define VULKAN_LINEAR_COUNTERS 65536u /* u32, at the scratch memory's start; zero between uses */
+
+struct vulkan_recorder;
+
+/* How one op is computed for some number of rows. */
+struct vulkan_linear_way {
+    enum vulkan_form input; /* the form it reads; with `norm` that of the norm's input */
+    bool norm;              /* norms its input itself */
+    bool gate;              /* gates its output itself */
+};
+
+/* For the linear or linear_add op `index` with `rows` rows. */
+struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program, uint32_t index,
+                                           uint32_t rows);
+
+/* Dispatches of the op, its norm and gate included where `way` says so. `forms`: of the gate's
+ * output. */
+void vulkan_linear_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms);
+
+/* The next number of rows at which other kernels may be chosen. */
+uint32_t vulkan_linear_next_rows(uint32_t rows);
+
+/* Largest scratch that any op needs with any number of rows. */
+uint64_t vulkan_linear_scratch_bytes(const struct vulkan_program *program);
+
+#endif

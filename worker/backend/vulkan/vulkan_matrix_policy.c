@@ -1,0 +1,253 @@
+/*
+ * Tiles for products of many rows.
+ *
+ * Few rows (one tile of rows): the time is that of reading the weights, so there must be enough
+ * workgroups, each with enough loads on their way, on every compute unit; where the outputs alone
+ * do not give them, the columns are split. Many rows: the time is that of the matrix units, so
+ * tiles are as large as registers allow. The numbers were measured (README.md of this folder); on
+ * devices never measured they are merely right.
+ */
+#include "worker/backend/vulkan/vulkan_matrix_policy.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+
+#define WIDE_ROWS         128u /* from more rows on, tiles are chosen for arithmetic */
+#define COLUMN_UNIT       32u  /* of k, for matrix units */
+#define GROUPS_PER_UNIT   4u   /* workgroups that a compute unit shall have when rows are few */
+#define UNITS_UNKNOWN     64u  /* compute units of a device that does not tell */
+#define SPLITS_MAX        16u
+#define SPLIT_STEPS_LEAST 4u
+
+static bool is_gated(const struct vulkan_matrix_request *request)
+{
+    return request->epilogue == VULKAN_LINEAR_GATE_SILU ||
+           request->epilogue == VULKAN_LINEAR_GATE_GELU;
+}
+
+static uint32_t divide_up(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static const struct vulkan_matrix_shape *unit_shape(const struct vulkan_facts *facts)
+{
+    const struct vulkan_matrix_shape *best = NULL;
+    for (uint32_t i = 0; i < facts->matrix_shape_count; i++) {
+        const struct vulkan_matrix_shape *shape = &facts->matrix_shapes[i];
+        bool fits = shape->type == VULKAN_MATRIX_F16_F32 && shape->m <= 16 && shape->n <= 16 &&
+                    shape->k <= 32 && 16 % shape->m == 0 && 16 % shape->n == 0 &&
+                    32 % shape->k == 0 && shape->k >= 8 && shape->n >= 8;
+        if (fits && (!best || shape->m * shape->n * shape->k > best->m * best->n * best->k))
+            best = shape;
+    }
+    return best;
+}
+
+/* Outputs of a tile: columns of out. */
+static uint32_t tile_outputs(const struct vulkan_matrix_request *request,
+                             const struct vulkan_matrix_tiling *tiling)
+{
+    return is_gated(request) ? tiling->columns / 2 : tiling->columns;
+}
+
+static uint32_t tile_count(const struct vulkan_matrix_request *request,
+                           const struct vulkan_matrix_tiling *tiling)
+{
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    return divide_up(request->rows, tiling->rows) *
+           divide_up(outputs, tile_outputs(request, tiling));
+}
+
+static uint32_t split_count(const struct vulkan_facts *facts,
+                            const struct vulkan_matrix_request *request,
+                            const struct vulkan_matrix_tiling *tiling)
+{
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
+    uint32_t splits = units * GROUPS_PER_UNIT / tile_count(request, tiling);
+    uint32_t most = divide_up(request->k, tiling->k) / SPLIT_STEPS_LEAST;
+    splits = splits < most ? splits : most;
+    splits = splits < SPLITS_MAX ? splits : SPLITS_MAX;
+    return splits > 0 ? splits : 1;
+}
+
+/* Shared memory and invocations bound the tiles of small devices. */
+static bool khr_fits(const struct vulkan_facts *facts, const struct vulkan_matrix_tiling *t)
+{
+    uint32_t subgroups = t->rows / t->part_rows * (t->columns / t->part_columns);
+    uint32_t bytes = t->stages * (t->rows + t->columns) * (t->k + 8) * 2;
+    uint32_t least = subgroups * 16 * 16 * 4 * 2;
+    return (bytes > least ? bytes : least) + 64 <= facts->shared_bytes &&
+           subgroups * facts->subgroup_size <= facts->max_invocations;
+}
+
+static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
+                                              const struct vulkan_matrix_request *request)
+{
+    /* Rows at most, then tiles from the largest; the first that fits. */
+    static const struct {
+        uint32_t rows_most;
+        struct vulkan_matrix_tiling tiling;
+    } rows[] = {
+        {16, {VULKAN_MATRIX_KHR, 16, 64, 128, 16, 32, 2, 1, 0}},
+        {16, {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 1, 1, 0}},
+        {32, {VULKAN_MATRIX_KHR, 32, 64, 128, 32, 32, 1, 1, 0}},
+        {32, {VULKAN_MATRIX_KHR, 32, 64, 64, 32, 32, 1, 1, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 2, 1, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 2, 1, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 1, 1, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0}},
+    };
+    size_t i = 0;
+    while (i + 1 < sizeof rows / sizeof *rows &&
+           (request->rows > rows[i].rows_most || !khr_fits(facts, &rows[i].tiling)))
+        i++;
+    struct vulkan_matrix_tiling tiling = rows[i].tiling;
+    if (request->rows <= WIDE_ROWS)
+        tiling.splits = split_count(facts, request, &tiling);
+    return tiling;
+}
+
+static struct vulkan_matrix_tiling nv2_tiling(const struct vulkan_matrix_request *request)
+{
+    uint64_t unpacked_bytes = (uint64_t)request->n * request->k * 2;
+    bool unpack = request->kind != VULKAN_WEIGHT_F16 && unpacked_bytes <= request->scratch_bytes;
+    struct vulkan_matrix_tiling tiling = {.path = unpack || request->kind == VULKAN_WEIGHT_F16
+                                                      ? VULKAN_MATRIX_NV2_UNPACKED
+                                                      : VULKAN_MATRIX_NV2_PACKED,
+                                          .rows = 128,
+                                          .columns = 256,
+                                          .k = 64,
+                                          .splits = 1,
+                                          .invocations = 256};
+    return tiling;
+}
+
+struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_facts *facts,
+                                                        const struct vulkan_matrix_request *request)
+{
+    must(request->rows > 0 && request->n > 0 && request->k > 0);
+    bool float_kind = !vulkan_weight_format_facts(request->kind).quantized;
+    bool matrix = request->k % COLUMN_UNIT == 0 && facts->tier >= VULKAN_KHR_MATRIX &&
+                  unit_shape(facts) != NULL;
+    if (!matrix)
+        return (struct vulkan_matrix_tiling){.path = VULKAN_MATRIX_TILE,
+                                             .rows = request->rows > 32 ? 64 : 16,
+                                             .columns = 64,
+                                             .k = 32,
+                                             .part_rows = request->rows > 32 ? 4 : 2,
+                                             .part_columns = 4,
+                                             .splits = 1};
+    bool decodable = !float_kind || request->kind == VULKAN_WEIGHT_F16 ||
+                     request->scratch_bytes >= (uint64_t)request->n * request->k * 2;
+    if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 && decodable)
+        return nv2_tiling(request);
+    return khr_tiling(facts, request);
+}
+
+static void make_unpack(const struct vulkan_matrix_request *request,
+                        struct vulkan_matrix_choice *choice)
+{
+    uint32_t groups = divide_up((uint32_t)((uint64_t)request->n * request->k / 32), 256);
+    uint32_t across = groups < 32768 ? groups : 32768;
+    choice->unpacked_bytes = (uint64_t)request->n * request->k * 2;
+    choice->unpack = (struct vulkan_matrix_dispatch){
+        .shader = "matrix_unpack",
+        .constants = {.count = 2, .values = {256, request->kind}},
+        .grid = {across, divide_up(groups, across), 1},
+    };
+}
+
+static const char *nv2_shader(bool packed, bool whole)
+{
+    if (packed)
+        return whole ? "linear_matrix2_packed_whole" : "linear_matrix2_packed";
+    return whole ? "linear_matrix2_f16_whole" : "linear_matrix2_f16";
+}
+
+static void make_product(const struct vulkan_facts *facts,
+                         const struct vulkan_matrix_request *request,
+                         const struct vulkan_matrix_tiling *t, struct vulkan_matrix_choice *choice)
+{
+    uint32_t *values = choice->product.constants.values;
+    values[VULKAN_LINEAR_MATRIX_TILE_ROWS] = t->rows;
+    values[VULKAN_LINEAR_MATRIX_TILE_COLUMNS] = t->columns;
+    values[VULKAN_LINEAR_MATRIX_TILE_K] = t->k;
+    values[VULKAN_LINEAR_MATRIX_PART_ROWS] = t->part_rows;
+    values[VULKAN_LINEAR_MATRIX_PART_COLUMNS] = t->part_columns;
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    if (t->path == VULKAN_MATRIX_TILE) {
+        choice->product.shader = "linear_tile";
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_PART_COLUMNS + 1;
+        values[0] = t->rows / t->part_rows * (t->columns / t->part_columns);
+    } else if (t->path == VULKAN_MATRIX_KHR) {
+        const struct vulkan_matrix_shape *unit = unit_shape(facts);
+        must(unit);
+        choice->product.shader = "linear_matrix";
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_CONSTANTS;
+        values[0] = t->rows / t->part_rows * (t->columns / t->part_columns) * facts->subgroup_size;
+        values[VULKAN_LINEAR_MATRIX_UNIT_ROWS] = unit->m;
+        values[VULKAN_LINEAR_MATRIX_UNIT_COLUMNS] = unit->n;
+        values[VULKAN_LINEAR_MATRIX_UNIT_K] = unit->k;
+        values[VULKAN_LINEAR_MATRIX_STAGES] = t->stages;
+        values[VULKAN_LINEAR_MATRIX_SPLIT] = t->splits > 1;
+    } else {
+        bool whole = request->rows % t->rows == 0 && request->k % t->k == 0 &&
+                     request->k % 64 == 0 && outputs % tile_outputs(request, t) == 0;
+        choice->product.shader = nv2_shader(t->path == VULKAN_MATRIX_NV2_PACKED, whole);
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_TILE_K + 1;
+        values[0] = t->invocations;
+    }
+    choice->product.grid = (struct vulkan_grid){
+        divide_up(request->rows, t->rows), divide_up(outputs, tile_outputs(request, t)), t->splits};
+}
+
+void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
+                               const struct vulkan_matrix_request *request,
+                               const struct vulkan_matrix_tiling *tiling,
+                               struct vulkan_matrix_choice *choice)
+{
+    must(!is_gated(request) || request->n % 2 == 0);
+    must(request->k % COLUMN_UNIT == 0 || tiling->path == VULKAN_MATRIX_TILE);
+    memset(choice, 0, sizeof *choice);
+    choice->tiling = *tiling;
+    choice->x_form = tiling->path == VULKAN_MATRIX_TILE ? VULKAN_FORM_F32 : VULKAN_FORM_F16;
+    uint32_t steps = divide_up(request->k, tiling->k);
+    choice->split_steps = divide_up(steps, tiling->splits);
+    /* Splits without steps would be workgroups without work. */
+    choice->tiling.splits = choice->splits = divide_up(steps, choice->split_steps);
+    uint32_t *values = choice->product.constants.values;
+    values[VULKAN_LINEAR_MATRIX_WEIGHT_KIND] = request->kind;
+    values[VULKAN_LINEAR_MATRIX_EPILOGUE] = request->epilogue;
+    values[VULKAN_LINEAR_MATRIX_FORMS] = request->forms;
+    make_product(facts, request, &choice->tiling, choice);
+    if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED && request->kind != VULKAN_WEIGHT_F16)
+        make_unpack(request, choice);
+    if (choice->splits > 1) {
+        choice->counter_count = tile_count(request, tiling);
+        choice->partial_bytes =
+            (uint64_t)choice->counter_count * choice->splits * tiling->rows * tiling->columns * 4;
+    }
+}
+
+void vulkan_matrix_choose(const struct vulkan_facts *facts,
+                          const struct vulkan_matrix_request *request,
+                          struct vulkan_matrix_choice *choice)
+{
+    struct vulkan_matrix_tiling tiling = vulkan_matrix_tiling_choose(facts, request);
+    vulkan_matrix_choice_make(facts, request, &tiling, choice);
+}
+
+void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
+                             const struct vulkan_matrix_choice *choice,
+                             struct vulkan_linear_matrix_push *push)
+{
+    push->rows = request->rows;
+    push->n = request->n;
+    push->k = request->k;
+    push->out_stride = is_gated(request) ? request->n / 2 : request->n;
+    push->splits = choice->splits;
+    push->split_steps = choice->split_steps;
+}

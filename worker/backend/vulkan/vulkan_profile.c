@@ -1,0 +1,151 @@
+/*
+ * Adding up timestamps. Entries are few (a kernel's name in a role), so they are looked for one by
+ * one; marks of a recording remember which entry they count for.
+ */
+#include "worker/backend/vulkan/vulkan_profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/log.h"
+#include "proto/must.h"
+
+#define ENTRIES_MAX 64u
+#define PEAK_COPIES 8u
+
+struct profile_entry {
+    const char *name;
+    uint64_t dispatches;
+    uint64_t bytes;
+    double time_ns;
+};
+
+struct profile_mark {
+    uint32_t entry;
+    uint64_t bytes;
+};
+
+struct vulkan_profile {
+    struct profile_entry entries[ENTRIES_MAX];
+    uint32_t entry_count;
+    struct profile_mark marks[VULKAN_PROFILE_MARKS];
+    uint32_t mark_count;
+    uint32_t steps;
+};
+
+struct vulkan_profile *vulkan_profile_create(void)
+{
+    return must_alloc(1, sizeof(struct vulkan_profile));
+}
+
+void vulkan_profile_destroy(struct vulkan_profile *profile)
+{
+    free(profile);
+}
+
+void vulkan_profile_begin(struct vulkan_profile *profile, struct vulkan_commands *commands)
+{
+    profile->mark_count = 0;
+    vulkan_commands_timestamp(commands, 0);
+}
+
+static uint32_t entry_of(struct vulkan_profile *profile, const char *name)
+{
+    for (uint32_t i = 0; i < profile->entry_count; i++)
+        if (strcmp(profile->entries[i].name, name) == 0)
+            return i;
+    must(profile->entry_count < ENTRIES_MAX);
+    profile->entries[profile->entry_count].name = name;
+    return profile->entry_count++;
+}
+
+void vulkan_profile_mark(struct vulkan_profile *profile, struct vulkan_commands *commands,
+                         const char *name, uint64_t bytes)
+{
+    if (profile->mark_count + 1 >= VULKAN_PROFILE_MARKS)
+        return; /* a step of more dispatches is profiled in part */
+    profile->marks[profile->mark_count++] = (struct profile_mark){entry_of(profile, name), bytes};
+    vulkan_commands_barrier(commands);
+    vulkan_commands_timestamp(commands, profile->mark_count);
+}
+
+void vulkan_profile_add(struct vulkan_profile *profile, const struct vulkan_commands *commands)
+{
+    for (uint32_t i = 0; i < profile->mark_count; i++) {
+        struct profile_entry *entry = &profile->entries[profile->marks[i].entry];
+        entry->dispatches++;
+        entry->bytes += profile->marks[i].bytes;
+        entry->time_ns += vulkan_commands_elapsed_ns(commands, i, i + 1);
+    }
+    profile->steps++;
+}
+
+uint32_t vulkan_profile_steps(const struct vulkan_profile *profile)
+{
+    return profile->steps;
+}
+
+void vulkan_profile_print(struct vulkan_profile *profile, double peak_bytes_per_s)
+{
+    double total_ns = 0.0;
+    for (uint32_t i = 0; i < profile->entry_count; i++)
+        total_ns += profile->entries[i].time_ns;
+    log_info("profile: %u steps, %.3f ms each on the device", profile->steps,
+             profile->steps ? total_ns / profile->steps * 1e-6 : 0.0);
+    for (uint32_t i = 0; i < profile->entry_count; i++) {
+        const struct profile_entry *entry = &profile->entries[i];
+        if (entry->dispatches == 0)
+            continue;
+        double bytes_per_s = entry->time_ns > 0 ? (double)entry->bytes / entry->time_ns * 1e9 : 0.0;
+        log_info("profile: %-24s %8.1f a step %9.2f us each %5.1f %% of the time %8.1f MB a step "
+                 "%5.1f %% of the bandwidth",
+                 entry->name, (double)entry->dispatches / profile->steps,
+                 entry->time_ns / (double)entry->dispatches * 1e-3,
+                 total_ns > 0 ? entry->time_ns / total_ns * 100.0 : 0.0,
+                 (double)entry->bytes / profile->steps * 1e-6,
+                 peak_bytes_per_s > 0 ? bytes_per_s / peak_bytes_per_s * 100.0 : 0.0);
+    }
+    memset(profile, 0, sizeof *profile);
+}
+
+static enum result time_copies(struct vulkan_commands *commands, const struct vulkan_buffer *a,
+                               const struct vulkan_buffer *b, double *bytes_per_s,
+                               struct error_text *error)
+{
+    enum result result = vulkan_commands_begin(commands, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_commands_fill(commands, a, 0, a->bytes, 0);
+    vulkan_commands_barrier(commands);
+    vulkan_commands_timestamp(commands, 0);
+    for (uint32_t i = 0; i < PEAK_COPIES; i++) {
+        vulkan_commands_copy(commands, a, 0, b, 0, a->bytes);
+        vulkan_commands_barrier(commands);
+    }
+    vulkan_commands_timestamp(commands, 1);
+    result = vulkan_commands_end(commands, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_run(commands, error);
+    double time_ns = result == RESULT_OK ? vulkan_commands_elapsed_ns(commands, 0, 1) : 0.0;
+    *bytes_per_s = time_ns > 0 ? 2.0 * PEAK_COPIES * (double)a->bytes / time_ns * 1e9 : 0.0;
+    return result;
+}
+
+enum result vulkan_profile_measure_peak(const struct vulkan_device *device, uint64_t bytes,
+                                        double *bytes_per_s, struct error_text *error)
+{
+    struct vulkan_buffer a = {0}, b = {0};
+    struct vulkan_commands *commands = NULL;
+    *bytes_per_s = 0.0;
+    enum result result = vulkan_buffer_create(device, VULKAN_DEVICE, bytes, "profile", &a, error);
+    if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_DEVICE, bytes, "profile", &b, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_create(device, VULKAN_QUEUE_COMPUTE, 2, &commands, error);
+    if (result == RESULT_OK)
+        result = time_copies(commands, &a, &b, bytes_per_s, error);
+    vulkan_commands_destroy(commands);
+    vulkan_buffer_destroy(device, &a);
+    vulkan_buffer_destroy(device, &b);
+    return result;
+}

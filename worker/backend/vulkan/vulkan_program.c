@@ -1,0 +1,193 @@
+/*
+ * Laying a program out in device memory.
+ *
+ * Tensors are sized for the largest step. Only tensors that a linear op reads get the forms f16 and
+ * q8, which exist for multiples of 32 columns alone. The KV cache is one region per layer for keys
+ * and one for values, so that no region needs more than one allocation until a layer's cache passes
+ * 4 GiB.
+ */
+#include "worker/backend/vulkan/vulkan_program.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_attention.h"
+#include "worker/backend/vulkan/vulkan_commands.h"
+#include "worker/backend/vulkan/vulkan_linear.h"
+
+#define FORM_COLUMNS 32u
+
+uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows)
+{
+    return rows == PLAN_ROWS_STEP ? program->max_step_rows : program->max_logit_rows;
+}
+
+static uint64_t align_piece(uint64_t bytes)
+{
+    return (bytes + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
+}
+
+/* Sections of a tensor, one behind the other; returns their bytes. */
+static uint64_t lay_tensor(const struct vulkan_program *program, struct vulkan_tensor *tensor,
+                           bool forms, uint64_t address)
+{
+    uint64_t rows = vulkan_program_rows(program, tensor->rows);
+    rows = (rows + VULKAN_ROW_PADDING - 1) / VULKAN_ROW_PADDING * VULKAN_ROW_PADDING;
+    uint64_t at = address;
+    tensor->f32 = at;
+    at += align_piece(rows * tensor->columns * sizeof(float));
+    if (forms) {
+        tensor->f16 = at;
+        at += align_piece(rows * tensor->columns * sizeof(uint16_t));
+        tensor->q8 = at;
+        at += align_piece(rows * tensor->columns);
+        tensor->q8_terms = at;
+        at += align_piece(rows * (tensor->columns / FORM_COLUMNS) * 2 * sizeof(float));
+    }
+    return at - address;
+}
+
+static void find_linear_inputs(const struct plan *plan, bool *inputs)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].stem == OP_linear || plan->ops[i].stem == OP_linear_add)
+            inputs[plan->ops[i].inputs[0]] = true;
+}
+
+static enum result place_tensors(struct vulkan_program *program, struct error_text *error)
+{
+    const struct plan *plan = program->plan;
+    bool *inputs = must_alloc(plan->tensor_count + 1, sizeof *inputs);
+    uint64_t *bytes = must_alloc(plan->tensor_count + 1, sizeof *bytes);
+    uint64_t total = 0;
+    find_linear_inputs(plan, inputs);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        program->tensors[t].rows = plan->tensors[t].rows;
+        program->tensors[t].columns = plan->tensors[t].columns;
+        inputs[t] = inputs[t] && plan->tensors[t].columns % FORM_COLUMNS == 0;
+        bytes[t] = lay_tensor(program, &program->tensors[t], inputs[t], 0);
+        total += align_piece(bytes[t]);
+    }
+    program->tensor_memory = vulkan_arena_create(program->device, total, false);
+    enum result result = RESULT_OK;
+    for (uint32_t t = 0; t < plan->tensor_count && result == RESULT_OK; t++) {
+        struct vulkan_piece piece;
+        result = vulkan_arena_take(program->tensor_memory, bytes[t], "tensors", &piece, error);
+        if (result != RESULT_OK)
+            break;
+        (void)lay_tensor(program, &program->tensors[t], inputs[t], piece.address);
+        if (t == plan->logits)
+            program->logits = piece;
+    }
+    free(inputs);
+    free(bytes);
+    return result;
+}
+
+static uint64_t kv_region_bytes(const struct kv_group *group, uint32_t blocks)
+{
+    return (uint64_t)blocks * group->kv_heads * KV_BLOCK_TOKENS * group->head_dim *
+           sizeof(uint16_t);
+}
+
+static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_blocks,
+                            struct error_text *error)
+{
+    const struct kv_layout *layout = &program->plan->kv;
+    uint64_t history_bytes = (uint64_t)kv_blocks[0] * KV_BLOCK_TOKENS * sizeof(uint32_t);
+    uint64_t total = align_piece(history_bytes);
+    for (uint32_t g = 0; g < layout->group_count; g++)
+        total += 2 * layout->groups[g].layers *
+                 align_piece(kv_region_bytes(&layout->groups[g], kv_blocks[g]));
+    program->kv_memory = vulkan_arena_create(program->device, total, false);
+    enum result result = vulkan_arena_take(program->kv_memory, history_bytes, "token history",
+                                           &program->history, error);
+    for (uint32_t l = 0; l < program->plan->config.layers && result == RESULT_OK; l++) {
+        uint32_t group = layout->layer_group[l];
+        uint64_t bytes = kv_region_bytes(&layout->groups[group], kv_blocks[group]);
+        struct vulkan_piece keys, values;
+        result = vulkan_arena_take(program->kv_memory, bytes, "KV cache", &keys, error);
+        if (result == RESULT_OK)
+            result = vulkan_arena_take(program->kv_memory, bytes, "KV cache", &values, error);
+        if (result == RESULT_OK)
+            program->kv[l] = (struct vulkan_kv_layer){keys.address, values.address};
+    }
+    return result;
+}
+
+/* Counters are zero whenever no kernel is at work. */
+static enum result clear_scratch(struct vulkan_program *program, struct error_text *error)
+{
+    struct vulkan_commands *commands;
+    const struct vulkan_piece *pieces[2] = {&program->scratch, &program->attention_memory};
+    enum result result =
+        vulkan_commands_create(program->device, VULKAN_QUEUE_COMPUTE, 0, &commands, error);
+    if (result != RESULT_OK)
+        return result;
+    result = vulkan_commands_begin(commands, error);
+    for (uint32_t i = 0; i < 2 && result == RESULT_OK; i++)
+        vulkan_commands_fill(commands, pieces[i]->buffer, pieces[i]->offset, pieces[i]->bytes, 0);
+    if (result == RESULT_OK)
+        result = vulkan_commands_end(commands, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_run(commands, error);
+    vulkan_commands_destroy(commands);
+    return result;
+}
+
+static enum result place_scratch(struct vulkan_program *program, struct error_text *error)
+{
+    program->attention_scratch = vulkan_attention_scratch_bytes(program);
+    program->tile_rows = vulkan_attention_tile_rows(program);
+    const struct vulkan_attention_scratch *attention = &program->attention_scratch;
+    uint64_t linear_bytes = align_piece(vulkan_linear_scratch_bytes(program));
+    uint64_t attention_bytes = VULKAN_ALIGNMENT + attention->decode_counter_bytes +
+                               attention->tile_counter_bytes + attention->decode_partial_bytes +
+                               attention->tile_partial_bytes;
+    program->scratch_memory =
+        vulkan_arena_create(program->device, linear_bytes + attention_bytes, false);
+    enum result result = vulkan_arena_take(program->scratch_memory, linear_bytes, "scratch memory",
+                                           &program->scratch, error);
+    if (result == RESULT_OK)
+        result = vulkan_arena_take(program->scratch_memory, attention_bytes, "scratch memory",
+                                   &program->attention_memory, error);
+    return result == RESULT_OK ? clear_scratch(program, error) : result;
+}
+
+enum result vulkan_program_init(struct vulkan_program *program, const struct vulkan_device *device,
+                                struct vulkan_kernels *kernels, const struct plan *plan,
+                                const struct backend_options *options, struct error_text *error)
+{
+    *program = (struct vulkan_program){.device = device,
+                                       .plan = plan,
+                                       .kernels = kernels,
+                                       .max_step_rows = options->max_step_rows,
+                                       .max_logit_rows = options->max_logit_rows};
+    if (options->kv_type != KV_CACHE_F16)
+        return error_set(error, RESULT_UNSUPPORTED, "on Vulkan the KV cache is f16");
+    program->notes = must_alloc(plan->op_count, sizeof *program->notes);
+    program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
+    program->kv = must_alloc(plan->config.layers + 1, sizeof *program->kv);
+    vulkan_fusion_annotate(plan, program->notes);
+    vulkan_weights_init(&program->weights, device, plan);
+    enum result result = place_tensors(program, error);
+    if (result == RESULT_OK)
+        result = place_kv(program, options->kv_blocks, error);
+    if (result == RESULT_OK)
+        result = place_scratch(program, error);
+    return result;
+}
+
+void vulkan_program_fini(struct vulkan_program *program)
+{
+    if (!program->device)
+        return;
+    vulkan_weights_fini(&program->weights);
+    vulkan_arena_destroy(program->tensor_memory);
+    vulkan_arena_destroy(program->kv_memory);
+    vulkan_arena_destroy(program->scratch_memory);
+    free(program->notes);
+    free(program->tensors);
+    free(program->kv);
+    *program = (struct vulkan_program){0};
+}

@@ -1,0 +1,74 @@
+/*
+ * A plan prepared for a device: where its weights, tensors and KV cache lie, and which ops go
+ * together. Built once; vulkan_recorder.h turns it into the dispatches of a step.
+ *
+ * Tensors are f32 [rows, columns]. What a linear op reads exists in forms besides: f16 for matrix
+ * units, q8 (codes and per 32 columns {d, d * sum}) for packed dot products. Which form a step
+ * writes depends on its number of rows.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_PROGRAM_H
+#define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_PROGRAM_H
+
+#include "worker/backend/vulkan/vulkan_fusion.h"
+#include "worker/backend/vulkan/vulkan_kernels.h"
+#include "worker/backend/vulkan/vulkan_weights.h"
+
+/* Rows of f16 and q8 forms are padded to a multiple of this, so that a matrix kernel may read whole
+ * tiles. */
+#define VULKAN_ROW_PADDING 16u
+
+struct vulkan_tensor {
+    enum plan_rows rows;
+    uint32_t columns;
+    uint64_t f32; /* addresses; 0 where the form is never made */
+    uint64_t f16;
+    uint64_t q8;
+    uint64_t q8_terms;
+};
+
+/* A layer's keys and values: f16 [block][kv_head][KV_BLOCK_TOKENS][head_dim] each. */
+struct vulkan_kv_layer {
+    uint64_t keys;
+    uint64_t values;
+};
+
+/* Scratch memory of attention: counters, which begin and end as zeros, then partial results. */
+struct vulkan_attention_scratch {
+    uint64_t decode_counter_bytes;
+    uint64_t tile_counter_bytes;
+    uint64_t decode_partial_bytes;
+    uint64_t tile_partial_bytes;
+};
+
+struct vulkan_program {
+    const struct vulkan_device *device;
+    const struct plan *plan;
+    struct vulkan_kernels *kernels;
+    struct vulkan_weights weights;
+    struct vulkan_fusion_note *notes; /* [plan->op_count] */
+    struct vulkan_tensor *tensors;    /* [plan->tensor_count] */
+    struct vulkan_kv_layer *kv;       /* [layers] */
+    struct vulkan_piece scratch;      /* of linear ops: counters, then partial results */
+    struct vulkan_piece attention_memory;
+    struct vulkan_attention_scratch attention_scratch;
+    uint32_t tile_rows;          /* of a sequence that attention does together */
+    struct vulkan_piece history; /* u32 [blocks of group 0][KV_BLOCK_TOKENS]: tokens */
+    struct vulkan_piece logits;  /* the plan's logits tensor */
+    struct vulkan_arena *tensor_memory;
+    struct vulkan_arena *kv_memory;
+    struct vulkan_arena *scratch_memory;
+    uint32_t max_step_rows;
+    uint32_t max_logit_rows;
+};
+
+/* Everything but the weights' contents. */
+enum result vulkan_program_init(struct vulkan_program *program, const struct vulkan_device *device,
+                                struct vulkan_kernels *kernels, const struct plan *plan,
+                                const struct backend_options *options,
+                                struct error_text *error) RESULT_CHECKED;
+void vulkan_program_fini(struct vulkan_program *program);
+
+/* The most rows of that kind in a step. */
+uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows);
+
+#endif

@@ -1,0 +1,308 @@
+/*
+ * The walk.
+ *
+ * First it is decided, from the end backwards so to say, in which forms each op's output is wanted:
+ * a linear op asks its producer for the form that its kernel reads at this number of rows;
+ * everybody else reads f32. Then every op is dispatched, except those that a neighbour does on the
+ * way.
+ *
+ * Hazards are tracked per tensor; the KV cache and the scratch memory count as two more. A barrier
+ * orders everything, so after it nothing is outstanding.
+ */
+#include "worker/backend/vulkan/vulkan_recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_attention.h"
+#include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_row_policy.h"
+
+#define EXTRA_TENSORS 2u /* KV cache, scratch */
+
+static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
+{
+    return &recorder->program->plan->ops[recorder->op];
+}
+
+plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder)
+{
+    return (plan_tensor_id)recorder->program->plan->tensor_count;
+}
+
+plan_tensor_id vulkan_recorder_scratch(const struct vulkan_recorder *recorder)
+{
+    return (plan_tensor_id)(recorder->program->plan->tensor_count + 1);
+}
+
+uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor)
+{
+    const struct vulkan_shape *shape = &recorder->recording->shape;
+    return recorder->program->tensors[tensor].rows == PLAN_ROWS_STEP ? shape->rows
+                                                                     : shape->logit_rows;
+}
+
+struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder *recorder,
+                                                   plan_tensor_id id, uint32_t forms)
+{
+    const struct vulkan_tensor *tensor = &recorder->program->tensors[id];
+    return (struct vulkan_outputs_push){
+        .f32 = forms & VULKAN_FORM_F32 ? tensor->f32 : 0,
+        .f16 = forms & VULKAN_FORM_F16 ? tensor->f16 : 0,
+        .q8 = forms & VULKAN_FORM_Q8 ? tensor->q8 : 0,
+        .q8_terms = forms & VULKAN_FORM_Q8 ? tensor->q8_terms : 0,
+    };
+}
+
+struct vulkan_matrix_push vulkan_recorder_matrix(const struct vulkan_matrix *matrix)
+{
+    return (struct vulkan_matrix_push){matrix->codes.address, matrix->high.address,
+                                       matrix->scales.address};
+}
+
+static bool conflicts(const struct vulkan_recorder *recorder, const struct vulkan_touch *touch)
+{
+    bool found = false;
+    for (size_t i = 0; i < sizeof touch->reads / sizeof touch->reads[0]; i++)
+        if (touch->reads[i] != PLAN_NONE)
+            found |= recorder->was_written[touch->reads[i]];
+    for (size_t i = 0; i < sizeof touch->writes / sizeof touch->writes[0]; i++)
+        if (touch->writes[i] != PLAN_NONE)
+            found |=
+                recorder->was_written[touch->writes[i]] || recorder->was_read[touch->writes[i]];
+    return found;
+}
+
+static void order(struct vulkan_recorder *recorder, const struct vulkan_touch *touch)
+{
+    size_t count = recorder->program->plan->tensor_count + EXTRA_TENSORS;
+    if (!touch->side_by_side && conflicts(recorder, touch)) {
+        if (recorder->recording->commands)
+            vulkan_commands_barrier(recorder->recording->commands);
+        memset(recorder->was_read, 0, count * sizeof *recorder->was_read);
+        memset(recorder->was_written, 0, count * sizeof *recorder->was_written);
+    }
+    for (size_t i = 0; i < sizeof touch->reads / sizeof touch->reads[0]; i++)
+        if (touch->reads[i] != PLAN_NONE)
+            recorder->was_read[touch->reads[i]] = true;
+    for (size_t i = 0; i < sizeof touch->writes / sizeof touch->writes[0]; i++)
+        if (touch->writes[i] != PLAN_NONE)
+            recorder->was_written[touch->writes[i]] = true;
+}
+
+void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shader,
+                              const struct vulkan_specialization *specialization, const void *push,
+                              uint32_t push_bytes, struct vulkan_grid grid,
+                              const struct vulkan_touch *touch)
+{
+    const struct vulkan_kernel *kernel = NULL;
+    if (recorder->result != RESULT_OK)
+        return;
+    recorder->result = vulkan_kernels_get(recorder->program->kernels, shader, specialization,
+                                          &kernel, recorder->error);
+    if (recorder->result != RESULT_OK)
+        return;
+    order(recorder, touch);
+    if (!recorder->recording->commands)
+        return;
+    vulkan_commands_dispatch(recorder->recording->commands, kernel, push, push_bytes, grid);
+    if (recorder->recording->profile)
+        vulkan_profile_mark(recorder->recording->profile, recorder->recording->commands, shader,
+                            touch->bytes);
+}
+
+static void record_row_kernel(struct vulkan_recorder *recorder, const struct vulkan_row_task *task,
+                              const void *push, uint32_t push_bytes,
+                              const struct vulkan_touch *touch)
+{
+    struct vulkan_row_choice choice =
+        vulkan_row_policy_choose(&recorder->program->device->facts, task);
+    vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, push, push_bytes,
+                             choice.grid, touch);
+}
+
+static void record_embed_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_recording *recording = recorder->recording;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_matrix *matrix =
+        &program->weights.matrices[program->weights.by_op[recorder->op].index[0]];
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_embed_rows_push push = {
+        .weights = vulkan_recorder_matrix(matrix),
+        .rows = recording->batch->rows_address,
+        .sampled = recording->drawn_before,
+        .sequences = recording->batch->sequences_address,
+        .tables = recording->batch->tables.address,
+        .history = program->history.address,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = matrix->columns,
+        .vocab_tokens = matrix->rows,
+        .scale = op->params.embed_rows.scale,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_EMBED,
+                                         vulkan_recorder_rows(recorder, op->output),
+                                         matrix->columns, forms, matrix->kind};
+    const struct vulkan_touch touch = {.reads = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+static void record_rms_norm(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t partner = program->notes[recorder->op].partner;
+    uint32_t rows = vulkan_recorder_rows(recorder, op->output);
+    if (partner != VULKAN_NO_OP && vulkan_linear_way(program, partner, rows).norm)
+        return; /* the linear op does it */
+    uint32_t columns = program->tensors[op->output].columns;
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_rms_norm_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = columns,
+        .epsilon = op->params.rms_norm.epsilon,
+        .weight_offset = op->params.rms_norm.weight_offset,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_NORM, rows, columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+static void record_rms_norm_add(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t columns = program->tensors[op->output].columns;
+    must(op->inputs[1] == op->output);
+    const struct vulkan_rms_norm_add_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .y = program->tensors[op->output].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .columns = columns,
+        .epsilon = op->params.rms_norm_add.epsilon,
+        .weight_offset = op->params.rms_norm_add.weight_offset,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_NORM_ADD,
+                                         vulkan_recorder_rows(recorder, op->output), columns,
+                                         VULKAN_FORM_F32, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->output, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+static void record_gate(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t partner = program->notes[recorder->op].partner;
+    uint32_t rows = vulkan_recorder_rows(recorder, op->output);
+    if (partner != VULKAN_NO_OP && vulkan_linear_way(program, partner, rows).gate)
+        return; /* the linear op does it */
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_gate_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_GATE, rows, push.columns, forms,
+                                         op->params.gate.activation};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+static void record_gather_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_gather_rows_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .logit_rows = recorder->recording->batch->logit_rows_address,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_GATHER, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+static void record_linear(struct vulkan_recorder *recorder)
+{
+    uint32_t gate = recorder->program->notes[recorder->op].gate;
+    vulkan_linear_record(recorder, recorder->op, gate == VULKAN_NO_OP ? 0 : recorder->forms[gate]);
+}
+
+static void record_heads(struct vulkan_recorder *recorder)
+{
+    vulkan_attention_record_heads(recorder, recorder->op);
+}
+
+static void record_attention(struct vulkan_recorder *recorder)
+{
+    vulkan_attention_record(recorder, recorder->op, recorder->forms[recorder->op]);
+}
+
+static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) = {
+    [OP_embed_rows] = record_embed_rows,
+    [OP_rms_norm] = record_rms_norm,
+    [OP_rms_norm_add] = record_rms_norm_add,
+    [OP_head_norm] = record_heads,
+    [OP_rope] = record_heads,
+    [OP_linear] = record_linear,
+    [OP_linear_add] = record_linear,
+    [OP_kv_write] = record_heads,
+    [OP_attention] = record_attention,
+    [OP_gate] = record_gate,
+    [OP_gather_rows] = record_gather_rows,
+};
+
+/* What each op's readers want of it at this shape. */
+static void choose_forms(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan *plan = program->plan;
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        recorder->forms[i] = program->notes[i].read_as_f32 ? VULKAN_FORM_F32 : 0;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        uint32_t producer = program->notes[i].producer;
+        if (producer == VULKAN_NO_OP)
+            continue;
+        uint32_t rows = vulkan_recorder_rows(recorder, plan->ops[i].inputs[0]);
+        recorder->forms[producer] |= (uint8_t)vulkan_linear_way(program, i, rows).input;
+    }
+}
+
+enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct error_text *error)
+{
+    const struct plan *plan = recording->program->plan;
+    struct vulkan_recorder recorder = {
+        .recording = recording, .program = recording->program, .error = error};
+    recorder.forms = must_alloc(plan->op_count, sizeof *recorder.forms);
+    recorder.was_read = must_alloc(plan->tensor_count + EXTRA_TENSORS, sizeof(bool));
+    recorder.was_written = must_alloc(plan->tensor_count + EXTRA_TENSORS, sizeof(bool));
+    choose_forms(&recorder);
+    if (recording->commands)
+        vulkan_commands_barrier(recording->commands); /* behind the step before */
+    for (recorder.op = 0; recorder.op < plan->op_count && recorder.result == RESULT_OK;
+         recorder.op++) {
+        if (recording->shape.logit_rows == 0 &&
+            recording->program->tensors[plan->ops[recorder.op].output].rows == PLAN_ROWS_LOGITS)
+            continue; /* nothing is to be drawn */
+        record_functions[plan->ops[recorder.op].stem](&recorder);
+    }
+    if (recording->commands)
+        vulkan_commands_barrier(recording->commands);
+    free(recorder.forms);
+    free(recorder.was_read);
+    free(recorder.was_written);
+    return recorder.result;
+}

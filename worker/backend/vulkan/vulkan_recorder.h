@@ -1,0 +1,71 @@
+/*
+ * The dispatches of one step: the plan walked once, with kernels chosen for the step's shape and
+ * barriers where one dispatch reads or overwrites what an earlier one touched.
+ *
+ * What is recorded depends on the shape alone; everything else is read from the batch's buffers, so
+ * commands can be submitted again for another step of the same shape.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_RECORDER_H
+#define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_RECORDER_H
+
+#include "worker/backend/vulkan/vulkan_batch.h"
+#include "worker/backend/vulkan/vulkan_commands.h"
+#include "worker/backend/vulkan/vulkan_profile.h"
+#include "worker/backend/vulkan/vulkan_program.h"
+#include "worker/backend/vulkan/vulkan_push.h"
+
+struct vulkan_shape {
+    uint32_t rows;
+    uint32_t sequences;
+    uint32_t logit_rows;
+    uint32_t decodes; /* sequences with one row */
+    uint32_t tiles;   /* of the others' rows, for attention */
+};
+
+struct vulkan_recording {
+    const struct vulkan_program *program;
+    const struct vulkan_batch *batch;
+    struct vulkan_shape shape;
+    uint64_t drawn_before;            /* u32: what the step before drew */
+    struct vulkan_commands *commands; /* NULL: kernels are made and nothing is recorded */
+    struct vulkan_profile *profile;   /* or NULL */
+};
+
+/* Between vulkan_commands_begin() and _end(). */
+enum result vulkan_recorder_run(const struct vulkan_recording *recording,
+                                struct error_text *error) RESULT_CHECKED;
+
+/* --- for the files that record ops --- */
+
+struct vulkan_recorder {
+    const struct vulkan_recording *recording;
+    const struct vulkan_program *program;
+    uint8_t *forms; /* [op_count] enum vulkan_form bits that the op's output is wanted in */
+    bool *was_read; /* [tensor_count + 2] since the last barrier; then KV cache, scratch */
+    bool *was_written;
+    uint32_t op; /* being recorded */
+    enum result result;
+    struct error_text *error;
+};
+
+/* What a dispatch touches besides weights and step data. Unused: PLAN_NONE. */
+struct vulkan_touch {
+    plan_tensor_id reads[3];
+    plan_tensor_id writes[2];
+    uint64_t bytes;    /* that it must move at least, for the profile; 0: not told */
+    bool side_by_side; /* writes other rows than the dispatch before it: no order between them */
+};
+plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder);
+plan_tensor_id vulkan_recorder_scratch(const struct vulkan_recorder *recorder);
+
+/* A kernel by name with its push constants. After an error it does nothing. */
+void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shader,
+                              const struct vulkan_specialization *specialization, const void *push,
+                              uint32_t push_bytes, struct vulkan_grid grid,
+                              const struct vulkan_touch *touch);
+uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor);
+struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder *recorder,
+                                                   plan_tensor_id tensor, uint32_t forms);
+struct vulkan_matrix_push vulkan_recorder_matrix(const struct vulkan_matrix *matrix);
+
+#endif

@@ -1,0 +1,300 @@
+/*
+ * Launching and waiting.
+ *
+ * A step's slot is free again when it has been waited for; steps take the slots in turn, so the
+ * step before is always the other slot, which is how a row finds the token that is not read yet.
+ *
+ * Refuses to wait without end: a device that does not finish within STEP_WAIT_LIMIT_MS is an error,
+ * and after any error only destruction is allowed.
+ */
+#include "worker/backend/vulkan/vulkan_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_linear.h"
+
+#define REPLAYED_ROWS       64u /* decode steps of up to so many rows are recorded once */
+#define FIRST_TABLE_ENTRIES 65536u
+#define PROFILE_STEPS       64u /* between two tables */
+#define PEAK_BYTES          (256ull << 20)
+
+struct slot {
+    struct vulkan_batch batch;
+    struct vulkan_commands *once;                        /* recorded anew for each step */
+    struct vulkan_commands *replayed[REPLAYED_ROWS + 1]; /* by number of rows; NULL: not yet */
+    struct vulkan_commands *current;
+    uint32_t logit_rows;
+    struct row_sampling *samplings;
+};
+
+struct vulkan_steps {
+    struct vulkan_program *program;
+    struct vulkan_steps_options options;
+    struct slot slots[STEP_DEPTH_MAX];
+    struct vulkan_profile *profile; /* or NULL */
+    double peak_bytes_per_s;
+    uint64_t launched; /* so far */
+    uint64_t waited;
+    struct vulkan_buffer logits; /* for tests and tools: made when first asked for */
+    struct vulkan_commands *logits_copy;
+    struct row_sampler *sampler;
+};
+
+static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
+                             struct error_text *error)
+{
+    const struct vulkan_program *program = steps->program;
+    const struct vulkan_batch_limits limits = {.rows = program->max_step_rows,
+                                               .groups = program->plan->kv.group_count,
+                                               .tile_rows = program->tile_rows};
+    enum result result =
+        vulkan_batch_init(&slot->batch, program->device, &limits, FIRST_TABLE_ENTRIES, error);
+    uint32_t timestamps = steps->profile ? VULKAN_PROFILE_MARKS : 0;
+    if (result == RESULT_OK)
+        result = vulkan_commands_create(program->device, VULKAN_QUEUE_COMPUTE, timestamps,
+                                        &slot->once, error);
+    return result;
+}
+
+static void forget_recordings(struct slot *slot)
+{
+    for (uint32_t i = 0; i <= REPLAYED_ROWS; i++) {
+        vulkan_commands_destroy(slot->replayed[i]);
+        slot->replayed[i] = NULL;
+    }
+}
+
+enum result vulkan_steps_create(struct vulkan_program *program,
+                                const struct vulkan_steps_options *options,
+                                struct vulkan_steps **created, struct error_text *error)
+{
+    must(options->depth >= 1 && options->depth <= STEP_DEPTH_MAX);
+    struct vulkan_steps *steps = must_alloc(1, sizeof *steps);
+    steps->program = program;
+    steps->options = *options;
+    if (options->profile)
+        steps->profile = vulkan_profile_create();
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX && result == RESULT_OK; i++)
+        result = init_slot(steps, &steps->slots[i], error);
+    if (result == RESULT_OK && options->profile)
+        result = vulkan_profile_measure_peak(program->device, PEAK_BYTES, &steps->peak_bytes_per_s,
+                                             error);
+    if (result != RESULT_OK) {
+        vulkan_steps_destroy(steps);
+        return result;
+    }
+    *created = steps;
+    return RESULT_OK;
+}
+
+void vulkan_steps_destroy(struct vulkan_steps *steps)
+{
+    if (!steps)
+        return;
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++) {
+        struct slot *slot = &steps->slots[i];
+        forget_recordings(slot);
+        vulkan_commands_destroy(slot->once);
+        vulkan_batch_fini(&slot->batch);
+    }
+    vulkan_commands_destroy(steps->logits_copy);
+    vulkan_buffer_destroy(steps->program->device, &steps->logits);
+    vulkan_profile_destroy(steps->profile);
+    free(steps);
+}
+
+static struct slot *slot_of(struct vulkan_steps *steps, uint64_t step)
+{
+    return &steps->slots[step % STEP_DEPTH_MAX];
+}
+
+/* Whether commands of this shape may be kept: every row is a sequence's next token, and all of them
+ * are drawn from. */
+static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_shape *shape)
+{
+    return shape->rows == shape->sequences && shape->rows == shape->logit_rows &&
+           shape->rows <= REPLAYED_ROWS && !steps->profile;
+}
+
+static enum result record(struct vulkan_steps *steps, struct slot *slot,
+                          const struct vulkan_shape *shape, struct vulkan_commands *commands,
+                          struct error_text *error)
+{
+    const struct slot *other = slot_of(steps, steps->launched + 1);
+    const struct vulkan_recording recording = {
+        .program = steps->program,
+        .batch = &slot->batch,
+        .shape = *shape,
+        .drawn_before = other->batch.rows_address,
+        .commands = commands,
+        .profile = steps->profile,
+    };
+    enum result result = vulkan_commands_begin(commands, error);
+    if (result == RESULT_OK && steps->profile)
+        vulkan_profile_begin(steps->profile, commands);
+    if (result == RESULT_OK)
+        result = vulkan_recorder_run(&recording, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_end(commands, error);
+    return result;
+}
+
+static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot,
+                                   const struct vulkan_shape *shape, struct error_text *error)
+{
+    slot->current = slot->once;
+    if (!is_replayable(steps, shape))
+        return record(steps, slot, shape, slot->once, error);
+    struct vulkan_commands **kept = &slot->replayed[shape->rows];
+    if (*kept) {
+        slot->current = *kept;
+        return RESULT_OK;
+    }
+    enum result result =
+        vulkan_commands_create(steps->program->device, VULKAN_QUEUE_COMPUTE, 0, kept, error);
+    if (result == RESULT_OK)
+        result = record(steps, slot, shape, *kept, error);
+    slot->current = *kept;
+    return result;
+}
+
+enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_batch *batch,
+                                struct error_text *error)
+{
+    must(steps->launched - steps->waited < steps->options.depth);
+    struct slot *slot = slot_of(steps, steps->launched);
+    struct vulkan_shape shape = {.rows = batch->row_count,
+                                 .sequences = batch->sequence_count,
+                                 .logit_rows = batch->logit_row_count};
+    bool moved;
+    enum result result = vulkan_batch_fill(&slot->batch, batch, &moved, error);
+    if (result != RESULT_OK)
+        return result;
+    if (moved)
+        forget_recordings(slot);
+    shape.decodes = slot->batch.decode_count;
+    shape.tiles = slot->batch.tile_count;
+    slot->logit_rows = batch->logit_row_count;
+    if (!slot->samplings)
+        slot->samplings = must_alloc(steps->program->max_logit_rows, sizeof *slot->samplings);
+    if (!steps->sampler)
+        steps->sampler = row_sampler_create(steps->program->plan->config.vocab_tokens);
+    memcpy(slot->samplings, batch->samplings, batch->logit_row_count * sizeof *slot->samplings);
+    result = choose_commands(steps, slot, &shape, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_submit(slot->current, error);
+    if (result == RESULT_OK)
+        steps->launched++;
+    return result;
+}
+
+/* The logits of the step that has run, into host memory. */
+static enum result read_logits(struct vulkan_steps *steps, uint32_t rows, struct error_text *error)
+{
+    const struct vulkan_program *program = steps->program;
+    uint64_t row_bytes = (uint64_t)program->plan->config.vocab_tokens * sizeof(float);
+    enum result result = RESULT_OK;
+    if (!steps->logits.handle)
+        result = vulkan_buffer_create(program->device, VULKAN_READBACK,
+                                      program->max_logit_rows * row_bytes, "logits", &steps->logits,
+                                      error);
+    if (result == RESULT_OK && !steps->logits_copy)
+        result = vulkan_commands_create(program->device, VULKAN_QUEUE_COMPUTE, 0,
+                                        &steps->logits_copy, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_begin(steps->logits_copy, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_commands_barrier(steps->logits_copy);
+    vulkan_commands_copy(steps->logits_copy, program->logits.buffer, program->logits.offset,
+                         &steps->logits, 0, rows * row_bytes);
+    vulkan_commands_barrier(steps->logits_copy);
+    result = vulkan_commands_end(steps->logits_copy, error);
+    return result == RESULT_OK ? vulkan_commands_run(steps->logits_copy, error) : result;
+}
+
+static enum result draw(struct vulkan_steps *steps, struct slot *slot,
+                        struct sampled_token *results, struct error_text *error)
+{
+    if (slot->logit_rows == 0)
+        return RESULT_OK;
+    enum result result = read_logits(steps, slot->logit_rows, error);
+    uint32_t vocab = steps->program->plan->config.vocab_tokens;
+    for (uint32_t i = 0; i < slot->logit_rows && result == RESULT_OK; i++)
+        results[i] = row_sampler_draw(steps->sampler,
+                                      (const float *)steps->logits.mapped + (size_t)i * vocab,
+                                      &slot->samplings[i]);
+    return result;
+}
+
+static void beat(const struct vulkan_steps *steps)
+{
+    if (steps->options.heartbeat)
+        atomic_fetch_add_explicit(steps->options.heartbeat, 1, memory_order_relaxed);
+}
+
+enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
+                              struct error_text *error)
+{
+    must(steps->launched > steps->waited);
+    struct slot *slot = slot_of(steps, steps->waited);
+    enum result result = RESULT_TIMED_OUT;
+    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < STEP_WAIT_LIMIT_MS;
+         waited_ms += STEP_WAIT_BEAT_MS) {
+        beat(steps);
+        result = vulkan_commands_wait(slot->current, STEP_WAIT_BEAT_MS, error);
+    }
+    if (result != RESULT_OK)
+        return result;
+    steps->waited++;
+    if (steps->profile) {
+        vulkan_profile_add(steps->profile, slot->current);
+        if (vulkan_profile_steps(steps->profile) == PROFILE_STEPS)
+            vulkan_profile_print(steps->profile, steps->peak_bytes_per_s);
+    }
+    return draw(steps, slot, results, error);
+}
+
+const float *vulkan_steps_last_logits(struct vulkan_steps *steps)
+{
+    struct error_text error;
+    const struct slot *slot = slot_of(steps, steps->launched - 1);
+    must(steps->launched > 0 && steps->launched == steps->waited);
+    must(read_logits(steps, slot->logit_rows, &error) == RESULT_OK);
+    return steps->logits.mapped;
+}
+
+/* Steps of so many rows: all decodes, and prompts with a decode beside them. */
+static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
+                             struct error_text *error)
+{
+    const struct vulkan_program *program = steps->program;
+    uint32_t draws = rows < program->max_logit_rows ? rows : program->max_logit_rows;
+    struct vulkan_recording recording = {.program = program, .batch = &steps->slots[0].batch};
+    enum result result = RESULT_OK;
+    if (draws == rows) {
+        recording.shape = (struct vulkan_shape){
+            .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows};
+        result = vulkan_recorder_run(&recording, error);
+    }
+    recording.shape = (struct vulkan_shape){
+        .rows = rows, .sequences = 2, .logit_rows = draws, .decodes = 1, .tiles = 1};
+    return result == RESULT_OK ? vulkan_recorder_run(&recording, error) : result;
+}
+
+enum result vulkan_steps_warm(struct vulkan_steps *steps, backend_progress_fn *progress,
+                              void *context, struct error_text *error)
+{
+    const struct vulkan_program *program = steps->program;
+    enum result result = RESULT_OK;
+    for (uint32_t rows = 1; rows <= program->max_step_rows && result == RESULT_OK;
+         rows = vulkan_linear_next_rows(rows)) {
+        result = warm_rows(steps, rows, error);
+        if (progress)
+            progress(context, program->weights.matrix_bytes, program->weights.matrix_bytes);
+    }
+    return result;
+}

@@ -1,0 +1,37 @@
+/*
+ * Steps on the device: at most STEP_DEPTH_MAX under way, each in a slot of its own with what the
+ * host wrote for it and what comes back. One submission per step. Commands of pure decode steps are
+ * recorded once per number of rows and slot and submitted again; others are recorded as they come.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_STEP_H
+#define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_STEP_H
+
+#include "worker/backend/vulkan/vulkan_recorder.h"
+
+struct vulkan_steps; /* opaque */
+
+struct vulkan_steps_options {
+    uint32_t depth;              /* 1..STEP_DEPTH_MAX */
+    _Atomic uint64_t *heartbeat; /* or NULL */
+    bool profile;
+};
+
+enum result vulkan_steps_create(struct vulkan_program *program,
+                                const struct vulkan_steps_options *options,
+                                struct vulkan_steps **steps,
+                                struct error_text *error) RESULT_CHECKED;
+/* Waits for the device. */
+void vulkan_steps_destroy(struct vulkan_steps *steps);
+
+/* Makes every kernel that a step may need, so that no step waits for the driver's compiler. */
+enum result vulkan_steps_warm(struct vulkan_steps *steps, backend_progress_fn *progress,
+                              void *context, struct error_text *error) RESULT_CHECKED;
+
+/* As in backend.h. */
+enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_batch *batch,
+                                struct error_text *error) RESULT_CHECKED;
+enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
+                              struct error_text *error) RESULT_CHECKED;
+const float *vulkan_steps_last_logits(struct vulkan_steps *steps);
+
+#endif
