@@ -65,8 +65,9 @@ struct vulkan_matrix_choice {
 
 /* What vulkan_matrix_choose() picks. must(): rows, n, k > 0; n even when gated; k % 32 == 0 of a
  * quantized kind. */
-struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(
-    const struct vulkan_facts *facts, const struct vulkan_matrix_request *request);
+struct vulkan_matrix_tiling
+vulkan_matrix_tiling_choose(const struct vulkan_facts *facts,
+                            const struct vulkan_matrix_request *request);
 /* The dispatches of a tiling, which must() suit the device and the shape. */
 void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
                                const struct vulkan_matrix_request *request,
