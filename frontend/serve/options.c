@@ -225,7 +225,7 @@ static enum result device_add(const char *text, size_t text_bytes, struct option
     snprintf(name, sizeof name, "%.*s", (int)(text_bytes < sizeof name ? text_bytes : sizeof name),
              text);
     if (options->device_count == LIMIT_WORKERS)
-        return error_set(error, RESULT_TOO_LARGE, "--device: more than %u devices", LIMIT_WORKERS);
+        return error_set(error, RESULT_INVALID, "--device: more than %u devices", LIMIT_WORKERS);
     if (text_bytes >= sizeof name ||
         device_name_parse(name, &options->devices[options->device_count]) != 0)
         return error_set(error, RESULT_INVALID,

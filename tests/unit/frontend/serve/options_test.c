@@ -42,6 +42,50 @@ static void defaults_stand_where_nothing_is_given(void **state)
     assert_null(options.served_model_name);
 }
 
+/* The devices of the first workers, as names with spaces between. */
+static void expect_devices(const char *line, uint64_t workers, const char *names)
+{
+    struct options options;
+    struct error_text error = {""};
+    char found[128] = "";
+    if (parse(OPTIONS_SERVE, line, &options, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(options.workers, workers);
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        char name[DEVICE_NAME_BYTES];
+        device_name_write(options_device(&options, worker), name);
+        strncat(found, name, sizeof found - strlen(found) - 1);
+        strncat(found, " ", sizeof found - strlen(found) - 1);
+    }
+    assert_string_equal(found, names);
+}
+
+static void devices_are_dealt_to_workers(void **state)
+{
+    (void)state;
+    expect_devices("--model m", 1, "cpu ");
+    expect_devices("--model m --workers 2", 2, "cpu cpu ");
+    expect_devices("--model m --device vulkan", 1, "vulkan:0 ");
+    expect_devices("--model m --device vulkan:1 --workers 2", 2, "vulkan:1 vulkan:1 ");
+    expect_devices("--model m --device vulkan:0,vulkan:1", 2, "vulkan:0 vulkan:1 ");
+    expect_devices("--model m --device vulkan:3 --device cpu,vulkan", 3, "vulkan:3 cpu vulkan:0 ");
+    expect_devices("--model m --device vulkan:0,vulkan:1 --workers 5", 5,
+                   "vulkan:0 vulkan:1 vulkan:0 vulkan:1 vulkan:0 ");
+}
+
+static void listing_devices_needs_no_model(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_DEVICES, "", &options, &error), RESULT_OK);
+    assert_false(options.json);
+    assert_int_equal(parse(OPTIONS_DEVICES, "--json", &options, &error), RESULT_OK);
+    assert_true(options.json);
+    assert_int_equal(parse(OPTIONS_DEVICES, "--model m", &options, &error), RESULT_INVALID);
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m --json", &options, &error), RESULT_INVALID);
+}
+
 static void values_come_in_both_forms_and_with_suffixes(void **state)
 {
     (void)state;
@@ -83,7 +127,16 @@ static void mistakes_are_refused_by_name(void **state)
         {"--model m --log-format xml", "--log-format: 'xml'"},
         {"--model m --tls-cert c", "--tls-cert and --tls-key go together"},
         {"--model m --tls-key k", "--tls-cert and --tls-key go together"},
-        {"--model m --device abacus", "--device: 'abacus'"},
+        {"--model m --device abacus", "--device: 'abacus' is neither cpu nor vulkan nor"},
+        {"--model m --device cpu,", "--device: '' is neither"},
+        {"--model m --device ,cpu", "--device: '' is neither"},
+        {"--model m --device vulkan:16", "--device: 'vulkan:16'"},
+        {"--model m --device vulkan:000000000000000000000000000000000000000000001", "--device: 'v"},
+        {"--model m --device vulkan:0,vulkan:1 --workers 1", "names 2 devices for --workers 1"},
+        {"--model m --device cpu --device=vulkan --device vulkan:2 --workers 2", "3 devices"},
+        {"--model m --device cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu",
+         "more than 16 devices"},
+        {"--model m --workers 17", "--workers: 17 is not within 0 and 16"},
         {"--model m --kv-cache-type f64", "--kv-cache-type: 'f64' is neither f16 nor f32"},
         {"--model m --max-sequences 512 --max-queue 4000", "together exceed"},
         {"--model m --max-sequences 64 --step-tokens 63", "--step-tokens must not be below"},
@@ -188,6 +241,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_gathered_in_order),
         cmocka_unit_test(defaults_stand_where_nothing_is_given),
+        cmocka_unit_test(devices_are_dealt_to_workers),
+        cmocka_unit_test(listing_devices_needs_no_model),
         cmocka_unit_test(values_come_in_both_forms_and_with_suffixes),
         cmocka_unit_test(mistakes_are_refused_by_name),
         cmocka_unit_test(generate_has_options_of_its_own),

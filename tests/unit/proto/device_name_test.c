@@ -1,0 +1,72 @@
+/*
+ * Names of devices: what people type becomes a device and comes back as the same name; whatever
+ * does not name exactly one is refused and changes nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "proto/device_name.h"
+
+static void names_go_there_and_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *typed;
+        struct device_name device;
+        const char *written;
+    } cases[] = {
+        {"cpu", {DEVICE_CPU, 0}, "cpu"},
+        {"vulkan", {DEVICE_VULKAN, 0}, "vulkan:0"},
+        {"vulkan:0", {DEVICE_VULKAN, 0}, "vulkan:0"},
+        {"vulkan:7", {DEVICE_VULKAN, 7}, "vulkan:7"},
+        {"vulkan:15", {DEVICE_VULKAN, 15}, "vulkan:15"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct device_name device = {DEVICE_CPU, 99};
+        char text[DEVICE_NAME_BYTES];
+        assert_int_equal(device_name_parse(cases[i].typed, &device), 0);
+        assert_true(device_name_equal(device, cases[i].device));
+        device_name_write(device, text);
+        assert_string_equal(text, cases[i].written);
+    }
+}
+
+static void other_words_are_refused(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "",           "CPU",       "cpu:0",     "cpu ",      "vulkan:",    "vulkan:16",
+        "vulkan:99",  "vulkan:-1", "vulkan:+1", "vulkan: 1", "vulkan:01",  "vulkan:0x1",
+        "vulkan:1,2", "vulkan0",   "vulkan:1 ", "auto",      "vulkanised", "vulkan:4294967296"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct device_name device = {DEVICE_VULKAN, 3};
+        if (device_name_parse(words[i], &device) == 0)
+            fail_msg("'%s' is taken for a device", words[i]);
+        assert_true(device_name_equal(device, (struct device_name){DEVICE_VULKAN, 3}));
+    }
+}
+
+static void devices_differ_by_kind_and_number(void **state)
+{
+    (void)state;
+    const struct device_name cpu = {DEVICE_CPU, 0};
+    const struct device_name first = {DEVICE_VULKAN, 0};
+    const struct device_name second = {DEVICE_VULKAN, 1};
+    assert_true(device_name_equal(first, first));
+    assert_false(device_name_equal(cpu, first));
+    assert_false(device_name_equal(first, second));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_go_there_and_back),
+        cmocka_unit_test(other_words_are_refused),
+        cmocka_unit_test(devices_differ_by_kind_and_number),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
