@@ -1,0 +1,436 @@
+/*
+ * The kernels for many rows, for every weight kind, against double loops over the checkpoint's own
+ * values: whatever the tiles, splits and epilogue, with rows, outputs and columns that do not fill
+ * a tile, and with nothing written beyond the outputs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "tests/support/plan_sketch.h"
+#include "tests/support/vulkan_fixture.h"
+#include "tests/support/vulkan_trial.h"
+#include "worker/backend/cpu/ggml_dequantize.h"
+#include "worker/backend/vulkan/vulkan_matrix_policy.h"
+
+enum { GUARD_BYTES = 256, GUARD = 0xAA };
+
+/* A product and all that is known of it on the host. */
+struct product {
+    struct vulkan_matrix_request request;
+    struct vulkan_matrix_tiling tiling;
+    struct plan_sketch *sketch;
+    plan_weight_id weight;
+    uint32_t columns; /* of the output */
+    float *x;         /* [rows, k], each exact in f16 */
+    float *before;    /* [rows, columns]: what an ADD finds */
+    double *expected; /* [rows, columns] */
+    /* The device's. */
+    struct vulkan_matrix_push weights;
+    const struct vulkan_buffer *out_f32, *out_f16, *counters;
+};
+
+static bool is_gated(const struct product *p)
+{
+    return p->request.epilogue >= VULKAN_LINEAR_GATE_SILU;
+}
+
+static uint16_t half_bits(float value)
+{
+    int exponent;
+    float fraction = frexpf(fabsf(value), &exponent); /* [0.5, 1) */
+    if (value == 0)
+        return 0;
+    uint16_t bits =
+        (uint16_t)((exponent + 14) << 10 | ((int)ldexpf(fraction, 11) & 0x3ff)); /* 2^-14 .. */
+    return value < 0 ? (uint16_t)(bits | 0x8000) : bits;
+}
+
+static double activate(enum vulkan_linear_epilogue epilogue, double x)
+{
+    if (epilogue == VULKAN_LINEAR_GATE_SILU)
+        return x / (1 + exp(-x));
+    return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+static void compute_expected(struct product *p)
+{
+    const struct vulkan_matrix_request *q = &p->request;
+    float *w = must_alloc(q->k, sizeof *w);
+    double *sums = must_alloc((size_t)q->rows * q->n, sizeof *sums);
+    for (uint32_t n = 0; n < q->n; n++) {
+        plan_sketch_weight_row(p->sketch, p->weight, n, w);
+        for (uint32_t r = 0; r < q->rows; r++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < q->k; k++)
+                sum += (double)w[k] * (double)p->x[(size_t)r * q->k + k];
+            sums[(size_t)r * q->n + n] = sum;
+        }
+    }
+    for (uint32_t r = 0; r < q->rows; r++)
+        for (uint32_t c = 0; c < p->columns; c++) {
+            double *out = &p->expected[(size_t)r * p->columns + c];
+            *out = sums[(size_t)r * q->n + c];
+            if (is_gated(p))
+                *out = activate(q->epilogue, *out) * sums[(size_t)r * q->n + p->columns + c];
+            else if (q->epilogue == VULKAN_LINEAR_ADD)
+                *out += (double)p->before[(size_t)r * p->columns + c];
+        }
+    free(w);
+    free(sums);
+}
+
+static void product_init(struct product *p, uint64_t seed)
+{
+    const struct vulkan_matrix_request *q = &p->request;
+    p->sketch = plan_sketch_create(seed);
+    p->columns = is_gated(p) ? q->n / 2 : q->n;
+    p->weight = plan_sketch_weight(p->sketch, vulkan_weight_format_facts(q->kind).type, q->n, q->k);
+    p->x = must_alloc((size_t)q->rows * q->k, sizeof *p->x);
+    p->before = must_alloc((size_t)q->rows * p->columns, sizeof *p->before);
+    p->expected = must_alloc((size_t)q->rows * p->columns, sizeof *p->expected);
+    for (size_t i = 0; i < (size_t)q->rows * q->k; i++)
+        p->x[i] = roundf(plan_sketch_uniform(p->sketch) * 256.0f) / 1024.0f;
+    for (size_t i = 0; i < (size_t)q->rows * p->columns; i++)
+        p->before[i] = plan_sketch_uniform(p->sketch);
+    compute_expected(p);
+}
+
+static void product_fini(struct product *p)
+{
+    plan_sketch_destroy(p->sketch);
+    free(p->x);
+    free(p->before);
+    free(p->expected);
+}
+
+static const struct vulkan_buffer *guarded_buffer(struct vulkan_trial *trial, const void *data,
+                                                  uint64_t bytes)
+{
+    const struct vulkan_buffer *buffer = vulkan_trial_buffer(trial, NULL, bytes + GUARD_BYTES);
+    if (data)
+        memcpy(buffer->mapped, data, bytes);
+    return buffer;
+}
+
+static void expect_guard(const struct vulkan_buffer *buffer)
+{
+    const uint8_t *guard = (const uint8_t *)buffer->mapped + buffer->bytes - GUARD_BYTES;
+    for (uint32_t i = 0; i < GUARD_BYTES; i++)
+        assert_int_equal(guard[i], GUARD);
+}
+
+/* The packed weights on the device. */
+static void upload_weights(struct vulkan_trial *trial, struct product *p)
+{
+    const struct vulkan_matrix_request *q = &p->request;
+    struct vulkan_weight_bytes bytes = vulkan_weight_format_bytes(q->kind, q->n, q->k);
+    const struct vulkan_buffer *codes = guarded_buffer(trial, NULL, bytes.codes);
+    const struct vulkan_buffer *high = guarded_buffer(trial, NULL, bytes.high);
+    const struct vulkan_buffer *scales = guarded_buffer(trial, NULL, bytes.scales);
+    const struct vulkan_weight_arrays arrays = {codes->mapped, high->mapped, scales->mapped};
+    vulkan_weight_format_pack(q->kind, plan_sketch_plan(p->sketch)->weights[p->weight].data, q->n,
+                              q->k, &arrays);
+    p->weights = (struct vulkan_matrix_push){codes->address, high->address, scales->address};
+}
+
+static uint64_t upload_x(struct vulkan_trial *trial, const struct product *p, enum vulkan_form form)
+{
+    size_t count = (size_t)p->request.rows * p->request.k;
+    if (form == VULKAN_FORM_F32)
+        return guarded_buffer(trial, p->x, count * sizeof *p->x)->address;
+    uint16_t *halves = must_alloc(count, sizeof *halves);
+    for (size_t i = 0; i < count; i++)
+        halves[i] = half_bits(p->x[i]);
+    uint64_t address = guarded_buffer(trial, halves, count * sizeof *halves)->address;
+    free(halves);
+    return address;
+}
+
+static void unpack(struct vulkan_trial *trial, struct product *p,
+                   const struct vulkan_matrix_choice *choice, const struct vulkan_buffer *halves)
+{
+    const struct vulkan_matrix_unpack_push push = {
+        p->weights, halves->address, (uint32_t)((uint64_t)p->request.n * p->request.k / 8), 0};
+    vulkan_trial_run(trial, choice->unpack.shader, &choice->unpack.constants, &push, sizeof push,
+                     choice->unpack.grid);
+}
+
+static void expect_outputs(const struct product *p)
+{
+    const struct vulkan_matrix_request *q = &p->request;
+    const float *f32 = p->out_f32->mapped;
+    const uint16_t *f16 = p->out_f16->mapped;
+    /* K types' scales are rounded to f16 when packed, all weights on their way to matrix units. */
+    bool exact = p->tiling.path == VULKAN_MATRIX_TILE && q->kind != VULKAN_WEIGHT_Q2_K &&
+                 (q->kind < VULKAN_WEIGHT_Q2_K || q->kind > VULKAN_WEIGHT_Q6_K);
+    double near = exact ? 2e-5 : is_gated(p) ? 4e-3 : 2e-3;
+    for (uint32_t r = 0; r < q->rows; r++) {
+        const double *expected = p->expected + (size_t)r * p->columns;
+        double largest = 1e-30;
+        for (uint32_t c = 0; c < p->columns; c++)
+            largest = fmax(largest, fabs(expected[c]));
+        for (uint32_t c = 0; c < p->columns; c++) {
+            size_t at = (size_t)r * p->columns + c;
+            double value = (q->forms & VULKAN_FORM_F32) != 0 ? (double)f32[at]
+                                                             : (double)ggml_f16_to_f32(f16[at]);
+            double bound = (near + ((q->forms & VULKAN_FORM_F32) != 0 ? 0 : 1e-3)) * largest;
+            if (!(fabs(value - expected[c]) <= bound))
+                fail_msg("%s path %d %ux%ux%u epilogue %d tile %ux%ux%u splits %u: [%u, %u] is "
+                         "%.9g, not %.9g",
+                         ggml_type_name(vulkan_weight_format_facts(q->kind).type),
+                         (int)p->tiling.path, q->rows, q->n, q->k, (int)q->epilogue, p->tiling.rows,
+                         p->tiling.columns, p->tiling.k, p->tiling.splits, r, c, value,
+                         expected[c]);
+        }
+    }
+    expect_guard(p->out_f32);
+    expect_guard(p->out_f16);
+    for (uint32_t i = 0; i < p->counters->bytes / 4; i++)
+        assert_int_equal(((const uint32_t *)p->counters->mapped)[i], 0);
+}
+
+static void check_product(struct vulkan_trial *trial, struct product *p, uint64_t seed)
+{
+    product_init(p, seed);
+    struct vulkan_matrix_choice choice;
+    vulkan_matrix_choice_make(&trial->device->facts, &p->request, &p->tiling, &choice);
+    upload_weights(trial, p);
+    size_t outputs = (size_t)p->request.rows * p->columns;
+    p->out_f32 = guarded_buffer(trial, p->request.epilogue == VULKAN_LINEAR_ADD ? p->before : NULL,
+                                outputs * sizeof(float));
+    p->out_f16 = guarded_buffer(trial, NULL, outputs * 2);
+    p->counters = vulkan_trial_buffer(trial, NULL, 4ull * choice.counter_count + 4);
+    memset(p->counters->mapped, 0, p->counters->bytes);
+    const struct vulkan_buffer *partials = guarded_buffer(trial, NULL, choice.partial_bytes);
+    struct vulkan_linear_matrix_push push = {.weights = p->weights,
+                                             .x = upload_x(trial, p, choice.x_form),
+                                             .out_f32 = p->out_f32->address,
+                                             .out_f16 = p->out_f16->address,
+                                             .partials = partials->address,
+                                             .counters = p->counters->address};
+    vulkan_matrix_push_fill(&p->request, &choice, &push);
+    if (choice.unpacked_bytes > 0) {
+        const struct vulkan_buffer *halves = guarded_buffer(trial, NULL, choice.unpacked_bytes);
+        unpack(trial, p, &choice, halves);
+        push.weights.codes = halves->address;
+    }
+    vulkan_trial_run(trial, choice.product.shader, &choice.product.constants, &push, sizeof push,
+                     choice.product.grid);
+    expect_outputs(p);
+    expect_guard(partials);
+    vulkan_trial_clear(trial);
+    product_fini(p);
+}
+
+static uint32_t columns_unit(enum vulkan_weight_kind kind)
+{
+    enum ggml_type type = vulkan_weight_format_facts(kind).type;
+    return ggml_type_block(type).elements > 32 ? 256 : 32;
+}
+
+/* Each kind once with each epilogue in turn, each shape its own. */
+static void check_kinds(struct vulkan_trial *trial, const struct vulkan_matrix_tiling *tilings,
+                        uint32_t tiling_count)
+{
+    for (uint32_t kind = 0; kind < VULKAN_WEIGHT_KIND_COUNT; kind++) {
+        struct product p = {.tiling = tilings[kind % tiling_count]};
+        p.request.kind = (enum vulkan_weight_kind)kind;
+        p.request.epilogue = (enum vulkan_linear_epilogue)(kind % 4);
+        p.request.rows = 1 + 13 * kind % 37;
+        p.request.n = 2 * (17 + 5 * kind);
+        p.request.k = columns_unit(p.request.kind) * (kind % 2 ? 1 : 3);
+        p.request.forms = kind % 3 == 1 && p.request.epilogue != VULKAN_LINEAR_ADD
+                              ? VULKAN_FORM_F16
+                              : VULKAN_FORM_F32 | VULKAN_FORM_F16;
+        check_product(trial, &p, kind);
+    }
+}
+
+static const struct vulkan_matrix_tiling plain_tilings[] = {
+    {.path = VULKAN_MATRIX_TILE,
+     .rows = 16,
+     .columns = 32,
+     .k = 32,
+     .part_rows = 2,
+     .part_columns = 4,
+     .splits = 1},
+    {.path = VULKAN_MATRIX_TILE,
+     .rows = 32,
+     .columns = 64,
+     .k = 32,
+     .part_rows = 4,
+     .part_columns = 4,
+     .splits = 1},
+};
+
+static void test_tiles_multiply_every_kind(void **state)
+{
+    check_kinds(*state, plain_tilings, 2);
+}
+
+static void test_tiles_take_any_width_of_float_weights(void **state)
+{
+    for (uint32_t k = 1; k <= 67; k += 11) {
+        struct product p = {.tiling = plain_tilings[k % 2]};
+        p.request = (struct vulkan_matrix_request){
+            .kind = (enum vulkan_weight_kind)(VULKAN_WEIGHT_F32 + k % 3),
+            .rows = 3 + k,
+            .n = 1 + k,
+            .k = k,
+            .forms = VULKAN_FORM_F32};
+        check_product(*state, &p, k);
+    }
+}
+
+/* Parts are small because a CPU driver takes long to compile what is unrolled. */
+static void test_matrix_units_multiply_every_kind(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    static const struct vulkan_matrix_tiling tilings[] = {
+        {VULKAN_MATRIX_KHR, 16, 32, 32, 16, 16, 2, 1, 0},
+        {VULKAN_MATRIX_KHR, 32, 32, 64, 16, 32, 1, 1, 0},
+        {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 2, 1, 0},
+    };
+    if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
+        skip();
+    check_kinds(trial, tilings, 3);
+}
+
+static void test_splits_add_up(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
+        skip();
+    for (uint32_t splits = 2; splits <= 4; splits++) {
+        struct product p = {.tiling = {VULKAN_MATRIX_KHR, 16, 32, 32, 16, 16, 1, splits, 0}};
+        p.request =
+            (struct vulkan_matrix_request){.kind = VULKAN_WEIGHT_Q4_0,
+                                           .rows = 21,
+                                           .n = 70,
+                                           .k = 224,
+                                           .epilogue = (enum vulkan_linear_epilogue)(splits - 1),
+                                           .forms = VULKAN_FORM_F32};
+        check_product(trial, &p, splits);
+    }
+}
+
+static void test_workgroups_multiply_by_whole_matrices(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    if (trial->device->facts.tier < VULKAN_NV_MATRIX2)
+        skip();
+    for (uint32_t i = 0; i < 16; i++) {
+        bool whole = i % 4 == 3;
+        struct product p = {
+            .tiling = {.path = i % 2 ? VULKAN_MATRIX_NV2_PACKED : VULKAN_MATRIX_NV2_UNPACKED,
+                       .rows = 128,
+                       .columns = 128,
+                       .k = 64,
+                       .splits = 1,
+                       .invocations = 256}};
+        p.request =
+            (struct vulkan_matrix_request){.kind = (enum vulkan_weight_kind)(i % VULKAN_WEIGHT_F32),
+                                           .rows = whole ? 256 : 131 + 7 * i,
+                                           .n = whole ? 256 : 250 + 6 * i,
+                                           .k = whole ? 512 : 256 * (1 + i % 3),
+                                           .epilogue = (enum vulkan_linear_epilogue)(i % 5 % 4),
+                                           .forms = VULKAN_FORM_F32 | VULKAN_FORM_F16};
+        check_product(trial, &p, i);
+    }
+}
+
+static void test_unpacked_weights_are_the_checkpoints(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    for (uint32_t kind = 0; kind < VULKAN_WEIGHT_KIND_COUNT; kind++) {
+        struct product p = {.request = {.kind = (enum vulkan_weight_kind)kind,
+                                        .rows = 1,
+                                        .n = 37,
+                                        .k = columns_unit((enum vulkan_weight_kind)kind),
+                                        .forms = VULKAN_FORM_F32},
+                            .tiling = {.path = VULKAN_MATRIX_NV2_UNPACKED,
+                                       .rows = 128,
+                                       .columns = 128,
+                                       .k = 64,
+                                       .splits = 1,
+                                       .invocations = 256}};
+        if (kind == VULKAN_WEIGHT_F16)
+            continue; /* is its own */
+        product_init(&p, kind);
+        struct vulkan_matrix_choice choice;
+        vulkan_matrix_choice_make(&trial->device->facts, &p.request, &p.tiling, &choice);
+        upload_weights(trial, &p);
+        const struct vulkan_buffer *halves = guarded_buffer(trial, NULL, choice.unpacked_bytes);
+        unpack(trial, &p, &choice, halves);
+        float row[256];
+        for (uint32_t n = 0; n < p.request.n; n++) {
+            plan_sketch_weight_row(p.sketch, p.weight, n, row);
+            for (uint32_t k = 0; k < p.request.k; k++) {
+                float value =
+                    ggml_f16_to_f32(((const uint16_t *)halves->mapped)[n * p.request.k + k]);
+                float bound = 0x1p-9f * (fabsf(row[k]) + 1.0f);
+                if (!(fabsf(value - row[k]) <= bound))
+                    fail_msg("kind %u [%u, %u]: %.9g, not %.9g", kind, n, k, (double)value,
+                             (double)row[k]);
+            }
+        }
+        expect_guard(halves);
+        vulkan_trial_clear(trial);
+        product_fini(&p);
+    }
+}
+
+static void test_the_policys_choices_multiply(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    for (uint32_t rows = 9; rows <= 300; rows *= 4) {
+        struct product p = {.request = {.kind = VULKAN_WEIGHT_Q4_0,
+                                        .rows = rows,
+                                        .n = 300,
+                                        .k = 320,
+                                        .epilogue = VULKAN_LINEAR_ADD,
+                                        .forms = VULKAN_FORM_F32,
+                                        .scratch_bytes = 1 << 20}};
+        p.tiling = vulkan_matrix_tiling_choose(&trial->device->facts, &p.request);
+        check_product(trial, &p, rows);
+    }
+}
+
+static int open_trial(void **state)
+{
+    struct vulkan_trial *trial = must_alloc(1, sizeof *trial);
+    vulkan_trial_init(trial, vulkan_fixture_open(VULKAN_NV_MATRIX2));
+    *state = trial;
+    return 0;
+}
+
+static int close_trial(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    struct vulkan_device *device = (struct vulkan_device *)trial->device;
+    vulkan_trial_fini(trial);
+    vulkan_fixture_close(device);
+    free(trial);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tiles_multiply_every_kind),
+        cmocka_unit_test(test_tiles_take_any_width_of_float_weights),
+        cmocka_unit_test(test_matrix_units_multiply_every_kind),
+        cmocka_unit_test(test_splits_add_up),
+        cmocka_unit_test(test_workgroups_multiply_by_whole_matrices),
+        cmocka_unit_test(test_unpacked_weights_are_the_checkpoints),
+        cmocka_unit_test(test_the_policys_choices_multiply),
+    };
+    return cmocka_run_group_tests(tests, open_trial, close_trial);
+}
