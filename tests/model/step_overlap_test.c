@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -44,7 +45,7 @@ struct stage {
     struct row_sampling samplings[STREAMS];
 };
 
-static void open_scene(struct scene *scene, uint32_t depth)
+static void open_scene(struct scene *scene)
 {
     struct error_text error;
     *scene = (struct scene){0};
@@ -52,7 +53,7 @@ static void open_scene(struct scene *scene, uint32_t depth)
     const struct plan *plan = model_plan(scene->model);
     scene->vocab = plan->config.vocab_tokens;
     struct backend_options options = {.threads = 2,
-                                      .step_depth = depth,
+                                      .step_depth = 2,
                                       .max_step_rows = ROWS_MAX,
                                       .max_logit_rows = STREAMS,
                                       .kv_type = KV_CACHE_F16,
@@ -61,7 +62,7 @@ static void open_scene(struct scene *scene, uint32_t depth)
     scene->backend = cpu_backend_create();
     must(scene->backend->interface->load(scene->backend, plan, &options, NULL, NULL, &error) ==
          RESULT_OK);
-    assert_int_equal(scene->backend->interface->step_depth(scene->backend), depth);
+    assert_int_equal(scene->backend->interface->step_depth(scene->backend), 2);
     for (uint32_t stream = 0; stream < STREAMS; stream++) {
         scene->params[stream] = sampling_params_default();
         scene->params[stream].seed = stream + 1;
@@ -157,89 +158,93 @@ static uint32_t place_of(uint32_t step, uint32_t stream)
     return at;
 }
 
+static int set_up(void **state)
+{
+    struct scene *scene = must_alloc(1, sizeof *scene);
+    open_scene(scene);
+    compute_alone(scene);
+    *state = scene;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    close_scene(*state);
+    free(*state);
+    return 0;
+}
+
 static void test_tokens_that_nobody_has_read(void **state)
 {
-    (void)state;
-    struct scene scene;
+    struct scene *scene = *state;
     struct stage stage;
     struct sampled_token results[STREAMS];
-    open_scene(&scene, 2);
-    compute_alone(&scene);
     for (uint32_t step = 0; step <= STEPS; step++) {
         begin(&stage);
         for (uint32_t at = 0; at < STREAMS && step < STEPS; at++) {
             uint32_t stream = stream_at(step, at);
             uint32_t unread = STEP_TOKEN_SAMPLED | (step > 0 ? place_of(step - 1, stream) : 0);
-            add(&stage, &scene, stream, stream, step > 0 ? PROMPT + step - 1 : 0,
-                step > 0 ? &unread : scene.prompts[stream], step > 0 ? 1 : PROMPT);
+            add(&stage, scene, stream, stream, step > 0 ? PROMPT + step - 1 : 0,
+                step > 0 ? &unread : scene->prompts[stream], step > 0 ? 1 : PROMPT);
         }
         if (step < STEPS)
-            launch(&scene, &stage);
+            launch(scene, &stage);
         if (step == 0)
             continue;
-        wait_for(&scene, results);
+        wait_for(scene, results);
         for (uint32_t at = 0; at < STREAMS; at++)
-            assert_int_equal(results[at].token, scene.expected[stream_at(step - 1, at)][step - 1]);
+            assert_int_equal(results[at].token, scene->expected[stream_at(step - 1, at)][step - 1]);
     }
-    close_scene(&scene);
 }
 
 /* Stream 0 has a row more than it needs; stream 3 begins in its blocks while that is under way. */
 static void test_blocks_that_change_hands(void **state)
 {
-    (void)state;
-    struct scene scene;
+    struct scene *scene = *state;
     struct stage stage;
     struct sampled_token results[STREAMS];
-    open_scene(&scene, 2);
-    compute_alone(&scene);
     begin(&stage);
-    add(&stage, &scene, 0, 0, 0, scene.prompts[0], PROMPT);
-    launch(&scene, &stage);
+    add(&stage, scene, 0, 0, 0, scene->prompts[0], PROMPT);
+    launch(scene, &stage);
     uint32_t unread = STEP_TOKEN_SAMPLED;
     for (uint32_t step = 1; step <= STOP_STEP + 1; step++) {
         begin(&stage);
-        add(&stage, &scene, 0, 0, PROMPT + step - 1, &unread, 1);
-        launch(&scene, &stage);
-        wait_for(&scene, results);
-        assert_int_equal(results[0].token, scene.expected[0][step - 1]);
+        add(&stage, scene, 0, 0, PROMPT + step - 1, &unread, 1);
+        launch(scene, &stage);
+        wait_for(scene, results);
+        assert_int_equal(results[0].token, scene->expected[0][step - 1]);
     }
     begin(&stage);
-    add(&stage, &scene, 3, 0, 0, scene.prompts[3], PROMPT);
-    launch(&scene, &stage);
-    wait_for(&scene, results);
-    assert_int_equal(results[0].token, scene.expected[0][STOP_STEP + 1]);
+    add(&stage, scene, 3, 0, 0, scene->prompts[3], PROMPT);
+    launch(scene, &stage);
+    wait_for(scene, results);
+    assert_int_equal(results[0].token, scene->expected[0][STOP_STEP + 1]);
     for (uint32_t step = 1; step < STEPS; step++) {
         begin(&stage);
-        add(&stage, &scene, 3, 0, PROMPT + step - 1, &unread, 1);
-        launch(&scene, &stage);
-        wait_for(&scene, results);
-        assert_int_equal(results[0].token, scene.expected[3][step - 1]);
+        add(&stage, scene, 3, 0, PROMPT + step - 1, &unread, 1);
+        launch(scene, &stage);
+        wait_for(scene, results);
+        assert_int_equal(results[0].token, scene->expected[3][step - 1]);
     }
-    wait_for(&scene, results);
-    assert_int_equal(results[0].token, scene.expected[3][STEPS - 1]);
-    close_scene(&scene);
+    wait_for(scene, results);
+    assert_int_equal(results[0].token, scene->expected[3][STEPS - 1]);
 }
 
-/* With a depth of 1 a token that was read may still be named by its draw. */
-static void test_one_step_at_a_time(void **state)
+/* A token that was read may still be named by its draw. */
+static void test_tokens_that_were_read(void **state)
 {
-    (void)state;
-    struct scene scene;
+    struct scene *scene = *state;
     struct stage stage;
     struct sampled_token result;
-    open_scene(&scene, 1);
-    compute_alone(&scene);
     for (uint32_t step = 0; step < STEPS; step++) {
         uint32_t drawn = STEP_TOKEN_SAMPLED;
         begin(&stage);
-        add(&stage, &scene, 1, 1, step > 0 ? PROMPT + step - 1 : 0,
-            step > 0 ? &drawn : scene.prompts[1], step > 0 ? 1 : PROMPT);
-        launch(&scene, &stage);
-        wait_for(&scene, &result);
-        assert_int_equal(result.token, scene.expected[1][step]);
+        add(&stage, scene, 1, 1, step > 0 ? PROMPT + step - 1 : 0,
+            step > 0 ? &drawn : scene->prompts[1], step > 0 ? 1 : PROMPT);
+        launch(scene, &stage);
+        wait_for(scene, &result);
+        assert_int_equal(result.token, scene->expected[1][step]);
     }
-    close_scene(&scene);
 }
 
 int main(void)
@@ -247,7 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tokens_that_nobody_has_read),
         cmocka_unit_test(test_blocks_that_change_hands),
-        cmocka_unit_test(test_one_step_at_a_time),
+        cmocka_unit_test(test_tokens_that_were_read),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
 }
