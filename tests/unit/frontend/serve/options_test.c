@@ -140,6 +140,7 @@ static void mistakes_are_refused_by_name(void **state)
         {"--model m --kv-cache-type f64", "--kv-cache-type: 'f64' is neither f16 nor f32"},
         {"--model m --max-sequences 512 --max-queue 4000", "together exceed"},
         {"--model m --max-sequences 64 --step-tokens 63", "--step-tokens must not be below"},
+        {"--model m --step-depth 3", "--step-depth"},
         {"--model m --help=yes", "--help takes no value"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
