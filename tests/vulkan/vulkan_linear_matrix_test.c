@@ -199,6 +199,10 @@ static void expect_outputs(const struct product *p)
 static void check_product(struct vulkan_trial *trial, struct product *p, uint64_t seed)
 {
     product_init(p, seed);
+    if (p->tiling.path == VULKAN_MATRIX_KHR && trial->device->facts.matrix_shapes[0].m > 8) {
+        p->tiling.part_rows = p->tiling.part_rows > 16 ? p->tiling.part_rows : 16;
+        p->tiling.part_columns = 32;
+    }
     struct vulkan_matrix_choice choice;
     vulkan_matrix_choice_make(&trial->device->facts, &p->request, &p->tiling, &choice);
     upload_weights(trial, p);
@@ -294,9 +298,9 @@ static void test_matrix_units_multiply_every_kind(void **state)
 {
     struct vulkan_trial *trial = *state;
     static const struct vulkan_matrix_tiling tilings[] = {
-        {VULKAN_MATRIX_KHR, 16, 32, 32, 16, 16, 2, 1, 0},
-        {VULKAN_MATRIX_KHR, 32, 32, 64, 16, 32, 1, 1, 0},
-        {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 2, 1, 0},
+        {VULKAN_MATRIX_KHR, 16, 32, 32, 8, 16, 2, 1, 0},
+        {VULKAN_MATRIX_KHR, 32, 32, 64, 16, 16, 1, 1, 0},
+        {VULKAN_MATRIX_KHR, 16, 64, 64, 8, 32, 2, 1, 0},
     };
     if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
         skip();
@@ -309,7 +313,7 @@ static void test_splits_add_up(void **state)
     if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
         skip();
     for (uint32_t splits = 2; splits <= 4; splits++) {
-        struct product p = {.tiling = {VULKAN_MATRIX_KHR, 16, 32, 32, 16, 16, 1, splits, 0}};
+        struct product p = {.tiling = {VULKAN_MATRIX_KHR, 16, 32, 32, 8, 16, 1, splits, 0}};
         p.request =
             (struct vulkan_matrix_request){.kind = VULKAN_WEIGHT_Q4_0,
                                            .rows = 21,

@@ -100,6 +100,17 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
         {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 1, 1, 0}},
         {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0}},
     };
+    /* Units as small as this are a CPU's, whose driver takes minutes to compile large parts. */
+    if (unit_shape(facts)->k < 16)
+        return (struct vulkan_matrix_tiling){VULKAN_MATRIX_KHR,
+                                             request->rows > 16 ? 32 : 16,
+                                             32,
+                                             32,
+                                             8,
+                                             16,
+                                             1,
+                                             request->rows > 16 ? 1 : 2,
+                                             0};
     size_t i = 0;
     while (i + 1 < sizeof rows / sizeof *rows &&
            (request->rows > rows[i].rows_most || !khr_fits(facts, &rows[i].tiling)))

@@ -188,7 +188,10 @@ void store_step(uint base)
 /* Adds the stage's products to the sums of this subgroup's part. */
 void multiply_step(uint base, uint part_row, uint part_column)
 {
-    [[unroll]] for (uint k = 0; k < TILE_K; k += UNIT_K) {
+    /* Small units are a CPU's, whose driver compiles for minutes when this is unrolled: there the
+     * bound is one that it cannot know. */
+    uint k_end = UNIT_K < 16 ? min(TILE_K, push.k) : TILE_K;
+    [[unroll]] for (uint k = 0; k < k_end; k += UNIT_K) {
         coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> a[FRAGMENT_ROWS];
         coopmat<float16_t, gl_ScopeSubgroup, UNIT_K, UNIT_COLUMNS, gl_MatrixUseB> b;
         [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
