@@ -34,6 +34,9 @@ struct row_sampling {
     const struct logit_bias_entry *logit_bias;
     uint32_t logit_bias_count;
     uint32_t position; /* of the token being drawn: prompt tokens + tokens generated before it */
+    /* Position of the first generated token, which is where the counts begin to count tokens as
+     * generated: for backends that count by themselves. */
+    uint32_t first_generated;
     bool wants_logprob;
 };
 

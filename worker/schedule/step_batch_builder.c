@@ -81,6 +81,7 @@ struct row_sampling step_batch_builder_sampling(const struct sequence *sequence)
         .logit_bias = sequence->request.logit_bias,
         .logit_bias_count = sequence->request.logit_bias_count,
         .position = sequence->known_tokens + sequence->drawn_tokens,
+        .first_generated = sequence->request.prompt_tokens - sequence->request.generated_tokens,
         .wants_logprob = (sequence->request.flags & SUBMIT_FLAG_LOGPROBS) != 0,
     };
 }

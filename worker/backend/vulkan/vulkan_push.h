@@ -47,7 +47,8 @@ static_assert(offsetof(struct vulkan_linear_dot_push, n) == 80, "byte map");
 enum vulkan_linear_input {
     VULKAN_LINEAR_Q8,
     VULKAN_LINEAR_F32,
-    VULKAN_LINEAR_NORM /* f32, through an rms norm */
+    VULKAN_LINEAR_NORM, /* f32, through an rms norm */
+    VULKAN_LINEAR_F16   /* of linear_register alone */
 };
 enum vulkan_linear_epilogue {
     VULKAN_LINEAR_STORE,
@@ -73,6 +74,24 @@ enum vulkan_linear_dot_constant {
     VULKAN_LINEAR_DOT_HAS_DOT,
     VULKAN_LINEAR_DOT_AHEAD, /* 0, 1, 2: how early the next blocks are loaded */
     VULKAN_LINEAR_DOT_CONSTANTS
+};
+
+/* linear_register takes vulkan_linear_dot_push too: x f16 [rows, k], no norm, no q8. */
+enum vulkan_linear_register_constant {
+    VULKAN_LINEAR_REGISTER_INVOCATIONS,
+    VULKAN_LINEAR_REGISTER_WEIGHT_KIND,
+    VULKAN_LINEAR_REGISTER_ROWS,
+    VULKAN_LINEAR_REGISTER_EPILOGUE, /* enum vulkan_linear_epilogue */
+    VULKAN_LINEAR_REGISTER_FORMS,
+    VULKAN_LINEAR_REGISTER_OUTPUT_TILES, /* of 16 outputs, of a workgroup; gated: even */
+    VULKAN_LINEAR_REGISTER_SUBGROUPS,    /* of a workgroup */
+    VULKAN_LINEAR_REGISTER_DEPTH,        /* blocks that a lane has loaded of each output's row */
+    VULKAN_LINEAR_REGISTER_CONSTANTS
+};
+
+/* linear_register_probe: address of the elements, uint [lanes][16]. */
+struct vulkan_linear_register_probe_push {
+    uint64_t elements; /* 0 */
 };
 
 /* --- products with many rows (shaders/linear_matrix.comp, linear_matrix2.comp, linear_tile.comp,

@@ -247,18 +247,26 @@ bool draw_from_top(uint wanted, float per_logit)
     return draw_from_list(count, bins == BINS);
 }
 
-/* The kept tokens are a prefix of the order, so their weight tells all about it. */
+/* The kept tokens are a prefix of the order, so their weight tells all about them. */
 void draw_from_row()
 {
-    deal_by_distance();
-    uint64_t kept = is_whole ? mass : ~uint64_t(0);
-    if (is_cut)
-        kept = mass = search(true, record.top_k - 1).sum;
-    if (record.min_p > 0.0)
-        kept = min(kept, weigh_from(record.min_p));
-    if (record.top_p < 1.0)
-        kept = min(kept, search(false, top_p_least() - 1).sum);
-    search(false, draw_limit(kept));
+    const uint TOP_K = 0, TOP_P = 1, DRAW = 2;
+    uint64_t weight_of_likely = deal_by_distance(record.min_p);
+    uint64_t kept = is_whole ? mass : record.min_p > 0.0 ? weight_of_likely : ~uint64_t(0);
+    for (uint stage = is_cut ? TOP_K : TOP_P; stage <= DRAW; stage++) {
+        if (stage == TOP_P && !(record.top_p < 1.0))
+            continue;
+        uint64_t limit = record.top_k - 1;
+        if (stage == TOP_P)
+            limit = top_p_least() - 1;
+        else if (stage == DRAW)
+            limit = draw_limit(kept);
+        uint64_t sum = search(stage == TOP_K, limit).sum;
+        if (stage == TOP_K)
+            mass = sum;
+        if (stage != DRAW)
+            kept = min(kept, sum);
+    }
 }
 
 void draw()
@@ -268,11 +276,11 @@ void draw()
     is_whole = !is_cut && record.top_p >= 1.0 && record.min_p <= 0.0;
     float span = largest - lowest_block();
     float per_logit = float(BINS) / max(span, 1e-30) * 0.999;
-    if (!is_cut || record.top_k <= WANTED_MORE) {
-        if (draw_from_top(is_cut ? record.top_k : WANTED_FIRST, per_logit))
+    uint wanted = is_cut ? record.top_k : WANTED_FIRST;
+    while (wanted <= WANTED_MORE) {
+        if (draw_from_top(wanted, per_logit))
             return;
-        if (!is_cut && draw_from_top(WANTED_MORE, per_logit))
-            return;
+        wanted = is_cut || wanted == WANTED_MORE ? WANTED_MORE + 1 : WANTED_MORE;
     }
     draw_from_row();
 }

@@ -193,13 +193,13 @@ float exp_negative(float x)
     return x >= -87.0 ? value : 0.0;
 }
 
-/* a / b rounded as IEEE 754 says, where nothing overflows: the device's own may be 2.5 units off. */
+/* a / b rounded as IEEE 754 says: the device's own may be 2.5 units off. */
 float divide(float a, float b)
 {
     precise float quotient = a / b;
     precise float left = fma(-quotient, b, a);
     precise float exact = fma(left, 1.0 / b, quotient);
-    return exact;
+    return (floatBitsToUint(quotient) & PLUS_INFINITY) == PLUS_INFINITY ? quotient : exact;
 }
 
 /* The weight of a clean logit. */

@@ -201,9 +201,10 @@ float bins_per_logit()
     return float(BINS) / (REACH * record.temperature);
 }
 
-/* Fills distance_bins. */
-void deal_by_distance()
+/* Fills distance_bins; gives the sum of all weights of at least `least`. */
+uint64_t deal_by_distance(float least)
 {
+    uint64_t sum = 0;
     clear_bins();
     barrier();
     for (uint block = gl_LocalInvocationID.x; block < block_count(); block += gl_WorkGroupSize.x) {
@@ -216,23 +217,6 @@ void deal_by_distance()
                 if (w > 0.0)
                     count_distance(distance_bin(uintBitsToFloat(bits[i]), bins_per_logit()),
                                    units(w));
-            }
-        }
-    }
-    barrier();
-}
-
-/* Sum of the weights of at least `least`. */
-uint64_t weigh_from(float least)
-{
-    uint64_t sum = 0;
-    for (uint block = gl_LocalInvocationID.x; block < block_count(); block += gl_WorkGroupSize.x) {
-        if (!block_weighs(block))
-            continue;
-        for (uint quad = 0; quad < BLOCK / 4; quad++) {
-            uvec4 bits = clean_quad(load_raw_quad(row, block_token(block, quad)));
-            for (uint i = 0; i < 4; i++) {
-                float w = weight(bits[i], largest, record.temperature);
                 if (w >= least)
                     sum += units(w);
             }
@@ -320,18 +304,6 @@ Found pick_from_list(uint count, bool by_tokens, uint64_t tokens_before, uint64_
     return Found(found_code, found_sum);
 }
 
-/* The exact range of the codes that the bin holds. */
-Range measure(uint bin)
-{
-    Range range = Range(bin, 0, ~uint64_t(0));
-    range_lowest = 0xFFFFFFFFu;
-    range_highest = 0;
-    pass_over_row(PASS_RANGE, range, 0);
-    range.lowest = uint64_t(group_lowest(range_lowest)) << 32;
-    range.highest = uint64_t(~group_lowest(~range_highest)) << 32 | 0xFFFFFFFFu;
-    return range;
-}
-
 uint shift_of(Range range)
 {
     uint64_t width = range.highest - range.lowest;
@@ -341,36 +313,58 @@ uint shift_of(Range range)
     return shift;
 }
 
+/* Makes room for what the pass leaves. */
+void prepare(uint pass)
+{
+    range_lowest = 0xFFFFFFFFu;
+    range_highest = 0;
+    if (pass == PASS_COUNT)
+        clear_pool();
+    if (gl_LocalInvocationID.x == 0)
+        gathered_count = 0;
+    barrier();
+}
+
 /*
  * The first token in descending order with which the number of tokens, or their weight, exceeds
  * `limit`; the last one of any weight when none does. distance_bins are filled.
  */
 Found search(bool by_tokens, uint64_t limit)
 {
-    choose_bin(false, by_tokens, 0, 0, limit);
-    uint64_t tokens_before = chosen_before[0];
-    uint64_t weight_before = chosen_before[1];
-    uint64_t count = bin_tokens(chosen_bin, false);
-    Range range = Range(chosen_bin, 0, ~uint64_t(0));
-    if (count > CAPACITY)
-        range = measure(chosen_bin);
-    while (count > CAPACITY) {
-        uint shift = shift_of(range);
-        clear_pool();
-        barrier();
-        pass_over_row(PASS_COUNT, range, shift);
-        choose_bin(true, by_tokens, tokens_before, weight_before, limit);
+    Range range = Range(0, 0, ~uint64_t(0));
+    uint64_t tokens_before = 0;
+    uint64_t weight_before = 0;
+    uint count = 0;
+    uint shift = 0;
+    bool narrowed = false;
+    uint pass = PASS_COUNT;
+    while (pass != PASS_GATHER) {
+        choose_bin(narrowed, by_tokens, tokens_before, weight_before, limit);
         tokens_before = chosen_before[0];
         weight_before = chosen_before[1];
-        count = bin_tokens(chosen_bin, true);
-        range.lowest += uint64_t(chosen_bin) << shift;
-        range.highest = min(range.highest, range.lowest + ((1ul << shift) - 1ul));
-        barrier();
+        count = uint(bin_tokens(chosen_bin, narrowed));
+        if (narrowed) {
+            range.lowest += uint64_t(chosen_bin) << shift;
+            range.highest = min(range.highest, range.lowest + ((1ul << shift) - 1ul));
+        } else {
+            range.bin = chosen_bin;
+        }
+        pass = count <= CAPACITY ? PASS_GATHER : narrowed ? PASS_COUNT : PASS_RANGE;
+        /* The bin's codes are measured once, then counted by their bits. */
+        for (bool again = true; again;) {
+            shift = shift_of(range);
+            barrier();
+            prepare(pass);
+            pass_over_row(pass, range, shift);
+            again = pass == PASS_RANGE;
+            if (again) {
+                range.lowest = uint64_t(group_lowest(range_lowest)) << 32;
+                range.highest = uint64_t(~group_lowest(~range_highest)) << 32 | 0xFFFFFFFFu;
+                pass = PASS_COUNT;
+            }
+        }
+        narrowed = true;
     }
-    if (gl_LocalInvocationID.x == 0)
-        gathered_count = 0;
-    barrier();
-    pass_over_row(PASS_GATHER, range, 0);
-    sort_candidates(uint(count));
-    return pick_from_list(uint(count), by_tokens, tokens_before, weight_before, limit);
+    sort_candidates(count);
+    return pick_from_list(count, by_tokens, tokens_before, weight_before, limit);
 }

@@ -1,0 +1,438 @@
+/*
+ * The host's side of sampling: parameters into records, two dispatches, results out.
+ *
+ * A record says all about its row, so rows of a step may be of any kinds. Biases and uploaded
+ * counts lie behind each other in one buffer of pairs, which grows when a step needs more. The
+ * device wants each biased token once, so biases of one token are added up here; a request may name
+ * one twice.
+ *
+ * The logarithm of a log-probability is taken here, in double, from the sum that the device gives.
+ *
+ * Refuses to keep anything between steps but memory: a slot is filled anew for each.
+ */
+#include "worker/backend/vulkan/vulkan_sampler.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/sample/token_counts.h"
+
+#define FIRST_ENTRIES    16384u /* pairs: 128 kB a slot */
+#define BIAS_SLOTS       (2u * LIMIT_LOGIT_BIAS)
+#define MASS_UNIT_BITS   43 /* sums of weights are in units of 2^-43 (shaders/sample_rows.glsl) */
+#define SEEN_PROMPT      (1u << 20)
+#define SEEN_GENERATED   (SEEN_PROMPT - 1)
+#define ROW_RESULT_BYTES sizeof(struct vulkan_sampler_result)
+
+enum vulkan_sampler_flag {
+    SAMPLER_LOGPROB = 1,
+    SAMPLER_PENALTIES = 2,
+    SAMPLER_HISTORY = 4,
+    SAMPLER_MASS = 8
+};
+
+/* SampleRecord of shaders/sample_rows.glsl. */
+struct vulkan_sampler_record {
+    uint32_t flags;
+    uint32_t position;
+    uint32_t first_generated;
+    uint32_t top_k;
+    float temperature;
+    float top_p;
+    float min_p;
+    float repetition;
+    float presence;
+    float frequency;
+    uint32_t seed[2];
+    uint32_t bias_first;
+    uint32_t bias_count;
+    uint32_t count_first;
+    uint32_t count_count;
+};
+_Static_assert(sizeof(struct vulkan_sampler_record) == 64, "byte map");
+
+/* SampleResult there. */
+struct vulkan_sampler_result {
+    uint32_t token;
+    float distance;        /* its logit minus the largest */
+    uint64_t natural_mass; /* of the row at temperature 1; 0: no logit above -infinity */
+};
+_Static_assert(sizeof(struct vulkan_sampler_result) == 16, "byte map");
+
+/* A bias or a count. */
+struct entry {
+    uint32_t token;
+    uint32_t value;
+};
+
+struct slot {
+    uint32_t row_count;
+    bool *wants_logprob;          /* [max_rows] */
+    struct vulkan_buffer records; /* [max_rows] */
+    struct vulkan_buffer entries;
+    struct vulkan_buffer results; /* [max_rows] */
+    struct vulkan_buffer drawn;   /* [max_rows] */
+};
+
+struct vulkan_sampler {
+    const struct vulkan_device *device;
+    struct vulkan_sampler_options options;
+    uint32_t chunk_count;
+    const struct vulkan_kernel *scan;
+    const struct vulkan_kernel *draw;
+    struct slot slots[VULKAN_SAMPLER_SLOTS];
+    struct vulkan_buffer parts; /* of one step at a time, as the next two */
+    struct vulkan_buffer block_keys;
+    struct vulkan_buffer arrivals;
+    /* Tokens of the row's biases, open-addressed; a slot counts when its stamp is the row's. */
+    uint64_t stamp;
+    uint64_t bias_stamps[BIAS_SLOTS];
+    uint32_t bias_at[BIAS_SLOTS];
+    struct logit_bias_entry biases[LIMIT_LOGIT_BIAS];
+};
+
+/* --- making --- */
+
+static enum result make_kernels(struct vulkan_sampler *sampler, struct vulkan_kernels *kernels,
+                                struct error_text *error)
+{
+    struct vulkan_specialization scan = {
+        .count = VULKAN_SAMPLE_CONSTANTS,
+        .values = {VULKAN_SAMPLE_SCANNERS, VULKAN_SAMPLE_SCANNERS}};
+    struct vulkan_specialization draw = scan;
+    uint32_t most = sampler->device->facts.max_invocations;
+    draw.values[VULKAN_SAMPLE_INVOCATIONS] =
+        most < VULKAN_SAMPLE_DRAWERS ? VULKAN_SAMPLE_SCANNERS : VULKAN_SAMPLE_DRAWERS;
+    enum result result = vulkan_kernels_get(kernels, "sample_scan", &scan, &sampler->scan, error);
+    if (result == RESULT_OK)
+        result = vulkan_kernels_get(kernels, "sample_draw", &draw, &sampler->draw, error);
+    return result;
+}
+
+static enum result make_entries(struct vulkan_sampler *sampler, struct slot *slot, uint64_t count,
+                                struct error_text *error)
+{
+    vulkan_buffer_destroy(sampler->device, &slot->entries);
+    return vulkan_buffer_create(sampler->device, VULKAN_UPLOAD, count * sizeof(struct entry),
+                                "sampling parameters", &slot->entries, error);
+}
+
+static enum result make_slot(struct vulkan_sampler *sampler, struct slot *slot,
+                             struct error_text *error)
+{
+    const struct vulkan_device *device = sampler->device;
+    uint64_t rows = sampler->options.max_rows;
+    slot->wants_logprob = must_alloc(rows, sizeof *slot->wants_logprob);
+    enum result result = make_entries(sampler, slot, FIRST_ENTRIES, error);
+    if (result == RESULT_OK)
+        result =
+            vulkan_buffer_create(device, VULKAN_UPLOAD, rows * sizeof(struct vulkan_sampler_record),
+                                 "sampling parameters", &slot->records, error);
+    if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_READBACK, rows * ROW_RESULT_BYTES,
+                                      "sampled tokens", &slot->results, error);
+    if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_DEVICE, rows * sizeof(uint32_t),
+                                      "sampled tokens", &slot->drawn, error);
+    return result;
+}
+
+/* Nobody has arrived yet, and nothing was drawn. */
+static enum result clear_buffers(const struct vulkan_sampler *sampler, struct error_text *error)
+{
+    struct vulkan_commands *commands;
+    enum result result =
+        vulkan_commands_create(sampler->device, VULKAN_QUEUE_COMPUTE, 0, &commands, error);
+    if (result != RESULT_OK)
+        return result;
+    result = vulkan_commands_begin(commands, error);
+    if (result == RESULT_OK) {
+        vulkan_commands_fill(commands, &sampler->arrivals, 0, sampler->arrivals.bytes, 0);
+        for (uint32_t i = 0; i < VULKAN_SAMPLER_SLOTS; i++)
+            vulkan_commands_fill(commands, &sampler->slots[i].drawn, 0,
+                                 sampler->slots[i].drawn.bytes, 0);
+        vulkan_commands_barrier(commands);
+        result = vulkan_commands_end(commands, error);
+    }
+    if (result == RESULT_OK)
+        result = vulkan_commands_run(commands, error);
+    vulkan_commands_destroy(commands);
+    return result;
+}
+
+static enum result make_buffers(struct vulkan_sampler *sampler, struct error_text *error)
+{
+    const struct vulkan_device *device = sampler->device;
+    uint64_t rows = sampler->options.max_rows;
+    uint64_t chunks = rows * sampler->chunk_count;
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < VULKAN_SAMPLER_SLOTS && result == RESULT_OK; i++)
+        result = make_slot(sampler, &sampler->slots[i], error);
+    if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_DEVICE, chunks * VULKAN_SAMPLE_PART_BYTES,
+                                      "sampling", &sampler->parts, error);
+    if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_DEVICE,
+                                      chunks * VULKAN_SAMPLE_SCANNERS * sizeof(uint32_t),
+                                      "sampling", &sampler->block_keys, error);
+    if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_DEVICE, rows * sizeof(uint32_t), "sampling",
+                                      &sampler->arrivals, error);
+    return result == RESULT_OK ? clear_buffers(sampler, error) : result;
+}
+
+enum result vulkan_sampler_create(const struct vulkan_device *device,
+                                  struct vulkan_kernels *kernels,
+                                  const struct vulkan_sampler_options *options,
+                                  struct vulkan_sampler **created, struct error_text *error)
+{
+    must(options->vocab_tokens > 0 && options->vocab_tokens <= LIMIT_VOCAB_TOKENS);
+    must(options->max_rows > 0 && options->max_rows <= LIMIT_SEQUENCES);
+    struct vulkan_sampler *sampler = must_alloc(1, sizeof *sampler);
+    sampler->device = device;
+    sampler->options = *options;
+    sampler->chunk_count = (options->vocab_tokens + VULKAN_SAMPLE_CHUNK - 1) / VULKAN_SAMPLE_CHUNK;
+    enum result result = make_kernels(sampler, kernels, error);
+    if (result == RESULT_OK)
+        result = make_buffers(sampler, error);
+    if (result != RESULT_OK) {
+        vulkan_sampler_destroy(sampler);
+        return result;
+    }
+    *created = sampler;
+    return RESULT_OK;
+}
+
+void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    const struct vulkan_device *device = sampler->device;
+    for (uint32_t i = 0; i < VULKAN_SAMPLER_SLOTS; i++) {
+        struct slot *slot = &sampler->slots[i];
+        free(slot->wants_logprob);
+        vulkan_buffer_destroy(device, &slot->records);
+        vulkan_buffer_destroy(device, &slot->entries);
+        vulkan_buffer_destroy(device, &slot->results);
+        vulkan_buffer_destroy(device, &slot->drawn);
+    }
+    vulkan_buffer_destroy(device, &sampler->parts);
+    vulkan_buffer_destroy(device, &sampler->block_keys);
+    vulkan_buffer_destroy(device, &sampler->arrivals);
+    free(sampler);
+}
+
+/* --- filling --- */
+
+bool vulkan_sampler_draws_ahead(const struct vulkan_sampler *sampler,
+                                const struct row_sampling *sampling)
+{
+    return sampler->options.history != 0 || !sampling->counts;
+}
+
+static bool penalties_on(const struct row_sampling *sampling)
+{
+    const struct sampling_params *params = sampling->params;
+    return sampling->counts &&
+           (params->repetition_penalty != 1.0f || params->presence_penalty != 0.0f ||
+            params->frequency_penalty != 0.0f);
+}
+
+static uint32_t uploaded_counts(const struct vulkan_sampler *sampler,
+                                const struct row_sampling *sampling)
+{
+    bool upload = penalties_on(sampling) && sampler->options.history == 0;
+    return upload ? token_counts_size(sampling->counts) : 0;
+}
+
+static enum result reserve_entries(struct vulkan_sampler *sampler, struct slot *slot,
+                                   const struct row_sampling *samplings, uint32_t row_count,
+                                   bool *moved, struct error_text *error)
+{
+    uint64_t count = 0;
+    for (uint32_t row = 0; row < row_count; row++)
+        count += samplings[row].logit_bias_count + uploaded_counts(sampler, &samplings[row]);
+    *moved = count * sizeof(struct entry) > slot->entries.bytes;
+    return *moved ? make_entries(sampler, slot, 2 * count, error) : RESULT_OK;
+}
+
+/* Where the row's bias for `token` is, or belongs, among sampler->bias_at. */
+static uint32_t bias_slot(const struct vulkan_sampler *sampler, uint32_t token)
+{
+    uint32_t slot = (token * 0x9E3779B1u >> 16) % BIAS_SLOTS;
+    while (sampler->bias_stamps[slot] == sampler->stamp &&
+           sampler->biases[sampler->bias_at[slot]].token != token)
+        slot = (slot + 1) % BIAS_SLOTS;
+    return slot;
+}
+
+/* Puts the row's biases, each token once, into sampler->biases; returns how many. */
+static uint32_t collect_biases(struct vulkan_sampler *sampler, const struct row_sampling *sampling)
+{
+    uint32_t count = 0;
+    must(sampling->logit_bias_count <= LIMIT_LOGIT_BIAS);
+    sampler->stamp++;
+    for (uint32_t i = 0; i < sampling->logit_bias_count; i++) {
+        struct logit_bias_entry bias = sampling->logit_bias[i];
+        must(bias.token < sampler->options.vocab_tokens);
+        uint32_t slot = bias_slot(sampler, bias.token);
+        if (sampler->bias_stamps[slot] == sampler->stamp) {
+            sampler->biases[sampler->bias_at[slot]].bias += bias.bias;
+            continue;
+        }
+        sampler->bias_stamps[slot] = sampler->stamp;
+        sampler->bias_at[slot] = count;
+        sampler->biases[count++] = bias;
+    }
+    return count;
+}
+
+/* Both return how many entries they wrote. */
+static uint32_t write_biases(struct vulkan_sampler *sampler, const struct row_sampling *sampling,
+                             struct entry *entries)
+{
+    uint32_t count = collect_biases(sampler, sampling);
+    for (uint32_t i = 0; i < count; i++) {
+        struct entry entry = {.token = sampler->biases[i].token};
+        memcpy(&entry.value, &sampler->biases[i].bias, sizeof entry.value);
+        entries[i] = entry;
+    }
+    return count;
+}
+
+static uint32_t write_counts(const struct vulkan_sampler *sampler,
+                             const struct row_sampling *sampling, struct entry *entries)
+{
+    uint32_t count = uploaded_counts(sampler, sampling);
+    for (uint32_t i = 0; i < count; i++) {
+        struct token_count seen = token_counts_at(sampling->counts, i);
+        must(seen.token < sampler->options.vocab_tokens);
+        uint32_t generated = seen.generated < SEEN_GENERATED ? seen.generated : SEEN_GENERATED;
+        entries[i] = (struct entry){seen.token, generated | (seen.prompt > 0 ? SEEN_PROMPT : 0)};
+    }
+    return count;
+}
+
+static uint32_t flags_of(const struct vulkan_sampler *sampler, const struct row_sampling *sampling)
+{
+    const struct sampling_params *params = sampling->params;
+    bool cut = params->top_k > 0 && params->top_k < sampler->options.vocab_tokens;
+    bool whole = params->top_p >= 1.0f && params->min_p <= 0.0f;
+    uint32_t flags = 0;
+    if (sampling->wants_logprob)
+        flags |= SAMPLER_LOGPROB;
+    if (penalties_on(sampling))
+        flags |= SAMPLER_PENALTIES | (sampler->options.history != 0 ? SAMPLER_HISTORY : 0);
+    if (params->temperature > 0.0f && !cut && (whole || params->top_p < 1.0f))
+        flags |= SAMPLER_MASS;
+    return flags;
+}
+
+enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
+                                const struct row_sampling *samplings, uint32_t row_count,
+                                enum vulkan_sampler_kind *kind, bool *moved,
+                                struct error_text *error)
+{
+    must(index < VULKAN_SAMPLER_SLOTS && row_count <= sampler->options.max_rows);
+    struct slot *slot = &sampler->slots[index];
+    enum result result = reserve_entries(sampler, slot, samplings, row_count, moved, error);
+    if (result != RESULT_OK)
+        return result;
+    struct vulkan_sampler_record *records = slot->records.mapped;
+    struct entry *entries = slot->entries.mapped;
+    uint32_t used = 0;
+    *kind = VULKAN_SAMPLER_GREEDY;
+    slot->row_count = row_count;
+    for (uint32_t row = 0; row < row_count; row++) {
+        const struct row_sampling *sampling = &samplings[row];
+        const struct sampling_params *params = sampling->params;
+        struct vulkan_sampler_record record = {
+            .flags = flags_of(sampler, sampling),
+            .position = sampling->position,
+            .first_generated = sampling->first_generated,
+            .top_k = params->top_k,
+            .temperature = params->temperature,
+            .top_p = params->top_p,
+            .min_p = params->min_p,
+            .repetition = params->repetition_penalty,
+            .presence = params->presence_penalty,
+            .frequency = params->frequency_penalty,
+            .seed = {(uint32_t)params->seed, (uint32_t)(params->seed >> 32)},
+            .bias_first = used,
+        };
+        record.bias_count = write_biases(sampler, sampling, entries + used);
+        used += record.bias_count;
+        record.count_first = used;
+        record.count_count = write_counts(sampler, sampling, entries + used);
+        used += record.count_count;
+        records[row] = record;
+        slot->wants_logprob[row] = sampling->wants_logprob;
+        if (params->temperature > 0.0f || sampling->wants_logprob)
+            *kind = VULKAN_SAMPLER_ANY;
+    }
+    return RESULT_OK;
+}
+
+/* --- recording and reading --- */
+
+void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t index,
+                           enum vulkan_sampler_kind kind, uint32_t row_count,
+                           const struct vulkan_sampler_step *step, struct vulkan_commands *commands)
+{
+    must(index < VULKAN_SAMPLER_SLOTS && row_count <= sampler->options.max_rows);
+    const struct slot *slot = &sampler->slots[index];
+    const struct vulkan_sample_push push = {
+        .logits = sampler->options.logits,
+        .records = slot->records.address,
+        .entries = slot->entries.address,
+        .parts = sampler->parts.address,
+        .block_keys = sampler->block_keys.address,
+        .arrivals = sampler->arrivals.address,
+        .drawn = slot->drawn.address,
+        .results = slot->results.address,
+        .rows = step->rows,
+        .sequences = step->sequences,
+        .tables = step->tables,
+        .logit_rows = step->logit_rows,
+        .history = sampler->options.history,
+        .vocab_tokens = sampler->options.vocab_tokens,
+        .chunk_count = sampler->chunk_count,
+    };
+    if (row_count == 0)
+        return;
+    vulkan_commands_dispatch(commands, sampler->scan, &push, sizeof push,
+                             (struct vulkan_grid){sampler->chunk_count, row_count, 1});
+    if (kind == VULKAN_SAMPLER_GREEDY)
+        return;
+    vulkan_commands_barrier(commands);
+    vulkan_commands_dispatch(commands, sampler->draw, &push, sizeof push,
+                             (struct vulkan_grid){row_count, 1, 1});
+}
+
+uint64_t vulkan_sampler_drawn(const struct vulkan_sampler *sampler, uint32_t slot)
+{
+    must(slot < VULKAN_SAMPLER_SLOTS);
+    return sampler->slots[slot].drawn.address;
+}
+
+void vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t index,
+                         struct sampled_token *results)
+{
+    must(index < VULKAN_SAMPLER_SLOTS);
+    const struct slot *slot = &sampler->slots[index];
+    const struct vulkan_sampler_result *drawn = slot->results.mapped;
+    for (uint32_t row = 0; row < slot->row_count; row++) {
+        results[row] = (struct sampled_token){.token = drawn[row].token};
+        must(drawn[row].token < sampler->options.vocab_tokens);
+        if (!slot->wants_logprob[row])
+            continue;
+        double mass = ldexp((double)drawn[row].natural_mass, -MASS_UNIT_BITS);
+        double logprob = (double)drawn[row].distance - log(mass);
+        if (drawn[row].natural_mass == 0)
+            logprob = -INFINITY;
+        results[row].logprob = logprob < 0.0 ? (float)logprob : 0.0f;
+    }
+}
