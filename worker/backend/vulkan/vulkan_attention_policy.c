@@ -20,6 +20,7 @@
 #define PIECE_DIMS       8u   /* of one 16-byte load */
 #define ENOUGH           128u /* invocations of a workgroup */
 #define REGISTER_QUERIES 8u   /* queries times pieces that a lane holds */
+#define CPU_QUERIES      4u   /* the same on a CPU's driver, which takes long to compile more */
 #define SPLIT_TOKENS     32u
 #define SPLITS_MAX       64u
 #define GROUPS_PER_UNIT  8u  /* workgroups that splitting aims at, per compute unit */
@@ -69,9 +70,11 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     struct rows_plan plan;
     uint32_t pieces = divide_up(shape->head_dim, PIECE_DIMS);
     uint32_t group = shape->heads / shape->kv_heads;
+    bool is_cpu = facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     plan.lanes = choose_lanes(facts, pieces);
     uint32_t held = divide_up(pieces, plan.lanes);
-    uint32_t most = power_below(REGISTER_QUERIES > held ? REGISTER_QUERIES / held : 1);
+    uint32_t room = is_cpu ? CPU_QUERIES : REGISTER_QUERIES;
+    uint32_t most = power_below(room > held ? room / held : 1);
     most = most < plan.lanes ? most : plan.lanes;
     plan.head_tiles = divide_up(group, most);
     plan.head_tile = divide_up(group, plan.head_tiles);
@@ -79,6 +82,7 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     plan.tile_rows = tiles ? rows : 1;
     uint32_t queries = plan.head_tile * plan.tile_rows;
     plan.unroll = queries * held <= REGISTER_QUERIES / 2 ? 4 : 2;
+    plan.unroll = is_cpu ? 1 : plan.unroll;
     uint32_t size = facts->subgroup_size;
     plan.invocations = size > ENOUGH / 4 ? size : ENOUGH / 4;
     while (plan.invocations < ENOUGH &&

@@ -1,0 +1,378 @@
+/*
+ * Attention, and what happens to heads before it, against formulas in double: head sizes, groups of
+ * query heads, windows, splits, tiles; over a cache whose unseen places are NaN.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/support/vulkan_fixture.h"
+#include "tests/support/vulkan_heads_scene.h"
+#include "worker/backend/cpu/ggml_dequantize.h"
+#include "worker/backend/vulkan/vulkan_batch.h"
+#include "worker/cache/kv_layout.h"
+#include "worker/model/model_config.h"
+
+#define TOLERANCE 2e-3 /* op_list.h: attention */
+
+static struct vulkan_attention_shape shape_of(uint32_t head_dim, uint32_t heads, uint32_t kv_heads,
+                                              uint32_t window)
+{
+    return (struct vulkan_attention_shape){
+        .head_dim = head_dim,
+        .heads = heads,
+        .kv_heads = kv_heads,
+        .window = window,
+        .kv_group = window > 0 ? 1 : 0,
+        .stride = (heads + 2 * kv_heads) * head_dim,
+        .query_offset = 0,
+        .key_offset = heads * head_dim,
+        .value_offset = (heads + kv_heads) * head_dim,
+        .scale = 1.0f / sqrtf((float)head_dim),
+        .pairing = ROPE_PAIRS_HALVES,
+        .rope_dims = head_dim,
+        .magnitude = 1.0f,
+    };
+}
+
+/* Sequences with several rows, as tiles; two of padding behind them. */
+static const struct vulkan_buffer *make_tiles(const struct heads_scene *scene, uint32_t tile_rows,
+                                              bool decodes_too, uint32_t *count)
+{
+    struct vulkan_step_tile *tiles = calloc(scene->rows + 2, sizeof *tiles);
+    const struct vulkan_step_sequence *sequences = scene->sequences->mapped;
+    *count = 0;
+    for (uint32_t p = 0; p < scene->part_count; p++)
+        for (uint32_t r = 0; r < scene->parts[p].rows; r += tile_rows) {
+            uint32_t left = scene->parts[p].rows - r;
+            if (scene->parts[p].rows > 1 || decodes_too)
+                tiles[(*count)++] = (struct vulkan_step_tile){p, sequences[p].first_row + r,
+                                                              left < tile_rows ? left : tile_rows,
+                                                              scene->parts[p].first_position + r};
+        }
+    *count += 2;
+    const struct vulkan_buffer *buffer =
+        vulkan_trial_buffer(scene->trial, tiles, *count * sizeof *tiles);
+    free(tiles);
+    return buffer;
+}
+
+struct outputs {
+    uint32_t forms;
+    const struct vulkan_buffer *f32, *f16, *q8, *q8_terms;
+};
+
+static struct outputs make_outputs(const struct heads_scene *scene)
+{
+    uint64_t cells = (uint64_t)scene->rows * scene->shape.heads * scene->shape.head_dim;
+    return (struct outputs){
+        .forms = vulkan_attention_policy_forms(&scene->shape),
+        .f32 = vulkan_trial_buffer(scene->trial, NULL, cells * 4),
+        .f16 = vulkan_trial_buffer(scene->trial, NULL, cells * 2),
+        .q8 = vulkan_trial_buffer(scene->trial, NULL, cells),
+        .q8_terms = vulkan_trial_buffer(scene->trial, NULL, cells / 32 * 8 + 8),
+    };
+}
+
+static void run_choice(const struct heads_scene *scene, const struct outputs *outputs,
+                       const struct vulkan_attention_choice *choice, uint64_t items)
+{
+    struct vulkan_attention_rows_push push = heads_scene_attention_push(scene);
+    const struct vulkan_buffer *partials =
+        vulkan_trial_buffer(scene->trial, NULL, choice->partial_bytes + 16);
+    const struct vulkan_buffer *counters =
+        vulkan_trial_buffer(scene->trial, NULL, choice->counter_bytes + 16);
+    memset(counters->mapped, 0, counters->bytes);
+    push.items = items;
+    push.partials = partials->address;
+    push.counters = counters->address;
+    push.outputs = (struct vulkan_outputs_push){outputs->f32->address, outputs->f16->address,
+                                                outputs->q8->address, outputs->q8_terms->address};
+    vulkan_trial_run(scene->trial, choice->shader, &choice->specialization, &push, sizeof push,
+                     choice->grid);
+    for (uint64_t i = 0; i < choice->counter_bytes / 4; i++)
+        assert_int_equal(((const uint32_t *)counters->mapped)[i], 0);
+}
+
+static void attend(const struct heads_scene *scene, const struct outputs *outputs, bool tiles,
+                   uint32_t fuse)
+{
+    struct vulkan_attention_task task = {
+        .shape = scene->shape,
+        .tiles = tiles,
+        .items = scene->part_count + 1,
+        .forms = outputs->forms,
+        .fuse = fuse,
+    };
+    uint64_t items = 0;
+    const struct vulkan_facts *facts = &scene->trial->device->facts;
+    if (tiles)
+        items = make_tiles(scene, vulkan_attention_policy_tile_rows(facts, &scene->shape), false,
+                           &task.items)
+                    ->address;
+    struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
+    run_choice(scene, outputs, &choice, items);
+}
+
+static void expect_close(const char *what, uint32_t row, uint32_t at, double got, double expected,
+                         double slack)
+{
+    if (!(fabs(got - expected) <= slack))
+        fail_msg("%s of row %u at %u: %.9g, not %.9g", what, row, at, got, expected);
+}
+
+static void check_forms(const struct outputs *outputs, uint32_t row, uint32_t columns,
+                        const float *f32)
+{
+    const uint16_t *f16 = (const uint16_t *)outputs->f16->mapped + (size_t)row * columns;
+    const int8_t *q8 = (const int8_t *)outputs->q8->mapped + (size_t)row * columns;
+    const float *terms = (const float *)outputs->q8_terms->mapped + (size_t)row * columns / 16;
+    if ((outputs->forms & VULKAN_FORM_F16) != 0)
+        for (uint32_t i = 0; i < columns; i++)
+            expect_close("f16", row, i, (double)ggml_f16_to_f32(f16[i]), (double)f32[i],
+                         fabs((double)f32[i]) / 2048 + 1e-7);
+    if ((outputs->forms & VULKAN_FORM_Q8) == 0)
+        return;
+    for (uint32_t i = 0; i < columns; i++) {
+        double d = (double)terms[i / 32 * 2];
+        expect_close("q8", row, i, d * q8[i], (double)f32[i], 0.501 * d);
+    }
+}
+
+/* Rows of sequences with `single` rows only, or the others only, or all. */
+enum which { SINGLE_ROWS = 1, SEVERAL_ROWS = 2, ALL_ROWS = 3 };
+static void check_outputs(const struct heads_scene *scene, const struct outputs *outputs,
+                          enum which which)
+{
+    uint32_t columns = scene->shape.heads * scene->shape.head_dim;
+    double *expected = calloc(columns, sizeof *expected);
+    for (uint32_t row = 0; row < scene->rows; row++) {
+        bool single = scene->parts[heads_scene_part_of(scene, row)].rows == 1;
+        if (((uint32_t)which & (single ? SINGLE_ROWS : SEVERAL_ROWS)) == 0)
+            continue;
+        const float *f32 = (const float *)outputs->f32->mapped + (size_t)row * columns;
+        double largest = 0.0;
+        heads_scene_attend(scene, row, expected);
+        for (uint32_t i = 0; i < columns; i++)
+            largest = fmax(largest, fabs(expected[i]));
+        for (uint32_t i = 0; i < columns; i++)
+            expect_close("attended", row, i, (double)f32[i], expected[i], TOLERANCE * largest);
+        check_forms(outputs, row, columns, f32);
+    }
+    free(expected);
+}
+
+struct attention_case {
+    uint32_t head_dim, heads, kv_heads, window;
+};
+static const struct attention_case cases[] = {
+    {128, 8, 2, 0},  {64, 9, 3, 0},  {96, 4, 4, 0},  {80, 4, 1, 0}, {128, 16, 1, 0},
+    {256, 4, 1, 40}, {64, 7, 1, 24}, {112, 2, 2, 0}, {20, 6, 2, 0}, {9, 2, 1, 17},
+    {512, 2, 1, 0},  {192, 3, 1, 0}, {32, 32, 2, 0}, {8, 4, 4, 5},  {128, 12, 2, 64}};
+#define CASES (sizeof cases / sizeof cases[0])
+
+static void run_case(struct vulkan_trial *trial, struct test_random *random,
+                     const struct attention_case *c, const struct heads_scene_part *parts,
+                     uint32_t part_count, bool tiles)
+{
+    struct vulkan_attention_shape shape = shape_of(c->head_dim, c->heads, c->kv_heads, c->window);
+    struct heads_scene *scene = heads_scene_create(trial, random, &shape, false, parts, part_count);
+    struct outputs outputs = make_outputs(scene);
+    heads_scene_write_rows(scene);
+    attend(scene, &outputs, tiles, 0);
+    check_outputs(scene, &outputs, tiles ? SEVERAL_ROWS : SINGLE_ROWS);
+    heads_scene_destroy(scene);
+    vulkan_trial_clear(trial);
+}
+
+static void attends_one_row_of_each_sequence(void **state)
+{
+    struct vulkan_trial trial;
+    struct test_random random = {1};
+    static const struct heads_scene_part parts[] = {{1, 0},  {1, 1},   {1, 15},  {3, 8},
+                                                    {1, 16}, {1, 300}, {1, 1100}};
+    vulkan_trial_init(&trial, *state);
+    for (size_t i = 0; i < CASES; i++)
+        run_case(&trial, &random, &cases[i], parts, 7, false);
+    vulkan_trial_fini(&trial);
+}
+
+static void attends_rows_of_prompts(void **state)
+{
+    struct vulkan_trial trial;
+    struct test_random random = {2};
+    static const struct heads_scene_part parts[] = {
+        {37, 0}, {1, 12}, {2, 70}, {19, 13}, {130, 128}};
+    vulkan_trial_init(&trial, *state);
+    for (size_t i = 0; i < CASES; i++)
+        run_case(&trial, &random, &cases[i], parts, i % 3 == 0 ? 5 : 4, true);
+    vulkan_trial_fini(&trial);
+}
+
+/* What the policy chooses for GPUs only: several positions under way in a lane, wider workgroups,
+ * a fixed number of splits. */
+static void attends_with_other_tunings(void **state)
+{
+    static const struct heads_scene_part parts[] = {{1, 0}, {1, 77}, {1, 400}};
+    static const struct tuning {
+        uint32_t unroll, lanes, subgroups, splits, split_tokens;
+    } tunings[] = {{4, 8, 4, 8, 32}, {2, 4, 8, 3, 16}, {8, 8, 2, 1, 16}, {2, 8, 1, 30, 16}};
+    struct vulkan_trial trial;
+    struct test_random random = {6};
+    struct vulkan_attention_shape shape = shape_of(64, 4, 1, 0);
+    vulkan_trial_init(&trial, *state);
+    const struct vulkan_facts *facts = &trial.device->facts;
+    for (size_t i = 0; i < sizeof tunings / sizeof tunings[0]; i++) {
+        struct heads_scene *scene = heads_scene_create(&trial, &random, &shape, false, parts, 3);
+        struct outputs outputs = make_outputs(scene);
+        struct vulkan_attention_task task = {
+            .shape = shape, .items = 3, .forms = outputs.forms, .fuse = VULKAN_ATTENTION_FUSE_ROPE};
+        struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
+        uint32_t *values = choice.specialization.values;
+        values[VULKAN_ATTENTION_ROWS_UNROLL] = tunings[i].unroll;
+        values[VULKAN_ATTENTION_ROWS_LANES] = tunings[i].lanes;
+        values[VULKAN_ATTENTION_ROWS_SUBGROUPS] = tunings[i].subgroups;
+        values[VULKAN_ATTENTION_ROWS_INVOCATIONS] = tunings[i].subgroups * facts->subgroup_size;
+        values[VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = tunings[i].split_tokens;
+        values[VULKAN_ATTENTION_ROWS_SPLITS] = choice.grid.y = tunings[i].splits;
+        choice.partial_bytes = 16384ull * tunings[i].splits;
+        choice.counter_bytes = 256;
+        run_choice(scene, &outputs, &choice, 0);
+        check_outputs(scene, &outputs, ALL_ROWS);
+        heads_scene_destroy(scene);
+        vulkan_trial_clear(&trial);
+    }
+    vulkan_trial_fini(&trial);
+}
+
+static void rotates_writes_and_attends_at_once(void **state)
+{
+    struct vulkan_trial trial;
+    struct test_random random = {3};
+    static const struct heads_scene_part parts[] = {{1, 0}, {1, 31}, {1, 32}, {1, 511}, {1, 90}};
+    vulkan_trial_init(&trial, *state);
+    for (size_t i = 0; i < CASES; i++) {
+        bool norm = i % 2 == 1;
+        struct vulkan_attention_shape shape =
+            shape_of(cases[i].head_dim, cases[i].heads, cases[i].kv_heads, cases[i].window);
+        shape.pairing = i % 3 == 0 ? ROPE_PAIRS_ADJACENT : ROPE_PAIRS_HALVES;
+        shape.rope_dims = i % 4 == 3 ? shape.head_dim / 4 * 2 : shape.head_dim / 2 * 2;
+        shape.magnitude = i % 5 == 4 ? 1.25f : 1.0f;
+        struct heads_scene *scene = heads_scene_create(&trial, &random, &shape, norm, parts, 5);
+        struct outputs outputs = make_outputs(scene);
+        attend(scene, &outputs, false,
+               VULKAN_ATTENTION_FUSE_ROPE | (norm ? VULKAN_ATTENTION_FUSE_NORM : 0u));
+        heads_scene_check_written(scene, false);
+        check_outputs(scene, &outputs, ALL_ROWS);
+        heads_scene_destroy(scene);
+        vulkan_trial_clear(&trial);
+    }
+    vulkan_trial_fini(&trial);
+}
+
+static void norms_rotates_and_writes(void **state)
+{
+    struct vulkan_trial trial;
+    struct test_random random = {4};
+    static const struct heads_scene_part parts[] = {{1, 0}, {17, 3}, {2, 64}, {60, 15}};
+    vulkan_trial_init(&trial, *state);
+    for (size_t i = 0; i < CASES; i++) {
+        bool norm = i % 2 == 0;
+        struct vulkan_attention_shape shape =
+            shape_of(cases[i].head_dim, cases[i].heads, cases[i].kv_heads, cases[i].window);
+        shape.pairing = i % 3 == 0 ? ROPE_PAIRS_ADJACENT : ROPE_PAIRS_HALVES;
+        shape.rope_dims = i % 4 == 3 ? shape.head_dim / 4 * 2 : shape.head_dim / 2 * 2;
+        shape.magnitude = i % 5 == 4 ? 1.25f : 1.0f;
+        struct heads_scene *scene =
+            heads_scene_create(&trial, &random, &shape, norm, parts, i % 4 == 0 ? 4 : 3);
+        struct vulkan_rope_kv_write_push push = heads_scene_heads_push(scene);
+        struct vulkan_heads_task task = {
+            .parts = VULKAN_HEADS_ROPE | VULKAN_HEADS_WRITE | (norm ? VULKAN_HEADS_NORM : 0u),
+            .rows = scene->rows,
+            .head_dim = shape.head_dim,
+            .heads = shape.heads,
+            .kv_heads = shape.kv_heads,
+            .pairing = shape.pairing,
+            .rope_dims = shape.rope_dims,
+            .kv_group = shape.kv_group,
+        };
+        struct vulkan_heads_choice choice =
+            vulkan_attention_policy_heads(&trial.device->facts, &task);
+        vulkan_trial_run(&trial, choice.shader, &choice.specialization, &push, sizeof push,
+                         choice.grid);
+        heads_scene_check_written(scene, true);
+        heads_scene_destroy(scene);
+        vulkan_trial_clear(&trial);
+    }
+    vulkan_trial_fini(&trial);
+}
+
+/* Pairs that are {1, 0} turn into {cos, sin} of every angle: positions up to the largest there may
+ * be, frequencies from 1 down. */
+static void rotates_by_large_angles_exactly(void **state)
+{
+    enum { POSITIONS = 64, PAIRS = 64 };
+    struct vulkan_trial trial;
+    struct test_random random = {5};
+    vulkan_trial_init(&trial, *state);
+    float *x = calloc((size_t)POSITIONS * 2 * PAIRS, sizeof *x);
+    float frequencies[PAIRS];
+    uint32_t rows[POSITIONS][4] = {{0}};
+    for (uint32_t i = 0; i < PAIRS; i++)
+        frequencies[i] = i == 0 ? 1.0f : powf(1e6f, -(float)i / (float)PAIRS) * 1.37f;
+    for (uint32_t r = 0; r < POSITIONS; r++) {
+        rows[r][1] = r < 4 ? LIMIT_CONTEXT_TOKENS - 1 - r : test_random_below(&random, 1u << 20);
+        rows[r][1] >>= r % 3 == 2 ? 8 : 0;
+        for (uint32_t i = 0; i < PAIRS; i++)
+            x[(r * PAIRS + i) * 2] = 1.0f;
+    }
+    uint64_t bytes = (uint64_t)POSITIONS * PAIRS * 8;
+    const struct vulkan_buffer *buffer = vulkan_trial_buffer(&trial, x, bytes);
+    struct vulkan_rope_kv_write_push push = {
+        .qkv = buffer->address,
+        .frequencies = vulkan_trial_buffer(&trial, frequencies, sizeof frequencies)->address,
+        .rows = vulkan_trial_buffer(&trial, rows, sizeof rows)->address,
+        .stride = 2 * PAIRS,
+        .magnitude = 1.0f,
+    };
+    struct vulkan_heads_task task = {.parts = VULKAN_HEADS_ROPE,
+                                     .rows = POSITIONS,
+                                     .head_dim = 2 * PAIRS,
+                                     .heads = 1,
+                                     .pairing = ROPE_PAIRS_ADJACENT,
+                                     .rope_dims = 2 * PAIRS};
+    struct vulkan_heads_choice choice = vulkan_attention_policy_heads(&trial.device->facts, &task);
+    vulkan_trial_run(&trial, choice.shader, &choice.specialization, &push, sizeof push,
+                     choice.grid);
+    double worst = 0.0;
+    for (uint32_t r = 0; r < POSITIONS; r++)
+        for (uint32_t i = 0; i < PAIRS; i++) {
+            const float *got = (const float *)buffer->mapped + (r * PAIRS + i) * 2;
+            float angle = (float)rows[r][1] * frequencies[i];
+            worst = fmax(worst, fabs((double)(got[0] - cosf(angle))));
+            worst = fmax(worst, fabs((double)(got[1] - sinf(angle))));
+        }
+    print_message("largest error of a rotation: %.3g\n", worst);
+    assert_true(worst < 1e-6);
+    free(x);
+    vulkan_trial_fini(&trial);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rotates_by_large_angles_exactly),
+        cmocka_unit_test(norms_rotates_and_writes),
+        cmocka_unit_test(attends_one_row_of_each_sequence),
+        cmocka_unit_test(attends_with_other_tunings),
+        cmocka_unit_test(attends_rows_of_prompts),
+        cmocka_unit_test(rotates_writes_and_attends_at_once),
+    };
+    return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
+}
