@@ -111,7 +111,9 @@ def test_sigkill(start_server, undisturbed, long_run, say, options, short_count)
     assert values["shoal_requests_quarantined_total"] == 0
     server.wait_idle()
     assert frontend_descriptors(server) <= descriptors + 1  # the connection that asks
-    assert statistics.median(killer.resumed_s) < (0.25 if long_run else 1.0)
+    # A CPU that is told to overlap steps reads each one's tokens a step later.
+    bound_s = 1.0 if options else 0.25 if long_run else 0.5
+    assert statistics.median(killer.resumed_s) < bound_s
 
 
 def test_sigstop(start_server, undisturbed, long_run, say):

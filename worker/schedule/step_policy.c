@@ -5,13 +5,13 @@
  * inter-token latency. Every decode gets its row; prompt chunks fill the rest, but beside decodes
  * only up to mixed_prefill_tokens, because a prompt row costs as much as a stream's row and there
  * are many. A stream whose worker died, or that was preempted, waits just so while its tokens are
- * computed again, and the first of them waits for nobody else's rows: after a worker's death
- * nothing moves until it does. Without either a chunk may be as large as the step's time allows
- * (step_pace.h).
+ * computed again. While none is back, after a worker's death, nothing moves: then the one with
+ * least to compute goes first and waits for nobody else's rows. Without either a chunk may be as
+ * large as the step's time allows (step_pace.h).
  *
- * Chunks go to prompts strictly by arrival: the first one that cannot have all its rows ends the
- * list, so a short prompt never overtakes a long one's blocks. Refuses to look at tokens, time or
- * priorities; the numbers that come out depend on the snapshot alone.
+ * But for that one, chunks go to prompts strictly by arrival: the first one that cannot have all
+ * its rows ends the list, so a short prompt never overtakes a long one's blocks. Refuses to look at
+ * tokens, time or priorities; the numbers that come out depend on the snapshot alone.
  */
 #include "worker/schedule/step_policy.h"
 
@@ -22,14 +22,19 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+static uint32_t rows_left(const struct step_candidate *candidate)
+{
+    return candidate->known_tokens - candidate->computed_tokens;
+}
+
 /* Rows that `candidate` can have without taking more than `free_blocks` in any group. */
 static uint32_t rows_that_fit(const struct step_candidate *candidate, uint32_t free_blocks)
 {
     uint32_t in_last_block = candidate->computed_tokens % KV_BLOCK_TOKENS;
     uint32_t slack = in_last_block ? KV_BLOCK_TOKENS - in_last_block : 0;
     uint64_t rows = (uint64_t)free_blocks * KV_BLOCK_TOKENS + slack;
-    uint32_t remaining = candidate->known_tokens - candidate->computed_tokens;
-    return rows < remaining ? (uint32_t)rows : remaining;
+    uint32_t left = rows_left(candidate);
+    return rows < left ? (uint32_t)rows : left;
 }
 
 static uint32_t blocks_taken(const struct step_candidate *candidate, uint32_t rows)
@@ -65,13 +70,22 @@ static bool all_end(const struct step_snapshot *snapshot)
     return true;
 }
 
-static bool any_resumes(const struct step_snapshot *snapshot)
+/* Of the streams that are computed again, the one to be back first: one that was begun goes on (so
+ * none is overtaken twice), else the one with the fewest rows, the oldest among equals. NULL when
+ * there is none. */
+static const struct step_candidate *first_to_resume(const struct step_snapshot *snapshot)
 {
+    const struct step_candidate *first = NULL;
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
-        if (snapshot->candidates[i].resumes)
-            return true;
+        const struct step_candidate *candidate = &snapshot->candidates[i];
+        if (!candidate->resumes)
+            continue;
+        if (candidate->computed_tokens > 0)
+            return candidate;
+        if (!first || rows_left(candidate) < rows_left(first))
+            first = candidate;
     }
-    return false;
+    return first;
 }
 
 uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *rows)
@@ -82,11 +96,17 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         free_blocks = least(free_blocks, snapshot->free_blocks[group]);
 
     uint32_t decodes = compose_decodes(snapshot, &free_blocks, rows);
-    bool resumes = any_resumes(snapshot);
-    bool awaited = decodes > 0 || resumes;
+    const struct step_candidate *first = first_to_resume(snapshot);
+    bool awaited = decodes > 0 || first;
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
         least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
+    if (first && decodes == 0) {
+        uint32_t alone = least(budget, rows_that_fit(first, free_blocks));
+        rows[first - snapshot->candidates] = alone;
+        if (alone > 0)
+            return alone; /* else somebody older may finish within the blocks it holds */
+    }
     uint32_t total = decodes;
     for (uint32_t i = 0; i < snapshot->candidate_count && budget > 0; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];
@@ -96,8 +116,7 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         free_blocks -= blocks_taken(candidate, rows[i]);
         budget -= rows[i];
         total += rows[i];
-        bool whole = rows[i] == candidate->known_tokens - candidate->computed_tokens;
-        if (!whole || (resumes && decodes == 0))
+        if (rows[i] < rows_left(candidate))
             break;
     }
     must(total > 0 || all_end(snapshot));

@@ -86,6 +86,31 @@ static void test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too(void
     struct step_snapshot snapshot = snapshot_of(candidates, 2, 100);
     check(&snapshot, (const uint32_t[]){40, 24});
     candidates[1].resumes = true; /* its reader waits */
+    check(&snapshot, (const uint32_t[]){0, 8});
+}
+
+static void test_the_stream_with_least_to_compute_is_back_first(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 6), prefill(0, 6),
+                                          prefill(0, 4)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 4, 100);
+    for (uint32_t i = 0; i < 3; i++)
+        candidates[i].resumes = true;
+    check(&snapshot, (const uint32_t[]){0, 6, 0, 0});
+    candidates[0] = prefill(16, 40); /* once begun, it is not overtaken */
+    candidates[0].resumes = true;
+    check(&snapshot, (const uint32_t[]){8, 0, 0, 0});
+    candidates[1] = decode(7); /* one is back: arrival decides again */
+    check(&snapshot, (const uint32_t[]){8, 1, 0, 0});
+}
+
+static void test_one_without_blocks_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(20, 30), prefill(0, 6)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 0);
+    candidates[1].resumes = true;
     check(&snapshot, (const uint32_t[]){8, 0});
 }
 
@@ -220,6 +245,8 @@ int main(void)
         cmocka_unit_test(test_prompts_fill_a_step_without_decodes),
         cmocka_unit_test(test_decodes_go_first_and_bound_the_prompt_rows),
         cmocka_unit_test(test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too),
+        cmocka_unit_test(test_the_stream_with_least_to_compute_is_back_first),
+        cmocka_unit_test(test_one_without_blocks_is_not_waited_for),
         cmocka_unit_test(test_the_first_stream_that_is_computed_again_is_alone),
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
         cmocka_unit_test(test_chunks_shrink_to_the_free_blocks),
