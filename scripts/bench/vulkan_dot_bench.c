@@ -1,14 +1,16 @@
 /*
- * Measures the few-rows linear kernel by shape and by tuning, outside any model.
+ * Measures the few-rows linear kernels by shape and by tuning, outside any model.
  *
  * Each line of the case file is one variant; it is run as a chain of dispatches with barriers
  * between them, as in a decode step, each on weights of its own far enough apart that no cache
  * holds them. Printed are the microseconds of one dispatch and the weight bytes per second.
  *
- *     name kind n k rows input epilogue forms | invocations outputs split depth shared ahead grid
+ *     name shader kind n k rows input epilogue forms | invocations outputs split depth shared ahead
+ *         grid
  *
- * Numbers are those of vulkan_push.h; `shared` is 0 or 1. Weights are random bits: it checks no
- * results (tests/vulkan does).
+ * Numbers are those of vulkan_push.h; `shared` is 0 or 1. linear_register takes invocations,
+ * outputs (tiles of 16), depth and grid. Weights are random bits: it checks no results
+ * (tests/vulkan does).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +31,7 @@
 #define PLACE_ALIGN  4096ull
 
 struct bench_case {
-    char name[32], kind[8];
+    char name[16], shader[24], kind[8];
     uint32_t n, k, rows, input, epilogue, forms;
     uint32_t invocations, outputs, split, depth, shared, ahead, grid;
 };
@@ -39,9 +41,6 @@ struct bench {
     struct vulkan_kernels *kernels;
     struct vulkan_commands *commands;
     struct vulkan_buffer stage, codes, scales, inputs, outputs;
-    const char *shader_path; /* NULL: the embedded one */
-    uint32_t *words;
-    uint32_t word_count;
 };
 
 static void check(enum result result, const struct error_text *error)
@@ -93,15 +92,11 @@ static uint32_t kind_named(const char *name)
     exit(1);
 }
 
-static const struct vulkan_kernel *make_kernel(struct bench *bench, const struct bench_case *c)
+static void fill_dot_constants(const struct bench *bench, const struct bench_case *c,
+                               struct vulkan_specialization *constants)
 {
-    struct vulkan_specialization constants = {.count = VULKAN_LINEAR_DOT_CONSTANTS};
-    const struct vulkan_kernel *kernel;
-    struct error_text error;
-    uint32_t *values = constants.values;
-    values[VULKAN_LINEAR_DOT_INVOCATIONS] = c->invocations;
-    values[VULKAN_LINEAR_DOT_WEIGHT_KIND] = kind_named(c->kind);
-    values[VULKAN_LINEAR_DOT_ROWS] = c->rows;
+    uint32_t *values = constants->values;
+    constants->count = VULKAN_LINEAR_DOT_CONSTANTS;
     values[VULKAN_LINEAR_DOT_INPUT] = c->input;
     values[VULKAN_LINEAR_DOT_EPILOGUE] = c->epilogue;
     values[VULKAN_LINEAR_DOT_FORMS] = c->forms;
@@ -114,13 +109,33 @@ static const struct vulkan_kernel *make_kernel(struct bench *bench, const struct
         bench->device->facts.subgroup_size;
     values[VULKAN_LINEAR_DOT_HAS_DOT] = 1;
     values[VULKAN_LINEAR_DOT_AHEAD] = c->ahead;
-    if (bench->words)
-        check(vulkan_kernels_get_words(bench->kernels, "linear_dot", bench->words,
-                                       bench->word_count, &constants, &kernel, &error),
-              &error);
+}
+
+static void fill_register_constants(const struct bench_case *c,
+                                    struct vulkan_specialization *constants)
+{
+    uint32_t *values = constants->values;
+    constants->count = VULKAN_LINEAR_REGISTER_CONSTANTS;
+    values[VULKAN_LINEAR_REGISTER_EPILOGUE] = c->epilogue;
+    values[VULKAN_LINEAR_REGISTER_FORMS] = c->forms;
+    values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = c->outputs;
+    values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = c->invocations / 32;
+    values[VULKAN_LINEAR_REGISTER_DEPTH] = c->depth;
+}
+
+static const struct vulkan_kernel *make_kernel(struct bench *bench, const struct bench_case *c)
+{
+    struct vulkan_specialization constants;
+    const struct vulkan_kernel *kernel;
+    struct error_text error;
+    if (strcmp(c->shader, "linear_register") == 0)
+        fill_register_constants(c, &constants);
     else
-        check(vulkan_kernels_get(bench->kernels, "linear_dot", &constants, &kernel, &error),
-              &error);
+        fill_dot_constants(bench, c, &constants);
+    constants.values[0] = c->invocations;
+    constants.values[1] = kind_named(c->kind);
+    constants.values[2] = c->rows;
+    check(vulkan_kernels_get(bench->kernels, c->shader, &constants, &kernel, &error), &error);
     return kernel;
 }
 
@@ -185,24 +200,12 @@ static void run_case(struct bench *bench, const struct bench_case *c)
         ns[i] = vulkan_commands_elapsed_ns(bench->commands, 0, 1) / CHAIN;
     }
     qsort(ns, REPEATS, sizeof *ns, compare_doubles);
-    printf("%-8s %s %u r%u in%u ep%u f%u | wg%u o%u s%u d%u sh%u a%u g%u : %.2f us %.0f GB/s\n",
-           c->name, c->kind, c->n, c->rows, c->input, c->epilogue, c->forms, c->invocations,
-           c->outputs, c->split, c->depth, c->shared, c->ahead, c->grid, ns[REPEATS / 2] / 1e3,
+    printf("%-8s %s %s %u r%u in%u ep%u f%u | wg%u o%u s%u d%u sh%u a%u g%u : %.2f us %.0f GB/s\n",
+           c->name, c->shader, c->kind, c->n, c->rows, c->input, c->epilogue, c->forms,
+           c->invocations, c->outputs, c->split, c->depth, c->shared, c->ahead, c->grid,
+           ns[REPEATS / 2] / 1e3,
            (double)(bytes.codes + bytes.high + bytes.scales) / ns[REPEATS / 2]);
     fflush(stdout);
-}
-
-static void read_words(struct bench *bench, const char *path)
-{
-    FILE *file = fopen(path, "rb");
-    must(file);
-    must(fseek(file, 0, SEEK_END) == 0);
-    long bytes = ftell(file);
-    rewind(file);
-    bench->words = must_alloc((size_t)bytes, 1);
-    bench->word_count = (uint32_t)bytes / 4;
-    must(fread(bench->words, 4, bench->word_count, file) == bench->word_count);
-    fclose(file);
 }
 
 static void open_bench(struct bench *bench, uint32_t device, uint64_t pool_bytes)
@@ -230,15 +233,15 @@ static void close_bench(struct bench *bench)
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         vulkan_buffer_destroy(bench->device, buffers[i]);
     vulkan_device_close(bench->device);
-    free(bench->words);
 }
 
 static bool read_case(const char *line, struct bench_case *c)
 {
     memset(c, 0, sizeof *c);
-    return sscanf(line, "%31s %7s %u %u %u %u %u %u | %u %u %u %u %u %u %u", c->name, c->kind,
-                  &c->n, &c->k, &c->rows, &c->input, &c->epilogue, &c->forms, &c->invocations,
-                  &c->outputs, &c->split, &c->depth, &c->shared, &c->ahead, &c->grid) == 15;
+    return sscanf(line, "%15s %23s %7s %u %u %u %u %u %u | %u %u %u %u %u %u %u", c->name,
+                  c->shader, c->kind, &c->n, &c->k, &c->rows, &c->input, &c->epilogue, &c->forms,
+                  &c->invocations, &c->outputs, &c->split, &c->depth, &c->shared, &c->ahead,
+                  &c->grid) == 16;
 }
 
 int main(int argc, char **argv)
@@ -248,13 +251,11 @@ int main(int argc, char **argv)
     uint32_t count = 0;
     char line[256];
     if (argc < 3) {
-        fprintf(stderr, "usage: %s CASES POOL_MB [DEVICE [SHADER.spv]]\n", argv[0]);
+        fprintf(stderr, "usage: %s CASES POOL_MB [DEVICE]\n", argv[0]);
         return 1;
     }
     FILE *cases = fopen(argv[1], "r");
     must(cases);
-    if (argc > 4)
-        read_words(&bench, argv[4]);
     open_bench(&bench, argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0,
                strtoull(argv[2], NULL, 10) << 20);
     while (count < CASES_MAX && fgets(line, sizeof line, cases))

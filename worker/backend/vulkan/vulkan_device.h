@@ -47,6 +47,7 @@ struct vulkan_facts {
     bool memory_budget;   /* VK_EXT_memory_budget */
     bool matrix_khr;
     bool matrix_nv2;
+    bool matrix_registers; /* vulkan_register_probe() says so; set by whoever asks it */
     uint32_t matrix_shape_count;
     struct vulkan_matrix_shape matrix_shapes[VULKAN_MATRIX_SHAPES_MAX]; /* subgroup scope */
     uint32_t compute_units; /* streaming multiprocessors or their like; 0 = unknown */

@@ -18,6 +18,13 @@
 #define LEAST_TEAMS_A_UNIT 8u /* subgroups that a compute unit should have at least */
 #define LANE_BLOCKS_MAX    4u
 
+#define REGISTER_ROWS_LEAST      3u /* with fewer, packed dots are faster */
+#define REGISTER_LANES           32u
+#define REGISTER_TILE            16u /* outputs of a matrix unit */
+#define REGISTER_SUBGROUPS_LEAST 4u
+#define REGISTER_SUBGROUPS_MOST  16u
+#define REGISTER_SUBGROUPS_UNIT  16u /* that a compute unit should have */
+
 struct tuning {
     uint32_t subgroups, outputs, split, depth, shared_blocks, ahead;
 };
@@ -41,9 +48,30 @@ static bool fits_shared(const struct vulkan_facts *facts, const struct vulkan_do
     return bytes <= facts->shared_bytes;
 }
 
+static bool suits_register(const struct vulkan_facts *facts,
+                           const struct vulkan_dot_request *request)
+{
+    return facts->matrix_registers && is_quantized(request) &&
+           request->rows >= REGISTER_ROWS_LEAST && request->rows <= VULKAN_REGISTER_ROWS &&
+           facts->max_invocations >= REGISTER_SUBGROUPS_MOST * REGISTER_LANES;
+}
+
+bool vulkan_dot_suits(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
+{
+    return request->rows <= VULKAN_DOT_ROWS || suits_register(facts, request);
+}
+
+enum vulkan_linear_input vulkan_dot_input(const struct vulkan_facts *facts,
+                                          const struct vulkan_dot_request *request)
+{
+    if (suits_register(facts, request))
+        return VULKAN_LINEAR_F16;
+    return is_quantized(request) ? VULKAN_LINEAR_Q8 : VULKAN_LINEAR_F32;
+}
+
 bool vulkan_dot_norms(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
 {
-    return request->rows <= NORM_ROWS_MAX &&
+    return request->rows <= NORM_ROWS_MAX && !suits_register(facts, request) &&
            (!is_quantized(request) || fits_shared(facts, request));
 }
 
@@ -90,23 +118,60 @@ static uint32_t count_tiles(const struct vulkan_dot_request *request, const stru
 static void check_request(const struct vulkan_facts *facts,
                           const struct vulkan_dot_request *request)
 {
-    must(request->rows >= 1 && request->rows <= VULKAN_DOT_ROWS);
-    must(request->n > 0 && request->k > 0);
+    must(request->rows >= 1 && request->n > 0 && request->k > 0);
     must(!is_gated(request) || request->n % 2 == 0);
     must((request->forms & VULKAN_FORM_Q8) == 0 ||
          (is_gated(request) && request->n % (2 * GATE_COLUMNS) == 0));
-    if (is_quantized(request)) {
-        must(request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0);
-        must(request->input == VULKAN_LINEAR_Q8 || fits_shared(facts, request));
-    } else {
-        must(request->input != VULKAN_LINEAR_Q8);
+    must(!is_quantized(request) || request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0);
+    if (request->input == VULKAN_LINEAR_F16) {
+        must(suits_register(facts, request) && (request->forms & VULKAN_FORM_Q8) == 0);
+        return;
     }
+    must(request->rows <= VULKAN_DOT_ROWS);
+    must(is_quantized(request) || request->input != VULKAN_LINEAR_Q8);
+    must(!is_quantized(request) || request->input == VULKAN_LINEAR_Q8 ||
+         fits_shared(facts, request));
+}
+
+/* Enough subgroups for every compute unit: outputs two tiles at a time where they are many, and as
+ * many subgroups taking turns on the columns as it then takes. */
+static void choose_register(const struct vulkan_facts *facts,
+                            const struct vulkan_dot_request *request,
+                            struct vulkan_dot_choice *choice)
+{
+    uint32_t units = facts->compute_units ? facts->compute_units : UNKNOWN_UNITS;
+    uint32_t tiles = request->n / (2 * REGISTER_TILE) >= 4 * units || is_gated(request) ? 2 : 1;
+    uint32_t groups = (request->n + tiles * REGISTER_TILE - 1) / (tiles * REGISTER_TILE);
+    uint32_t subgroups = REGISTER_SUBGROUPS_LEAST;
+    while (subgroups < REGISTER_SUBGROUPS_MOST &&
+           groups * subgroups * 2 <= REGISTER_SUBGROUPS_UNIT * units)
+        subgroups *= 2;
+    uint32_t row_bytes = (tiles * REGISTER_TILE + 1) * (uint32_t)sizeof(float);
+    while (subgroups > 1 &&
+           subgroups * ((request->rows + 7) / 8 * 8) * row_bytes > facts->shared_bytes)
+        subgroups /= 2;
+    uint32_t *values = choice->constants.values;
+    choice->shader = "linear_register";
+    choice->grid = (struct vulkan_grid){groups, 1, 1};
+    choice->constants.count = VULKAN_LINEAR_REGISTER_CONSTANTS;
+    values[VULKAN_LINEAR_REGISTER_INVOCATIONS] = subgroups * REGISTER_LANES;
+    values[VULKAN_LINEAR_REGISTER_WEIGHT_KIND] = request->kind;
+    values[VULKAN_LINEAR_REGISTER_ROWS] = request->rows;
+    values[VULKAN_LINEAR_REGISTER_EPILOGUE] = request->epilogue;
+    values[VULKAN_LINEAR_REGISTER_FORMS] = request->forms;
+    values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = tiles;
+    values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = subgroups;
+    values[VULKAN_LINEAR_REGISTER_DEPTH] = 1;
 }
 
 void vulkan_dot_choose(const struct vulkan_facts *facts, const struct vulkan_dot_request *request,
                        struct vulkan_dot_choice *choice)
 {
     check_request(facts, request);
+    if (request->input == VULKAN_LINEAR_F16) {
+        choose_register(facts, request, choice);
+        return;
+    }
     const struct tuning t = choose_tuning(facts, request);
     uint32_t tiles = count_tiles(request, &t);
     uint32_t *values = choice->constants.values;
