@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/must.h"
@@ -236,6 +237,14 @@ void vulkan_arena_destroy(struct vulkan_arena *arena)
     free(arena);
 }
 
+/* What no driver exports, and what one that reads from it would wait for ever for. */
+static bool is_stream(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) != 0 || S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) ||
+           S_ISDIR(status.st_mode);
+}
+
 /* The driver takes over the descriptor that it imports, so it gets a duplicate. */
 static enum result import_chunk(const struct vulkan_arena *arena, uint64_t bytes,
                                 struct vulkan_buffer *chunk, struct error_text *error)
@@ -243,6 +252,8 @@ static enum result import_chunk(const struct vulkan_arena *arena, uint64_t bytes
     if (arena->chunk_count == arena->fd_count)
         return error_set(error, RESULT_STALE, "more than %u allocations are needed",
                          arena->fd_count);
+    if (is_stream(arena->fds[arena->chunk_count]))
+        return error_set(error, RESULT_CORRUPT, "a descriptor is not one of memory");
     int fd = fcntl(arena->fds[arena->chunk_count], F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return error_set(error, RESULT_IO, "a descriptor cannot be used: %s", strerror(errno));
