@@ -83,9 +83,9 @@ enum vulkan_linear_register_constant {
     VULKAN_LINEAR_REGISTER_ROWS,
     VULKAN_LINEAR_REGISTER_EPILOGUE, /* enum vulkan_linear_epilogue */
     VULKAN_LINEAR_REGISTER_FORMS,
-    VULKAN_LINEAR_REGISTER_OUTPUT_TILES, /* of 16 outputs, of a workgroup; gated: even */
+    VULKAN_LINEAR_REGISTER_OUTPUT_TILES, /* of 16 outputs, of a team of subgroups */
     VULKAN_LINEAR_REGISTER_SUBGROUPS,    /* of a workgroup */
-    VULKAN_LINEAR_REGISTER_DEPTH,        /* blocks that a lane has loaded of each output's row */
+    VULKAN_LINEAR_REGISTER_SPLIT,        /* of a team: they take turns on the columns */
     VULKAN_LINEAR_REGISTER_CONSTANTS
 };
 
@@ -130,7 +130,8 @@ enum vulkan_linear_matrix_constant {
     VULKAN_LINEAR_MATRIX_UNIT_K,
     VULKAN_LINEAR_MATRIX_STAGES,
     VULKAN_LINEAR_MATRIX_SPLIT,
-    VULKAN_LINEAR_MATRIX_CONSTANTS
+    VULKAN_LINEAR_MATRIX_CONSTANTS,
+    VULKAN_LINEAR_MATRIX_DEPTH = VULKAN_LINEAR_MATRIX_UNIT_ROWS /* linear_fragment */
 };
 
 /* --- kernels over one row (shaders/row_forms.glsl): 0 where a form is not written --- */

@@ -16,9 +16,8 @@
  * block of 32 columns of its rows, the four lanes of a row four neighbouring blocks, and eight
  * products use up four columns of every lane's block each.
  *
- * The subgroups of a workgroup share 16 * OUTPUT_TILES outputs and take turns on the columns; their
- * sums meet in shared memory in a fixed order. Gated, half of the tiles are the gate's rows and half
- * the up's of the same columns. x is f16, k a multiple of 32, weights are quantized.
+ * SPLIT subgroups share 16 * OUTPUT_TILES outputs and take turns on the columns; their sums meet in
+ * shared memory in a fixed order. x is f16, k a multiple of 32, weights are quantized.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -32,15 +31,17 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 2) const uint ROWS = 8;
 layout(constant_id = 3) const uint EPILOGUE = 0;
 layout(constant_id = 4) const uint FORMS = 1;
-layout(constant_id = 5) const uint OUTPUT_TILES = 2; /* of 16 outputs; gated: even */
+layout(constant_id = 5) const uint OUTPUT_TILES = 2; /* of 16 outputs, of a team */
 layout(constant_id = 6) const uint SUBGROUPS = 8;    /* of a workgroup */
-layout(constant_id = 7) const uint DEPTH = 1;        /* blocks a lane loads ahead of each row */
+layout(constant_id = 7) const uint SPLIT = 8;        /* of those that share outputs */
 
 const uint EPILOGUE_STORE = 0, EPILOGUE_ADD = 1, EPILOGUE_GATE_SILU = 2, EPILOGUE_GATE_GELU = 3;
 const uint FORM_F32 = 1, FORM_F16 = 2;
 const bool GATED = EPILOGUE >= EPILOGUE_GATE_SILU;
 const uint ROW_TILES = (ROWS + 7) / 8;
-const uint OUTPUTS = 16 * OUTPUT_TILES;
+const uint OUTPUTS = 16 * OUTPUT_TILES; /* of a team: the subgroups that share outputs */
+const uint TEAMS = SUBGROUPS / SPLIT;
+const uint RESULTS = GATED ? OUTPUTS / 2 : OUTPUTS; /* columns of out */
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Halves8 { uvec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
@@ -63,7 +64,7 @@ layout(push_constant) uniform Push
     uint out_stride;
 } push;
 
-/* A row more than there is keeps subgroups' sums of one output out of each other's banks. */
+/* One output more than there is keeps rows out of each other's banks. */
 shared float shared_sums[SUBGROUPS * ROW_TILES * 8 * (OUTPUTS + 1)];
 
 struct Factors {
@@ -72,20 +73,27 @@ struct Factors {
     uvec4 x[ROW_TILES * 4]; /* 32 columns of row g of each tile of rows */
 };
 
-Factors ahead[DEPTH];
+Factors ahead;
 coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sums[OUTPUT_TILES * ROW_TILES];
 
-/* Row of W that is output `i` of the workgroup's; not below n_count: there is none. */
-uint weight_row(uint i)
+/* First column of out of this subgroup's team. */
+uint first_result()
 {
-    if (!GATED)
-        return gl_WorkGroupID.x * OUTPUTS + i;
-    uint column = gl_WorkGroupID.x * (OUTPUTS / 2) + i % (OUTPUTS / 2);
-    uint half_count = push.n_count / 2;
-    return column < half_count ? column + i / (OUTPUTS / 2) * half_count : push.n_count;
+    return (gl_WorkGroupID.x * TEAMS + gl_SubgroupID / SPLIT) * RESULTS;
 }
 
-void load_factors(uint d, uint step)
+/* Row of W of row g (upper: g + 8) of tile m; not below n_count: there is none. Gated, a tile's
+ * upper rows are the up's of the lower ones. */
+uint weight_row(uint m, uint g, bool upper)
+{
+    if (!GATED)
+        return first_result() + 16 * m + g + (upper ? 8 : 0);
+    uint column = first_result() + 8 * m + g;
+    uint half_count = push.n_count / 2;
+    return column < half_count ? column + (upper ? half_count : 0) : push.n_count;
+}
+
+void load_factors(uint step)
 {
     uint g = gl_SubgroupInvocationID / 4, t = gl_SubgroupInvocationID % 4;
     uint blocks = push.k_count / WEIGHT_BLOCK;
@@ -94,40 +102,40 @@ void load_factors(uint d, uint step)
     block = min(block, blocks - 1);
     [[unroll]] for (uint m = 0; m < OUTPUT_TILES; m++)
     {
-        uint low = min(weight_row(16 * m + g), push.n_count - 1);
-        uint high = min(weight_row(16 * m + g + 8), push.n_count - 1);
-        ahead[d].low[m] = weight_load(push.weights, low * blocks + block);
-        ahead[d].high[m] = weight_load(push.weights, high * blocks + block);
+        uint low = min(weight_row(m, g, false), push.n_count - 1);
+        uint high = min(weight_row(m, g, true), push.n_count - 1);
+        ahead.low[m] = weight_load(push.weights, low * blocks + block);
+        ahead.high[m] = weight_load(push.weights, high * blocks + block);
         if (!inside) {
-            ahead[d].low[m].scales = f16vec4(0.0hf);
-            ahead[d].high[m].scales = f16vec4(0.0hf);
+            ahead.low[m].scales = f16vec4(0.0hf);
+            ahead.high[m].scales = f16vec4(0.0hf);
         }
     }
     [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
     {
         uint row = min(8 * r + g, ROWS - 1);
         [[unroll]] for (uint i = 0; i < 4; i++)
-            ahead[d].x[4 * r + i] = Halves8(push.x).at[(row * blocks + block) * 4 + i];
+            ahead.x[4 * r + i] = Halves8(push.x).at[(row * blocks + block) * 4 + i];
     }
 }
 
 /* Columns 4 * j .. + 3 of the lane's block, in the order 0 2 1 3. */
-f16vec4 activations(uint d, uint r, uint j)
+f16vec4 activations(uint r, uint j)
 {
-    uvec4 eight = ahead[d].x[4 * r + j / 2];
+    uvec4 eight = ahead.x[4 * r + j / 2];
     f16vec2 first = unpackFloat2x16((j & 1) == 0 ? eight.x : eight.z);
     f16vec2 second = unpackFloat2x16((j & 1) == 0 ? eight.y : eight.w);
     return f16vec4(first.x, second.x, first.y, second.y);
 }
 
-void multiply(uint d)
+void multiply()
 {
     [[unroll]] for (uint j = 0; j < 8; j++)
     {
         coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> b[ROW_TILES];
         [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
         {
-            f16vec4 x = activations(d, r, j);
+            f16vec4 x = activations(r, j);
             b[r][0] = x.x;
             b[r][1] = x.y;
             b[r][2] = x.z;
@@ -136,15 +144,15 @@ void multiply(uint d)
         [[unroll]] for (uint m = 0; m < OUTPUT_TILES; m++)
         {
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
-            f16vec4 low = weight_halves(ahead[d].low[m], j);
-            f16vec4 high = weight_halves(ahead[d].high[m], j);
+            f16vec4 low = weight_pairs(ahead.low[m], j);
+            f16vec4 high = weight_pairs(ahead.high[m], j);
             a[0] = low.x;
-            a[1] = low.z;
+            a[1] = low.y;
             a[2] = high.x;
-            a[3] = high.z;
-            a[4] = low.y;
+            a[3] = high.y;
+            a[4] = low.z;
             a[5] = low.w;
-            a[6] = high.y;
+            a[6] = high.z;
             a[7] = high.w;
             [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
                 sums[m * ROW_TILES + r] = coopMatMulAdd(a, b[r], sums[m * ROW_TILES + r]);
@@ -157,21 +165,25 @@ uint sum_place(uint subgroup, uint row, uint i)
     return (subgroup * ROW_TILES * 8 + row) * (OUTPUTS + 1) + i;
 }
 
+/* Outputs of a tile lie in order; gated, the gate's are even and the up's odd. */
 void leave_sums()
 {
     uint g = gl_SubgroupInvocationID / 4, t = gl_SubgroupInvocationID % 4;
     [[unroll]] for (uint m = 0; m < OUTPUT_TILES; m++)
         [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
             [[unroll]] for (uint e = 0; e < 4; e++)
-                shared_sums[sum_place(gl_SubgroupID, 8 * r + 2 * t + (e & 1),
-                                      16 * m + g + 8 * (e / 2))] = sums[m * ROW_TILES + r][e];
+    {
+        uint i = GATED ? 16 * m + 2 * g + e / 2 : 16 * m + g + 8 * (e / 2);
+        shared_sums[sum_place(gl_SubgroupID, 8 * r + 2 * t + (e & 1), i)] =
+            sums[m * ROW_TILES + r][e];
+    }
 }
 
-float total(uint row, uint i)
+float total(uint team, uint row, uint i)
 {
     float sum = 0.0;
-    [[unroll]] for (uint s = 0; s < SUBGROUPS; s++)
-        sum += shared_sums[sum_place(s, row, i)];
+    [[unroll]] for (uint s = 0; s < SPLIT; s++)
+        sum += shared_sums[sum_place(team * SPLIT + s, row, i)];
     return sum;
 }
 
@@ -196,14 +208,16 @@ void store(uint row, uint column, float value)
 
 void finish()
 {
-    const uint results = GATED ? OUTPUTS / 2 : OUTPUTS;
     uint columns = GATED ? push.n_count / 2 : push.n_count;
-    for (uint i = gl_LocalInvocationIndex; i < results * ROWS; i += gl_WorkGroupSize.x) {
-        uint row = i / results, slot = i % results;
-        uint column = gl_WorkGroupID.x * results + slot;
-        float value = total(row, slot);
+    for (uint i = gl_LocalInvocationIndex; i < TEAMS * RESULTS * ROWS; i += gl_WorkGroupSize.x) {
+        uint row = i / (TEAMS * RESULTS), slot = i % (TEAMS * RESULTS);
+        uint column = gl_WorkGroupID.x * TEAMS * RESULTS + slot;
+        uint team = slot / RESULTS, place = slot % RESULTS;
+        float value;
         if (GATED)
-            value = activate(value) * total(row, slot + results);
+            value = activate(total(team, row, 2 * place)) * total(team, row, 2 * place + 1);
+        else
+            value = total(team, row, place);
         if (column < columns)
             store(row, column, value);
     }
@@ -212,19 +226,15 @@ void finish()
 void main()
 {
     uint steps = (push.k_count / WEIGHT_BLOCK + 3) / 4;
-    uint stride = SUBGROUPS * DEPTH;
-    [[unroll]] for (uint d = 0; d < DEPTH; d++)
-        load_factors(d, gl_SubgroupID * DEPTH + d);
+    uint step = gl_SubgroupID % SPLIT;
+    if (step < steps)
+        load_factors(step);
     [[unroll]] for (uint i = 0; i < OUTPUT_TILES * ROW_TILES; i++)
         sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
-    for (uint step = gl_SubgroupID * DEPTH; step < steps; step += stride) {
-        [[unroll]] for (uint d = 0; d < DEPTH; d++)
-        {
-            if (step + d < steps)
-                multiply(d);
-            if (step + stride < steps)
-                load_factors(d, step + stride + d);
-        }
+    for (; step < steps; step += SPLIT) {
+        multiply();
+        if (step + SPLIT < steps)
+            load_factors(step + SPLIT);
     }
     leave_sums();
     barrier();

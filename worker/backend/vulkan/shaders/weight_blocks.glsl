@@ -12,6 +12,7 @@
  *     uint codes = weight_codes(w, j);         columns 4j..4j+3 as four signed bytes, j < 8
  *     vec2 terms = weight_terms(w, j / 4);     {scale, offset} of columns 16i..16i+15, i < 2
  *     f16vec4 v = weight_halves(w, j);         the weights of columns 4j..4j+3
+ *     weight_pairs(w, j)                       the same in the order 0 2 1 3, in fewer instructions
  *     weight_values(w, j)                      the same in f32
  *
  * A float row is read sixteen bytes at a time: weight_float_stride(columns) of them a row,
@@ -165,6 +166,32 @@ f16vec4 weight_halves(WeightBlock w, uint j)
 {
     f16vec2 terms = j < 4 ? w.scales.xy : w.scales.zw;
     f16vec4 codes = weight_codes_to_halves(weight_codes(w, j));
+    return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
+}
+
+/* The same as weight_halves() in the order 0 2 1 3, in which two columns of a word are one
+ * instruction's work; where a word's nibbles are used as they lie, the high ones are not shifted
+ * down but count sixteenfold. */
+f16vec4 weight_pairs(WeightBlock w, uint j)
+{
+    f16vec2 terms = j < 4 ? w.scales.xy : w.scales.zw;
+    f16vec4 codes;
+    if (WEIGHT_CODE_BITS == 4 && WEIGHT_HIGH_BITS == 0 && j >= 4) {
+        uint word = w.low[j & 3];
+        float16_t bias = float16_t(1024 + 16 * WEIGHT_CENTER);
+        codes = f16vec4(unpackFloat2x16(word & 0x00F000F0u | 0x64006400u),
+                        unpackFloat2x16(word >> 8 & 0x00F000F0u | 0x64006400u)) - bias;
+        terms.x *= 0.0625hf;
+    } else {
+        /* One mask for a word's low nibbles, so that the shift is shared with the high ones. */
+        bool nibbles = WEIGHT_CODE_BITS == 4 && WEIGHT_HIGH_BITS == 0;
+        uint word = nibbles ? w.low[j & 3] : weight_codes(w, j);
+        uint mask = nibbles ? 0x000F000Fu : 0x00FF00FFu;
+        word = WEIGHT_CODE_BITS == 8 ? word ^ 0x80808080u : word;
+        float16_t bias = float16_t(1024 + (WEIGHT_CODE_BITS == 8 ? 128 : WEIGHT_CENTER));
+        codes = f16vec4(unpackFloat2x16(word & mask | 0x64006400u),
+                        unpackFloat2x16(word >> 8 & mask | 0x64006400u)) - bias;
+    }
     return WEIGHT_MINIMUM ? codes * terms.x + terms.y : codes * terms.x;
 }
 
