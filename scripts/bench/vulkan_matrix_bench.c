@@ -7,7 +7,7 @@
  * Each line of the case file is one variant:
  *
  *     name kind epilogue rows n k path tile_rows tile_columns tile_k part_rows part_columns stages
- *     splits invocations
+ *     splits invocations (path fragment: depth)
  *
  * with the numbers of vulkan_matrix_policy.h; path `policy` takes what the policy chooses, and the
  * rest of the line is then absent. A variant is run as a chain of dispatches with barriers between
@@ -112,9 +112,11 @@ static void fill_buffers(struct bench *bench, bool float_weights)
     spread_stage(bench, &bench->scales);
     uint16_t *halves = bench->stage.mapped;
     float *floats = bench->stage.mapped;
-    for (uint64_t i = 0; i < bench->stage.bytes / 2; i++) {
+    for (uint64_t i = 0; i < bench->stage.bytes / 4; i++) {
+        /* Twice the same, so that halves and floats repeat after as many. */
         state = state * 1664525u + 1013904223u;
         halves[i] = (uint16_t)((state >> 16 & 0x83ffu) | 0x3400u);
+        halves[i + bench->stage.bytes / 4] = halves[i];
     }
     spread_stage(bench, &bench->halves);
     for (uint64_t i = bench->stage.bytes / 4; i-- > 0;)
@@ -280,11 +282,12 @@ static void measure(struct bench *bench, const struct bench_case *c)
     const struct vulkan_matrix_tiling *t = &op.choice.tiling;
     struct vulkan_weight_bytes bytes =
         vulkan_weight_format_bytes(c->request.kind, c->request.n, c->request.k);
-    printf("%-10s %-5s e%u %4ux%ux%u path %u %ux%ux%u part %ux%u st %u sp %u inv %u: %.1f us %.0f "
+    printf("%-10s %-5s e%u %4ux%ux%u path %u %ux%ux%u part %ux%u st %u sp %u d %u inv %u: %.1f us "
+           "%.0f "
            "GB/s %.1f TFLOP/s err %.1e\n",
            c->name, c->kind, c->request.epilogue, c->request.rows, c->request.n, c->request.k,
            t->path, t->rows, t->columns, t->k, t->part_rows, t->part_columns, t->stages, t->splits,
-           op.choice.product.constants.values[0], ns[REPEATS / 2] / 1e3,
+           t->depth, op.choice.product.constants.values[0], ns[REPEATS / 2] / 1e3,
            (double)(bytes.codes + bytes.high + bytes.scales) / ns[REPEATS / 2],
            work / ns[REPEATS / 2] / 1e3, largest_error(bench, &op));
     fflush(stdout);
@@ -292,7 +295,7 @@ static void measure(struct bench *bench, const struct bench_case *c)
 
 static bool read_case(const struct bench *bench, const char *line, struct bench_case *c)
 {
-    static const char *paths[] = {"tile", "khr", "packed", "unpacked"};
+    static const char *paths[] = {"tile", "khr", "packed", "unpacked", "fragment"};
     memset(c, 0, sizeof *c);
     struct vulkan_matrix_tiling *t = &c->tiling;
     struct vulkan_matrix_request *r = &c->request;
@@ -310,9 +313,11 @@ static bool read_case(const struct bench *bench, const char *line, struct bench_
         if (strcmp(ggml_type_name(vulkan_weight_format_facts(r->kind).type), c->kind) == 0)
             break;
     }
-    for (uint32_t i = 0; i < 4; i++)
+    for (uint32_t i = 0; i < 5; i++)
         if (strcmp(c->path, paths[i]) == 0)
             t->path = (enum vulkan_matrix_path)i;
+    if (t->path == VULKAN_MATRIX_FRAGMENT)
+        t->depth = t->invocations;
     if (strcmp(c->path, "policy") == 0)
         *t = vulkan_matrix_tiling_choose(&bench->device->facts, r);
     return true;

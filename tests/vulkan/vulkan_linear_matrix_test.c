@@ -298,9 +298,9 @@ static void test_matrix_units_multiply_every_kind(void **state)
 {
     struct vulkan_trial *trial = *state;
     static const struct vulkan_matrix_tiling tilings[] = {
-        {VULKAN_MATRIX_KHR, 16, 32, 32, 8, 16, 2, 1, 0},
-        {VULKAN_MATRIX_KHR, 32, 32, 64, 16, 16, 1, 1, 0},
-        {VULKAN_MATRIX_KHR, 16, 64, 64, 8, 32, 2, 1, 0},
+        {VULKAN_MATRIX_KHR, 16, 32, 32, 8, 16, 2, 1, 0, 0},
+        {VULKAN_MATRIX_KHR, 32, 32, 64, 16, 16, 1, 1, 0, 0},
+        {VULKAN_MATRIX_KHR, 16, 64, 64, 8, 32, 2, 1, 0, 0},
     };
     if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
         skip();
@@ -313,7 +313,7 @@ static void test_splits_add_up(void **state)
     if (trial->device->facts.tier < VULKAN_KHR_MATRIX)
         skip();
     for (uint32_t splits = 2; splits <= 4; splits++) {
-        struct product p = {.tiling = {VULKAN_MATRIX_KHR, 16, 32, 32, 8, 16, 1, splits, 0}};
+        struct product p = {.tiling = {VULKAN_MATRIX_KHR, 16, 32, 32, 8, 16, 1, splits, 0, 0}};
         p.request =
             (struct vulkan_matrix_request){.kind = VULKAN_WEIGHT_Q4_0,
                                            .rows = 21,

@@ -15,7 +15,7 @@
 
 #define WIDE_ROWS         128u /* from more rows on, tiles are chosen for arithmetic */
 #define COLUMN_UNIT       32u  /* of k, for matrix units */
-#define GROUPS_PER_UNIT   4u   /* workgroups that a compute unit shall have when rows are few */
+#define GROUPS_PER_UNIT   3u   /* workgroups that a compute unit shall have when rows are few */
 #define UNITS_UNKNOWN     64u  /* compute units of a device that does not tell */
 #define SPLITS_MAX        16u
 #define SPLIT_STEPS_LEAST 4u
@@ -77,7 +77,7 @@ static bool khr_fits(const struct vulkan_facts *facts, const struct vulkan_matri
 {
     uint32_t subgroups = t->rows / t->part_rows * (t->columns / t->part_columns);
     uint32_t bytes = t->stages * (t->rows + t->columns) * (t->k + 8) * 2;
-    uint32_t least = subgroups * 16 * 16 * 4 * 2;
+    uint32_t least = t->rows / t->part_rows * 16 * t->columns * 4;
     return (bytes > least ? bytes : least) + 64 <= facts->shared_bytes &&
            subgroups * facts->subgroup_size <= facts->max_invocations;
 }
@@ -90,15 +90,15 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
         uint32_t rows_most;
         struct vulkan_matrix_tiling tiling;
     } rows[] = {
-        {16, {VULKAN_MATRIX_KHR, 16, 64, 128, 16, 32, 2, 1, 0}},
-        {16, {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 1, 1, 0}},
-        {32, {VULKAN_MATRIX_KHR, 32, 64, 128, 32, 32, 1, 1, 0}},
-        {32, {VULKAN_MATRIX_KHR, 32, 64, 64, 32, 32, 1, 1, 0}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 2, 1, 0}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 2, 1, 0}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 1, 1, 0}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0}},
+        {16, {VULKAN_MATRIX_KHR, 16, 64, 128, 16, 32, 1, 1, 0, 0}},
+        {16, {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 1, 1, 0, 0}},
+        {32, {VULKAN_MATRIX_KHR, 32, 64, 128, 32, 32, 1, 1, 0, 0}},
+        {32, {VULKAN_MATRIX_KHR, 32, 64, 64, 32, 32, 1, 1, 0, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 2, 1, 0, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 2, 1, 0, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 1, 1, 0, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
     };
     /* Units as small as this are a CPU's, whose driver takes minutes to compile large parts. */
     if (unit_shape(facts)->k < 16)
@@ -110,6 +110,7 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
                                              16,
                                              1,
                                              request->rows > 16 ? 1 : 2,
+                                             0,
                                              0};
     size_t i = 0;
     while (i + 1 < sizeof rows / sizeof *rows &&
@@ -161,7 +162,7 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
 static void make_unpack(const struct vulkan_matrix_request *request,
                         struct vulkan_matrix_choice *choice)
 {
-    uint32_t groups = divide_up((uint32_t)((uint64_t)request->n * request->k / 32), 256);
+    uint32_t groups = divide_up((uint32_t)((uint64_t)request->n * request->k / 8), 256);
     uint32_t across = groups < 32768 ? groups : 32768;
     choice->unpacked_bytes = (uint64_t)request->n * request->k * 2;
     choice->unpack = (struct vulkan_matrix_dispatch){
@@ -193,6 +194,13 @@ static void make_product(const struct vulkan_facts *facts,
         choice->product.shader = "linear_tile";
         choice->product.constants.count = VULKAN_LINEAR_MATRIX_PART_COLUMNS + 1;
         values[0] = t->rows / t->part_rows * (t->columns / t->part_columns);
+    } else if (t->path == VULKAN_MATRIX_FRAGMENT) {
+        choice->product.shader = "linear_fragment";
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_CONSTANTS;
+        values[0] = t->rows / t->part_rows * (t->columns / t->part_columns) * facts->subgroup_size;
+        values[VULKAN_LINEAR_MATRIX_DEPTH] = t->depth;
+        values[VULKAN_LINEAR_MATRIX_STAGES] = t->stages;
+        values[VULKAN_LINEAR_MATRIX_SPLIT] = t->splits > 1;
     } else if (t->path == VULKAN_MATRIX_KHR) {
         const struct vulkan_matrix_shape *unit = unit_shape(facts);
         must(unit);

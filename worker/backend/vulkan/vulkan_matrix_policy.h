@@ -4,7 +4,8 @@
  *
  *   path          shader                   when
  *   tile          linear_tile              no matrix units, or k not a multiple of 32; x is f32
- *   khr           linear_matrix            KHR matrix units; few rows on every device that has them
+ *   khr           linear_matrix            KHR matrix units
+ *   fragment      linear_fragment          few rows, where fragments lie as it expects (facts)
  *   nv2 packed    linear_matrix2_packed    NV matrix 2, weights decoded as they are loaded
  *   nv2 unpacked  linear_matrix2_f16       the same after matrix_unpack into scratch memory
  *
@@ -31,7 +32,8 @@ enum vulkan_matrix_path {
     VULKAN_MATRIX_TILE,
     VULKAN_MATRIX_KHR,
     VULKAN_MATRIX_NV2_PACKED,
-    VULKAN_MATRIX_NV2_UNPACKED
+    VULKAN_MATRIX_NV2_UNPACKED,
+    VULKAN_MATRIX_FRAGMENT
 };
 
 /* Sizes of a path's tiles; what a path does not use is 0. */
@@ -40,8 +42,9 @@ struct vulkan_matrix_tiling {
     uint32_t rows, columns, k;
     uint32_t part_rows, part_columns; /* of a subgroup; tile: of an invocation */
     uint32_t stages;
-    uint32_t splits;      /* khr: 1 = the tiles' sums are not split */
+    uint32_t splits;      /* khr, fragment: 1 = the tiles' sums are not split */
     uint32_t invocations; /* nv2 */
+    uint32_t depth;       /* fragment: slabs of weights on their way */
 };
 
 struct vulkan_matrix_dispatch {

@@ -54,9 +54,8 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Cou
  * chunk of eight rows lies in eight different banks. */
 const uint ROW_CHUNKS = TILE_K / 8 + 1;
 const uint STAGE_CHUNKS = (TILE_ROWS + TILE_COLUMNS) * ROW_CHUNKS;
-const uint SUBGROUPS = (TILE_ROWS / PART_ROWS) * (TILE_COLUMNS / PART_COLUMNS);
-const uint UNIT_WORDS = UNIT_ROWS * UNIT_COLUMNS;
-const uint SHARED_LEAST = SUBGROUPS * UNIT_WORDS * (GATED ? 2 : 1) / 4;
+/* For the slices in which sums are written, four to a chunk. */
+const uint SHARED_LEAST = TILE_ROWS / PART_ROWS * UNIT_ROWS * TILE_COLUMNS / 4;
 shared uvec4 stage[STAGES * STAGE_CHUNKS > SHARED_LEAST ? STAGES * STAGE_CHUNKS : SHARED_LEAST];
 shared bool is_last;
 
@@ -208,38 +207,58 @@ void multiply_step(uint base, uint part_row, uint part_column)
     }
 }
 
-/* Sum number `index` of this subgroup's fragment in the stage. */
-float staged_sum(uint index)
+/* A slice is one row of fragments of every part: rows of the tile that go through shared memory
+ * together, so that writing is guarded. */
+const uint SLICE_ROWS = TILE_ROWS / PART_ROWS * UNIT_ROWS;
+
+float staged_sum(uint element)
 {
-    return uintBitsToFloat(stage[gl_SubgroupID * (SHARED_LEAST / SUBGROUPS) + index / 4][index % 4]);
+    return uintBitsToFloat(stage[element / 4][element % 4]);
 }
 
-/* Fragments go through shared memory one (gated: two) at a time, so that writing is guarded. */
+void write_slice(uint slice)
+{
+    const uint together = GATED ? 2 : 1;
+    for (uint e = gl_LocalInvocationIndex; e < SLICE_ROWS * (TILE_COLUMNS / together);
+         e += INVOCATIONS) {
+        uint r = e / (TILE_COLUMNS / together), c = e % (TILE_COLUMNS / together);
+        uint row = first_row + r / UNIT_ROWS * PART_ROWS + slice * UNIT_ROWS + r % UNIT_ROWS;
+        float value;
+        if (GATED) {
+            uint at = r * TILE_COLUMNS + c / UNIT_COLUMNS * (2 * UNIT_COLUMNS) + c % UNIT_COLUMNS;
+            value = gated_value(staged_sum(at), staged_sum(at + UNIT_COLUMNS));
+        } else {
+            value = staged_sum(r * TILE_COLUMNS + c);
+        }
+        if (row < push.rows && first_output + c < push.n / together)
+            write_output(row, first_output + c, value);
+    }
+}
+
+/* The sums must be named by constants, or they go to memory; compilers do not unroll loops with
+ * barriers in them. */
+#define STORE_SLICE(slice)                                                                         \
+    if (slice < FRAGMENT_ROWS) {                                                                   \
+        barrier();                                                                                 \
+        [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)                                     \
+            coopMatStore(sums[min(slice, FRAGMENT_ROWS - 1) * FRAGMENT_COLUMNS + j], stage,        \
+                         (part_row / PART_ROWS * UNIT_ROWS * TILE_COLUMNS + part_column +          \
+                          j * UNIT_COLUMNS) / 4,                                                   \
+                         TILE_COLUMNS / 4, gl_CooperativeMatrixLayoutRowMajor);                    \
+        barrier();                                                                                 \
+        write_slice(slice);                                                                        \
+    }
+
 void write_part(uint part_row, uint part_column)
 {
-    uint base = gl_SubgroupID * (SHARED_LEAST / SUBGROUPS);
-    const uint together = GATED ? 2 : 1;
-    barrier();
-    [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
-        [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j += together) {
-            [[unroll]] for (uint f = 0; f < together; f++)
-                coopMatStore(sums[i * FRAGMENT_COLUMNS + j + f], stage, base + f * UNIT_WORDS / 4,
-                             UNIT_COLUMNS / 4, gl_CooperativeMatrixLayoutRowMajor);
-            subgroupMemoryBarrierShared();
-            subgroupBarrier();
-            for (uint e = gl_SubgroupInvocationID; e < UNIT_WORDS; e += gl_SubgroupSize) {
-                uint row = first_row + part_row + i * UNIT_ROWS + e / UNIT_COLUMNS;
-                uint column =
-                    first_output + (part_column + j * UNIT_COLUMNS) / together + e % UNIT_COLUMNS;
-                float value = staged_sum(e);
-                if (GATED)
-                    value = gated_value(value, staged_sum(UNIT_WORDS + e));
-                if (row < push.rows && column < push.n / together)
-                    write_output(row, column, value);
-            }
-            subgroupMemoryBarrierShared();
-            subgroupBarrier();
-        }
+    STORE_SLICE(0)
+    STORE_SLICE(1)
+    STORE_SLICE(2)
+    STORE_SLICE(3)
+    STORE_SLICE(4)
+    STORE_SLICE(5)
+    STORE_SLICE(6)
+    STORE_SLICE(7)
 }
 
 /* Splits' sums of one element of the tile, in order. */

@@ -50,21 +50,17 @@ uvec4 packed_halves(f16vec4 low, f16vec4 high)
 
 void main()
 {
-    /* A workgroup has as many blocks as invocations, so that one unpacks a whole block (its loads
-     * and shifts are then shared) and neighbours still write side by side: 16 bytes each, a block
-     * apart, which the cache joins. */
+    /* Neighbours write side by side; the four that share a block read the same. */
     uint first = (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x;
-    uint item = first + gl_LocalInvocationIndex;
-    if (4 * item >= push.chunks)
+    uint chunk = first + gl_LocalInvocationIndex;
+    if (chunk >= push.chunks)
         return;
-    Chunks halves = Chunks(push.halves);
+    uvec4 halves;
     if (WEIGHT_QUANTIZED) {
-        WeightBlock w = weight_load(push.weights, item);
-        [[unroll]] for (uint j = 0; j < 4; j++)
-            halves.at[4 * item + j] =
-                packed_halves(weight_halves(w, 2 * j), weight_halves(w, 2 * j + 1));
+        WeightBlock w = weight_load(push.weights, chunk / 4);
+        halves = packed_halves(weight_halves(w, chunk % 4 * 2), weight_halves(w, chunk % 4 * 2 + 1));
     } else {
-        [[unroll]] for (uint j = 0; j < 4; j++)
-            halves.at[4 * item + j] = unpack_floats(4 * item + j);
+        halves = unpack_floats(chunk);
     }
+    Chunks(push.halves).at[chunk] = halves;
 }

@@ -1,0 +1,248 @@
+#version 450
+// needs: GL_KHR_cooperative_matrix
+/*
+ * out[r, n] = x[r, :] . W[n, :] for few rows r, in matrix units whose 16x16 fragments lie in a
+ * subgroup's registers in a known way (vulkan_fragment_probe.h asks the device): weights go from
+ * memory into registers, are unpacked there to f16 and multiplied, and never touch shared memory,
+ * which at full memory bandwidth would be too slow for them.
+ *
+ * Of a fragment's 16 (k) x 16 (n) factors lane l holds n = l / 4 and n + 8, and of each k = 2 t,
+ * 2 t + 1, 2 t + 8, 2 t + 9 with t = l % 4. Which columns of x the sixteen k are does not matter to
+ * the sum: here, of 128 columns (a slab), lane t reads block t of its two rows of W, 16 bytes each,
+ * and gives four columns of it to each of eight fragments. The activations lie in shared memory in
+ * that order: fragment f's columns are 32 t + 4 f + {0, 2} for all t, then 32 t + 4 f + {1, 3}.
+ *
+ * A workgroup's tile is TILE_ROWS x TILE_COLUMNS, each subgroup owning PART_COLUMNS of it and
+ * PART_ROWS; DEPTH slabs of weights are on their way to each lane. Splits of the columns and gated
+ * outputs are as in linear_matrix; sums are written from registers.
+ */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#define WEIGHT_KIND_CONSTANT 1
+#include "weight_blocks.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint INVOCATIONS = 128;
+layout(constant_id = 2) const uint EPILOGUE = 0;
+layout(constant_id = 3) const uint FORMS = 1;
+layout(constant_id = 4) const uint TILE_ROWS = 16;
+layout(constant_id = 5) const uint TILE_COLUMNS = 128;
+layout(constant_id = 6) const uint TILE_K = 256; /* columns of x that are staged at once */
+layout(constant_id = 7) const uint PART_ROWS = 16;
+layout(constant_id = 8) const uint PART_COLUMNS = 32;
+layout(constant_id = 9) const uint DEPTH = 2;   /* divides TILE_K / SLAB */
+layout(constant_id = 12) const uint STAGES = 2; /* 1: two barriers a stage, half the memory */
+layout(constant_id = 13) const bool SPLIT = false;
+
+#include "matrix_push.glsl"
+#include "matrix_outputs.glsl"
+
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Chunks { uvec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { float at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint at[]; };
+
+const uint UNIT = 16;  /* a fragment's rows, columns and k */
+const uint SLAB = 128; /* four blocks */
+const uint SLABS = TILE_K / SLAB;
+const uint FRAGMENT_ROWS = PART_ROWS / UNIT;
+const uint FRAGMENT_COLUMNS = PART_COLUMNS / UNIT;
+const uint LANE_SUMS = 8; /* of a fragment's 256, in each of 32 lanes */
+
+/* Chunks of eight halves; a row has one more than it needs, for the banks. */
+const uint ROW_CHUNKS = TILE_K / 8 + 1;
+const uint STAGE_CHUNKS = TILE_ROWS * ROW_CHUNKS;
+shared uvec4 stage[STAGES * STAGE_CHUNKS];
+shared bool is_last;
+
+const uint X_CHUNKS = TILE_ROWS * TILE_K / 8;
+const uint X_LOADS = (X_CHUNKS + INVOCATIONS - 1) / INVOCATIONS;
+uvec4 x_next[X_LOADS];
+
+/* Slab s's blocks are at s % DEPTH; of each fragment of columns two rows of W. */
+const uint ROWS_OF_W = 2 * FRAGMENT_COLUMNS;
+WeightBlock blocks[DEPTH * ROWS_OF_W];
+uint first_block[ROWS_OF_W]; /* of the row of W */
+
+coopmat<float, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseAccumulator>
+    sums[FRAGMENT_ROWS * FRAGMENT_COLUMNS];
+
+uint first_row;    /* of the tile */
+uint first_output; /* of the tile: of out's columns */
+uint part_row, part_column;
+
+/* Row of W of the tile's column c; an existing one for columns that do not exist. */
+uint weight_row(uint c)
+{
+    if (!GATED)
+        return min(first_output + c, push.n - 1);
+    uint half_n = push.n / 2;
+    uint output_column = first_output + c / (2 * UNIT) * UNIT + c % UNIT;
+    return min(output_column, half_n - 1) + (c / UNIT % 2) * half_n;
+}
+
+void load_x(uint k)
+{
+    [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
+        uint item = gl_LocalInvocationIndex + i * INVOCATIONS;
+        uint row = min(first_row + item / (TILE_K / 8), push.rows - 1);
+        uint column = k + 8 * (item % (TILE_K / 8));
+        x_next[i] = column < push.k ? Chunks(push.x).at[row * (push.k / 8) + column / 8] : uvec4(0);
+    }
+}
+
+/* Eight neighbouring columns are four of fragment f's and four of f + 1's. */
+void store_x(uint base)
+{
+    [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
+        uint item = gl_LocalInvocationIndex + i * INVOCATIONS;
+        uint chunk = item % (TILE_K / 8);
+        uint at = base + item / (TILE_K / 8) * ROW_CHUNKS + chunk / 16 * 16 + chunk % 4 * 4;
+        uint t = chunk % 16 / 4;
+        uvec4 x = x_next[i];
+        if (X_CHUNKS % INVOCATIONS == 0 || item < X_CHUNKS) {
+            stage[at][t] = x.x & 0xFFFFu | x.y << 16;
+            stage[at + 1][t] = x.x >> 16 | x.y & 0xFFFF0000u;
+            stage[at + 2][t] = x.z & 0xFFFFu | x.w << 16;
+            stage[at + 3][t] = x.z >> 16 | x.w & 0xFFFF0000u;
+        }
+    }
+}
+
+/* Asks for the blocks of the slab that begins at column k. */
+void load_blocks(uint slot, uint k)
+{
+    uint block = min(k / WEIGHT_BLOCK + gl_SubgroupInvocationID % 4, push.k / WEIGHT_BLOCK - 1);
+    [[unroll]] for (uint r = 0; r < ROWS_OF_W; r++)
+        blocks[slot * ROWS_OF_W + r] = weight_load(push.weights, first_block[r] + block);
+}
+
+void multiply_slab(uint base, uint slab, uint slot)
+{
+    [[unroll]] for (uint f = 0; f < 8; f++) {
+        coopmat<float16_t, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseA> a[FRAGMENT_ROWS];
+        [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
+            coopMatLoad(a[i], stage,
+                        base + (part_row + i * UNIT) * ROW_CHUNKS + slab * (SLAB / 8) + f * 2,
+                        ROW_CHUNKS, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++) {
+            coopmat<float16_t, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseB> b;
+            f16vec4 low = weight_halves(blocks[slot * ROWS_OF_W + 2 * j], f);
+            f16vec4 high = weight_halves(blocks[slot * ROWS_OF_W + 2 * j + 1], f);
+            b[0] = low.x;
+            b[1] = low.z;
+            b[2] = low.y;
+            b[3] = low.w;
+            b[4] = high.x;
+            b[5] = high.z;
+            b[6] = high.y;
+            b[7] = high.w;
+            [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
+                sums[i * FRAGMENT_COLUMNS + j] =
+                    coopMatMulAdd(a[i], b, sums[i * FRAGMENT_COLUMNS + j]);
+        }
+    }
+}
+
+/* Place in a fragment of sum e of this lane. */
+uvec2 sum_place(uint e)
+{
+    uint l = gl_SubgroupInvocationID;
+    return uvec2(l / 4 + e / 4 * 8, l % 4 * 2 + e % 2 + e / 2 % 2 * 8);
+}
+
+void write_sums()
+{
+    const uint together = GATED ? 2 : 1;
+    [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
+        [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j += together)
+            [[unroll]] for (uint e = 0; e < LANE_SUMS; e++) {
+                uvec2 place = sum_place(e);
+                uint row = first_row + part_row + i * UNIT + place.x;
+                uint column = first_output + (part_column + j * UNIT) / together + place.y;
+                float value = sums[i * FRAGMENT_COLUMNS + j][e];
+                if (GATED)
+                    value = gated_value(value, sums[i * FRAGMENT_COLUMNS + j + together - 1][e]);
+                if (row < push.rows && column < push.n / together)
+                    write_output(row, column, value);
+            }
+}
+
+/* Leaves this split's sums, lane beside lane; true for the last of the tile's splits, which then has
+ * the totals, added in the order of the splits. */
+bool total_sums()
+{
+    const uint part_sums = FRAGMENT_ROWS * FRAGMENT_COLUMNS * LANE_SUMS;
+    uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+    uint part = gl_SubgroupID * part_sums * gl_SubgroupSize + gl_SubgroupInvocationID;
+    uint first = tile * push.splits * (TILE_ROWS * TILE_COLUMNS) + part;
+    Partials partials = Partials(push.partials);
+    [[unroll]] for (uint s = 0; s < FRAGMENT_ROWS * FRAGMENT_COLUMNS; s++)
+        [[unroll]] for (uint e = 0; e < LANE_SUMS; e++)
+            partials.at[first + gl_WorkGroupID.z * (TILE_ROWS * TILE_COLUMNS) +
+                        (s * LANE_SUMS + e) * gl_SubgroupSize] = sums[s][e];
+    memoryBarrier(gl_ScopeDevice, gl_StorageSemanticsBuffer,
+                  gl_SemanticsRelease | gl_SemanticsMakeAvailable);
+    barrier();
+    if (gl_LocalInvocationIndex == 0) {
+        Counters counters = Counters(push.counters);
+        uint before = atomicAdd(counters.at[tile], 1u, gl_ScopeDevice, gl_StorageSemanticsBuffer,
+                                gl_SemanticsAcquireRelease | gl_SemanticsMakeAvailable |
+                                    gl_SemanticsMakeVisible);
+        is_last = before == push.splits - 1;
+        if (is_last)
+            counters.at[tile] = 0;
+    }
+    barrier();
+    if (!is_last)
+        return false;
+    memoryBarrier(gl_ScopeDevice, gl_StorageSemanticsBuffer,
+                  gl_SemanticsAcquire | gl_SemanticsMakeVisible);
+    [[unroll]] for (uint s = 0; s < FRAGMENT_ROWS * FRAGMENT_COLUMNS; s++)
+        sums[s] = coopmat<float, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseAccumulator>(0.0);
+    for (uint split = 0; split < push.splits; split++)
+        [[unroll]] for (uint s = 0; s < FRAGMENT_ROWS * FRAGMENT_COLUMNS; s++)
+            [[unroll]] for (uint e = 0; e < LANE_SUMS; e++)
+                sums[s][e] += partials.at[first + split * (TILE_ROWS * TILE_COLUMNS) +
+                                          (s * LANE_SUMS + e) * gl_SubgroupSize];
+    return true;
+}
+
+void main()
+{
+    first_row = gl_WorkGroupID.x * TILE_ROWS;
+    first_output = gl_WorkGroupID.y * (GATED ? TILE_COLUMNS / 2 : TILE_COLUMNS);
+    part_row = gl_SubgroupID % (TILE_ROWS / PART_ROWS) * PART_ROWS;
+    part_column = gl_SubgroupID / (TILE_ROWS / PART_ROWS) * PART_COLUMNS;
+    uint begin = SPLIT ? gl_WorkGroupID.z * push.split_steps * TILE_K : 0;
+    uint end = SPLIT ? min(begin + push.split_steps * TILE_K, push.k) : push.k;
+    [[unroll]] for (uint r = 0; r < ROWS_OF_W; r++)
+        first_block[r] = weight_row(part_column + 8 * r + gl_SubgroupInvocationID / 4) *
+                         (push.k / WEIGHT_BLOCK);
+    [[unroll]] for (uint s = 0; s < DEPTH; s++)
+        load_blocks(s, begin + s * SLAB);
+    [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS * FRAGMENT_COLUMNS; i++)
+        sums[i] = coopmat<float, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseAccumulator>(0.0);
+    load_x(begin);
+    uint base = 0;
+    for (uint k = begin; k < end; k += TILE_K) {
+        store_x(base);
+        barrier();
+        if (k + TILE_K < end)
+            load_x(k + TILE_K);
+        [[unroll]] for (uint slab = 0; slab < SLABS; slab++) {
+            multiply_slab(base, slab, slab % DEPTH);
+            uint ahead = k + (slab + DEPTH) * SLAB;
+            if (ahead < end)
+                load_blocks(slab % DEPTH, ahead);
+        }
+        if (STAGES == 1)
+            barrier();
+        else
+            base = STAGE_CHUNKS - base;
+    }
+    if (!SPLIT || total_sums())
+        write_sums();
+}
