@@ -4,7 +4,8 @@
  * LISTED, entry r of a list of rows (gather_rows and rms_norm in one).
  *
  * A workgroup does one row. What an invocation has read for the sum it keeps, as far as KEPT
- * registers reach; wider rows are read again, from the cache. `out` may be x unless LISTED.
+ * registers reach, and the weights, which do not depend on the sum, are asked for with it; the rest
+ * of wider rows is read again, from the cache. `out` may be x unless LISTED.
  *
  * Grid: (rows).
  */
@@ -33,6 +34,12 @@ layout(push_constant) uniform Push
 
 const uint KEPT = 4;
 vec4 kept[KEPT];
+vec4 kept_weights[KEPT];
+
+vec4 load_weights(uint column)
+{
+    return row_load(push.weights, 0, column, push.columns) + push.weight_offset;
+}
 
 void main()
 {
@@ -45,8 +52,10 @@ void main()
     float squares = 0.0;
     [[unroll]] for (uint i = 0; i < KEPT; i++) {
         kept[i] = row_load(push.x, source, first + i * tile, push.columns);
-        squares += dot(kept[i], kept[i]);
+        kept_weights[i] = load_weights(first + i * tile);
     }
+    [[unroll]] for (uint i = 0; i < KEPT; i++)
+        squares += dot(kept[i], kept[i]);
     for (uint column = first + KEPT * tile; column < push.columns; column += tile) {
         vec4 v = row_load(push.x, source, column, push.columns);
         squares += dot(v, v);
@@ -57,14 +66,12 @@ void main()
         uint column = first + i * tile;
         if (i * tile < push.columns)
             row_store(push.outputs, row, column, push.columns,
-                      kept[i] * factor *
-                          (row_load(push.weights, 0, column, push.columns) + push.weight_offset));
+                      kept[i] * factor * kept_weights[i]);
     }
     /* The same number of turns for all, because subgroups store together. */
     for (uint begin = KEPT * tile; begin < push.columns; begin += tile) {
         uint column = begin + first;
         row_store(push.outputs, row, column, push.columns,
-                  row_load(push.x, source, column, push.columns) * factor *
-                      (row_load(push.weights, 0, column, push.columns) + push.weight_offset));
+                  row_load(push.x, source, column, push.columns) * factor * load_weights(column));
     }
 }

@@ -4,8 +4,9 @@
  * norm before the next block follows at once, on the row that is still at hand: its outputs are
  * rms_norm(y[r, :]), and a dispatch is saved.
  *
- * A workgroup does one row. An invocation keeps its columns as far as KEPT registers reach; the
- * rest of a wider row goes through y.
+ * A workgroup does one row. An invocation keeps its columns as far as KEPT registers reach, and has
+ * asked for all that it needs of them before the first sum; the rest of a wider row goes through
+ * memory.
  *
  * Grid: (rows). FORMS are those of the next norm's output, and nothing without NEXT.
  */
@@ -36,6 +37,9 @@ layout(push_constant) uniform Push
 
 const uint KEPT = 4;
 vec4 kept[KEPT];
+vec4 kept_y[KEPT];
+vec4 kept_weights[KEPT];
+vec4 kept_next_weights[KEPT];
 
 float norm_factor(float squares, float epsilon)
 {
@@ -47,15 +51,11 @@ vec4 weigh(uint64_t weights, uint column, float offset)
     return row_load(weights, 0, column, push.columns) + offset;
 }
 
-/* y of these columns after the sum, and its squares' sum. */
-vec4 add(uint row, uint column, vec4 x, float factor, inout float squares)
+/* Writes y of these columns after the sum, and adds its squares. */
+vec4 add(uint row, uint column, vec4 y, inout float squares)
 {
-    vec4 y = row_load(push.y, row, column, push.columns) +
-             x * factor * weigh(push.weights, column, push.weight_offset);
     row_store_f32(push.y, row, column, push.columns, y);
-    if (column >= push.columns)
-        return vec4(0.0);
-    squares += dot(y, y);
+    squares += column < push.columns ? dot(y, y) : 0.0;
     return y;
 }
 
@@ -66,9 +66,15 @@ void main()
     uint tile = 4 * gl_WorkGroupSize.x;
     float squares = 0.0;
     [[unroll]] for (uint i = 0; i < KEPT; i++) {
-        kept[i] = row_load(push.x, row, first + i * tile, push.columns);
-        squares += dot(kept[i], kept[i]);
+        uint column = first + i * tile;
+        kept[i] = row_load(push.x, row, column, push.columns);
+        kept_y[i] = row_load(push.y, row, column, push.columns);
+        kept_weights[i] = weigh(push.weights, column, push.weight_offset);
+        if (NEXT)
+            kept_next_weights[i] = weigh(push.next_weights, column, push.next_weight_offset);
     }
+    [[unroll]] for (uint i = 0; i < KEPT; i++)
+        squares += dot(kept[i], kept[i]);
     for (uint column = first + KEPT * tile; column < push.columns; column += tile) {
         vec4 v = row_load(push.x, row, column, push.columns);
         squares += dot(v, v);
@@ -76,9 +82,14 @@ void main()
     float factor = norm_factor(squares, push.epsilon);
     squares = 0.0;
     [[unroll]] for (uint i = 0; i < KEPT; i++)
-        kept[i] = add(row, first + i * tile, kept[i], factor, squares);
+        kept[i] = add(row, first + i * tile, kept_y[i] + kept[i] * factor * kept_weights[i],
+                      squares);
     for (uint column = first + KEPT * tile; column < push.columns; column += tile)
-        add(row, column, row_load(push.x, row, column, push.columns), factor, squares);
+        add(row, column,
+            row_load(push.y, row, column, push.columns) +
+                row_load(push.x, row, column, push.columns) * factor *
+                    weigh(push.weights, column, push.weight_offset),
+            squares);
     if (!NEXT)
         return;
     factor = norm_factor(squares, push.next_epsilon);
@@ -86,8 +97,7 @@ void main()
         uint column = first + i * tile;
         if (i * tile < push.columns)
             row_store(push.outputs, row, column, push.columns,
-                      kept[i] * factor *
-                          weigh(push.next_weights, column, push.next_weight_offset));
+                      kept[i] * factor * kept_next_weights[i]);
     }
     for (uint begin = KEPT * tile; begin < push.columns; begin += tile) {
         uint column = begin + first;

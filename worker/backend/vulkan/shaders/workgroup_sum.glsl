@@ -16,7 +16,7 @@ float workgroup_sum(float value)
         workgroup_sums[gl_SubgroupID] = value;
     barrier();
     float total = 0.0;
-    for (uint i = 0; i < gl_NumSubgroups; i++)
+    for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += gl_SubgroupSize)
         total += workgroup_sums[i];
-    return total;
+    return subgroupAdd(total);
 }
