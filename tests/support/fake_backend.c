@@ -157,8 +157,12 @@ static void copy_draw(struct wanted_draw *to, const struct step_batch *batch, ui
     if (from->counts) {
         to->count_size = token_counts_size(from->counts);
         to->counts = must_alloc(to->count_size + 1, sizeof *to->counts);
-        for (uint32_t i = 0; i < to->count_size; i++)
+        uint32_t prompt_tokens = 0;
+        for (uint32_t i = 0; i < to->count_size; i++) {
             to->counts[i] = token_counts_at(from->counts, i);
+            prompt_tokens += to->counts[i].prompt;
+        }
+        must(prompt_tokens == from->first_generated);
     }
 }
 
