@@ -5,7 +5,7 @@
  *
  *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
  * [--context 128] [--tier best] [--kv-cache-type f16]
- *              [--cpu-time]
+ *              [--cpu-time] [--device cpu|vulkan[:N]] [--profile] [--step-depth 2]
  *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
  * continuation and resident memory
  *
@@ -18,18 +18,20 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/device_name.h"
 #include "proto/must.h"
 #include "worker/backend/backend.h"
 #include "worker/model/model.h"
 
 #define BATCH_MAX           64
 #define CONTEXT_MAX         8192
-#define PROMPT_CHUNK        512
+#define PROMPT_CHUNK        2048
 #define BLOCKS_PER_SEQUENCE (CONTEXT_MAX / KV_BLOCK_TOKENS)
+#define NUMBERS_MAX         512
 
 struct number_list {
     uint32_t count;
-    uint32_t values[PROMPT_CHUNK];
+    uint32_t values[NUMBERS_MAX];
 };
 
 struct bench {
@@ -42,6 +44,7 @@ struct bench {
     struct number_list batches;
     struct number_list tokens;
     struct backend_options options;
+    struct device_name device;
     struct model *model;
     struct backend *backend;
     uint32_t blocks[BATCH_MAX][BLOCKS_PER_SEQUENCE];
@@ -59,7 +62,7 @@ static double now_s(const struct bench *bench)
 static struct number_list parse_list(const char *text)
 {
     struct number_list list = {0};
-    while (*text && list.count < PROMPT_CHUNK) {
+    while (*text && list.count < NUMBERS_MAX) {
         char *end;
         list.values[list.count++] = (uint32_t)strtoul(text, &end, 10);
         text = *end == ',' ? end + 1 : "";
@@ -86,6 +89,27 @@ static enum kv_cache_type parse_kv_type(const char *name)
     exit(2);
 }
 
+static void parse_device(struct bench *bench, const char *name)
+{
+    if (device_name_parse(name, &bench->device) == 0) {
+        bench->options.vulkan.device = bench->device.index;
+        bench->options.vulkan.tier_limit = VULKAN_NV_MATRIX2;
+        return;
+    }
+    fprintf(stderr, "unknown device %s\n", name);
+    exit(2);
+}
+
+/* Positions that a sequence can have in what is to be measured. */
+static uint32_t longest_sequence(const struct bench *bench)
+{
+    uint32_t longest = bench->context + bench->decode_steps;
+    for (uint32_t i = 0; i < bench->prompts.count; i++)
+        if (bench->prompts.values[i] > longest)
+            longest = bench->prompts.values[i];
+    return longest < CONTEXT_MAX ? longest : CONTEXT_MAX;
+}
+
 static void parse_options(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
@@ -99,6 +123,9 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"kv-cache-type", required_argument, NULL, 'v'},
                                             {"tokens", required_argument, NULL, 'k'},
                                             {"cpu-time", no_argument, NULL, 'u'},
+                                            {"device", required_argument, NULL, 'e'},
+                                            {"profile", no_argument, NULL, 'f'},
+                                            {"step-depth", required_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -112,6 +139,9 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'i': bench->options.cpu_tier = parse_tier(optarg); break;
         case 'v': bench->options.kv_type = parse_kv_type(optarg); break;
         case 'u': bench->cpu_time = true; break;
+        case 'e': parse_device(bench, optarg); break;
+        case 'f': bench->options.profile = true; break;
+        case 'h': bench->options.step_depth = (uint32_t)atoi(optarg); break;
         case 'k': bench->tokens = parse_list(optarg); break;
         default: exit(2);
         }
@@ -130,27 +160,29 @@ static void load(struct bench *bench)
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
+    uint32_t blocks = (longest_sequence(bench) + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     for (uint32_t g = 0; g < model_plan(bench->model)->kv.group_count; g++)
-        bench->options.kv_blocks[g] = BATCH_MAX * BLOCKS_PER_SEQUENCE;
-    bench->backend = cpu_backend_create();
+        bench->options.kv_blocks[g] = BATCH_MAX * blocks;
+    bench->backend =
+        bench->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
     if (bench->backend->interface->load(bench->backend, model_plan(bench->model), &bench->options,
                                         NULL, NULL, &error) != RESULT_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
     for (uint32_t s = 0; s < BATCH_MAX; s++)
-        for (uint32_t b = 0; b < BLOCKS_PER_SEQUENCE; b++)
-            bench->blocks[s][b] = s * BLOCKS_PER_SEQUENCE + b;
+        for (uint32_t b = 0; b < blocks; b++)
+            bench->blocks[s][b] = s * blocks + b;
     printf("%s, %s, %.1f MB packed, loaded in %.2f s\n", bench->model_path,
            bench->backend->interface->description(bench->backend),
            (double)bench->backend->interface->weights_bytes(bench->backend) * 1e-6,
            now_s(bench) - start);
 }
 
-/* One step: `sequences` sequences of `rows` rows each from `position`; draws the last row of each
- * when `draws`. */
-static void run_step(struct bench *bench, uint32_t sequences, uint32_t rows, uint32_t position,
-                     const uint32_t *ids, bool draws, struct sampled_token *results)
+/* Begins one step: `sequences` sequences of `rows` rows each from `position`; draws the last row of
+ * each when `draws`. */
+static void launch_step(struct bench *bench, uint32_t sequences, uint32_t rows, uint32_t position,
+                        const uint32_t *ids, bool draws)
 {
     static struct step_sequence parts[BATCH_MAX];
     static struct row_sampling samplings[BATCH_MAX];
@@ -172,7 +204,26 @@ static void run_step(struct bench *bench, uint32_t sequences, uint32_t rows, uin
                                .logit_rows = logit_rows,
                                .samplings = samplings};
     struct error_text error;
-    must(backend_step_run(bench->backend, &batch, results, &error) == RESULT_OK);
+    if (bench->backend->interface->step_launch(bench->backend, &batch, &error) != RESULT_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(1);
+    }
+}
+
+static void wait_step(struct bench *bench, struct sampled_token *results)
+{
+    struct error_text error;
+    if (bench->backend->interface->step_wait(bench->backend, results, &error) != RESULT_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(1);
+    }
+}
+
+static void run_step(struct bench *bench, uint32_t sequences, uint32_t rows, uint32_t position,
+                     const uint32_t *ids, bool draws, struct sampled_token *results)
+{
+    launch_step(bench, sequences, rows, position, ids, draws);
+    wait_step(bench, results);
 }
 
 static void measure_prompt(struct bench *bench, uint32_t tokens)
@@ -195,24 +246,37 @@ static void measure_prompt(struct bench *bench, uint32_t tokens)
     printf("prompt %5u         %9.1f tok/s\n", tokens, tokens / best);
 }
 
-static void measure_decode(struct bench *bench, uint32_t sequences)
+/* A step ahead where the backend can: each takes the tokens that the one before draws. */
+static void decode(struct bench *bench, uint32_t sequences)
 {
     struct sampled_token results[BATCH_MAX];
     uint32_t ids[BATCH_MAX];
+    bool ahead = bench->backend->interface->step_depth(bench->backend) > 1;
+    for (uint32_t s = 0; s < sequences; s++)
+        ids[s] = 100 + s;
+    launch_step(bench, sequences, 1, bench->context, ids, true);
+    for (uint32_t i = 1; i < bench->decode_steps; i++) {
+        if (!ahead)
+            wait_step(bench, results);
+        for (uint32_t s = 0; s < sequences; s++)
+            ids[s] = ahead ? STEP_TOKEN_SAMPLED | s : results[s].token;
+        launch_step(bench, sequences, 1, bench->context + i, ids, true);
+        if (ahead)
+            wait_step(bench, results);
+    }
+    wait_step(bench, results);
+}
+
+static void measure_decode(struct bench *bench, uint32_t sequences)
+{
     double best = 1e9;
     for (uint32_t r = 0; r < bench->repeat; r++) {
-        for (uint32_t s = 0; s < sequences; s++)
-            ids[s] = 100 + s;
         double start = now_s(bench);
-        for (uint32_t i = 0; i < bench->decode_steps; i++) {
-            run_step(bench, sequences, 1, bench->context + i, ids, true, results);
-            for (uint32_t s = 0; s < sequences; s++)
-                ids[s] = results[s].token;
-        }
+        decode(bench, sequences);
         double took = now_s(bench) - start;
         best = took < best ? took : best;
     }
-    printf("decode batch %3u    %9.1f tok/s   %.2f ms a step (context %u)\n", sequences,
+    printf("decode batch %3u    %9.1f tok/s   %.3f ms a step (context %u)\n", sequences,
            sequences * bench->decode_steps / best, best * 1e3 / bench->decode_steps,
            bench->context);
 }
@@ -262,6 +326,7 @@ int main(int argc, char **argv)
             measure_decode(&bench, bench.batches.values[i]);
     }
     print_resident();
+    fflush(stdout);
     bench.backend->interface->destroy(bench.backend);
     model_close(bench.model);
     return 0;

@@ -89,6 +89,7 @@ struct vulkan_settings {
     uint32_t device;             /* index, as `shoal devices` prints it */
     enum vulkan_tier tier_limit; /* nothing above it is used; VULKAN_NV_MATRIX2 = no limit */
     bool validation;             /* run under the validation layer, for tests */
+    bool kernels_when_needed;    /* make a kernel at its first use, not while loading, for tests */
     const char *pipeline_cache;  /* folder where compiled pipelines are kept, or NULL */
 };
 

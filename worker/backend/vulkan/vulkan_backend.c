@@ -12,6 +12,7 @@
 #include "proto/log.h"
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_kv_policy.h"
+#include "worker/backend/vulkan/vulkan_register_probe.h"
 #include "worker/backend/vulkan/vulkan_step.h"
 #include "worker/backend/vulkan/vulkan_vault.h"
 #include "worker/backend/vulkan/vulkan_weight_loader.h"
@@ -133,13 +134,16 @@ static enum result load(struct backend *backend, const struct plan *plan,
                                        cache_path(vulkan, options->vulkan.pipeline_cache, path),
                                        &vulkan->kernels, error);
     if (result == RESULT_OK)
+        vulkan->device->facts.matrix_registers =
+            vulkan_register_probe(vulkan->device, vulkan->kernels);
+    if (result == RESULT_OK)
         result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,
                                      options, error);
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
     if (result == RESULT_OK)
         result = vulkan_steps_create(&vulkan->program, &step_options, &vulkan->steps, error);
-    if (result == RESULT_OK)
+    if (result == RESULT_OK && !options->vulkan.kernels_when_needed)
         result = vulkan_steps_warm(vulkan->steps, progress, context, error);
     if (result != RESULT_OK)
         return result;

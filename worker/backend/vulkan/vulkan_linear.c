@@ -35,11 +35,6 @@ static const struct vulkan_matrix *matrix_of(const struct vulkan_program *progra
     return &program->weights.matrices[program->weights.by_op[index].index[which]];
 }
 
-static bool is_quantized(const struct vulkan_matrix *matrix)
-{
-    return vulkan_weight_format_facts(matrix->kind).quantized;
-}
-
 static bool is_gateable(const struct vulkan_program *program, uint32_t index)
 {
     return program->notes[index].gate != VULKAN_NO_OP && program->weights.by_op[index].count == 1;
@@ -82,6 +77,13 @@ static struct linear_task make_task(const struct vulkan_program *program, uint32
                                 .input = way.input};
 }
 
+static enum vulkan_form form_of(enum vulkan_linear_input input)
+{
+    return input == VULKAN_LINEAR_Q8    ? VULKAN_FORM_Q8
+           : input == VULKAN_LINEAR_F16 ? VULKAN_FORM_F16
+                                        : VULKAN_FORM_F32;
+}
+
 struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program, uint32_t index,
                                            uint32_t rows)
 {
@@ -92,11 +94,11 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
         return way;
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         const struct vulkan_matrix *matrix = matrix_of(program, index, m);
-        if (rows <= VULKAN_DOT_ROWS) {
-            const struct vulkan_dot_request request = {
-                .kind = matrix->kind, .rows = rows, .n = matrix->rows, .k = matrix->columns};
-            norms = norms && vulkan_dot_norms(facts, &request);
-            way.input |= is_quantized(matrix) ? VULKAN_FORM_Q8 : VULKAN_FORM_F32;
+        const struct vulkan_dot_request few = {
+            .kind = matrix->kind, .rows = rows, .n = matrix->rows, .k = matrix->columns};
+        norms = norms && vulkan_dot_norms(facts, &few);
+        if (vulkan_dot_suits(facts, &few)) {
+            way.input |= form_of(vulkan_dot_input(facts, &few));
             continue;
         }
         struct linear_task task = make_task(program, index, rows, way, 0);
@@ -105,8 +107,7 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
         vulkan_matrix_choose(facts, &request, &choice);
         way.input |= choice.x_form;
     }
-    way.norm = norms && rows <= VULKAN_DOT_ROWS && way.input == VULKAN_FORM_Q8 &&
-               program->notes[index].norm != VULKAN_NO_OP;
+    way.norm = norms && way.input == VULKAN_FORM_Q8 && program->notes[index].norm != VULKAN_NO_OP;
     return way;
 }
 
@@ -142,16 +143,19 @@ static void record_dot(struct vulkan_recorder *recorder, const struct linear_tas
         .rows = task->rows,
         .n = matrix->rows,
         .k = matrix->columns,
-        .input = norm                                                     ? VULKAN_LINEAR_NORM
-                 : is_quantized(matrix) && task->input != VULKAN_FORM_F32 ? VULKAN_LINEAR_Q8
-                                                                          : VULKAN_LINEAR_F32,
         .epilogue = epilogue_of(task),
         .forms = task->gate ? task->forms : VULKAN_FORM_F32,
     };
+    request.input = norm ? VULKAN_LINEAR_NORM
+                    : task->input == VULKAN_FORM_F32
+                        ? VULKAN_LINEAR_F32
+                        : vulkan_dot_input(&program->device->facts, &request);
     bool q8 = request.input == VULKAN_LINEAR_Q8;
     struct vulkan_linear_dot_push push = {
         .weights = vulkan_recorder_matrix(matrix),
-        .x = q8 ? x->q8 : x->f32,
+        .x = q8                                   ? x->q8
+             : request.input == VULKAN_LINEAR_F16 ? x->f16
+                                                  : x->f32,
         .x_terms = q8 ? x->q8_terms : 0,
         .norm_weights = norm ? program->weights.vector_address[norm->weights[0]] : 0,
         .n = matrix->rows,
@@ -217,10 +221,14 @@ void vulkan_linear_record(struct vulkan_recorder *recorder, uint32_t index, uint
     uint32_t rows = vulkan_recorder_rows(recorder, program->plan->ops[index].output);
     struct vulkan_linear_way way = vulkan_linear_way(program, index, rows);
     const struct linear_task task = make_task(program, index, rows, way, forms);
+    if (task.op->stem == OP_linear_add && task.op->inputs[1] != task.op->output)
+        vulkan_recorder_copy(recorder, task.op->inputs[1], task.op->output);
     uint32_t column = 0;
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         const struct vulkan_matrix *matrix = matrix_of(program, index, m);
-        if (rows <= VULKAN_DOT_ROWS)
+        const struct vulkan_dot_request few = {
+            .kind = matrix->kind, .rows = rows, .n = matrix->rows, .k = matrix->columns};
+        if (vulkan_dot_suits(&program->device->facts, &few))
             record_dot(recorder, &task, matrix, column);
         else
             record_matrix(recorder, &task, matrix, column);

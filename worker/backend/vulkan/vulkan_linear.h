@@ -8,7 +8,6 @@
 #include "worker/backend/vulkan/vulkan_program.h"
 #include "worker/backend/vulkan/vulkan_push.h"
 
-#define VULKAN_DOT_ROWS        8u     /* up to here few-row kernels are used */
 #define VULKAN_LINEAR_COUNTERS 65536u /* u32, at the scratch memory's start; zero between uses */
 
 struct vulkan_recorder;

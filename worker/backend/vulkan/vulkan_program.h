@@ -20,7 +20,8 @@
 struct vulkan_tensor {
     enum plan_rows rows;
     uint32_t columns;
-    uint64_t f32; /* addresses; 0 where the form is never made */
+    struct vulkan_piece whole; /* begins with f32 */
+    uint64_t f32;              /* addresses; 0 where the form is never made */
     uint64_t f16;
     uint64_t q8;
     uint64_t q8_terms;
@@ -53,7 +54,6 @@ struct vulkan_program {
     struct vulkan_attention_scratch attention_scratch;
     uint32_t tile_rows;          /* of a sequence that attention does together */
     struct vulkan_piece history; /* u32 [blocks of group 0][KV_BLOCK_TOKENS]: tokens */
-    struct vulkan_piece logits;  /* the plan's logits tensor */
     struct vulkan_arena *tensor_memory;
     struct vulkan_arena *kv_memory;
     struct vulkan_arena *scratch_memory;

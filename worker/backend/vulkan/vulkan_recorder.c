@@ -112,6 +112,21 @@ void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shad
                             touch->bytes);
 }
 
+void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from, plan_tensor_id to)
+{
+    const struct vulkan_tensor *source = &recorder->program->tensors[from];
+    const struct vulkan_tensor *target = &recorder->program->tensors[to];
+    const struct vulkan_touch touch = {.reads = {from, PLAN_NONE, PLAN_NONE},
+                                       .writes = {to, PLAN_NONE}};
+    must(source->columns == target->columns);
+    order(recorder, &touch);
+    if (recorder->result == RESULT_OK && recorder->recording->commands)
+        vulkan_commands_copy(recorder->recording->commands, source->whole.buffer,
+                             source->whole.offset, target->whole.buffer, target->whole.offset,
+                             (uint64_t)vulkan_recorder_rows(recorder, to) * target->columns *
+                                 sizeof(float));
+}
+
 static void record_row_kernel(struct vulkan_recorder *recorder, const struct vulkan_row_task *task,
                               const void *push, uint32_t push_bytes,
                               const struct vulkan_touch *touch)
@@ -179,7 +194,8 @@ static void record_rms_norm_add(struct vulkan_recorder *recorder)
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
     uint32_t columns = program->tensors[op->output].columns;
-    must(op->inputs[1] == op->output);
+    if (op->inputs[1] != op->output)
+        vulkan_recorder_copy(recorder, op->inputs[1], op->output); /* the kernel adds in place */
     const struct vulkan_rms_norm_add_push push = {
         .x = program->tensors[op->inputs[0]].f32,
         .y = program->tensors[op->output].f32,
@@ -294,8 +310,9 @@ enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct
         vulkan_commands_barrier(recording->commands); /* behind the step before */
     for (recorder.op = 0; recorder.op < plan->op_count && recorder.result == RESULT_OK;
          recorder.op++) {
-        if (recording->shape.logit_rows == 0 &&
-            recording->program->tensors[plan->ops[recorder.op].output].rows == PLAN_ROWS_LOGITS)
+        plan_tensor_id output = plan->ops[recorder.op].output;
+        if (recording->shape.logit_rows == 0 && output != PLAN_NONE &&
+            plan->tensors[output].rows == PLAN_ROWS_LOGITS)
             continue; /* nothing is to be drawn */
         record_functions[plan->ops[recorder.op].stem](&recorder);
     }

@@ -63,6 +63,8 @@ void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shad
                               const struct vulkan_specialization *specialization, const void *push,
                               uint32_t push_bytes, struct vulkan_grid grid,
                               const struct vulkan_touch *touch);
+/* A tensor's f32 rows into another of the same shape. */
+void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from, plan_tensor_id to);
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor);
 struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder *recorder,
                                                    plan_tensor_id tensor, uint32_t forms);

@@ -209,8 +209,9 @@ static enum result read_logits(struct vulkan_steps *steps, uint32_t rows, struct
     if (result != RESULT_OK)
         return result;
     vulkan_commands_barrier(steps->logits_copy);
-    vulkan_commands_copy(steps->logits_copy, program->logits.buffer, program->logits.offset,
-                         &steps->logits, 0, rows * row_bytes);
+    const struct vulkan_piece *logits = &program->tensors[program->plan->logits].whole;
+    vulkan_commands_copy(steps->logits_copy, logits->buffer, logits->offset, &steps->logits, 0,
+                         rows * row_bytes);
     vulkan_commands_barrier(steps->logits_copy);
     result = vulkan_commands_end(steps->logits_copy, error);
     return result == RESULT_OK ? vulkan_commands_run(steps->logits_copy, error) : result;
