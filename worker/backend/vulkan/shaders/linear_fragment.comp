@@ -1,20 +1,20 @@
 #version 450
 // needs: GL_KHR_cooperative_matrix
 /*
- * out[r, n] = x[r, :] . W[n, :] for few rows r, in matrix units whose 16x16 fragments lie in a
- * subgroup's registers in a known way (vulkan_fragment_probe.h asks the device): weights go from
- * memory into registers, are unpacked there to f16 and multiplied, and never touch shared memory,
- * which at full memory bandwidth would be too slow for them.
+ * out[r, n] = x[r, :] . W[n, :] for tens of rows r, in matrix units of 16 x 8 x 16 that hold their
+ * factors in a subgroup's registers in a known way (vulkan_register_probe.h asks the device):
+ * weights go from memory into registers, are unpacked there to f16 and multiplied, and never touch
+ * shared memory, which at full memory bandwidth would be too slow for them.
  *
- * Of a fragment's 16 (k) x 16 (n) factors lane l holds n = l / 4 and n + 8, and of each k = 2 t,
- * 2 t + 1, 2 t + 8, 2 t + 9 with t = l % 4. Which columns of x the sixteen k are does not matter to
- * the sum: here, of 128 columns (a slab), lane t reads block t of its two rows of W, 16 bytes each,
- * and gives four columns of it to each of eight fragments. The activations lie in shared memory in
- * that order: fragment f's columns are 32 t + 4 f + {0, 2} for all t, then 32 t + 4 f + {1, 3}.
+ * Of a fragment's 16 (k) x 8 (n) weights lane l holds n = l / 4 and of k 2 t, 2 t + 1, 2 t + 8,
+ * 2 t + 9 with t = l % 4. Which columns of x the sixteen k are does not matter to the sum: here, of
+ * 128 columns (a slab), lane t reads block t of its row of W, 16 bytes, and gives four columns of
+ * it to each of eight products. The activations lie in shared memory in that order: product f's
+ * columns are 32 t + 4 f + {0, 2} for all t, then 32 t + 4 f + {1, 3}.
  *
- * A workgroup's tile is TILE_ROWS x TILE_COLUMNS, each subgroup owning PART_COLUMNS of it and
- * PART_ROWS; DEPTH slabs of weights are on their way to each lane. Splits of the columns and gated
- * outputs are as in linear_matrix; sums are written from registers.
+ * A workgroup's tile is TILE_ROWS x TILE_COLUMNS, each subgroup owning PART_ROWS x PART_COLUMNS of
+ * it; DEPTH slabs of weights are on their way to each lane. Splits of the columns and gated outputs
+ * are as in linear_matrix; sums are written from registers.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -44,12 +44,12 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Ch
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint at[]; };
 
-const uint UNIT = 16;  /* a fragment's rows, columns and k */
+const uint UNIT_ROWS = 16, UNIT_COLUMNS = 8, UNIT_K = 16;
 const uint SLAB = 128; /* four blocks */
 const uint SLABS = TILE_K / SLAB;
-const uint FRAGMENT_ROWS = PART_ROWS / UNIT;
-const uint FRAGMENT_COLUMNS = PART_COLUMNS / UNIT;
-const uint LANE_SUMS = 8; /* of a fragment's 256, in each of 32 lanes */
+const uint FRAGMENT_ROWS = PART_ROWS / UNIT_ROWS;
+const uint FRAGMENT_COLUMNS = PART_COLUMNS / UNIT_COLUMNS;
+const uint LANE_SUMS = 4; /* of a fragment's 128, in each of 32 lanes */
 
 /* Chunks of eight halves; a row has one more than it needs, for the banks. */
 const uint ROW_CHUNKS = TILE_K / 8 + 1;
@@ -61,12 +61,11 @@ const uint X_CHUNKS = TILE_ROWS * TILE_K / 8;
 const uint X_LOADS = (X_CHUNKS + INVOCATIONS - 1) / INVOCATIONS;
 uvec4 x_next[X_LOADS];
 
-/* Slab s's blocks are at s % DEPTH; of each fragment of columns two rows of W. */
-const uint ROWS_OF_W = 2 * FRAGMENT_COLUMNS;
-WeightBlock blocks[DEPTH * ROWS_OF_W];
-uint first_block[ROWS_OF_W]; /* of the row of W */
+/* Of each fragment of columns this lane's row of W; slab s's blocks are at s % DEPTH. */
+WeightBlock blocks[DEPTH * FRAGMENT_COLUMNS];
+uint first_block[FRAGMENT_COLUMNS]; /* of the row of W */
 
-coopmat<float, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseAccumulator>
+coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>
     sums[FRAGMENT_ROWS * FRAGMENT_COLUMNS];
 
 uint first_row;    /* of the tile */
@@ -79,8 +78,8 @@ uint weight_row(uint c)
     if (!GATED)
         return min(first_output + c, push.n - 1);
     uint half_n = push.n / 2;
-    uint output_column = first_output + c / (2 * UNIT) * UNIT + c % UNIT;
-    return min(output_column, half_n - 1) + (c / UNIT % 2) * half_n;
+    uint output_column = first_output + c / (2 * UNIT_COLUMNS) * UNIT_COLUMNS + c % UNIT_COLUMNS;
+    return min(output_column, half_n - 1) + (c / UNIT_COLUMNS % 2) * half_n;
 }
 
 void load_x(uint k)
@@ -115,30 +114,25 @@ void store_x(uint base)
 void load_blocks(uint slot, uint k)
 {
     uint block = min(k / WEIGHT_BLOCK + gl_SubgroupInvocationID % 4, push.k / WEIGHT_BLOCK - 1);
-    [[unroll]] for (uint r = 0; r < ROWS_OF_W; r++)
-        blocks[slot * ROWS_OF_W + r] = weight_load(push.weights, first_block[r] + block);
+    [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
+        blocks[slot * FRAGMENT_COLUMNS + j] = weight_load(push.weights, first_block[j] + block);
 }
 
 void multiply_slab(uint base, uint slab, uint slot)
 {
     [[unroll]] for (uint f = 0; f < 8; f++) {
-        coopmat<float16_t, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseA> a[FRAGMENT_ROWS];
+        coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> a[FRAGMENT_ROWS];
         [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
             coopMatLoad(a[i], stage,
-                        base + (part_row + i * UNIT) * ROW_CHUNKS + slab * (SLAB / 8) + f * 2,
+                        base + (part_row + i * UNIT_ROWS) * ROW_CHUNKS + slab * (SLAB / 8) + f * 2,
                         ROW_CHUNKS, gl_CooperativeMatrixLayoutRowMajor);
         [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++) {
-            coopmat<float16_t, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseB> b;
-            f16vec4 low = weight_halves(blocks[slot * ROWS_OF_W + 2 * j], f);
-            f16vec4 high = weight_halves(blocks[slot * ROWS_OF_W + 2 * j + 1], f);
-            b[0] = low.x;
-            b[1] = low.z;
-            b[2] = low.y;
-            b[3] = low.w;
-            b[4] = high.x;
-            b[5] = high.z;
-            b[6] = high.y;
-            b[7] = high.w;
+            coopmat<float16_t, gl_ScopeSubgroup, UNIT_K, UNIT_COLUMNS, gl_MatrixUseB> b;
+            f16vec4 pairs = weight_pairs(blocks[slot * FRAGMENT_COLUMNS + j], f);
+            b[0] = pairs.x;
+            b[1] = pairs.y;
+            b[2] = pairs.z;
+            b[3] = pairs.w;
             [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
                 sums[i * FRAGMENT_COLUMNS + j] =
                     coopMatMulAdd(a[i], b, sums[i * FRAGMENT_COLUMNS + j]);
@@ -150,7 +144,7 @@ void multiply_slab(uint base, uint slab, uint slot)
 uvec2 sum_place(uint e)
 {
     uint l = gl_SubgroupInvocationID;
-    return uvec2(l / 4 + e / 4 * 8, l % 4 * 2 + e % 2 + e / 2 % 2 * 8);
+    return uvec2(l / 4 + e / 2 * 8, l % 4 * 2 + e % 2);
 }
 
 void write_sums()
@@ -160,8 +154,8 @@ void write_sums()
         [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j += together)
             [[unroll]] for (uint e = 0; e < LANE_SUMS; e++) {
                 uvec2 place = sum_place(e);
-                uint row = first_row + part_row + i * UNIT + place.x;
-                uint column = first_output + (part_column + j * UNIT) / together + place.y;
+                uint row = first_row + part_row + i * UNIT_ROWS + place.x;
+                uint column = first_output + (part_column + j * UNIT_COLUMNS) / together + place.y;
                 float value = sums[i * FRAGMENT_COLUMNS + j][e];
                 if (GATED)
                     value = gated_value(value, sums[i * FRAGMENT_COLUMNS + j + together - 1][e]);
@@ -201,7 +195,7 @@ bool total_sums()
     memoryBarrier(gl_ScopeDevice, gl_StorageSemanticsBuffer,
                   gl_SemanticsAcquire | gl_SemanticsMakeVisible);
     [[unroll]] for (uint s = 0; s < FRAGMENT_ROWS * FRAGMENT_COLUMNS; s++)
-        sums[s] = coopmat<float, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseAccumulator>(0.0);
+        sums[s] = coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
     for (uint split = 0; split < push.splits; split++)
         [[unroll]] for (uint s = 0; s < FRAGMENT_ROWS * FRAGMENT_COLUMNS; s++)
             [[unroll]] for (uint e = 0; e < LANE_SUMS; e++)
@@ -218,13 +212,14 @@ void main()
     part_column = gl_SubgroupID / (TILE_ROWS / PART_ROWS) * PART_COLUMNS;
     uint begin = SPLIT ? gl_WorkGroupID.z * push.split_steps * TILE_K : 0;
     uint end = SPLIT ? min(begin + push.split_steps * TILE_K, push.k) : push.k;
-    [[unroll]] for (uint r = 0; r < ROWS_OF_W; r++)
-        first_block[r] = weight_row(part_column + 8 * r + gl_SubgroupInvocationID / 4) *
-                         (push.k / WEIGHT_BLOCK);
+    [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
+        first_block[j] =
+            weight_row(part_column + j * UNIT_COLUMNS + gl_SubgroupInvocationID / 4) *
+            (push.k / WEIGHT_BLOCK);
     [[unroll]] for (uint s = 0; s < DEPTH; s++)
         load_blocks(s, begin + s * SLAB);
     [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS * FRAGMENT_COLUMNS; i++)
-        sums[i] = coopmat<float, gl_ScopeSubgroup, UNIT, UNIT, gl_MatrixUseAccumulator>(0.0);
+        sums[i] = coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
     load_x(begin);
     uint base = 0;
     for (uint k = begin; k < end; k += TILE_K) {

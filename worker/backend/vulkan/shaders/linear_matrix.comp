@@ -133,8 +133,8 @@ void load_step(uint k)
 /* Columns 4 * j .. 4 * j + 3 of a block in the order 0 2, 1 3. */
 uvec2 block_halves(WeightBlock w, uint j)
 {
-    f16vec4 halves = weight_halves(w, j);
-    return uvec2(packFloat2x16(halves.xz), packFloat2x16(halves.yw));
+    f16vec4 pairs = weight_pairs(w, j);
+    return uvec2(packFloat2x16(pairs.xy), packFloat2x16(pairs.zw));
 }
 
 uint float_halves(vec2 values)
