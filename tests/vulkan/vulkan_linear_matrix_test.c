@@ -18,6 +18,7 @@
 #include "tests/support/vulkan_trial.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
 #include "worker/backend/vulkan/vulkan_matrix_policy.h"
+#include "worker/backend/vulkan/vulkan_register_probe.h"
 
 enum { GUARD_BYTES = 256, GUARD = 0xAA };
 
@@ -325,6 +326,29 @@ static void test_splits_add_up(void **state)
     }
 }
 
+static void test_fragments_in_registers_multiply_every_kind(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    static const struct vulkan_matrix_tiling tilings[] = {
+        {VULKAN_MATRIX_FRAGMENT, 32, 64, 256, 16, 32, 2, 1, 0, 2},
+        {VULKAN_MATRIX_FRAGMENT, 64, 128, 128, 64, 32, 2, 1, 0, 1},
+        {VULKAN_MATRIX_FRAGMENT, 16, 64, 256, 16, 16, 1, 3, 0, 1},
+    };
+    if (!trial->device->facts.matrix_registers)
+        skip();
+    for (uint32_t kind = 0; kind < VULKAN_WEIGHT_F32; kind++) {
+        struct product p = {.tiling = tilings[kind % 3]};
+        p.request = (struct vulkan_matrix_request){
+            .kind = (enum vulkan_weight_kind)kind,
+            .rows = 1 + 13 * kind % 97,
+            .n = 2 * (17 + 51 * kind),
+            .k = columns_unit((enum vulkan_weight_kind)kind) * (kind % 2 ? 5 : 3),
+            .epilogue = (enum vulkan_linear_epilogue)(kind % 4),
+            .forms = VULKAN_FORM_F32 | VULKAN_FORM_F16};
+        check_product(trial, &p, kind);
+    }
+}
+
 static void test_workgroups_multiply_by_whole_matrices(void **state)
 {
     struct vulkan_trial *trial = *state;
@@ -410,7 +434,9 @@ static void test_the_policys_choices_multiply(void **state)
 static int open_trial(void **state)
 {
     struct vulkan_trial *trial = must_alloc(1, sizeof *trial);
-    vulkan_trial_init(trial, vulkan_fixture_open(VULKAN_NV_MATRIX2));
+    struct vulkan_device *device = vulkan_fixture_open(VULKAN_NV_MATRIX2);
+    vulkan_trial_init(trial, device);
+    device->facts.matrix_registers = vulkan_register_probe(device, trial->kernels);
     *state = trial;
     return 0;
 }
@@ -432,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_tiles_take_any_width_of_float_weights),
         cmocka_unit_test(test_matrix_units_multiply_every_kind),
         cmocka_unit_test(test_splits_add_up),
+        cmocka_unit_test(test_fragments_in_registers_multiply_every_kind),
         cmocka_unit_test(test_workgroups_multiply_by_whole_matrices),
         cmocka_unit_test(test_unpacked_weights_are_the_checkpoints),
         cmocka_unit_test(test_the_policys_choices_multiply),

@@ -137,6 +137,27 @@ static struct vulkan_matrix_tiling nv2_tiling(const struct vulkan_matrix_request
     return tiling;
 }
 
+static struct vulkan_matrix_tiling plain_tiling(const struct vulkan_facts *facts,
+                                                const struct vulkan_matrix_request *request)
+{
+    /* What every device of Vulkan has: 16 KiB of shared memory and 128 invocations. */
+    bool small = facts->shared_bytes < 32768 || facts->max_invocations < 256;
+    struct vulkan_matrix_tiling tiling = {.path = VULKAN_MATRIX_TILE,
+                                          .rows = 64,
+                                          .columns = 64,
+                                          .k = 32,
+                                          .part_rows = 4,
+                                          .part_columns = 4,
+                                          .splits = 1};
+    if (request->rows <= 16) {
+        tiling.rows = 16;
+        tiling.part_rows = 2;
+    } else if (request->rows <= 32 || small) {
+        tiling.rows = 32;
+    }
+    return tiling;
+}
+
 struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_facts *facts,
                                                         const struct vulkan_matrix_request *request)
 {
@@ -145,13 +166,7 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
     bool matrix = request->k % COLUMN_UNIT == 0 && facts->tier >= VULKAN_KHR_MATRIX &&
                   unit_shape(facts) != NULL;
     if (!matrix)
-        return (struct vulkan_matrix_tiling){.path = VULKAN_MATRIX_TILE,
-                                             .rows = request->rows > 32 ? 64 : 16,
-                                             .columns = 64,
-                                             .k = 32,
-                                             .part_rows = request->rows > 32 ? 4 : 2,
-                                             .part_columns = 4,
-                                             .splits = 1};
+        return plain_tiling(facts, request);
     bool decodable = !float_kind || request->kind == VULKAN_WEIGHT_F16 ||
                      request->scratch_bytes >= (uint64_t)request->n * request->k * 2;
     if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 && decodable)
