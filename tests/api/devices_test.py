@@ -1,0 +1,60 @@
+"""`shoal devices`, and a server whose worker's device is not there. Mesa's CPU driver is the device (scripts/vulkan_env)."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from shoal_server import BUILD, MODEL, ROOT, ShoalServer, wait_until
+
+NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
+
+
+def run(*options, environment=None):
+    command = [str(BUILD / "shoal"), *options]
+    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **(environment or {})})
+
+
+def test_every_device_is_listed():
+    listing = run("devices", "--json")
+    assert listing.returncode == 0, listing.stderr
+    cpu, vulkan = json.loads(listing.stdout)["devices"][:2]
+    assert (cpu["device"], cpu["usable"], cpu["driver"], cpu["vulkan_version"]) == ("cpu", True, None, None)
+    assert cpu["memory_bytes"] > 1e8 and cpu["tier"] in ("portable", "avx2", "avx512")
+    assert (vulkan["device"], vulkan["usable"], vulkan["unusable"]) == ("vulkan:0", True, None)
+    assert "llvmpipe" in vulkan["name"] and "Mesa" in vulkan["driver"]
+    assert vulkan["vulkan_version"].startswith("1.") and vulkan["tier"] in ("scalar", "dot", "KHR matrix", "NV matrix 2")
+    table = run("devices").stdout.splitlines()
+    assert table[0].split() == ["device", "name", "memory", "tier", "Vulkan", "driver"]
+    assert [line.split()[0] for line in table[1:3]] == ["cpu", "vulkan:0"]
+    assert vulkan["name"][:40] in table[2] and vulkan["driver"] in table[2]
+
+
+def test_without_a_driver_the_cpu_is_left():
+    listing = run("devices", "--json", environment=NO_DRIVER)
+    assert listing.returncode == 0, listing.stderr
+    assert [device["device"] for device in json.loads(listing.stdout)["devices"]] == ["cpu"]
+
+
+@pytest.mark.parametrize("device, environment, words", [
+    ("vulkan:7", {}, "there is no Vulkan device 7: 1 usable found"),
+    ("vulkan", NO_DRIVER, "there is no Vulkan driver"),
+])
+def test_a_missing_device_ends_the_server_with_the_reason(device, environment, words):
+    ended = run("serve", "--model", str(MODEL), "--port", "0", "--device", device, environment=environment)
+    assert ended.returncode == 1
+    assert words in ended.stderr.splitlines()[-1]
+    assert "killed by signal" not in ended.stderr
+
+
+def test_one_missing_device_of_two_costs_one_worker():
+    with ShoalServer("--device", "cpu,vulkan:7", "--threads", "1", "--kv-cache-bytes", "50M") as server:
+        server.wait_ready()
+        wait_until(lambda: "worker 1 cannot be started and is given up" in server.log_text(), "worker 1 to be given up")
+        first, second = server.request("GET", "/v1/status").json["workers"]
+        assert (first["device"], first["state"]) == ("cpu", "ready") and first["backend"].startswith("cpu ")
+        assert (second["device"], second["state"], second["backend"]) == ("vulkan:7", "stopped", None)
+        assert "there is no Vulkan device 7" in second["last_death"]["reason"]
+        assert server.chat("Hi", max_tokens=2).status == 200

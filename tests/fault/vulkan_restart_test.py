@@ -1,0 +1,104 @@
+"""A Vulkan worker killed under streams: they go on where they were, and its successors adopt the weights that it left.
+
+On Mesa's CPU driver (scripts/vulkan_env), which exports memory as a GPU's driver does; a tiny model of random weights, since
+what is tested does not depend on the model and that driver is slow. What such a model says hangs on the last bits of its
+numbers, which on a GPU depend on who shares a step; so every stream is made to say one word of its own.
+"""
+
+import concurrent.futures
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from shoal_server import ROOT, ShoalServer, wait_until
+
+WORDS = {" the": 260, " a": 253, " and": 284, " of": 282}  # and their tokens
+TOKENS = 24
+OPTIONS = ("--device", "vulkan", "--max-sequences", "4", "--step-tokens", "64", "--kv-cache-bytes", "16M")
+
+
+def make_model(path, seed):
+    subprocess.run([sys.executable, ROOT / "scripts" / "make_random_gguf", path, "--shape", "2,64,2,1,32,96",
+                    "--seed", str(seed)], cwd=ROOT, check=True, timeout=60, stdout=subprocess.DEVNULL)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return make_model(tmp_path_factory.mktemp("model") / "tiny.gguf", 1)
+
+
+def open_streams(server):
+    return [server.open_stream(f"Say{word}", temperature=0, max_tokens=TOKENS, logit_bias={str(token): 100})
+            for word, token in WORDS.items()]
+
+
+def read_all(streams):
+    with concurrent.futures.ThreadPoolExecutor(len(streams)) as pool:
+        texts = list(pool.map(lambda stream: stream.text(), streams))
+    for stream in streams:
+        stream.close()
+    return texts
+
+
+def origins(server):
+    """How the workers came by their weights, in the order of their starts."""
+    return re.findall(r"weights [0-9.]+ MB (\w+)", server.log_text())
+
+
+def kill_workers(server):
+    workers = server.get("/v1/status").json["workers"]
+    for worker in workers:
+        os.kill(worker["pid"], signal.SIGKILL)
+    return len(workers)
+
+
+def test_streams_go_on_and_weights_stay(model, tmp_path):
+    with ShoalServer(*OPTIONS, "--pipeline-cache", str(tmp_path / "cache"), model=model) as server:
+        server.wait_ready()
+        whole = [(word * TOKENS, "length") for word in WORDS]
+        assert read_all(open_streams(server)) == whole
+        for life in range(2):
+            streams = open_streams(server)
+            first = streams[0].wait_token()["choices"][0]["delta"]["content"]
+            kill_workers(server)
+            resumed = read_all(streams)
+            resumed[0] = (first + resumed[0][0], resumed[0][1])
+            assert resumed == whole, f"after death {life + 1}"
+        server.wait_idle()
+        assert origins(server) == ["packed", "adopted", "adopted"]
+        worker = server.get("/v1/status").json["workers"][0]
+        assert worker["device"] == "vulkan:0" and worker["backend"].startswith("vulkan llvmpipe")
+        assert worker["restarts"] == 2
+        assert list((tmp_path / "cache").iterdir()), "compiled shaders are kept"
+
+
+def test_two_workers_of_a_device_share_what_one_left(model):
+    with ShoalServer(*OPTIONS, "--workers", "2", "--pipeline-cache", "none", model=model) as server:
+        server.wait_ready()
+        wait_until(lambda: len(origins(server)) == 2, "both workers")
+        assert sorted(origins(server)) == ["adopted", "packed"]
+        assert kill_workers(server) == 2
+        wait_until(lambda: len(origins(server)) == 4, "both successors")
+        assert origins(server)[2:] == ["adopted", "adopted"]
+        assert server.chat(max_tokens=2).status == 200
+
+
+def test_another_checkpoint_in_the_files_place_takes_the_vault_over(model, tmp_path):
+    path = tmp_path / "model.gguf"
+    path.write_bytes(model.read_bytes())
+    with ShoalServer(*OPTIONS, "--pipeline-cache", "none", model=path) as server:
+        server.wait_ready()
+        make_model(path, 2)
+        for origin in ("packed", "adopted"):
+            seen = len(origins(server))
+            kill_workers(server)
+            wait_until(lambda: len(origins(server)) > seen, "the next worker")
+            assert origins(server)[-1] == origin
+            server.wait_ready()
+            assert server.chat(max_tokens=1).status == 200  # it made progress: the next one starts at once
+        assert "weights of an earlier worker are not used: V2: it holds another checkpoint's weights" in server.log_text()
