@@ -101,14 +101,19 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
                             struct error_text *error)
 {
     const struct kv_layout *layout = &program->plan->kv;
-    uint64_t history_bytes = (uint64_t)kv_blocks[0] * KV_BLOCK_TOKENS * sizeof(uint32_t);
+    /* Only a group that keeps every position can say what a sequence has seen. */
+    bool keeps_all = layout->group_count > 0 && layout->groups[0].kind == KV_FULL;
+    uint64_t history_bytes =
+        keeps_all ? (uint64_t)kv_blocks[0] * KV_BLOCK_TOKENS * sizeof(uint32_t) : 0;
     uint64_t total = align_piece(history_bytes);
     for (uint32_t g = 0; g < layout->group_count; g++)
         total += 2 * layout->groups[g].layers *
                  align_piece(kv_region_bytes(&layout->groups[g], kv_blocks[g]));
     program->kv_memory = vulkan_arena_create(program->device, total, false);
-    enum result result = vulkan_arena_take(program->kv_memory, history_bytes, "token history",
-                                           &program->history, error);
+    enum result result = RESULT_OK;
+    if (history_bytes > 0)
+        result = vulkan_arena_take(program->kv_memory, history_bytes, "token history",
+                                   &program->history, error);
     for (uint32_t l = 0; l < kv_layer_count(layout) && result == RESULT_OK; l++) {
         uint32_t group = layout->layer_group[l];
         uint64_t bytes = kv_region_bytes(&layout->groups[group], kv_blocks[group]);

@@ -14,19 +14,22 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_sampler.h"
 
 #define REPLAYED_ROWS       64u /* decode steps of up to so many rows are recorded once */
+#define SAMPLER_KINDS       2u
 #define FIRST_TABLE_ENTRIES 65536u
 #define PROFILE_STEPS       64u /* between two tables */
 #define PEAK_BYTES          (256ull << 20)
 
 struct slot {
     struct vulkan_batch batch;
-    struct vulkan_commands *once;                        /* recorded anew for each step */
-    struct vulkan_commands *replayed[REPLAYED_ROWS + 1]; /* by number of rows; NULL: not yet */
+    struct vulkan_commands *once; /* recorded anew for each step */
+    /* by what is drawn and number of rows; NULL: not yet */
+    struct vulkan_commands *replayed[SAMPLER_KINDS][REPLAYED_ROWS + 1];
     struct vulkan_commands *current;
     uint32_t logit_rows;
-    struct row_sampling *samplings;
+    enum vulkan_sampler_kind draws;
 };
 
 struct vulkan_steps {
@@ -39,7 +42,7 @@ struct vulkan_steps {
     uint64_t waited;
     struct vulkan_buffer logits; /* for tests and tools: made when first asked for */
     struct vulkan_commands *logits_copy;
-    struct row_sampler *sampler;
+    struct vulkan_sampler *sampler;
 };
 
 static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
@@ -60,10 +63,25 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
 
 static void forget_recordings(struct slot *slot)
 {
-    for (uint32_t i = 0; i <= REPLAYED_ROWS; i++) {
-        vulkan_commands_destroy(slot->replayed[i]);
-        slot->replayed[i] = NULL;
+    for (uint32_t kind = 0; kind < SAMPLER_KINDS; kind++) {
+        for (uint32_t rows = 0; rows <= REPLAYED_ROWS; rows++) {
+            vulkan_commands_destroy(slot->replayed[kind][rows]);
+            slot->replayed[kind][rows] = NULL;
+        }
     }
+}
+
+static enum result create_sampler(struct vulkan_steps *steps, struct error_text *error)
+{
+    const struct vulkan_program *program = steps->program;
+    const struct vulkan_sampler_options options = {
+        .vocab_tokens = program->plan->config.vocab_tokens,
+        .max_rows = program->max_logit_rows,
+        .logits = program->tensors[program->plan->logits].f32,
+        .history = program->history.address,
+    };
+    return vulkan_sampler_create(program->device, program->kernels, &options, &steps->sampler,
+                                 error);
 }
 
 enum result vulkan_steps_create(struct vulkan_program *program,
@@ -79,6 +97,8 @@ enum result vulkan_steps_create(struct vulkan_program *program,
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < STEP_DEPTH_MAX && result == RESULT_OK; i++)
         result = init_slot(steps, &steps->slots[i], error);
+    if (result == RESULT_OK)
+        result = create_sampler(steps, error);
     if (result == RESULT_OK && options->profile)
         result = vulkan_profile_measure_peak(program->device, PEAK_BYTES, &steps->peak_bytes_per_s,
                                              error);
@@ -100,6 +120,7 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
         vulkan_commands_destroy(slot->once);
         vulkan_batch_fini(&slot->batch);
     }
+    vulkan_sampler_destroy(steps->sampler);
     vulkan_commands_destroy(steps->logits_copy);
     vulkan_buffer_destroy(steps->program->device, &steps->logits);
     vulkan_profile_destroy(steps->profile);
@@ -119,16 +140,30 @@ static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_
            shape->rows <= REPLAYED_ROWS && !steps->profile;
 }
 
+static void record_draws(struct vulkan_steps *steps, struct slot *slot,
+                         const struct vulkan_shape *shape, struct vulkan_commands *commands)
+{
+    const struct vulkan_sampler_step step = {.rows = slot->batch.rows_address,
+                                             .sequences = slot->batch.sequences_address,
+                                             .tables = slot->batch.tables.address,
+                                             .logit_rows = slot->batch.logit_rows_address};
+    vulkan_sampler_record(steps->sampler, (uint32_t)(slot - steps->slots), slot->draws,
+                          shape->logit_rows, &step, commands);
+    vulkan_commands_barrier(commands);
+    if (steps->profile)
+        vulkan_profile_mark(steps->profile, commands, "sampler", 0);
+}
+
 static enum result record(struct vulkan_steps *steps, struct slot *slot,
                           const struct vulkan_shape *shape, struct vulkan_commands *commands,
                           struct error_text *error)
 {
-    const struct slot *other = slot_of(steps, steps->launched + 1);
+    uint32_t index = (uint32_t)(slot - steps->slots);
     const struct vulkan_recording recording = {
         .program = steps->program,
         .batch = &slot->batch,
         .shape = *shape,
-        .drawn_before = other->batch.rows_address,
+        .drawn_before = vulkan_sampler_drawn(steps->sampler, 1 - index),
         .commands = commands,
         .profile = steps->profile,
     };
@@ -137,6 +172,8 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
         vulkan_profile_begin(steps->profile, commands);
     if (result == RESULT_OK)
         result = vulkan_recorder_run(&recording, error);
+    if (result == RESULT_OK && shape->logit_rows > 0)
+        record_draws(steps, slot, shape, commands);
     if (result == RESULT_OK)
         result = vulkan_commands_end(commands, error);
     return result;
@@ -148,7 +185,7 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     slot->current = slot->once;
     if (!is_replayable(steps, shape))
         return record(steps, slot, shape, slot->once, error);
-    struct vulkan_commands **kept = &slot->replayed[shape->rows];
+    struct vulkan_commands **kept = &slot->replayed[slot->draws][shape->rows];
     if (*kept) {
         slot->current = *kept;
         return RESULT_OK;
@@ -169,20 +206,19 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     struct vulkan_shape shape = {.rows = batch->row_count,
                                  .sequences = batch->sequence_count,
                                  .logit_rows = batch->logit_row_count};
-    bool moved;
-    enum result result = vulkan_batch_fill(&slot->batch, batch, &moved, error);
+    bool tables_moved, records_moved = false;
+    enum result result = vulkan_batch_fill(&slot->batch, batch, &tables_moved, error);
+    if (result == RESULT_OK && batch->logit_row_count > 0)
+        result =
+            vulkan_sampler_fill(steps->sampler, (uint32_t)(slot - steps->slots), batch->samplings,
+                                batch->logit_row_count, &slot->draws, &records_moved, error);
     if (result != RESULT_OK)
         return result;
-    if (moved)
+    if (tables_moved || records_moved)
         forget_recordings(slot);
     shape.decodes = slot->batch.decode_count;
     shape.tiles = slot->batch.tile_count;
     slot->logit_rows = batch->logit_row_count;
-    if (!slot->samplings)
-        slot->samplings = must_alloc(steps->program->max_logit_rows, sizeof *slot->samplings);
-    if (!steps->sampler)
-        steps->sampler = row_sampler_create(steps->program->plan->config.vocab_tokens);
-    memcpy(slot->samplings, batch->samplings, batch->logit_row_count * sizeof *slot->samplings);
     result = choose_commands(steps, slot, &shape, error);
     if (result == RESULT_OK)
         result = vulkan_commands_submit(slot->current, error);
@@ -217,20 +253,6 @@ static enum result read_logits(struct vulkan_steps *steps, uint32_t rows, struct
     return result == RESULT_OK ? vulkan_commands_run(steps->logits_copy, error) : result;
 }
 
-static enum result draw(struct vulkan_steps *steps, struct slot *slot,
-                        struct sampled_token *results, struct error_text *error)
-{
-    if (slot->logit_rows == 0)
-        return RESULT_OK;
-    enum result result = read_logits(steps, slot->logit_rows, error);
-    uint32_t vocab = steps->program->plan->config.vocab_tokens;
-    for (uint32_t i = 0; i < slot->logit_rows && result == RESULT_OK; i++)
-        results[i] = row_sampler_draw(steps->sampler,
-                                      (const float *)steps->logits.mapped + (size_t)i * vocab,
-                                      &slot->samplings[i]);
-    return result;
-}
-
 static void beat(const struct vulkan_steps *steps)
 {
     if (steps->options.heartbeat)
@@ -256,7 +278,14 @@ enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *
         if (vulkan_profile_steps(steps->profile) == PROFILE_STEPS)
             vulkan_profile_print(steps->profile, steps->peak_bytes_per_s);
     }
-    return draw(steps, slot, results, error);
+    if (slot->logit_rows > 0)
+        vulkan_sampler_read(steps->sampler, (uint32_t)(slot - steps->slots), results);
+    return RESULT_OK;
+}
+
+bool vulkan_steps_draw_ahead(const struct vulkan_steps *steps, const struct row_sampling *sampling)
+{
+    return vulkan_sampler_draws_ahead(steps->sampler, sampling);
 }
 
 const float *vulkan_steps_last_logits(struct vulkan_steps *steps)

@@ -28,6 +28,7 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, backend_progress_fn *p
                               void *context, struct error_text *error) RESULT_CHECKED;
 
 /* As in backend.h. */
+bool vulkan_steps_draw_ahead(const struct vulkan_steps *steps, const struct row_sampling *sampling);
 enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_batch *batch,
                                 struct error_text *error) RESULT_CHECKED;
 enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
