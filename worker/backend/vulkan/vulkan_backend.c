@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "proto/log.h"
 #include "proto/must.h"
@@ -20,6 +21,16 @@
 #define PATH_BYTES 4096u
 #define MEGABYTE   1000000.0
 
+/* The stages of loading, in order: what a restart waits for. */
+enum load_stage {
+    STAGE_DEVICE,    /* instance and device */
+    STAGE_PIPELINES, /* reading the cache of compiled kernels */
+    STAGE_MEMORY,    /* KV cache and tensors */
+    STAGE_WEIGHTS,
+    STAGE_KERNELS, /* step data, and every kernel that a step may need */
+    STAGE_COUNT
+};
+
 struct vulkan_backend {
     struct backend base;
     struct vulkan_device *device;
@@ -28,6 +39,7 @@ struct vulkan_backend {
     struct vulkan_steps *steps;
     struct vulkan_weight_origin origin;
     uint32_t depth;
+    double stage_ms[STAGE_COUNT];
     char description[1024];
 };
 
@@ -41,6 +53,30 @@ static const struct vulkan_backend *own_const(const struct backend *backend)
     return (const struct vulkan_backend *)backend;
 }
 
+static double now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* The stage ends now; returns when the next one begins. */
+static double stage_end(struct vulkan_backend *vulkan, enum load_stage stage, double begun_ms)
+{
+    double end_ms = now_ms();
+    vulkan->stage_ms[stage] = end_ms - begun_ms;
+    return end_ms;
+}
+
+static void stages_log(const struct vulkan_backend *vulkan)
+{
+    const double *ms = vulkan->stage_ms;
+    log_info("loaded in ms: device %.1f, pipeline cache %.1f, KV cache and tensors %.1f, weights "
+             "%.1f, kernels %.1f",
+             ms[STAGE_DEVICE], ms[STAGE_PIPELINES], ms[STAGE_MEMORY], ms[STAGE_WEIGHTS],
+             ms[STAGE_KERNELS]);
+}
+
 static enum result open_device(struct vulkan_backend *vulkan, const struct backend_options *options,
                                struct error_text *error)
 {
@@ -49,7 +85,10 @@ static enum result open_device(struct vulkan_backend *vulkan, const struct backe
     const struct vulkan_device_options wanted = {.index = options->vulkan.device,
                                                  .validation = options->vulkan.validation,
                                                  .tier_limit = options->vulkan.tier_limit};
-    return vulkan_device_open(&wanted, &vulkan->device, error);
+    double begun_ms = now_ms();
+    enum result result = vulkan_device_open(&wanted, &vulkan->device, error);
+    (void)stage_end(vulkan, STAGE_DEVICE, begun_ms);
+    return result;
 }
 
 /* One file per device and driver version. */
@@ -125,10 +164,11 @@ static enum result load(struct backend *backend, const struct plan *plan,
 {
     struct vulkan_backend *vulkan = own(backend);
     char path[PATH_BYTES];
-    vulkan->depth = options->step_depth == 1 ? 1 : STEP_DEPTH_MAX;
+    vulkan->depth = 1;
     const struct vulkan_steps_options step_options = {
         .depth = vulkan->depth, .heartbeat = options->heartbeat, .profile = options->profile};
     enum result result = open_device(vulkan, options, error);
+    double begun_ms = now_ms();
     if (result == RESULT_OK)
         result = vulkan_kernels_create(vulkan->device,
                                        cache_path(vulkan, options->vulkan.pipeline_cache, path),
@@ -136,19 +176,24 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         vulkan->device->facts.matrix_registers =
             vulkan_register_probe(vulkan->device, vulkan->kernels);
+    begun_ms = stage_end(vulkan, STAGE_PIPELINES, begun_ms);
     if (result == RESULT_OK)
         result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,
                                      options, error);
+    begun_ms = stage_end(vulkan, STAGE_MEMORY, begun_ms);
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
+    begun_ms = stage_end(vulkan, STAGE_WEIGHTS, begun_ms);
     if (result == RESULT_OK)
         result = vulkan_steps_create(&vulkan->program, &step_options, &vulkan->steps, error);
     if (result == RESULT_OK && !options->vulkan.kernels_when_needed)
         result = vulkan_steps_warm(vulkan->steps, progress, context, error);
     if (result != RESULT_OK)
         return result;
+    (void)stage_end(vulkan, STAGE_KERNELS, begun_ms);
     vulkan_kernels_save(vulkan->kernels);
     describe(vulkan);
+    stages_log(vulkan);
     return RESULT_OK;
 }
 
@@ -159,7 +204,8 @@ static uint32_t step_depth(const struct backend *backend)
 
 static bool draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
 {
-    return vulkan_steps_draw_ahead(own_const(backend)->steps, sampling);
+    (void)backend;
+    return !sampling->counts;
 }
 
 static enum result step_launch(struct backend *backend, const struct step_batch *batch,
