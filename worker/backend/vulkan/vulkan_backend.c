@@ -164,7 +164,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
 {
     struct vulkan_backend *vulkan = own(backend);
     char path[PATH_BYTES];
-    vulkan->depth = 1;
+    vulkan->depth = options->step_depth == 1 ? 1 : STEP_DEPTH_MAX;
     const struct vulkan_steps_options step_options = {
         .depth = vulkan->depth, .heartbeat = options->heartbeat, .profile = options->profile};
     enum result result = open_device(vulkan, options, error);
@@ -204,8 +204,7 @@ static uint32_t step_depth(const struct backend *backend)
 
 static bool draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
 {
-    (void)backend;
-    return !sampling->counts;
+    return vulkan_steps_draw_ahead(own_const(backend)->steps, sampling);
 }
 
 static enum result step_launch(struct backend *backend, const struct step_batch *batch,
