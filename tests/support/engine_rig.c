@@ -11,6 +11,9 @@
 #include "proto/must.h"
 #include "worker/sample/token_counts.h"
 
+/* While nothing was begun, one that has less to compute may be back before the oldest. */
+#define UNBEGUN_TURNS 32u
+
 struct engine_rig_options engine_rig_defaults(void)
 {
     return (struct engine_rig_options){
@@ -102,8 +105,9 @@ enum step_outcome engine_rig_turn(struct engine_rig *rig)
     if (oldest && outcome == STEP_WORKED) {
         oldest = sequence_table_find(table, id);
         bool moved = !oldest || oldest->computed_tokens + oldest->known_tokens > progress;
+        bool begun = oldest && oldest->computed_tokens > 0;
         rig->idle_turns = moved ? 0 : rig->idle_turns + 1;
-        must(rig->idle_turns < rig->options.step_depth);
+        must(rig->idle_turns < (begun ? rig->options.step_depth : UNBEGUN_TURNS));
     }
     must(sequence_table_running(table) <= rig->options.max_sequences);
     must(fake_backend_totals(rig->backend).most_rows <= rig->options.step_tokens);

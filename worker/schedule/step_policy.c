@@ -5,9 +5,9 @@
  * inter-token latency. Every decode gets its row; prompt chunks fill the rest, but beside decodes
  * only up to mixed_prefill_tokens, because a prompt row costs as much as a stream's row and there
  * are many. A stream whose worker died, or that was preempted, waits just so while its tokens are
- * computed again. While none is back, after a worker's death, nothing moves: then the one with
- * least to compute goes first and waits for nobody else's rows. Without either a chunk may be as
- * large as the step's time allows (step_pace.h).
+ * computed again, and the first of them waits for nobody else's rows: after a worker's death
+ * nothing moves until it does, so there the one with least to compute is the first. Without either
+ * a chunk may be as large as the step's time allows (step_pace.h).
  *
  * But for that one, chunks go to prompts strictly by arrival: the first one that cannot have all
  * its rows ends the list, so a short prompt never overtakes a long one's blocks. Refuses to look at
@@ -16,6 +16,9 @@
 #include "worker/schedule/step_policy.h"
 
 #include "proto/must.h"
+
+/* A stream draws a token a step, beside which an older prompt gets half a block of rows or more. */
+#define ROWS_A_BLOCK_LASTS (KV_BLOCK_TOKENS * KV_BLOCK_TOKENS / 2)
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -70,22 +73,51 @@ static bool all_end(const struct step_snapshot *snapshot)
     return true;
 }
 
-/* Of the streams that are computed again, the one to be back first: one that was begun goes on (so
- * none is overtaken twice), else the one with the fewest rows, the oldest among equals. NULL when
- * there is none. */
-static const struct step_candidate *first_to_resume(const struct step_snapshot *snapshot)
+static bool any_resumes(const struct step_snapshot *snapshot)
 {
-    const struct step_candidate *first = NULL;
+    for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
+        if (snapshot->candidates[i].resumes)
+            return true;
+    }
+    return false;
+}
+
+/* All that anybody still has to compute fits, and what a stream that is back draws meanwhile. */
+static bool room_for_all(const struct step_snapshot *snapshot, uint32_t free_blocks)
+{
+    uint64_t blocks = 0;
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
+        blocks += rows_left(&snapshot->candidates[i]) / KV_BLOCK_TOKENS + 2;
+        rows += rows_left(&snapshot->candidates[i]);
+    }
+    return blocks + rows / ROWS_A_BLOCK_LASTS < free_blocks;
+}
+
+/*
+ * Where nobody holds anything, as after a death, and memory is no concern, the stream to be back
+ * first: the one with the fewest rows, the oldest among equals, and once begun the one that was
+ * begun. Else NULL: the oldest moves, as always.
+ */
+static const struct step_candidate *first_back(const struct step_snapshot *snapshot,
+                                               uint32_t free_blocks)
+{
+    const struct step_candidate *begun = NULL;
+    const struct step_candidate *shortest = NULL;
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];
-        if (!candidate->resumes)
-            continue;
+        if (candidate->decoding || (candidate->computed_tokens > 0 && begun))
+            return NULL;
         if (candidate->computed_tokens > 0)
-            return candidate;
-        if (!first || rows_left(candidate) < rows_left(first))
-            first = candidate;
+            begun = candidate;
+        if (candidate->resumes && (!shortest || rows_left(candidate) < rows_left(shortest)))
+            shortest = candidate;
     }
-    return first;
+    if (!room_for_all(snapshot, free_blocks))
+        return NULL;
+    if (begun)
+        return begun->resumes ? begun : NULL;
+    return shortest;
 }
 
 uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *rows)
@@ -96,16 +128,16 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         free_blocks = least(free_blocks, snapshot->free_blocks[group]);
 
     uint32_t decodes = compose_decodes(snapshot, &free_blocks, rows);
-    const struct step_candidate *first = first_to_resume(snapshot);
-    bool awaited = decodes > 0 || first;
+    bool resumes = any_resumes(snapshot);
+    bool awaited = decodes > 0 || resumes;
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
         least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
-    if (first && decodes == 0) {
-        uint32_t alone = least(budget, rows_that_fit(first, free_blocks));
+    const struct step_candidate *first = first_back(snapshot, free_blocks);
+    uint32_t alone = first ? least(budget, rows_that_fit(first, free_blocks)) : 0;
+    if (alone > 0) {
         rows[first - snapshot->candidates] = alone;
-        if (alone > 0)
-            return alone; /* else somebody older may finish within the blocks it holds */
+        return alone;
     }
     uint32_t total = decodes;
     for (uint32_t i = 0; i < snapshot->candidate_count && budget > 0; i++) {
@@ -116,7 +148,8 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         free_blocks -= blocks_taken(candidate, rows[i]);
         budget -= rows[i];
         total += rows[i];
-        if (rows[i] < rows_left(candidate))
+        bool whole = rows[i] == rows_left(candidate);
+        if (!whole || (resumes && decodes == 0))
             break;
     }
     must(total > 0 || all_end(snapshot));

@@ -98,11 +98,20 @@ static void test_the_stream_with_least_to_compute_is_back_first(void **state)
     for (uint32_t i = 0; i < 3; i++)
         candidates[i].resumes = true;
     check(&snapshot, (const uint32_t[]){0, 6, 0, 0});
+    snapshot.free_blocks[0] = 10; /* not where it could take what older ones need */
+    check(&snapshot, (const uint32_t[]){8, 0, 0, 0});
+    snapshot.free_blocks[0] = 11;
+    check(&snapshot, (const uint32_t[]){0, 6, 0, 0});
     candidates[0] = prefill(16, 40); /* once begun, it is not overtaken */
     candidates[0].resumes = true;
     check(&snapshot, (const uint32_t[]){8, 0, 0, 0});
     candidates[1] = decode(7); /* one is back: arrival decides again */
     check(&snapshot, (const uint32_t[]){8, 1, 0, 0});
+    candidates[1] = prefill(3, 6); /* as it does where others hold something */
+    candidates[1].resumes = true;
+    check(&snapshot, (const uint32_t[]){8, 0, 0, 0});
+    candidates[0].resumes = false;
+    check(&snapshot, (const uint32_t[]){8, 0, 0, 0});
 }
 
 static void test_one_without_blocks_is_not_waited_for(void **state)
