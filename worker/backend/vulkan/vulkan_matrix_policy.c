@@ -15,7 +15,7 @@
 
 #define WIDE_ROWS         128u /* from more rows on, tiles are chosen for arithmetic */
 #define COLUMN_UNIT       32u  /* of k, for matrix units */
-#define GROUPS_PER_UNIT   3u   /* workgroups that a compute unit shall have when rows are few */
+#define GROUPS_PER_UNIT   2u   /* workgroups that a compute unit shall have when rows are few */
 #define UNITS_UNKNOWN     64u  /* compute units of a device that does not tell */
 #define SPLITS_MAX        16u
 #define SPLIT_STEPS_LEAST 4u
@@ -94,10 +94,10 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
         {16, {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 1, 1, 0, 0}},
         {32, {VULKAN_MATRIX_KHR, 32, 64, 128, 32, 32, 1, 1, 0, 0}},
         {32, {VULKAN_MATRIX_KHR, 32, 64, 64, 32, 32, 1, 1, 0, 0}},
-        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 2, 1, 0, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 128, 32, 32, 1, 1, 0, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 1, 1, 0, 0}},
         {64, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 2, 1, 0, 0}},
-        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 128, 32, 64, 64, 1, 1, 0, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 64, 64, 32, 32, 1, 1, 0, 0}},
         {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
     };
     /* Units as small as this are a CPU's, whose driver takes minutes to compile large parts. */
@@ -122,19 +122,37 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
     return tiling;
 }
 
-static struct vulkan_matrix_tiling nv2_tiling(const struct vulkan_matrix_request *request)
+/* The tile with the least time: as many rounds as the compute units need for all tiles, each as
+ * long as a tile has sums, divided by what the size reaches of the largest one's speed. */
+static struct vulkan_matrix_tiling nv2_tiling(const struct vulkan_facts *facts,
+                                              const struct vulkan_matrix_request *request)
 {
-    uint64_t unpacked_bytes = (uint64_t)request->n * request->k * 2;
-    bool unpack = request->kind != VULKAN_WEIGHT_F16 && unpacked_bytes <= request->scratch_bytes;
-    struct vulkan_matrix_tiling tiling = {.path = unpack || request->kind == VULKAN_WEIGHT_F16
-                                                      ? VULKAN_MATRIX_NV2_UNPACKED
-                                                      : VULKAN_MATRIX_NV2_PACKED,
-                                          .rows = 128,
-                                          .columns = 256,
-                                          .k = 64,
-                                          .splits = 1,
-                                          .invocations = 256};
-    return tiling;
+    static const struct {
+        uint32_t rows, columns, invocations, percent;
+    } sizes[] = {{128, 256, 256, 100}, {128, 128, 256, 98}, {64, 128, 128, 68}, {64, 64, 128, 68}};
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
+    bool packed = request->kind != VULKAN_WEIGHT_F16 &&
+                  (uint64_t)request->n * request->k * 2 > request->scratch_bytes;
+    struct vulkan_matrix_tiling best = {0};
+    uint64_t best_time = UINT64_MAX;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct vulkan_matrix_tiling tiling = {.path = packed ? VULKAN_MATRIX_NV2_PACKED
+                                                             : VULKAN_MATRIX_NV2_UNPACKED,
+                                              .rows = sizes[i].rows,
+                                              .columns = sizes[i].columns,
+                                              .k = 64,
+                                              .splits = 1,
+                                              .invocations = sizes[i].invocations};
+        /* Decoding is slow in the largest tile. */
+        bool slow = packed && i == 0;
+        uint64_t time = (uint64_t)divide_up(tile_count(request, &tiling), units) * tiling.rows *
+                        tiling.columns * (slow ? 200 : 100) / sizes[i].percent;
+        if (time < best_time) {
+            best_time = time;
+            best = tiling;
+        }
+    }
+    return best;
 }
 
 static struct vulkan_matrix_tiling plain_tiling(const struct vulkan_facts *facts,
@@ -170,7 +188,7 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
     bool decodable = !float_kind || request->kind == VULKAN_WEIGHT_F16 ||
                      request->scratch_bytes >= (uint64_t)request->n * request->k * 2;
     if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 && decodable)
-        return nv2_tiling(request);
+        return nv2_tiling(facts, request);
     return khr_tiling(facts, request);
 }
 

@@ -13,7 +13,8 @@
  * columns are 32 t + 4 f + {0, 2} for all t, then 32 t + 4 f + {1, 3}.
  *
  * A workgroup's tile is TILE_ROWS x TILE_COLUMNS, each subgroup owning PART_ROWS x PART_COLUMNS of
- * it; DEPTH slabs of weights are on their way to each lane. Splits of the columns and gated outputs
+ * it;
+ * one slab of weights is on its way to each lane. Splits of the columns and gated outputs
  * are as in linear_matrix; sums are written from registers.
  */
 #extension GL_GOOGLE_include_directive : require
@@ -33,7 +34,6 @@ layout(constant_id = 5) const uint TILE_COLUMNS = 128;
 layout(constant_id = 6) const uint TILE_K = 256; /* columns of x that are staged at once */
 layout(constant_id = 7) const uint PART_ROWS = 16;
 layout(constant_id = 8) const uint PART_COLUMNS = 32;
-layout(constant_id = 9) const uint DEPTH = 2;   /* divides TILE_K / SLAB */
 layout(constant_id = 12) const uint STAGES = 2; /* 1: two barriers a stage, half the memory */
 layout(constant_id = 13) const bool SPLIT = false;
 
@@ -61,8 +61,9 @@ const uint X_CHUNKS = TILE_ROWS * TILE_K / 8;
 const uint X_LOADS = (X_CHUNKS + INVOCATIONS - 1) / INVOCATIONS;
 uvec4 x_next[X_LOADS];
 
-/* Of each fragment of columns this lane's row of W; slab s's blocks are at s % DEPTH. */
-WeightBlock blocks[DEPTH * FRAGMENT_COLUMNS];
+/* Of each fragment of columns this lane's row of W: the slab's block, and the next one's. */
+WeightBlock blocks[FRAGMENT_COLUMNS];
+WeightBlock blocks_next[FRAGMENT_COLUMNS];
 uint first_block[FRAGMENT_COLUMNS]; /* of the row of W */
 
 coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>
@@ -111,33 +112,44 @@ void store_x(uint base)
 }
 
 /* Asks for the blocks of the slab that begins at column k. */
-void load_blocks(uint slot, uint k)
+void load_blocks(uint k)
 {
     uint block = min(k / WEIGHT_BLOCK + gl_SubgroupInvocationID % 4, push.k / WEIGHT_BLOCK - 1);
     [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
-        blocks[slot * FRAGMENT_COLUMNS + j] = weight_load(push.weights, first_block[j] + block);
+        blocks_next[j] = weight_load(push.weights, first_block[j] + block);
 }
 
-void multiply_slab(uint base, uint slab, uint slot)
+/* The slab's product f: four columns of each lane's block. */
+void multiply_fragments(uint base, const uint f)
 {
-    [[unroll]] for (uint f = 0; f < 8; f++) {
-        coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> a[FRAGMENT_ROWS];
+    coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> a[FRAGMENT_ROWS];
+    [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
+        coopMatLoad(a[i], stage, base + (part_row + i * UNIT_ROWS) * ROW_CHUNKS + f * 2, ROW_CHUNKS,
+                    gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++) {
+        coopmat<float16_t, gl_ScopeSubgroup, UNIT_K, UNIT_COLUMNS, gl_MatrixUseB> b;
+        f16vec4 pairs = weight_pairs(blocks[j], f);
+        b[0] = pairs.x;
+        b[1] = pairs.y;
+        b[2] = pairs.z;
+        b[3] = pairs.w;
         [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
-            coopMatLoad(a[i], stage,
-                        base + (part_row + i * UNIT_ROWS) * ROW_CHUNKS + slab * (SLAB / 8) + f * 2,
-                        ROW_CHUNKS, gl_CooperativeMatrixLayoutRowMajor);
-        [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++) {
-            coopmat<float16_t, gl_ScopeSubgroup, UNIT_K, UNIT_COLUMNS, gl_MatrixUseB> b;
-            f16vec4 pairs = weight_pairs(blocks[slot * FRAGMENT_COLUMNS + j], f);
-            b[0] = pairs.x;
-            b[1] = pairs.y;
-            b[2] = pairs.z;
-            b[3] = pairs.w;
-            [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
-                sums[i * FRAGMENT_COLUMNS + j] =
-                    coopMatMulAdd(a[i], b, sums[i * FRAGMENT_COLUMNS + j]);
-        }
+            sums[i * FRAGMENT_COLUMNS + j] =
+                coopMatMulAdd(a[i], b, sums[i * FRAGMENT_COLUMNS + j]);
     }
+}
+
+/* Written out, not a loop: when compilers leave one, blocks are indexed by a variable, in memory. */
+void multiply_slab(uint base)
+{
+    multiply_fragments(base, 0);
+    multiply_fragments(base, 1);
+    multiply_fragments(base, 2);
+    multiply_fragments(base, 3);
+    multiply_fragments(base, 4);
+    multiply_fragments(base, 5);
+    multiply_fragments(base, 6);
+    multiply_fragments(base, 7);
 }
 
 /* Place in a fragment of sum e of this lane. */
@@ -216,8 +228,7 @@ void main()
         first_block[j] =
             weight_row(part_column + j * UNIT_COLUMNS + gl_SubgroupInvocationID / 4) *
             (push.k / WEIGHT_BLOCK);
-    [[unroll]] for (uint s = 0; s < DEPTH; s++)
-        load_blocks(s, begin + s * SLAB);
+    load_blocks(begin);
     [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS * FRAGMENT_COLUMNS; i++)
         sums[i] = coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
     load_x(begin);
@@ -227,11 +238,12 @@ void main()
         barrier();
         if (k + TILE_K < end)
             load_x(k + TILE_K);
-        [[unroll]] for (uint slab = 0; slab < SLABS; slab++) {
-            multiply_slab(base, slab, slab % DEPTH);
-            uint ahead = k + (slab + DEPTH) * SLAB;
-            if (ahead < end)
-                load_blocks(slab % DEPTH, ahead);
+        for (uint slab = 0; slab < SLABS; slab++) {
+            [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
+                blocks[j] = blocks_next[j];
+            if (k + (slab + 1) * SLAB < end)
+                load_blocks(k + (slab + 1) * SLAB);
+            multiply_slab(base + slab * (SLAB / 8));
         }
         if (STAGES == 1)
             barrier();
