@@ -122,6 +122,7 @@ static void fill_register_constants(const struct bench_case *c,
     values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = c->outputs;
     values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = c->invocations / 32;
     values[VULKAN_LINEAR_REGISTER_SPLIT] = c->split;
+    values[VULKAN_LINEAR_REGISTER_AHEAD] = c->ahead;
 }
 
 static const struct vulkan_kernel *make_kernel(struct bench *bench, const struct bench_case *c)

@@ -244,6 +244,7 @@ static const struct vulkan_kernel *make_kernel(struct rig *rig, const struct tri
         values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = t->tuning.outputs;
         values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = t->tuning.subgroups;
         values[VULKAN_LINEAR_REGISTER_SPLIT] = t->tuning.split;
+        values[VULKAN_LINEAR_REGISTER_AHEAD] = t->tuning.ahead;
     } else {
         constants.count = VULKAN_LINEAR_DOT_CONSTANTS;
         values[VULKAN_LINEAR_DOT_INPUT] = t->input;
@@ -504,6 +505,7 @@ static void test_matrix_registers(void **state)
         } while (t.tuning.subgroups % t.tuning.split != 0 ||
                  t.tuning.subgroups * 32 * (16 * t.tuning.outputs + 1) * 4 >
                      rig->device->facts.shared_bytes);
+        t.tuning.ahead = test_random_below(&random, 2);
         t.tuning.grid = t.n; /* more than there is work for */
         check_trial(rig, &t, 3000 + i);
     }

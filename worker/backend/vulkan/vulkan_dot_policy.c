@@ -162,6 +162,7 @@ static void choose_register(const struct vulkan_facts *facts,
     values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = tiles;
     values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = subgroups;
     values[VULKAN_LINEAR_REGISTER_SPLIT] = subgroups;
+    values[VULKAN_LINEAR_REGISTER_AHEAD] = 0;
 }
 
 void vulkan_dot_choose(const struct vulkan_facts *facts, const struct vulkan_dot_request *request,

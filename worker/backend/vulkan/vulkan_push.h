@@ -86,6 +86,7 @@ enum vulkan_linear_register_constant {
     VULKAN_LINEAR_REGISTER_OUTPUT_TILES, /* of 16 outputs, of a team of subgroups */
     VULKAN_LINEAR_REGISTER_SUBGROUPS,    /* of a workgroup */
     VULKAN_LINEAR_REGISTER_SPLIT,        /* of a team: they take turns on the columns */
+    VULKAN_LINEAR_REGISTER_AHEAD,        /* whether steps are loaded one ahead */
     VULKAN_LINEAR_REGISTER_CONSTANTS
 };
 
@@ -312,6 +313,32 @@ enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_CONSTANTS
 };
 
+/* attention_matrix has the same push constants; fused is nothing of it. */
+enum vulkan_attention_matrix_constant {
+    VULKAN_ATTENTION_MATRIX_INVOCATIONS,
+    VULKAN_ATTENTION_MATRIX_FORMS,
+    VULKAN_ATTENTION_MATRIX_HEAD_DIM,
+    VULKAN_ATTENTION_MATRIX_GROUP_HEADS,
+    VULKAN_ATTENTION_MATRIX_HEAD_TILE,
+    VULKAN_ATTENTION_MATRIX_TILE_ROWS,
+    VULKAN_ATTENTION_MATRIX_SPAN,      /* positions at a time */
+    VULKAN_ATTENTION_MATRIX_FRAGMENTS, /* of a subgroup */
+    VULKAN_ATTENTION_MATRIX_SUBGROUPS,
+    VULKAN_ATTENTION_MATRIX_SPLITS,
+    VULKAN_ATTENTION_MATRIX_SPLIT_TOKENS,
+    VULKAN_ATTENTION_MATRIX_WINDOW,
+    VULKAN_ATTENTION_MATRIX_KV_GROUP,
+    VULKAN_ATTENTION_MATRIX_UNIT_ROWS,
+    VULKAN_ATTENTION_MATRIX_UNIT_COLUMNS,
+    VULKAN_ATTENTION_MATRIX_UNIT_K,
+    VULKAN_ATTENTION_MATRIX_QUERIES_F16, /* qkv is f16 [rows, heads * head_dim] */
+    VULKAN_ATTENTION_MATRIX_STRIDE,
+    VULKAN_ATTENTION_MATRIX_QUERY_OFFSET,
+    VULKAN_ATTENTION_MATRIX_SUBGROUP_SIZE,
+    VULKAN_ATTENTION_MATRIX_SCALE, /* bits of an f32 */
+    VULKAN_ATTENTION_MATRIX_CONSTANTS
+};
+
 /* --- sampling: sample_scan and sample_draw take the same (shaders/sample_rows.glsl) --- */
 
 struct vulkan_sample_push {
@@ -343,5 +370,15 @@ enum vulkan_sample_constant {
     VULKAN_SAMPLE_SCANNER_COUNT,
     VULKAN_SAMPLE_CONSTANTS
 };
+
+/* --- weights into the cache (shaders/prefetch_weights.comp); constants: invocations --- */
+
+struct vulkan_prefetch_weights_push {
+    uint64_t weights; /*  0 */
+    uint64_t sink;    /*  8: u32 that nobody reads */
+    uint32_t pieces;  /* 16: of 16 bytes */
+    uint32_t unused;  /* 20 */
+};
+static_assert(sizeof(struct vulkan_prefetch_weights_push) == 24, "byte map");
 
 #endif

@@ -28,7 +28,7 @@ static uint32_t expected_element(uint32_t lane, uint32_t i)
 {
     uint32_t g = lane / 4, t = lane % 4;
     if (i < 8)
-        return (g + 8 * (i / 2 % 2)) * 16 + 2 * t + 8 * (i / 4) + i % 2;
+        return (g + 8 * (i / 4)) * 16 + 2 * t + 8 * (i / 2 % 2) + i % 2;
     if (i < 12)
         return (2 * t + 8 * ((i - 8) / 2) + i % 2) * 8 + g;
     return (g + 8 * ((i - 12) / 2)) * 8 + 2 * t + i % 2;

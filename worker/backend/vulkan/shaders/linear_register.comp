@@ -6,10 +6,10 @@
  * neither through shared memory nor through another lane.
  *
  * That takes knowing which lane holds which element. The kernel is for units of 16 x 8 x 16 where
- * lane 4 g + t holds, with columns k and k + 1 side by side,
- *     A (outputs x columns)   rows g and g + 8, columns 2 t and 2 t + 8
- *     B (columns x rows)      columns 2 t and 2 t + 8 of row g
- *     sums (outputs x rows)   outputs g and g + 8, rows 2 t and 2 t + 1
+ * lane 4 g + t holds, in this order,
+ *     A (outputs x columns)   of row g, then g + 8: columns 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+ *     B (columns x rows)      the same columns of row g
+ *     sums (outputs x rows)   of output g, then g + 8: rows 2 t and 2 t + 1
  * which linear_register_probe.comp finds out when a device is opened; elsewhere other kernels do.
  *
  * Any order of the columns will do as long as both factors have the same: lane 4 g + t takes a whole
@@ -34,6 +34,7 @@ layout(constant_id = 4) const uint FORMS = 1;
 layout(constant_id = 5) const uint OUTPUT_TILES = 2; /* of 16 outputs, of a team */
 layout(constant_id = 6) const uint SUBGROUPS = 8;    /* of a workgroup */
 layout(constant_id = 7) const uint SPLIT = 8;        /* of those that share outputs */
+layout(constant_id = 8) const bool AHEAD = true;     /* load a step before the last one's products */
 
 const uint EPILOGUE_STORE = 0, EPILOGUE_ADD = 1, EPILOGUE_GATE_SILU = 2, EPILOGUE_GATE_GELU = 3;
 const uint FORM_F32 = 1, FORM_F16 = 2;
@@ -73,6 +74,7 @@ struct Factors {
     uvec4 x[ROW_TILES * 4]; /* 32 columns of row g of each tile of rows */
 };
 
+Factors factors; /* of the step at work */
 Factors ahead;
 coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sums[OUTPUT_TILES * ROW_TILES];
 
@@ -119,10 +121,21 @@ void load_factors(uint step)
     }
 }
 
+void take_factors()
+{
+    [[unroll]] for (uint m = 0; m < OUTPUT_TILES; m++)
+    {
+        factors.low[m] = ahead.low[m];
+        factors.high[m] = ahead.high[m];
+    }
+    [[unroll]] for (uint i = 0; i < 4 * ROW_TILES; i++)
+        factors.x[i] = ahead.x[i];
+}
+
 /* Columns 4 * j .. + 3 of the lane's block, in the order 0 2 1 3. */
 f16vec4 activations(uint r, uint j)
 {
-    uvec4 eight = ahead.x[4 * r + j / 2];
+    uvec4 eight = factors.x[4 * r + j / 2];
     f16vec2 first = unpackFloat2x16((j & 1) == 0 ? eight.x : eight.z);
     f16vec2 second = unpackFloat2x16((j & 1) == 0 ? eight.y : eight.w);
     return f16vec4(first.x, second.x, first.y, second.y);
@@ -144,14 +157,14 @@ void multiply()
         [[unroll]] for (uint m = 0; m < OUTPUT_TILES; m++)
         {
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
-            f16vec4 low = weight_pairs(ahead.low[m], j);
-            f16vec4 high = weight_pairs(ahead.high[m], j);
+            f16vec4 low = weight_pairs(factors.low[m], j);
+            f16vec4 high = weight_pairs(factors.high[m], j);
             a[0] = low.x;
             a[1] = low.y;
-            a[2] = high.x;
-            a[3] = high.y;
-            a[4] = low.z;
-            a[5] = low.w;
+            a[2] = low.z;
+            a[3] = low.w;
+            a[4] = high.x;
+            a[5] = high.y;
             a[6] = high.z;
             a[7] = high.w;
             [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
@@ -232,8 +245,11 @@ void main()
     [[unroll]] for (uint i = 0; i < OUTPUT_TILES * ROW_TILES; i++)
         sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
     for (; step < steps; step += SPLIT) {
+        take_factors();
+        if (AHEAD && step + SPLIT < steps)
+            load_factors(step + SPLIT);
         multiply();
-        if (step + SPLIT < steps)
+        if (!AHEAD && step + SPLIT < steps)
             load_factors(step + SPLIT);
     }
     leave_sums();
