@@ -1,9 +1,8 @@
 /*
  * The list of devices.
  *
- * One row is the CPU, the others are what the Vulkan drivers show. A device that cannot be used is
- * there too, with what it lacks, because that is what a person who misses it wants to know; it has
- * no number, so that the numbers are those of --device.
+ * One row is the CPU, the others are what the Vulkan drivers show (vulkan_listing.h), usable or
+ * not.
  *
  * Drivers' words are foreign: only printable ASCII passes, so that no terminal and no reader of
  * JSON is surprised.
@@ -15,41 +14,19 @@
 
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/cpu_kernels.h"
-#include "worker/backend/vulkan/vulkan_device.h"
+#include "worker/backend/vulkan/vulkan_listing.h"
 
-#define ROWS_MAX  (1u + VULKAN_DEVICES_MAX)
+#define ROWS_MAX  (1u + LIMIT_DEVICES)
 #define GIGABYTE  1e9
 #define NAME_WIDE 44
 
-static void copy(char *to, size_t to_bytes, const char *from)
-{
-    snprintf(to, to_bytes, "%s", from);
-}
-
 static void describe_cpu(struct device_listing_row *row)
 {
-    copy(row->device, sizeof row->device, "cpu");
+    *row = (struct device_listing_row){.device = "cpu",
+                                       .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+                                                       (uint64_t)sysconf(_SC_PAGE_SIZE)};
     snprintf(row->name, sizeof row->name, "%u processor cores", cpu_backend_usable_cpus());
-    copy(row->tier, sizeof row->tier, cpu_kernels_choose(CPU_TIER_BEST)->name);
-    row->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
-}
-
-static void describe_vulkan(const struct vulkan_found *found, struct device_listing_row *row)
-{
-    const struct vulkan_facts *facts = &found->facts;
-    copy(row->name, sizeof row->name, facts->name);
-    snprintf(row->driver, sizeof row->driver, "%.200s", facts->driver);
-    snprintf(row->version, sizeof row->version, "%u.%u.%u",
-             VK_API_VERSION_MAJOR(facts->api_version) % 100,
-             VK_API_VERSION_MINOR(facts->api_version) % 1000,
-             VK_API_VERSION_PATCH(facts->api_version) % 10000);
-    row->memory_bytes = facts->memory_bytes;
-    if (found->unusable.text[0]) {
-        snprintf(row->unusable, sizeof row->unusable, "%.250s", found->unusable.text);
-        return;
-    }
-    device_name_write((struct device_name){DEVICE_VULKAN, found->index}, row->device);
-    copy(row->tier, sizeof row->tier, vulkan_tier_name(facts->tier));
+    snprintf(row->tier, sizeof row->tier, "%s", cpu_kernels_choose(CPU_TIER_BEST)->name);
 }
 
 /* --- output ---------------------------------------------------------------------------------- */
@@ -129,17 +106,13 @@ void device_listing_write(const struct device_listing_row *rows, uint32_t count,
 
 bool device_listing_print(bool json, FILE *out)
 {
-    static struct vulkan_found found[VULKAN_DEVICES_MAX]; /* large, and this runs once */
     struct device_listing_row rows[ROWS_MAX];
     struct error_text error;
     uint32_t count = 0;
-    memset(rows, 0, sizeof rows);
     describe_cpu(&rows[0]);
-    enum result result = vulkan_device_list(found, &count, &error);
+    enum result result = vulkan_listing_read(rows + 1, &count, &error);
     if (result != RESULT_OK)
         fprintf(stderr, "shoal-worker: %s\n", error.text);
-    for (uint32_t i = 0; i < count; i++)
-        describe_vulkan(&found[i], &rows[1 + i]);
     device_listing_write(rows, 1 + count, json, out);
     return result == RESULT_OK && fflush(out) == 0;
 }
