@@ -7,6 +7,9 @@
  * device has a few for every compute unit, but not below SPLIT_TOKENS positions, where writing and
  * adding up parts costs more than it gains.
  *
+ * The kernel for matrix units takes tiles when the device has a unit whose sides divide the head,
+ * and its shared memory holds keys and values of MATRIX_SPAN positions.
+ *
  * Refuses nothing: every shape within proto/limits.h has a choice; must() one.
  */
 #include "worker/backend/vulkan/vulkan_attention_policy.h"
@@ -23,11 +26,18 @@
 #define CPU_QUERIES      4u   /* the same on a CPU's driver, which takes long to compile more */
 #define SPLIT_TOKENS     32u
 #define SPLITS_MAX       64u
-#define GROUPS_PER_UNIT  8u  /* workgroups that splitting aims at, per compute unit */
-#define USUAL_UNITS      32u /* of a device that does not tell */
-#define SHARED_FLOATS    4096u
-#define FORM_COLUMNS     32u /* columns of a block of f16 and q8 forms */
-#define ROW_QUERIES      8u  /* queries of a tile without matrix units */
+/* Of the kernel for matrix units. */
+#define MATRIX_SPAN         32u /* positions at a time, and columns of a slice of the output */
+#define MATRIX_SUBGROUPS    4u
+#define MATRIX_HEAD_TILE    16u
+#define MATRIX_HEAD_DIM     256u /* beyond it the sums would not fit in registers */
+#define MATRIX_SPLIT_TOKENS 256u
+#define MATRIX_PER_UNIT     2u
+#define GROUPS_PER_UNIT     8u  /* workgroups that splitting aims at, per compute unit */
+#define USUAL_UNITS         32u /* of a device that does not tell */
+#define SHARED_FLOATS       4096u
+#define FORM_COLUMNS        32u /* columns of a block of f16 and q8 forms */
+#define ROW_QUERIES         8u  /* queries of a tile without matrix units */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
 {
@@ -91,10 +101,11 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     return plan;
 }
 
-static uint32_t choose_splits(const struct vulkan_facts *facts, uint32_t workgroups)
+static uint32_t choose_splits(const struct vulkan_facts *facts, uint32_t per_unit,
+                              uint32_t workgroups)
 {
     uint32_t units = facts->compute_units > 0 ? facts->compute_units : USUAL_UNITS;
-    uint32_t splits = power_below(divide_up(units * GROUPS_PER_UNIT, workgroups));
+    uint32_t splits = power_below(divide_up(units * per_unit, workgroups));
     return splits < SPLITS_MAX ? splits : SPLITS_MAX;
 }
 
@@ -105,17 +116,13 @@ static uint32_t float_bits(float x)
     return bits;
 }
 
-struct vulkan_attention_choice
-vulkan_attention_policy_choose(const struct vulkan_facts *facts,
-                               const struct vulkan_attention_task *task)
+static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *facts,
+                                                  const struct vulkan_attention_task *task)
 {
     const struct vulkan_attention_shape *shape = &task->shape;
-    must(shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0 && task->items > 0);
-    must((task->forms & ~vulkan_attention_policy_forms(shape)) == 0);
-    must(!task->tiles || task->fuse == 0);
     struct rows_plan plan = plan_rows(facts, shape, task->tiles);
     uint32_t columns = shape->kv_heads * plan.head_tiles;
-    uint32_t splits = choose_splits(facts, columns * task->items);
+    uint32_t splits = choose_splits(facts, GROUPS_PER_UNIT, columns * task->items);
     uint32_t queries = plan.head_tile * plan.tile_rows;
     uint64_t quads =
         (uint64_t)queries * 2 * divide_up(shape->head_dim, PIECE_DIMS) + divide_up(queries, 2);
@@ -155,6 +162,120 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
     };
 }
 
+/* --- matrix units --- */
+
+struct matrix_plan {
+    const struct vulkan_matrix_shape *unit; /* NULL: not for this device or head */
+    uint32_t subgroups;
+    uint32_t head_tile;
+    uint32_t head_tiles;
+    uint32_t tile_rows;
+};
+
+/* A unit that the kernel's layouts fit: lanes share rows of it evenly. */
+static const struct vulkan_matrix_shape *find_unit(const struct vulkan_facts *facts,
+                                                   uint32_t head_dim)
+{
+    for (uint32_t i = 0; i < facts->matrix_shape_count; i++) {
+        const struct vulkan_matrix_shape *u = &facts->matrix_shapes[i];
+        bool fits = u->type == VULKAN_MATRIX_F16_F32 && u->m >= 8 && u->n >= 8 && u->k >= 8 &&
+                    u->n % 8 == 0 && u->k % 8 == 0 && MATRIX_SPAN % u->n == 0 &&
+                    MATRIX_SPAN % u->k == 0 && head_dim % u->n == 0 && head_dim % u->k == 0;
+        if (fits && facts->subgroup_size % u->m == 0 &&
+            facts->subgroup_size / u->m <= MATRIX_SPAN / 4)
+            return u;
+    }
+    return NULL;
+}
+
+static uint32_t matrix_shared_bytes(uint32_t head_dim, uint32_t queries)
+{
+    uint32_t stage = 2 * MATRIX_SPAN * (head_dim / 8 + 1);
+    return 16 * (stage + queries * (MATRIX_SPAN / 4 + 1) + queries * (MATRIX_SPAN / 8 + 1)) + 16;
+}
+
+static struct matrix_plan plan_matrix(const struct vulkan_facts *facts,
+                                      const struct vulkan_attention_shape *shape)
+{
+    struct matrix_plan plan = {.unit = NULL};
+    uint32_t group = shape->heads / shape->kv_heads;
+    if (!facts->matrix_khr || facts->tier < VULKAN_KHR_MATRIX || shape->head_dim > MATRIX_HEAD_DIM)
+        return plan;
+    plan.unit = find_unit(facts, shape->head_dim);
+    plan.subgroups = MATRIX_SUBGROUPS;
+    while (plan.unit && plan.subgroups > 0 &&
+           matrix_shared_bytes(shape->head_dim, plan.subgroups * plan.unit->m) >
+               facts->shared_bytes)
+        plan.subgroups /= 2;
+    if (!plan.unit || plan.subgroups == 0)
+        return (struct matrix_plan){.unit = NULL};
+    uint32_t queries = plan.subgroups * plan.unit->m;
+    uint32_t most = queries < MATRIX_HEAD_TILE ? queries : MATRIX_HEAD_TILE;
+    plan.head_tiles = divide_up(group, most);
+    plan.head_tile = divide_up(group, plan.head_tiles);
+    plan.tile_rows = queries / plan.head_tile;
+    return plan;
+}
+
+static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *facts,
+                                                    const struct vulkan_attention_task *task,
+                                                    const struct matrix_plan *plan)
+{
+    const struct vulkan_attention_shape *shape = &task->shape;
+    uint32_t columns = shape->kv_heads * plan->head_tiles;
+    uint32_t splits = choose_splits(facts, MATRIX_PER_UNIT, columns * task->items);
+    uint32_t queries = plan->subgroups * plan->unit->m;
+    uint64_t quads = (uint64_t)queries * (shape->head_dim / 4) + queries / 2;
+    uint64_t workgroups = (uint64_t)columns * task->items;
+    return (struct vulkan_attention_choice){
+        .shader = "attention_matrix",
+        .specialization = {.count = VULKAN_ATTENTION_MATRIX_CONSTANTS,
+                           .values = {[VULKAN_ATTENTION_MATRIX_INVOCATIONS] =
+                                          plan->subgroups * facts->subgroup_size,
+                                      [VULKAN_ATTENTION_MATRIX_FORMS] = task->forms,
+                                      [VULKAN_ATTENTION_MATRIX_HEAD_DIM] = shape->head_dim,
+                                      [VULKAN_ATTENTION_MATRIX_GROUP_HEADS] =
+                                          shape->heads / shape->kv_heads,
+                                      [VULKAN_ATTENTION_MATRIX_HEAD_TILE] = plan->head_tile,
+                                      [VULKAN_ATTENTION_MATRIX_TILE_ROWS] = plan->tile_rows,
+                                      [VULKAN_ATTENTION_MATRIX_SPAN] = MATRIX_SPAN,
+                                      [VULKAN_ATTENTION_MATRIX_FRAGMENTS] = 1,
+                                      [VULKAN_ATTENTION_MATRIX_SUBGROUPS] = plan->subgroups,
+                                      [VULKAN_ATTENTION_MATRIX_SPLITS] = splits,
+                                      [VULKAN_ATTENTION_MATRIX_SPLIT_TOKENS] = MATRIX_SPLIT_TOKENS,
+                                      [VULKAN_ATTENTION_MATRIX_WINDOW] = shape->window,
+                                      [VULKAN_ATTENTION_MATRIX_KV_GROUP] = shape->kv_group,
+                                      [VULKAN_ATTENTION_MATRIX_UNIT_ROWS] = plan->unit->m,
+                                      [VULKAN_ATTENTION_MATRIX_UNIT_COLUMNS] = plan->unit->n,
+                                      [VULKAN_ATTENTION_MATRIX_UNIT_K] = plan->unit->k,
+                                      [VULKAN_ATTENTION_MATRIX_QUERIES_F16] = 0,
+                                      [VULKAN_ATTENTION_MATRIX_STRIDE] = shape->stride,
+                                      [VULKAN_ATTENTION_MATRIX_QUERY_OFFSET] = shape->query_offset,
+                                      [VULKAN_ATTENTION_MATRIX_SUBGROUP_SIZE] =
+                                          facts->subgroup_size,
+                                      [VULKAN_ATTENTION_MATRIX_SCALE] = float_bits(shape->scale)}},
+        .grid = {columns, splits, task->items},
+        .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
+        .counter_bytes = splits > 1 ? workgroups * 4 : 0,
+    };
+}
+
+struct vulkan_attention_choice
+vulkan_attention_policy_choose(const struct vulkan_facts *facts,
+                               const struct vulkan_attention_task *task)
+{
+    const struct vulkan_attention_shape *shape = &task->shape;
+    must(shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0 && task->items > 0);
+    must((task->forms & ~vulkan_attention_policy_forms(shape)) == 0);
+    must(!task->tiles || task->fuse == 0);
+    if (task->tiles) {
+        struct matrix_plan plan = plan_matrix(facts, shape);
+        if (plan.unit)
+            return choose_matrix(facts, task, &plan);
+    }
+    return choose_rows(facts, task);
+}
+
 uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shape)
 {
     /* A block of a form's columns is written by neighbours of one subgroup. */
@@ -165,7 +286,8 @@ uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shap
 uint32_t vulkan_attention_policy_tile_rows(const struct vulkan_facts *facts,
                                            const struct vulkan_attention_shape *shape)
 {
-    return plan_rows(facts, shape, true).tile_rows;
+    struct matrix_plan matrix = plan_matrix(facts, shape);
+    return matrix.unit ? matrix.tile_rows : plan_rows(facts, shape, true).tile_rows;
 }
 
 /* An angle serves all heads of a task, but few rows had better be spread wide. */

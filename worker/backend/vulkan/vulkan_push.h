@@ -362,8 +362,8 @@ static_assert(sizeof(struct vulkan_sample_push) == 112, "byte map");
 
 #define VULKAN_SAMPLE_SCANNERS   128u                           /* invocations of sample_scan */
 #define VULKAN_SAMPLE_CHUNK      (VULKAN_SAMPLE_SCANNERS * 32u) /* tokens of one workgroup of it */
-#define VULKAN_SAMPLE_PART_BYTES 24u
-#define VULKAN_SAMPLE_DRAWERS    256u /* invocations of sample_draw, at most 512 */
+#define VULKAN_SAMPLE_PART_BYTES 32u
+#define VULKAN_SAMPLE_DRAWERS    512u /* invocations of sample_draw, at most 512 */
 
 enum vulkan_sample_constant {
     VULKAN_SAMPLE_INVOCATIONS,

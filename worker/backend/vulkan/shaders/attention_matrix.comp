@@ -1,0 +1,513 @@
+#version 450
+// needs: GL_KHR_cooperative_matrix
+/*
+ * Attention of many rows over the paged cache in the matrix units that a subgroup reaches (KHR
+ * cooperative matrix, f16 factors, f32 sums): prompts.
+ *
+ * A workgroup has TILE_ROWS consecutive rows of one sequence, each with HEAD_TILE query heads of one
+ * KV head: its queries are numbered row by row, so a fragment of UNIT_ROWS queries is a few rows
+ * with all their heads. Each subgroup owns FRAGMENTS such fragments, with their sums over the whole
+ * head in matrix registers. Keys and values pass through shared memory, SPAN positions at a time;
+ * the next ones are read from the cache while the products of these run.
+ *
+ * Matrix registers do not tell which element is whose, so scores go through shared memory once:
+ * there lanes know rows, take maxima and exponentials, and leave the weights as f16 for the second
+ * product. A row's maximum is only moved, and its sums rescaled, when it grows by more than
+ * LAZINESS: weights may then be as large as 2^LAZINESS, far inside f16.
+ *
+ * Long contexts may be split over workgroups (SPLITS) as in attention_rows.comp; the last one to
+ * finish adds the parts up in the order of their positions.
+ *
+ * HEAD_DIM is a multiple of the unit's sides. Positions that no query of the tile may see are not
+ * read; those that some may see have weight 0 for the others.
+ */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#define FORMS_CONSTANT 1
+#include "kv_blocks.glsl"
+#include "row_forms.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint INVOCATIONS = 128;
+layout(constant_id = 2) const uint HEAD_DIM = 128;
+layout(constant_id = 3) const uint GROUP_HEADS = 4;
+layout(constant_id = 4) const uint HEAD_TILE = 4;
+layout(constant_id = 5) const uint TILE_ROWS = 16;
+layout(constant_id = 6) const uint SPAN = 32; /* positions at a time: of 32, or a unit's side */
+layout(constant_id = 7) const uint FRAGMENTS = 1;
+layout(constant_id = 8) const uint SUBGROUPS = 4;
+layout(constant_id = 9) const uint SPLITS = 1;
+layout(constant_id = 10) const uint SPLIT_TOKENS = 256;
+layout(constant_id = 11) const uint WINDOW = 0;
+layout(constant_id = 12) const uint KV_GROUP = 0;
+layout(constant_id = 13) const uint UNIT_ROWS = 16;
+layout(constant_id = 14) const uint UNIT_COLUMNS = 16;
+layout(constant_id = 15) const uint UNIT_K = 16;
+layout(constant_id = 16) const bool QUERIES_F16 = false; /* qkv is f16 [rows, query heads * HEAD_DIM] */
+layout(constant_id = 17) const uint STRIDE = 6144;
+layout(constant_id = 18) const uint QUERY_OFFSET = 0;
+layout(constant_id = 19) const uint SUBGROUP_SIZE = 32;
+layout(constant_id = 20) const float SCALE = 0.08838834764831845;
+
+const uint HEAD_TILES = (GROUP_HEADS + HEAD_TILE - 1) / HEAD_TILE;
+const uint PART_QUERIES = FRAGMENTS * UNIT_ROWS; /* of a subgroup */
+const uint TILE_QUERIES = SUBGROUPS * PART_QUERIES;
+const uint HEAD_CHUNKS = HEAD_DIM / 8;
+/* One chunk more than a row needs: the same chunk of eight rows lies in eight different banks. */
+const uint ROW_CHUNKS = HEAD_CHUNKS + 1;
+const uint SCORE_QUADS = SPAN / 4 + 1;
+const uint WEIGHT_CHUNKS = SPAN / 8 + 1;
+const uint LOADS = (SPAN * HEAD_CHUNKS + INVOCATIONS - 1) / INVOCATIONS;
+const uint HEAD_KS = HEAD_DIM / UNIT_K, HEAD_COLUMNS = HEAD_DIM / UNIT_COLUMNS;
+const uint SPAN_KS = SPAN / UNIT_K, SPAN_COLUMNS = SPAN / UNIT_COLUMNS;
+const uint ROW_LANES = SUBGROUP_SIZE / UNIT_ROWS; /* of a row of scores */
+const uint LANE_QUADS = SPAN / 4 / ROW_LANES;
+const uint PARTIAL_QUADS = TILE_QUERIES * HEAD_DIM / 4 + TILE_QUERIES / 2;
+const float MASKED = -1e38, NOTHING = -1e30;
+const float LOG2_E = 1.4426950408889634;
+const float LAZINESS = 6.0;
+
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Halves4 { f16vec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { vec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint at[]; };
+
+/* The same as attention_rows.comp. */
+layout(push_constant) uniform Push
+{
+    uint64_t qkv;
+    uint64_t keys;
+    uint64_t values;
+    uint64_t items;
+    uint64_t sequences;
+    uint64_t tables;
+    uint64_t partials;
+    uint64_t counters;
+    RowOutputs outputs;
+    uint64_t frequencies;
+    uint64_t query_norm;
+    uint64_t key_norm;
+    float epsilon;
+    float weight_offset;
+} push;
+
+shared uvec4 stage[2 * SPAN * ROW_CHUNKS]; /* keys, then values: halves [SPAN][HEAD_DIM] */
+shared vec4 scores[SUBGROUPS * UNIT_ROWS * SCORE_QUADS];
+shared uvec4 weights[TILE_QUERIES * WEIGHT_CHUNKS];
+shared uint shared_arrivals;
+
+uint kv_heads, kv_head, first_head;
+uint first_row, row_count, first_position;
+uint table;
+uint split, splits, begin, end;
+uint score_base; /* the subgroup's quads in `scores` */
+
+uvec4 next_keys[LOADS], next_values[LOADS];
+uint next_blocks[LOADS];
+coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> query[FRAGMENTS * HEAD_KS];
+coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>
+    sums[FRAGMENTS * HEAD_COLUMNS];
+/* Of the lane's row in each fragment; `total` is of the lane's own positions. */
+float maximum[FRAGMENTS], total[FRAGMENTS];
+
+/* Tiles come in the order of their rows; the last ones see most and so begin first. */
+uint tile_index()
+{
+    return gl_NumWorkGroups.z - 1 - gl_WorkGroupID.z;
+}
+
+bool find_work()
+{
+    kv_heads = gl_NumWorkGroups.x / HEAD_TILES;
+    kv_head = gl_WorkGroupID.x / HEAD_TILES;
+    first_head = kv_head * GROUP_HEADS + gl_WorkGroupID.x % HEAD_TILES * HEAD_TILE;
+    StepTile tile = StepTiles(push.items).at[tile_index()];
+    if (tile.row_count == 0 || tile.row_count > TILE_ROWS)
+        return false;
+    table = StepSequences(push.sequences).at[tile.sequence].table[KV_GROUP];
+    first_row = tile.first_row;
+    row_count = tile.row_count;
+    first_position = tile.first_position;
+    uint last = first_position + row_count;
+    uint first = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
+    uint aligned = first - first % KV_BLOCK_TOKENS;
+    uint share = (last - aligned + SPLITS - 1) / SPLITS;
+    share = max(SPLIT_TOKENS, (share + SPAN - 1) / SPAN * SPAN);
+    splits = (last - aligned + share - 1) / share;
+    split = gl_WorkGroupID.y;
+    begin = aligned + split * share;
+    end = min(last, begin + share);
+    return split < splits;
+}
+
+/* A block that no query of the tile sees any of may have been given back. */
+bool is_read(uint position)
+{
+    uint first = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
+    return position >= first && position < end;
+}
+
+uint tile_heads()
+{
+    return min(HEAD_TILE, GROUP_HEADS - gl_WorkGroupID.x % HEAD_TILES * HEAD_TILE);
+}
+
+/* --- keys and values into shared memory --- */
+
+void find_blocks(uint first)
+{
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        uint position = first + (gl_LocalInvocationIndex + i * INVOCATIONS) / HEAD_CHUNKS;
+        next_blocks[i] = 0;
+        if (is_read(position))
+            next_blocks[i] = StepWords(push.tables).at[table + position / KV_BLOCK_TOKENS];
+    }
+}
+
+void load_span(uint first)
+{
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        uint item = gl_LocalInvocationIndex + i * INVOCATIONS;
+        uint position = first + item / HEAD_CHUNKS, chunk = item % HEAD_CHUNKS;
+        bool read = is_read(position) && item < SPAN * HEAD_CHUNKS;
+        uint slot = position % KV_BLOCK_TOKENS;
+        uint64_t k = kv_address(push.keys, next_blocks[i], kv_heads, kv_head, slot, HEAD_DIM);
+        uint64_t v = kv_address(push.values, next_blocks[i], kv_heads, kv_head, slot, HEAD_DIM);
+        next_keys[i] = read ? KvPieces(k).at[chunk] : uvec4(0);
+        next_values[i] = read ? KvPieces(v).at[chunk] : uvec4(0);
+    }
+}
+
+void put_span()
+{
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        uint item = gl_LocalInvocationIndex + i * INVOCATIONS;
+        uint at = item / HEAD_CHUNKS * ROW_CHUNKS + item % HEAD_CHUNKS;
+        if (SPAN * HEAD_CHUNKS % INVOCATIONS == 0 || item < SPAN * HEAD_CHUNKS) {
+            stage[at] = next_keys[i];
+            stage[SPAN * ROW_CHUNKS + at] = next_values[i];
+        }
+    }
+}
+
+/* Between lanes of a subgroup that share a piece of shared memory. All subgroups of a workgroup
+ * meet the same number of times: Mesa's CPU driver counts these among the workgroup's barriers. */
+void meet_subgroup()
+{
+    subgroupMemoryBarrierShared();
+    subgroupBarrier();
+}
+
+/* --- queries --- */
+
+/* Four columns of query q of the tile, scaled for exp2; 0 where there is none. */
+f16vec4 load_query(uint q, uint column)
+{
+    uint r = q / HEAD_TILE, h = q % HEAD_TILE;
+    if (r >= row_count || h >= tile_heads() || column >= HEAD_DIM)
+        return f16vec4(0.0);
+    uint at = (first_head + h) * HEAD_DIM + column;
+    vec4 x;
+    if (QUERIES_F16) {
+        uint width = gl_NumWorkGroups.x / HEAD_TILES * GROUP_HEADS * HEAD_DIM;
+        x = vec4(Halves4(push.qkv + 2 * row_index(first_row + r, at, width)).at[0]);
+    } else {
+        uint64_t address = push.qkv + 4 * row_index(first_row + r, QUERY_OFFSET + at, STRIDE);
+        x = (STRIDE | QUERY_OFFSET) % 4 == 0 ? RowFloats(address).value
+                                             : vec4(Floats(address).at[0], Floats(address).at[1],
+                                                    Floats(address).at[2], Floats(address).at[3]);
+    }
+    return f16vec4(clamp(x * (SCALE * LOG2_E), -KV_LARGEST, KV_LARGEST));
+}
+
+/* Through the subgroup's place for weights, SPAN columns at a time. */
+void take_queries()
+{
+    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
+        uint first = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS;
+        uint base = first * WEIGHT_CHUNKS;
+        [[unroll]] for (uint slice = 0; slice < HEAD_DIM; slice += SPAN) {
+            for (uint i = gl_SubgroupInvocationID; i < UNIT_ROWS * SPAN / 8; i += gl_SubgroupSize) {
+                uint r = i / (SPAN / 8), c = i % (SPAN / 8);
+                f16vec4 low = load_query(first + r, slice + 8 * c);
+                f16vec4 high = load_query(first + r, slice + 8 * c + 4);
+                weights[base + r * WEIGHT_CHUNKS + c] =
+                    uvec4(packFloat2x16(low.xy), packFloat2x16(low.zw), packFloat2x16(high.xy),
+                          packFloat2x16(high.zw));
+            }
+            meet_subgroup();
+            [[unroll]] for (uint k = 0; k < SPAN_KS; k++)
+                if (slice + k * UNIT_K < HEAD_DIM)
+                    coopMatLoad(query[f * HEAD_KS + slice / UNIT_K + k], weights,
+                                base + k * UNIT_K / 8, WEIGHT_CHUNKS,
+                                gl_CooperativeMatrixLayoutRowMajor);
+            meet_subgroup();
+        }
+        [[unroll]] for (uint j = 0; j < HEAD_COLUMNS; j++)
+            sums[f * HEAD_COLUMNS + j] =
+                coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
+        maximum[f] = NOTHING;
+        total[f] = 0.0;
+    }
+}
+
+/* --- the running softmax --- */
+
+/* The place of a lane among the scores of a fragment. */
+uint lane_row()
+{
+    return gl_SubgroupInvocationID / ROW_LANES;
+}
+
+uint lane_quad()
+{
+    return gl_SubgroupInvocationID % ROW_LANES;
+}
+
+/* Multiplies the rows of a fragment's sums by what weigh() left in place of their scores. */
+void rescale(uint f)
+{
+    coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator> factors;
+    coopMatLoad(factors, scores, score_base, SCORE_QUADS, gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint j = 0; j < HEAD_COLUMNS; j++)
+        sums[f * HEAD_COLUMNS + j] *= factors;
+}
+
+/* The lane's scores of positions from `first` on, into weights of fragment f. Whether sums must be
+ * rescaled: then each row of scores has its factor in the first columns instead (places that only
+ * the same lane has read). */
+bool weigh(uint f, uint first, bool some_unseen)
+{
+    uint q = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS + lane_row();
+    uint own = first_position + q / HEAD_TILE;
+    vec4 s[LANE_QUADS];
+    float top = MASKED;
+    [[unroll]] for (uint i = 0; i < LANE_QUADS; i++) {
+        uint quad = i * ROW_LANES + lane_quad();
+        s[i] = scores[score_base + lane_row() * SCORE_QUADS + quad];
+        if (some_unseen) {
+            uvec4 position = first + 4 * quad + uvec4(0, 1, 2, 3);
+            [[unroll]] for (uint e = 0; e < 4; e++) {
+                bool seen = position[e] <= own && position[e] < end &&
+                            (WINDOW == 0 || position[e] + WINDOW > own);
+                s[i][e] = seen ? s[i][e] : MASKED;
+            }
+        }
+        top = max(top, max(max(s[i].x, s[i].y), max(s[i].z, s[i].w)));
+    }
+    [[unroll]] for (uint step = 1; step < ROW_LANES; step *= 2)
+        top = max(top, subgroupShuffleXor(top, step));
+    bool grows = top > maximum[f] + LAZINESS;
+    bool rescales = subgroupAny(grows);
+    if (rescales) {
+        float factor = grows ? exp2(maximum[f] - top) : 1.0;
+        maximum[f] = grows ? top : maximum[f];
+        total[f] *= factor;
+        [[unroll]] for (uint i = 0; i < UNIT_COLUMNS / 4; i++)
+            if (i % ROW_LANES == lane_quad())
+                scores[score_base + lane_row() * SCORE_QUADS + i] = vec4(factor);
+    }
+    uint base = (gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS + lane_row()) * WEIGHT_CHUNKS;
+    [[unroll]] for (uint i = 0; i < LANE_QUADS; i++) {
+        uint quad = i * ROW_LANES + lane_quad();
+        vec4 p = exp2(s[i] - maximum[f]);
+        total[f] += (p.x + p.y) + (p.z + p.w);
+        f16vec4 halves = f16vec4(p);
+        uint word = quad % 2 * 2;
+        weights[base + quad / 2][word] = packFloat2x16(halves.xy);
+        weights[base + quad / 2][word + 1] = packFloat2x16(halves.zw);
+    }
+    return rescales;
+}
+
+void visit_span(uint first)
+{
+    coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>
+        part[FRAGMENTS * SPAN_COLUMNS];
+    [[unroll]] for (uint n = 0; n < SPAN_COLUMNS; n++) {
+        [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
+            part[f * SPAN_COLUMNS + n] =
+                coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
+        [[unroll]] for (uint k = 0; k < HEAD_KS; k++) {
+            coopmat<float16_t, gl_ScopeSubgroup, UNIT_K, UNIT_COLUMNS, gl_MatrixUseB> keys;
+            coopMatLoad(keys, stage, n * UNIT_COLUMNS * ROW_CHUNKS + k * UNIT_K / 8, ROW_CHUNKS,
+                        gl_CooperativeMatrixLayoutColumnMajor);
+            [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
+                part[f * SPAN_COLUMNS + n] =
+                    coopMatMulAdd(query[f * HEAD_KS + k], keys, part[f * SPAN_COLUMNS + n]);
+        }
+    }
+    bool some_unseen = first + SPAN > first_position + 1 || first + SPAN > end || WINDOW > 0;
+    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
+        [[unroll]] for (uint n = 0; n < SPAN_COLUMNS; n++)
+            coopMatStore(part[f * SPAN_COLUMNS + n], scores, score_base + n * UNIT_COLUMNS / 4,
+                         SCORE_QUADS, gl_CooperativeMatrixLayoutRowMajor);
+        meet_subgroup();
+        bool rescales = weigh(f, first, some_unseen);
+        meet_subgroup();
+        if (rescales)
+            rescale(f);
+        if (f + 1 < FRAGMENTS)
+            meet_subgroup();
+    }
+    [[unroll]] for (uint k = 0; k < SPAN_KS; k++) {
+        coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> weight[FRAGMENTS];
+        [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
+            coopMatLoad(weight[f], weights,
+                        (gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS) * WEIGHT_CHUNKS + k * UNIT_K / 8,
+                        WEIGHT_CHUNKS, gl_CooperativeMatrixLayoutRowMajor);
+        [[unroll]] for (uint j = 0; j < HEAD_COLUMNS; j++) {
+            coopmat<float16_t, gl_ScopeSubgroup, UNIT_K, UNIT_COLUMNS, gl_MatrixUseB> values;
+            coopMatLoad(values, stage,
+                        (SPAN + k * UNIT_K) * ROW_CHUNKS + j * UNIT_COLUMNS / 8, ROW_CHUNKS,
+                        gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
+                sums[f * HEAD_COLUMNS + j] =
+                    coopMatMulAdd(weight[f], values, sums[f * HEAD_COLUMNS + j]);
+        }
+    }
+}
+
+/* --- output --- */
+
+uint64_t item_index()
+{
+    return uint64_t(tile_index()) * gl_NumWorkGroups.x + gl_WorkGroupID.x;
+}
+
+Partials partial(uint s)
+{
+    return Partials(push.partials + 16 * ((item_index() * SPLITS + s) * PARTIAL_QUADS));
+}
+
+vec2 partial_softmax(uint s, uint q)
+{
+    vec4 pair = partial(s).at[TILE_QUERIES * (HEAD_DIM / 4) + q / 2];
+    return q % 2 == 0 ? pair.xy : pair.zw;
+}
+
+/* Four columns of query q, to its row; the lanes of a subgroup store together. */
+void store_quad(uint q, uint column, vec4 x)
+{
+    uint columns = gl_NumWorkGroups.x / HEAD_TILES * GROUP_HEADS * HEAD_DIM;
+    uint r = q / HEAD_TILE, h = q % HEAD_TILE;
+    bool there = r < row_count && h < tile_heads() && column < HEAD_DIM;
+    row_store(push.outputs, there ? first_row + r : 0,
+              there ? (first_head + h) * HEAD_DIM + column : columns, columns, x);
+}
+
+/* The sums of a fragment, SPAN columns at a time through shared memory: to the output, divided by
+ * `divisor` of the lane's row, or as a part of several. */
+void write_fragment(uint f, float divisor)
+{
+    uint first = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS;
+    [[unroll]] for (uint slice = 0; slice < HEAD_DIM; slice += SPAN) {
+        [[unroll]] for (uint n = 0; n < SPAN_COLUMNS; n++)
+            if (slice + n * UNIT_COLUMNS < HEAD_DIM)
+                coopMatStore(sums[f * HEAD_COLUMNS + slice / UNIT_COLUMNS + n], scores,
+                             score_base + n * UNIT_COLUMNS / 4, SCORE_QUADS,
+                             gl_CooperativeMatrixLayoutRowMajor);
+        meet_subgroup();
+        for (uint i = gl_SubgroupInvocationID; i < UNIT_ROWS * SPAN / 4; i += gl_SubgroupSize) {
+            uint r = i / (SPAN / 4), quad = i % (SPAN / 4), column = slice + 4 * quad;
+            vec4 x = scores[score_base + r * SCORE_QUADS + quad];
+            if (splits == 1)
+                store_quad(first + r, column, x / subgroupShuffle(divisor, r * ROW_LANES));
+            else if (column < HEAD_DIM)
+                partial(split).at[((first + r) * HEAD_DIM + column) / 4] = x;
+        }
+        meet_subgroup();
+    }
+}
+
+bool arrive_last()
+{
+    memoryBarrierBuffer();
+    barrier();
+    if (gl_LocalInvocationIndex == 0) {
+        Counters counter = Counters(push.counters + 4 * item_index());
+        shared_arrivals = atomicAdd(counter.at[0], 1);
+        if (shared_arrivals == splits - 1)
+            counter.at[0] = 0;
+    }
+    memoryBarrierBuffer();
+    barrier();
+    return shared_arrivals == splits - 1;
+}
+
+vec4 added_quad(uint q, uint column)
+{
+    float top = NOTHING, weight = 0.0;
+    vec4 sum = vec4(0.0);
+    for (uint s = 0; s < splits; s++)
+        top = max(top, partial_softmax(s, q).x);
+    for (uint s = 0; s < splits; s++) {
+        vec2 softmax = partial_softmax(s, q);
+        float factor = exp2(softmax.x - top);
+        weight += factor * softmax.y;
+        sum += factor * partial(s).at[(q * HEAD_DIM + column) / 4];
+    }
+    return sum / weight;
+}
+
+void add_parts()
+{
+    if (!arrive_last())
+        return;
+    const uint quads = HEAD_DIM / 4;
+    uint count = row_count * HEAD_TILE * quads;
+    for (uint first = 0; first < count; first += INVOCATIONS) {
+        uint i = first + gl_LocalInvocationIndex;
+        bool there = i < count;
+        vec4 x = there ? added_quad(i / quads, i % quads * 4) : vec4(0.0);
+        store_quad(i / quads, there ? i % quads * 4 : HEAD_DIM, x);
+    }
+}
+
+void finish()
+{
+    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
+        float sum = total[f];
+        [[unroll]] for (uint step = 1; step < ROW_LANES; step *= 2)
+            sum += subgroupShuffleXor(sum, step);
+        uint q = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS + lane_row();
+        vec2 softmax = vec2(maximum[f], sum);
+        if (splits > 1) {
+            uint at = TILE_QUERIES * (HEAD_DIM / 4) + q / 2;
+            if (lane_quad() == 0 && q % 2 == 0)
+                partial(split).at[at].xy = softmax;
+            else if (lane_quad() == 0)
+                partial(split).at[at].zw = softmax;
+        }
+        write_fragment(f, sum);
+    }
+}
+
+void main()
+{
+    score_base = gl_SubgroupID * UNIT_ROWS * SCORE_QUADS;
+    if (!find_work())
+        return;
+    find_blocks(begin);
+    load_span(begin);
+    find_blocks(begin + SPAN);
+    take_queries();
+    for (uint first = begin; first < end; first += SPAN) {
+        barrier();
+        put_span();
+        barrier();
+        if (first + SPAN < end) {
+            load_span(first + SPAN);
+            find_blocks(first + 2 * SPAN);
+        }
+        visit_span(first);
+    }
+    finish();
+    if (splits > 1)
+        add_parts();
+}
