@@ -44,6 +44,11 @@ static void test_defaults(void **state)
     assert_int_equal(options.weights_fd, -1);
     assert_int_equal(options.verify_weights, 0);
     assert_int_equal(options.worker_count, 1);
+    assert_int_equal(options.weights_send_fd, -1);
+    assert_int_equal(options.device.kind, DEVICE_CPU);
+    assert_int_equal(options.device_workers, 1);
+    assert_int_equal(options.vulkan_tier, VULKAN_NV_MATRIX2);
+    assert_null(options.pipeline_cache);
     assert_null(options.fault);
 }
 
@@ -87,6 +92,35 @@ static void test_every_flag(void **state)
     assert_int_equal(options.log_level, LOG_DEBUG);
 }
 
+static void test_flags_of_a_device(void **state)
+{
+    (void)state;
+    char *argv[] = {REQUIRED,     "--worker-count",
+                    "3",          "--device",
+                    "vulkan:2",   "--weights-send-fd",
+                    "9",          "--vulkan-tier",
+                    "khr-matrix", "--vulkan-validation",
+                    "1",          "--pipeline-cache",
+                    "a/folder",   "--profile",
+                    "1",          NULL,
+                    NULL,         NULL};
+    size_t last = sizeof argv / sizeof argv[0] - 3;
+    struct worker_options options;
+    assert_int_equal(parse(argv, &options, NULL), RESULT_OK);
+    assert_int_equal(options.device.kind, DEVICE_VULKAN);
+    assert_int_equal(options.device.index, 2);
+    assert_int_equal(options.device_workers, 3); /* all of them, if nothing is said */
+    assert_int_equal(options.weights_send_fd, 9);
+    assert_int_equal(options.vulkan_tier, VULKAN_KHR_MATRIX);
+    assert_int_equal(options.vulkan_validation, 1);
+    assert_string_equal(options.pipeline_cache, "a/folder");
+    assert_int_equal(options.profile, 1);
+    argv[last] = "--device-workers";
+    argv[last + 1] = "2";
+    assert_int_equal(parse(argv, &options, NULL), RESULT_OK);
+    assert_int_equal(options.device_workers, 2);
+}
+
 static void test_refusals_name_the_flag(void **state)
 {
     (void)state;
@@ -99,7 +133,9 @@ static void test_refusals_name_the_flag(void **state)
         {"--step-depth", "3"},       {"--context", "99999999999999999999999"},
         {"--parent-pid", "0"},       {"--kv-cache-type", "f8"},
         {"--log-level", "loud"},     {"--bogus", "1"},
-        {"--threads", NULL},
+        {"--threads", NULL},         {"--device", "gpu"},
+        {"--device", "vulkan:16"},   {"--vulkan-tier", "NV matrix 2"},
+        {"--profile", "2"},          {"--device-workers", "0"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char *argv[] = {REQUIRED, bad[i][0], bad[i][1], NULL};
@@ -128,9 +164,8 @@ static void test_required_flags(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_every_flag),
-        cmocka_unit_test(test_refusals_name_the_flag),
+        cmocka_unit_test(test_defaults),       cmocka_unit_test(test_flags_of_a_device),
+        cmocka_unit_test(test_every_flag),     cmocka_unit_test(test_refusals_name_the_flag),
         cmocka_unit_test(test_required_flags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
