@@ -371,14 +371,4 @@ enum vulkan_sample_constant {
     VULKAN_SAMPLE_CONSTANTS
 };
 
-/* --- weights into the cache (shaders/prefetch_weights.comp); constants: invocations --- */
-
-struct vulkan_prefetch_weights_push {
-    uint64_t weights; /*  0 */
-    uint64_t sink;    /*  8: u32 that nobody reads */
-    uint32_t pieces;  /* 16: of 16 bytes */
-    uint32_t unused;  /* 20 */
-};
-static_assert(sizeof(struct vulkan_prefetch_weights_push) == 24, "byte map");
-
 #endif
