@@ -342,7 +342,7 @@ enum vulkan_attention_matrix_constant {
 /* --- sampling: sample_scan and sample_draw take the same (shaders/sample_rows.glsl) --- */
 
 struct vulkan_sample_push {
-    uint64_t logits;       /*   0: f32 [rows, vocab_tokens]; rows to be drawn from are changed */
+    uint64_t logits;       /*   0: f32 [rows, vocab_tokens]; biases and penalties change it */
     uint64_t records;      /*   8: struct vulkan_sampler_record [rows] */
     uint64_t entries;      /*  16: u32 pairs: biases and counts */
     uint64_t parts;        /*  24: VULKAN_SAMPLE_PART_BYTES [rows, chunk_count] */

@@ -58,8 +58,8 @@ enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t slot,
                                 enum vulkan_sampler_kind *kind, bool *moved,
                                 struct error_text *error) RESULT_CHECKED;
 
-/* Behind a barrier after the logits. The logits of rows with a temperature and a bias or a penalty
- * are changed. Afterwards results are visible to the host after a barrier, drawn tokens to the next
+/* Behind a barrier after the logits. Logits that a bias or a penalty concerns are changed.
+ * Afterwards results are visible to the host after a barrier, drawn tokens to the next
  * step after its own. */
 void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t slot,
                            enum vulkan_sampler_kind kind, uint32_t row_count,

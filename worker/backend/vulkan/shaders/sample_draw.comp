@@ -20,18 +20,24 @@ layout(local_size_x_id = 0) in; /* a power of two, at most 512 */
 #include "sample_rows.glsl"
 #include "sample_sums.glsl"
 
-const uint CAPACITY = 2048;     /* candidates in shared memory */
-const uint WANTED_FIRST = 128;  /* most draws end far before */
-const uint WANTED_MORE = 1024;  /* leaves room for what shares the last bin */
+const uint WANTED_FIRST = 128; /* most draws end far before */
+const uint WANTED_MORE = 1024; /* leaves room for what shares the last bin */
 
 uint row;
 SampleRecord record;
 float largest;
-uint64_t mass; /* of the whole row, where ROW_MASS */
+float span;        /* from the largest logit to the lowest block's largest */
+uint64_t mass;     /* of what top_k leaves; without top_k of the whole row, where ROW_MASS */
 uint uniform_bits; /* u in units of 2^-24 */
 bool is_cut;       /* top_k */
 bool is_whole;     /* no filter */
 
+uint block_count()
+{
+    return push.chunk_count * SCANNERS;
+}
+
+#include "sample_list.glsl"
 #include "sample_search.glsl"
 
 /* --- the random number: Philox4x32-10 (worker/sample/uniform.c) --- */
@@ -50,112 +56,93 @@ uint draw_uniform()
     return x.x >> 8;
 }
 
-/* --- what the chunks said --- */
-
-uint64_t row_mass(bool natural)
-{
-    uint64_t sum = 0;
-    uint64_t parts = parts_of(row);
-    for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
-        uint part_key = SampleParts(parts).at[i].best_key;
-        uint64_t part_mass =
-            natural ? SampleParts(parts).at[i].natural_mass : SampleParts(parts).at[i].mass;
-        bool exact;
-        if (part_key != LOWEST_KEY)
-            sum += scale_by(part_mass,
-                            weight(floatBitsToUint(logit_of(part_key)), largest,
-                                   natural ? 1.0 : record.temperature),
-                            exact);
-    }
-    return group_sum(sum);
-}
-
-void finish(uint token, float distance, uint64_t natural_mass)
-{
-    if (gl_LocalInvocationID.x != 0)
-        return;
-    SampleWords(push.drawn).at[row] = token;
-    SampleResult result;
-    result.token = token;
-    result.distance = distance;
-    result.natural_mass = natural_mass;
-    SampleResults(push.results).at[row] = result;
-}
-
 /* --- candidates --- */
 
-shared uint block_bins[BINS];
+shared uint listed_count; /* blocks that have candidates: the first words of distance_bins */
+const uint LISTED_MAX = 3 * BINS;
+
+const uint KEYS_AT_ONCE = 8; /* blocks' keys on their way */
+
+/* Keys of KEYS_AT_ONCE blocks from `first` on, in steps of the workgroup's size. */
+void load_block_keys(uint first, out uint keys[KEYS_AT_ONCE])
+{
+    uint begin = row * block_count();
+    [[unroll]] for (uint i = 0; i < KEYS_AT_ONCE; i++) {
+        uint block = first + i * gl_WorkGroupSize.x;
+        uint loaded = SampleWords(push.block_keys).at[begin + min(block, block_count() - 1)];
+        keys[i] = block < block_count() ? loaded : LOWEST_KEY;
+    }
+}
 
 /* How many bins, counted from the largest logit, hold at least `wanted` blocks' largest; all of
  * them when there are not as many. */
 uint bins_with(uint wanted, float per_logit)
 {
     for (uint i = gl_LocalInvocationID.x; i < BINS; i += gl_WorkGroupSize.x)
-        block_bins[i] = 0;
+        pool[i] = 0;
+    if (gl_LocalInvocationID.x == 0)
+        listed_count = gathered_count = 0;
     barrier();
-    uint first = row * block_count();
-    for (uint block = gl_LocalInvocationID.x; block < block_count(); block += gl_WorkGroupSize.x) {
-        uint block_key = SampleWords(push.block_keys).at[first + block];
-        if (block_key != LOWEST_KEY)
-            atomicAdd(block_bins[distance_bin(logit_of(block_key), per_logit)], 1);
+    for (uint first = gl_LocalInvocationID.x; first < block_count();
+         first += KEYS_AT_ONCE * gl_WorkGroupSize.x) {
+        uint keys[KEYS_AT_ONCE];
+        load_block_keys(first, keys);
+        [[unroll]] for (uint i = 0; i < KEYS_AT_ONCE; i++)
+            if (keys[i] != LOWEST_KEY)
+                atomicAdd(pool[bin_at(bin_position(logit_of(keys[i]), per_logit))], 1);
     }
     barrier();
     uint each = BINS / gl_WorkGroupSize.x;
     uint begin = gl_LocalInvocationID.x * each;
     uint count = 0;
     for (uint bin = begin; bin < begin + each; bin++)
-        count += block_bins[bin];
+        count += pool[bin];
     uint before = uint(group_prefix(count));
     uint enough = BINS;
     for (uint bin = begin; bin < begin + each && enough == BINS; bin++) {
-        before += block_bins[bin];
+        before += pool[bin];
         if (before >= wanted)
             enough = bin + 1;
     }
     return group_lowest(enough);
 }
 
-/* Logits of the blocks span from the largest to this: bins are made to cover it. */
-float lowest_block()
+/* The blocks that reach into the first `bins` bins. */
+void list_blocks(uint bins, float per_logit)
 {
-    uint lowest = 0xFFFFFFFFu;
-    uint first = row * block_count();
-    for (uint block = gl_LocalInvocationID.x; block < block_count(); block += gl_WorkGroupSize.x) {
-        uint block_key = SampleWords(push.block_keys).at[first + block];
-        if (block_key != LOWEST_KEY)
-            lowest = min(lowest, block_key);
+    for (uint first = gl_LocalInvocationID.x; first < block_count();
+         first += KEYS_AT_ONCE * gl_WorkGroupSize.x) {
+        uint keys[KEYS_AT_ONCE];
+        load_block_keys(first, keys);
+        [[unroll]] for (uint i = 0; i < KEYS_AT_ONCE; i++)
+            if (keys[i] != LOWEST_KEY && bin_at(bin_position(logit_of(keys[i]), per_logit)) < bins) {
+                uint at = atomicAdd(listed_count, 1);
+                if (at < LISTED_MAX)
+                    distance_bins[at] = first + i * gl_WorkGroupSize.x;
+            }
     }
-    return logit_of(group_lowest(lowest));
+    barrier();
 }
 
-/* Gathers all tokens within the first `bins` bins; gathered_count says how many there are. */
+/* Gathers all tokens of the listed blocks within the first `bins` bins. */
 void gather(uint bins, float per_logit)
 {
-    if (gl_LocalInvocationID.x == 0)
-        gathered_count = 0;
-    barrier();
-    uint first = row * block_count();
-    for (uint block = gl_LocalInvocationID.x; block < block_count(); block += gl_WorkGroupSize.x) {
-        uint block_key = SampleWords(push.block_keys).at[first + block];
-        if (block_key == LOWEST_KEY || distance_bin(logit_of(block_key), per_logit) >= bins)
-            continue;
-        for (uint quad = 0; quad < BLOCK / 4; quad++) {
-            uint token = block_token(block, quad);
-            uvec4 bits = clean_quad(load_raw_quad(row, token));
-            for (uint i = 0; i < 4; i++)
-                if (bits[i] != MINUS_INFINITY &&
-                    distance_bin(uintBitsToFloat(bits[i]), per_logit) < bins)
-                    add_candidate(code(key(bits[i]), token + i));
-        }
+    const uint QUADS = BLOCK / 4;
+    uint quads = min(listed_count, LISTED_MAX) * QUADS;
+    for (uint i = gl_LocalInvocationID.x; i < quads; i += gl_WorkGroupSize.x) {
+        uint token = block_token(distance_bins[i / QUADS], i % QUADS);
+        uvec4 bits = clean_quad(load_raw_quad(row, token));
+        for (uint j = 0; j < 4; j++)
+            if (bits[j] != MINUS_INFINITY &&
+                bin_at(bin_position(uintBitsToFloat(bits[j]), per_logit)) < bins)
+                add_candidate(code(key(bits[j]), token + j));
     }
     barrier();
 }
 
 /* --- the draw from a sorted list --- */
 
-shared uint64_t kept_weight;
-
-/* sum * p of the kept tokens, for the comparison "cumulative sum >= p * mass". */
+/* What the running sum of kept tokens must reach for top_p. */
 uint64_t top_p_least()
 {
     bool exact;
@@ -163,84 +150,59 @@ uint64_t top_p_least()
     return exact ? least : least + 1;
 }
 
-uint64_t draw_limit(uint64_t weight)
+/* What it must exceed for the draw. */
+uint64_t draw_limit(uint64_t kept)
 {
     bool exact;
-    return scale_down(weight, uniform_bits, 24, exact);
+    return scale_down(kept, uniform_bits, 24, exact);
 }
 
-/* Weight of the first `count` of the list, for everybody; `sum` is that before `first`. */
-uint64_t weight_of_first(uint count, uint first, uint end, uint64_t sum)
+/* The rank from which on filters keep nothing; NO_TOKEN when the list is too short to tell. */
+uint first_dropped(uint count)
 {
-    for (uint at = first; at < end; at++) {
-        sum += units_at(at);
-        if (at == count - 1)
-            kept_weight = sum;
-    }
-    barrier();
-    uint64_t weight = kept_weight;
-    barrier();
-    return weight;
-}
-
-/* The first rank at which the list is known to end for the filters: past it nothing is kept.
- * 0xFFFFFFFF when the list is too short to tell. */
-uint first_dropped(uint count, uint first, uint end, uint64_t sum)
-{
-    uint dropped = 0xFFFFFFFFu;
+    uint dropped = is_cut && record.top_k <= count ? record.top_k : NO_TOKEN;
     uint64_t least = top_p_least();
-    if (is_cut && record.top_k <= count)
-        dropped = record.top_k;
-    for (uint at = first; at < end; at++) {
-        float w = weight(bits_of_code(candidate(at)), largest, record.temperature);
-        if (at > 0 && (w == 0.0 || (!is_whole && w < record.min_p)))
+    [[unroll]] for (uint i = 0; i < EACH; i++) {
+        uint at = held_at(i);
+        bool is_too_light = held_weight[i] == 0.0 || (!is_whole && held_weight[i] < record.min_p);
+        if (at < count && at > 0 && is_too_light)
             dropped = min(dropped, at);
-        sum += units(w);
-        if (record.top_p < 1.0 && sum >= least)
+        if (at < count && record.top_p < 1.0 && held_sum[i] >= least)
             dropped = min(dropped, at + 1);
     }
     return group_lowest(dropped);
 }
 
-/* Draws from the list of `count` candidates; false when it is too short. `is_all`: no other token
- * weighs anything. */
+/* Draws from the sorted list of `count` candidates; false when it is too short. `is_all`: no other
+ * token weighs anything. */
 bool draw_from_list(uint count, bool is_all)
 {
-    uint each = (count + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
-    uint first = min(gl_LocalInvocationID.x * each, count);
-    uint end = min(first + each, count);
-    uint64_t sum = 0;
-    for (uint at = first; at < end; at++)
-        sum += units_at(at);
-    sum = group_prefix(sum);
-    if (is_cut)
-        mass = weight_of_first(min(count, record.top_k), first, end, sum);
-    uint kept = first_dropped(count, first, end, sum);
+    weigh_candidates(count);
+    if (is_cut) {
+        find_candidate(min(count, record.top_k) - 1, 0);
+        mass = found_sum;
+    }
+    uint kept = first_dropped(count);
     bool is_sure = is_all || kept <= count;
     kept = min(kept, count);
-    uint64_t weight = weight_of_first(kept, first, end, sum);
-    uint64_t limit = draw_limit(is_whole ? mass : weight);
-    if (!is_sure && !(is_whole && weight > limit))
+    find_candidate(kept - 1, 0);
+    uint64_t kept_weight = found_sum;
+    uint64_t limit = draw_limit(is_whole ? mass : kept_weight);
+    if (!is_sure && !(is_whole && kept_weight > limit))
         return false;
-    uint crossing = kept - 1;
-    for (uint at = first; at < end; at++) {
-        sum += units_at(at);
-        if (sum > limit)
-            crossing = min(crossing, at);
-    }
-    crossing = group_lowest(crossing);
-    if (gl_LocalInvocationID.x == 0)
-        found_code = candidate(crossing);
-    barrier();
+    pick_candidate(kept, false, 0, 0, limit);
     return true;
 }
 
 /* Makes a list of at least `wanted` tokens where there are as many, and draws from it. */
-bool draw_from_top(uint wanted, float per_logit)
+bool draw_from_top(uint wanted)
 {
+    float per_logit = 0.999 * float(BINS) / max(span, 1e-30);
     uint bins = bins_with(wanted, per_logit);
+    list_blocks(bins, per_logit);
     gather(bins, per_logit);
-    uint count = gathered_count;
+    uint count = listed_count > LISTED_MAX ? CAPACITY + 1 : gathered_count;
+    barrier(); /* before the next list is begun */
     if (count > CAPACITY)
         return false;
     sort_candidates(count);
@@ -251,8 +213,8 @@ bool draw_from_top(uint wanted, float per_logit)
 void draw_from_row()
 {
     const uint TOP_K = 0, TOP_P = 1, DRAW = 2;
-    uint64_t weight_of_likely = deal_by_distance(record.min_p);
-    uint64_t kept = is_whole ? mass : record.min_p > 0.0 ? weight_of_likely : ~uint64_t(0);
+    uint64_t likely = deal_row();
+    uint64_t kept = is_whole ? mass : record.min_p > 0.0 ? likely : ~uint64_t(0);
     for (uint stage = is_cut ? TOP_K : TOP_P; stage <= DRAW; stage++) {
         if (stage == TOP_P && !(record.top_p < 1.0))
             continue;
@@ -261,11 +223,11 @@ void draw_from_row()
             limit = top_p_least() - 1;
         else if (stage == DRAW)
             limit = draw_limit(kept);
-        uint64_t sum = search(stage == TOP_K, limit).sum;
+        search(stage == TOP_K, limit);
         if (stage == TOP_K)
-            mass = sum;
+            mass = found_sum;
         if (stage != DRAW)
-            kept = min(kept, sum);
+            kept = min(kept, found_sum);
     }
 }
 
@@ -274,15 +236,59 @@ void draw()
     uniform_bits = draw_uniform();
     is_cut = record.top_k > 0 && record.top_k < push.vocab_tokens;
     is_whole = !is_cut && record.top_p >= 1.0 && record.min_p <= 0.0;
-    float span = largest - lowest_block();
-    float per_logit = float(BINS) / max(span, 1e-30) * 0.999;
     uint wanted = is_cut ? record.top_k : WANTED_FIRST;
     while (wanted <= WANTED_MORE) {
-        if (draw_from_top(wanted, per_logit))
+        if (draw_from_top(wanted))
             return;
         wanted = is_cut || wanted == WANTED_MORE ? WANTED_MORE + 1 : WANTED_MORE;
     }
     draw_from_row();
+}
+
+/* --- the row --- */
+
+/* Of all chunks' parts: the best, and the lowest block. */
+void look_at_parts(out uint best_key, out uint best_token, out uint lowest_key)
+{
+    best_key = LOWEST_KEY;
+    best_token = NO_TOKEN;
+    lowest_key = NO_TOKEN;
+    for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
+        SamplePart part = SampleParts(parts_of(row)).at[i];
+        if (part.best_key > best_key) {
+            best_key = part.best_key;
+            best_token = part.best_token;
+        }
+        lowest_key = min(lowest_key, part.lowest_key);
+    }
+    group_best(best_key, best_token);
+    lowest_key = group_lowest(lowest_key);
+}
+
+uint64_t row_mass(bool is_natural)
+{
+    uint64_t sum = 0;
+    for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
+        SamplePart part = SampleParts(parts_of(row)).at[i];
+        float factor = weight(floatBitsToUint(logit_of(part.best_key)), largest,
+                              is_natural ? 1.0 : record.temperature);
+        bool exact;
+        if (part.best_key != LOWEST_KEY)
+            sum += scale_by(is_natural ? part.natural_mass : part.mass, factor, exact);
+    }
+    return group_sum(sum);
+}
+
+void finish(uint token, float distance, uint64_t natural_mass)
+{
+    if (gl_LocalInvocationID.x != 0)
+        return;
+    SampleResult result;
+    result.token = token;
+    result.distance = distance;
+    result.natural_mass = natural_mass;
+    SampleWords(push.drawn).at[row] = token;
+    SampleResults(push.results).at[row] = result;
 }
 
 void main()
@@ -292,33 +298,24 @@ void main()
     bool is_greedy = record.temperature == 0.0;
     if (is_greedy && (record.flags & ROW_LOGPROB) == 0)
         return; /* sample_scan has finished it */
-    uint best_key = LOWEST_KEY;
-    uint best_token = 0xFFFFFFFFu;
-    uint64_t parts = parts_of(row);
-    for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
-        uint part_key = SampleParts(parts).at[i].best_key;
-        if (part_key > best_key) {
-            best_key = part_key;
-            best_token = SampleParts(parts).at[i].best_token;
-        }
-    }
-    group_best(best_key, best_token);
-    largest = logit_of(best_key);
+    uint best_key, best_token, lowest_key;
+    look_at_parts(best_key, best_token, lowest_key);
     if (best_key == LOWEST_KEY) {
         finish(0, 0.0, 0);
         return;
     }
-    uint token = best_token;
-    mass = 0;
+    largest = logit_of(best_key);
+    span = largest - logit_of(lowest_key);
     uint64_t natural_mass = 0;
+    mass = 0;
     if ((record.flags & ROW_LOGPROB) != 0)
         natural_mass = row_mass(true);
     if ((record.flags & ROW_MASS) != 0)
         mass = row_mass(false);
-    if (!is_greedy) {
-        draw();
-        token = uint(found_code);
+    if (is_greedy) {
+        finish(best_token, 0.0, natural_mass);
+        return;
     }
-    float logit = is_greedy ? largest : logit_of(~uint(found_code >> 32));
-    finish(token, logit - largest, natural_mass);
+    draw();
+    finish(uint(found_code), logit_of(~uint(found_code >> 32)) - largest, natural_mass);
 }

@@ -50,10 +50,12 @@ struct SampleRecord {
     uint count_count;
 };
 
-/* What sample_scan says of a chunk: 24 bytes. */
+/* What sample_scan says of a chunk: 32 bytes. */
 struct SamplePart {
     uint best_key;
     uint best_token;
+    uint lowest_key; /* of its blocks' keys that are above -infinity's; all ones: none is */
+    uint unused;
     uint64_t mass;         /* sum of exp((logit - chunk's largest) / temperature) */
     uint64_t natural_mass; /* the same at temperature 1, for logprobs */
 };
@@ -69,7 +71,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Sa
 {
     SampleRecord at[];
 };
-layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer SampleParts
+layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer SampleParts
 {
     SamplePart at[];
 };
@@ -111,13 +113,15 @@ layout(push_constant) uniform Push
 
 uint64_t parts_of(uint row)
 {
-    return push.parts + uint64_t(row * push.chunk_count) * 24;
+    return push.parts + uint64_t(row * push.chunk_count) * 32;
 }
 
 /* --- order --- */
 
 const uint MINUS_INFINITY = 0xFF800000u, PLUS_INFINITY = 0x7F800000u, LARGEST_FINITE = 0x7F7FFFFFu;
 const uint LOWEST_KEY = 0x007FFFFFu; /* of -infinity */
+const uint HIGHEST_KEY = 0xFF7FFFFFu; /* of the largest finite number */
+const uint NO_TOKEN = 0xFFFFFFFFu;
 
 /* A logit's bits with NaN, +infinity and -0 replaced. */
 uint clean(uint bits)
@@ -132,7 +136,7 @@ uint clean(uint bits)
 
 uint key(uint clean_bits)
 {
-    return (clean_bits & 0x80000000u) != 0 ? ~clean_bits : clean_bits | 0x80000000u;
+    return clean_bits ^ (uint(int(clean_bits) >> 31) | 0x80000000u);
 }
 
 float logit_of(uint key)

@@ -5,7 +5,7 @@
  * Each looks at a chunk of the vocabulary. Biases and penalties are applied here: the tokens that
  * the sequence has seen are counted into shared memory as far as they lie in the chunk, from the
  * history that embed_rows keeps (or a list of the host's), so nothing about them needs to be kept
- * between steps. Rows that will be drawn from get their changed logits written back.
+ * between steps. The few changed logits are written back.
  *
  * What remains of a chunk: its largest logit, the largest of each block of 32 (by which sample_draw
  * finds candidates without reading the row again), and, where the draw needs them, sums of weights
@@ -33,23 +33,47 @@ shared bool is_last;
 uvec4 bits[QUADS];
 SampleRecord record;
 
+/* The chunk's token 4 * (quad * SCANNERS + invocation) is the first of this invocation's quad. */
+uint quad_offset(uint quad)
+{
+    return 4 * (quad * SCANNERS + gl_LocalInvocationID.x);
+}
+
 /* --- bias and penalties --- */
 
+void note_token(uint token, uint position, uint first)
+{
+    uint offset = token - first;
+    if (offset >= CHUNK || position >= record.position)
+        return;
+    if (position >= record.first_generated)
+        atomicAdd(seen[offset], 1);
+    else
+        atomicOr(seen[offset], SEEN_PROMPT);
+}
+
+/* Four tokens at a time, and several of those on their way at once. */
 void count_history(uint row, uint first)
 {
+    const uint AT_ONCE = 4;
     uint step_row = StepWords(push.logit_rows).at[row];
     uint sequence = StepRows(push.rows).at[step_row].sequence;
     uint table = StepSequences(push.sequences).at[sequence].table[0];
-    for (uint i = gl_LocalInvocationID.x; i < record.position; i += gl_WorkGroupSize.x) {
-        uint block = StepWords(push.tables).at[table + i / KV_BLOCK_TOKENS];
-        uint64_t tokens = push.history + uint64_t(block) * (4 * KV_BLOCK_TOKENS);
-        uint offset = SampleWords(tokens).at[i % KV_BLOCK_TOKENS] - first;
-        if (offset >= CHUNK)
-            continue;
-        if (i >= record.first_generated)
-            atomicAdd(seen[offset], 1);
-        else
-            atomicOr(seen[offset], SEEN_PROMPT);
+    uint last = (record.position - 1) / 4;
+    for (uint begin = gl_LocalInvocationID.x; begin <= last; begin += AT_ONCE * SCANNERS) {
+        uvec4 tokens[AT_ONCE];
+        [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
+            uint quad = min(begin + i * SCANNERS, last);
+            uint block = StepWords(push.tables).at[table + 4 * quad / KV_BLOCK_TOKENS];
+            uint64_t at = push.history + uint64_t(block) * (4 * KV_BLOCK_TOKENS);
+            tokens[i] = SampleQuads(at + 16 * (quad % (KV_BLOCK_TOKENS / 4))).value;
+        }
+        [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
+            uint quad = begin + i * SCANNERS;
+            if (quad <= last)
+                for (uint j = 0; j < 4; j++)
+                    note_token(tokens[i][j], 4 * quad + j, first);
+        }
     }
 }
 
@@ -71,15 +95,15 @@ void note_biases(uint first)
     }
 }
 
-uint adjusted(uint bits, uint note)
+float adjusted(float raw, uint note)
 {
-    precise float logit = uintBitsToFloat(bits);
+    precise float logit = raw;
     if (note >> SEEN_BIAS != 0) {
         uint entry = record.bias_first + (note >> SEEN_BIAS) - 1;
         logit = logit + uintBitsToFloat(SampleEntries(push.entries).at[entry].y);
     }
     if ((record.flags & ROW_PENALTIES) == 0 || (note & (SEEN_PROMPT | SEEN_GENERATED)) == 0)
-        return floatBitsToUint(logit);
+        return logit;
     if (record.repetition != 1.0)
         logit = logit > 0.0 ? divide(logit, record.repetition) : logit * record.repetition;
     uint generated = note & SEEN_GENERATED;
@@ -87,9 +111,10 @@ uint adjusted(uint bits, uint note)
     penalty = record.presence + penalty;
     if (generated > 0)
         logit = logit - penalty;
-    return floatBitsToUint(logit);
+    return logit;
 }
 
+/* In memory: each invocation changes only logits that it alone will read. */
 void adjust(uint row, uint first)
 {
     for (uint i = gl_LocalInvocationID.x; i < CHUNK; i += gl_WorkGroupSize.x)
@@ -104,27 +129,54 @@ void adjust(uint row, uint first)
     note_biases(first);
     barrier();
     uint64_t logits = push.logits + 4 * (uint64_t(row) * push.vocab_tokens + first);
-    for (uint quad = 0; quad < QUADS; quad++)
-        for (uint i = 0; i < 4; i++) {
-            uint offset = 4 * (quad * SCANNERS + gl_LocalInvocationID.x) + i;
-            uint note = seen[offset];
-            if (note == 0 || (bits[quad][i] & PLUS_INFINITY) == PLUS_INFINITY)
-                continue; /* not a finite number: nothing changes it */
-            bits[quad][i] = adjusted(bits[quad][i], note);
-            if (record.temperature > 0.0)
-                SampleWords(logits).at[offset] = bits[quad][i];
-        }
+    for (uint i = 0; i < BLOCK; i++) {
+        uint offset = quad_offset(i / 4) + i % 4;
+        uint note = seen[offset];
+        if (note == 0)
+            continue;
+        uint raw = SampleWords(logits).at[offset];
+        if ((raw & PLUS_INFINITY) != PLUS_INFINITY) /* nothing changes what is no number */
+            SampleWords(logits).at[offset] = floatBitsToUint(adjusted(uintBitsToFloat(raw), note));
+    }
 }
 
 /* --- what remains of a chunk --- */
+
+/* The largest key of this invocation's block. Bits are taken as they are, which is right but for
+ * NaN, +infinity and -0: only when one of those seems to be the largest are they looked at. */
+uint largest_key()
+{
+    uint largest = 0;
+    [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            largest = max(largest, key(bits[quad][i]));
+    if (largest <= HIGHEST_KEY && largest >= LOWEST_KEY && largest != key(0x80000000u))
+        return largest;
+    largest = LOWEST_KEY;
+    [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            largest = max(largest, key(clean(bits[quad][i])));
+    return largest;
+}
+
+/* The lowest of this invocation's tokens with that key. */
+uint token_with(uint wanted_key, uint first)
+{
+    uint token = NO_TOKEN;
+    [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            if (key(clean(bits[quad][i])) == wanted_key)
+                token = min(token, first + quad_offset(quad) + i);
+    return token;
+}
 
 /* Sum of this invocation's weights, in an order of its own. */
 uint64_t block_mass(float largest, float temperature)
 {
     precise vec4 sums = vec4(0.0);
-    for (uint quad = 0; quad < QUADS; quad++)
-        for (uint i = 0; i < 4; i++)
-            sums[i] += weight(bits[quad][i], largest, temperature);
+    [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            sums[i] += weight(clean(bits[quad][i]), largest, temperature);
     precise float sum = sums.x + sums.y + (sums.z + sums.w);
     return units(sum);
 }
@@ -132,19 +184,20 @@ uint64_t block_mass(float largest, float temperature)
 SamplePart look(uint first, uint block_key)
 {
     SamplePart part;
-    part.best_key = block_key;
-    part.best_token = 0xFFFFFFFFu;
-    for (uint quad = 0; quad < QUADS; quad++)
-        for (uint i = 0; i < 4; i++)
-            if (key(bits[quad][i]) == block_key)
-                part.best_token = min(part.best_token,
-                                      first + 4 * (quad * SCANNERS + gl_LocalInvocationID.x) + i);
+    part.best_key = subgroupMax(block_key);
+    part.best_token = NO_TOKEN;
+    if (block_key == part.best_key) /* of the subgroup: the rest need not search */
+        part.best_token = token_with(block_key, first);
     group_best(part.best_key, part.best_token);
+    part.lowest_key = NO_TOKEN;
+    part.unused = 0;
     part.mass = 0;
     part.natural_mass = 0;
     if (part.best_key == LOWEST_KEY)
         return part;
     float largest = logit_of(part.best_key);
+    if (record.temperature > 0.0)
+        part.lowest_key = group_lowest(block_key == LOWEST_KEY ? NO_TOKEN : block_key);
     if ((record.flags & ROW_MASS) != 0)
         part.mass = group_sum(block_mass(largest, record.temperature));
     if ((record.flags & ROW_LOGPROB) != 0)
@@ -152,11 +205,10 @@ SamplePart look(uint first, uint block_key)
     return part;
 }
 
-/* Puts the chunk's part where the others lie; true for the workgroup that is the row's last. */
-bool arrive(uint row, SamplePart part)
+/* True for the workgroup that is the row's last; it sees what the others wrote before. */
+bool arrive(uint row)
 {
     if (gl_LocalInvocationID.x == 0) {
-        SampleParts(parts_of(row)).at[gl_WorkGroupID.x] = part;
         memoryBarrierBuffer();
         uint before = atomicAdd(SampleWords(push.arrivals).at[row], 1);
         is_last = before == push.chunk_count - 1;
@@ -170,12 +222,11 @@ bool arrive(uint row, SamplePart part)
 
 void finish_greedy(uint row)
 {
-    uint64_t parts = parts_of(row);
     uint best_key = 0;
-    uint best_token = 0xFFFFFFFFu;
+    uint best_token = NO_TOKEN;
     for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
-        uint part_key = SampleParts(parts).at[i].best_key;
-        uint part_token = SampleParts(parts).at[i].best_token;
+        uint part_key = SampleParts(parts_of(row)).at[i].best_key;
+        uint part_token = SampleParts(parts_of(row)).at[i].best_token;
         if (part_key > best_key) {
             best_key = part_key;
             best_token = part_token;
@@ -194,22 +245,19 @@ void main()
     uint row = gl_WorkGroupID.y;
     uint first = gl_WorkGroupID.x * CHUNK;
     record = SampleRecords(push.records).at[row];
-    for (uint quad = 0; quad < QUADS; quad++)
-        bits[quad] = load_raw_quad(row, first + 4 * (quad * SCANNERS + gl_LocalInvocationID.x));
     if ((record.flags & ROW_PENALTIES) != 0 || record.bias_count > 0)
         adjust(row, first);
-    uint block_key = LOWEST_KEY;
-    for (uint quad = 0; quad < QUADS; quad++) {
-        bits[quad] = clean_quad(bits[quad]);
-        for (uint i = 0; i < 4; i++)
-            block_key = max(block_key, key(bits[quad][i]));
-    }
+    [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
+        bits[quad] = load_raw_quad(row, first + quad_offset(quad));
+    uint block_key = largest_key();
     if (record.temperature > 0.0) {
         uint block = gl_WorkGroupID.x * SCANNERS + gl_LocalInvocationID.x;
         SampleWords(push.block_keys).at[row * push.chunk_count * SCANNERS + block] = block_key;
     }
     SamplePart part = look(first, block_key);
-    bool greedy = record.temperature == 0.0 && (record.flags & ROW_LOGPROB) == 0;
-    if (arrive(row, part) && greedy)
+    if (gl_LocalInvocationID.x == 0)
+        SampleParts(parts_of(row)).at[gl_WorkGroupID.x] = part;
+    bool is_greedy = record.temperature == 0.0 && (record.flags & ROW_LOGPROB) == 0;
+    if (is_greedy && arrive(row))
         finish_greedy(row);
 }

@@ -1,66 +1,39 @@
 /*
- * What a workgroup of the sampler finds out together. Every function is called by all of its
- * invocations, in uniform control flow, and gives all of them the same answer (but the prefix).
+ * What a workgroup of the sampler finds out together: each subgroup by itself first, then all by
+ * way of shared memory. Every function is called by all invocations, in uniform control flow, and
+ * gives all of them the same answer (but the prefix).
  */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 
-shared uint64_t group_sums[gl_WorkGroupSize.x];
-shared uint group_words[2];
+/* Of each subgroup; the smallest there are have four invocations. */
+shared uint64_t group_sums[gl_WorkGroupSize.x / 4];
+shared uint group_keys[gl_WorkGroupSize.x / 4];
+shared uint group_tokens[gl_WorkGroupSize.x / 4];
 
 /* The largest key and the lowest token that has it. */
 void group_best(inout uint best_key, inout uint best_token)
 {
     uint subgroup_key = subgroupMax(best_key);
+    uint subgroup_token = subgroupMin(best_key == subgroup_key ? best_token : NO_TOKEN);
     barrier();
-    if (gl_LocalInvocationID.x == 0) {
-        group_words[0] = 0;
-        group_words[1] = 0xFFFFFFFFu;
+    if (subgroupElect()) {
+        group_keys[gl_SubgroupID] = subgroup_key;
+        group_tokens[gl_SubgroupID] = subgroup_token;
     }
     barrier();
-    if (subgroupElect())
-        atomicMax(group_words[0], subgroup_key);
-    barrier();
-    uint largest = group_words[0];
-    uint token = subgroupMin(best_key == largest ? best_token : 0xFFFFFFFFu);
-    if (subgroupElect())
-        atomicMin(group_words[1], token);
-    barrier();
-    best_key = largest;
-    best_token = group_words[1];
-}
-
-/* Sum of all values. */
-uint64_t group_sum(uint64_t value)
-{
-    /* In pieces whose sums fit 32 bits, because subgroups may not know longer integers. */
-    uint64_t sum = 0;
-    for (uint piece = 0; piece < 4; piece++)
-        sum += uint64_t(subgroupAdd(uint(value >> 16 * piece) & 0xFFFFu)) << 16 * piece;
-    barrier();
-    if (subgroupElect())
-        group_sums[gl_SubgroupID] = sum;
-    barrier();
-    sum = 0;
-    for (uint i = 0; i < gl_NumSubgroups; i++)
-        sum += group_sums[i];
-    return sum;
-}
-
-/* Sum of the values of lower invocations. */
-uint64_t group_prefix(uint64_t value)
-{
-    uint at = gl_LocalInvocationID.x;
-    barrier();
-    group_sums[at] = value;
-    barrier();
-    for (uint step = 1; step < gl_WorkGroupSize.x; step *= 2) {
-        uint64_t before = at >= step ? group_sums[at - step] : 0;
-        barrier();
-        group_sums[at] += before;
-        barrier();
+    best_key = 0;
+    best_token = NO_TOKEN;
+    for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += gl_SubgroupSize) {
+        if (group_keys[i] > best_key)
+            best_token = NO_TOKEN;
+        if (group_keys[i] >= best_key)
+            best_token = min(best_token, group_tokens[i]);
+        best_key = max(best_key, group_keys[i]);
     }
-    return group_sums[at] - value;
+    uint own_key = best_key;
+    best_key = subgroupMax(best_key);
+    best_token = subgroupMin(own_key == best_key ? best_token : NO_TOKEN);
 }
 
 /* The lowest of all values. */
@@ -68,11 +41,57 @@ uint group_lowest(uint value)
 {
     uint lowest = subgroupMin(value);
     barrier();
-    if (gl_LocalInvocationID.x == 0)
-        group_words[0] = 0xFFFFFFFFu;
+    if (subgroupElect())
+        group_keys[gl_SubgroupID] = lowest;
+    barrier();
+    lowest = NO_TOKEN;
+    for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += gl_SubgroupSize)
+        lowest = min(lowest, group_keys[i]);
+    return subgroupMin(lowest);
+}
+
+/* Long sums are made of pieces of 22 bits, whose sums over a subgroup fit 32, because subgroups may
+ * not know longer integers. */
+uint64_t subgroup_sum(uint64_t value)
+{
+    uint64_t low = subgroupAdd(uint(value) & 0x3FFFFFu);
+    uint64_t middle = subgroupAdd(uint(value >> 22) & 0x3FFFFFu);
+    uint64_t high = subgroupAdd(uint(value >> 44));
+    return low + (middle << 22) + (high << 44);
+}
+
+uint64_t subgroup_prefix(uint64_t value)
+{
+    uint64_t low = subgroupExclusiveAdd(uint(value) & 0x3FFFFFu);
+    uint64_t middle = subgroupExclusiveAdd(uint(value >> 22) & 0x3FFFFFu);
+    uint64_t high = subgroupExclusiveAdd(uint(value >> 44));
+    return low + (middle << 22) + (high << 44);
+}
+
+/* Sum of all values. */
+uint64_t group_sum(uint64_t value)
+{
+    uint64_t sum = subgroup_sum(value);
     barrier();
     if (subgroupElect())
-        atomicMin(group_words[0], lowest);
+        group_sums[gl_SubgroupID] = sum;
     barrier();
-    return group_words[0];
+    sum = 0;
+    for (uint i = gl_SubgroupInvocationID; i < gl_NumSubgroups; i += gl_SubgroupSize)
+        sum += group_sums[i];
+    return subgroup_sum(sum);
+}
+
+/* Sum of the values of lower invocations. */
+uint64_t group_prefix(uint64_t value)
+{
+    uint64_t before = subgroup_prefix(value);
+    barrier();
+    if (gl_SubgroupInvocationID == gl_SubgroupSize - 1)
+        group_sums[gl_SubgroupID] = before + value;
+    barrier();
+    uint64_t lower = 0;
+    for (uint i = gl_SubgroupInvocationID; i < gl_SubgroupID; i += gl_SubgroupSize)
+        lower += group_sums[i];
+    return subgroup_sum(lower) + before;
 }
