@@ -11,8 +11,8 @@
  *
  * `what`: decode, fused (rotating and writing too), prompt (rows at the end of the context, as
  * tiles), heads (rope_kv_write alone). N is a specialization constant (vulkan_push.h) set to
- * something else than the policy's choice; y=value sets the grid's height with SPLITS. It checks no
- * results (tests/vulkan does).
+ * something else than the policy's choice; x=value and y=value set the grid. It checks no results
+ * (tests/vulkan does).
  */
 #include <math.h>
 #include <stdio.h>
@@ -134,7 +134,7 @@ static struct step_places fill_step(struct bench *bench, const struct bench_case
     return places;
 }
 
-/* "12=1 y=4": constants, and the grid's height. */
+/* "12=1 y=4": constants, and the grid. */
 static void apply_changes(const char *changes, struct vulkan_specialization *specialization,
                           struct vulkan_grid *grid)
 {
@@ -144,6 +144,8 @@ static void apply_changes(const char *changes, struct vulkan_specialization *spe
     while (sscanf(changes, " %7[^=]=%u%n", key, &value, &used) == 2) {
         if (strcmp(key, "y") == 0)
             grid->y = value;
+        else if (strcmp(key, "x") == 0)
+            grid->x = value;
         else if (strtoul(key, NULL, 10) < specialization->count)
             specialization->values[strtoul(key, NULL, 10)] = value;
         changes += used;

@@ -31,6 +31,7 @@
 #define MATRIX_SUBGROUPS    4u
 #define MATRIX_HEAD_TILE    16u
 #define MATRIX_HEAD_DIM     256u /* beyond it the sums would not fit in registers */
+#define MATRIX_CPU_HEAD_DIM 96u  /* beyond it a CPU's driver compiles for a minute */
 #define MATRIX_SPLIT_TOKENS 256u
 #define MATRIX_PER_UNIT     2u
 #define GROUPS_PER_UNIT     8u  /* workgroups that splitting aims at, per compute unit */
@@ -199,7 +200,9 @@ static struct matrix_plan plan_matrix(const struct vulkan_facts *facts,
 {
     struct matrix_plan plan = {.unit = NULL};
     uint32_t group = shape->heads / shape->kv_heads;
-    if (!facts->matrix_khr || facts->tier < VULKAN_KHR_MATRIX || shape->head_dim > MATRIX_HEAD_DIM)
+    uint32_t largest =
+        facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU ? MATRIX_CPU_HEAD_DIM : MATRIX_HEAD_DIM;
+    if (!facts->matrix_khr || facts->tier < VULKAN_KHR_MATRIX || shape->head_dim > largest)
         return plan;
     plan.unit = find_unit(facts, shape->head_dim);
     plan.subgroups = MATRIX_SUBGROUPS;
@@ -291,7 +294,7 @@ uint32_t vulkan_attention_policy_tile_rows(const struct vulkan_facts *facts,
 }
 
 /* An angle serves all heads of a task, but few rows had better be spread wide. */
-#define HEADS_OF_TASK 4u
+#define HEADS_OF_TASK 2u
 #define WIDE_ROWS     64u
 
 struct vulkan_heads_choice vulkan_attention_policy_heads(const struct vulkan_facts *facts,

@@ -68,6 +68,7 @@ const uint SPAN_KS = SPAN / UNIT_K, SPAN_COLUMNS = SPAN / UNIT_COLUMNS;
 const uint ROW_LANES = SUBGROUP_SIZE / UNIT_ROWS; /* of a row of scores */
 const uint LANE_QUADS = SPAN / 4 / ROW_LANES;
 const uint PARTIAL_QUADS = TILE_QUERIES * HEAD_DIM / 4 + TILE_QUERIES / 2;
+const uint PARTS_AHEAD = 4;
 const float MASKED = -1e38, NOTHING = -1e30;
 const float LOG2_E = 1.4426950408889634;
 const float LAZINESS = 6.0;
@@ -75,6 +76,7 @@ const float LAZINESS = 6.0;
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Halves4 { f16vec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { vec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer PartialPairs { vec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint at[]; };
 
 /* The same as attention_rows.comp. */
@@ -387,8 +389,8 @@ Partials partial(uint s)
 
 vec2 partial_softmax(uint s, uint q)
 {
-    vec4 pair = partial(s).at[TILE_QUERIES * (HEAD_DIM / 4) + q / 2];
-    return q % 2 == 0 ? pair.xy : pair.zw;
+    uint64_t at = push.partials + 16 * ((item_index() * SPLITS + s) * PARTIAL_QUADS);
+    return PartialPairs(at + 4 * (TILE_QUERIES * HEAD_DIM) + 8 * q).at[0];
 }
 
 /* Four columns of query q, to its row; the lanes of a subgroup store together. */
@@ -444,13 +446,26 @@ vec4 added_quad(uint q, uint column)
 {
     float top = NOTHING, weight = 0.0;
     vec4 sum = vec4(0.0);
-    for (uint s = 0; s < splits; s++)
-        top = max(top, partial_softmax(s, q).x);
-    for (uint s = 0; s < splits; s++) {
-        vec2 softmax = partial_softmax(s, q);
-        float factor = exp2(softmax.x - top);
-        weight += factor * softmax.y;
-        sum += factor * partial(s).at[(q * HEAD_DIM + column) / 4];
+    for (uint first = 0; first < splits; first += PARTS_AHEAD) {
+        vec2 softmax[PARTS_AHEAD];
+        vec4 part[PARTS_AHEAD];
+        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++) {
+            uint s = min(first + i, splits - 1);
+            softmax[i] = partial_softmax(s, q);
+            part[i] = partial(s).at[(q * HEAD_DIM + column) / 4];
+        }
+        float higher = top;
+        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++)
+            higher = max(higher, softmax[i].x);
+        float shrink = exp2(top - higher);
+        weight *= shrink;
+        sum *= shrink;
+        top = higher;
+        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++) {
+            float factor = first + i < splits ? exp2(softmax[i].x - top) : 0.0;
+            weight += factor * softmax[i].y;
+            sum += factor * part[i];
+        }
     }
     return sum / weight;
 }

@@ -83,11 +83,13 @@ const bool QUERIES_ALIGNED = (HEAD_DIM | QUERY_OFFSET | STRIDE) % 4 == 0;
  * specialization constants is more than glslang 15 can compile. */
 const uint GAPS = HEAD_DIM % 8 + GROUP_HEADS % HEAD_TILE + TILE_ROWS - 1;
 const uint PARTIAL_QUADS = QUERIES * QUADS + (QUERIES + 1) / 2;
+const uint PARTS_AHEAD = 8;
 const float MASKED = -1e38, NOTHING = -1e30; /* a score; a maximum of none */
 const float LOG2_E = 1.4426950408889634;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { vec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer PartialPairs { vec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint at[]; };
 
 layout(push_constant) uniform Push
@@ -551,8 +553,8 @@ Partials partial(uint s)
 
 vec2 partial_softmax(uint s, uint q)
 {
-    vec4 pair = partial(s).at[QUERIES * QUADS + q / 2];
-    return q % 2 == 0 ? pair.xy : pair.zw;
+    uint64_t at = push.partials + 16 * ((item_index() * SPLITS + s) * PARTIAL_QUADS);
+    return PartialPairs(at + 16 * (QUERIES * QUADS) + 8 * q).at[0];
 }
 
 void write_partial()
@@ -588,15 +590,29 @@ vec4 attended_quad(uint q, uint quad)
         vec2 whole = merged_softmax(q);
         return merged_quad(q, quad, whole.x) / whole.y;
     }
+    /* Parts are far away: many are asked for before the first is used. */
     float top = NOTHING, weights = 0.0;
-    for (uint s = 0; s < splits; s++)
-        top = max(top, partial_softmax(s, q).x);
     vec4 sum = vec4(0.0);
-    for (uint s = 0; s < splits; s++) {
-        vec2 softmax = partial_softmax(s, q);
-        float factor = exp2(softmax.x - top);
-        weights += factor * softmax.y;
-        sum += factor * partial(s).at[q * QUADS + quad];
+    for (uint first = 0; first < splits; first += PARTS_AHEAD) {
+        vec2 softmax[PARTS_AHEAD];
+        vec4 part[PARTS_AHEAD];
+        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++) {
+            uint s = min(first + i, splits - 1);
+            softmax[i] = partial_softmax(s, q);
+            part[i] = partial(s).at[q * QUADS + quad];
+        }
+        float higher = top;
+        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++)
+            higher = max(higher, softmax[i].x);
+        float shrink = exp2(top - higher);
+        weights *= shrink;
+        sum *= shrink;
+        top = higher;
+        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++) {
+            float factor = first + i < splits ? exp2(softmax[i].x - top) : 0.0;
+            weights += factor * softmax[i].y;
+            sum += factor * part[i];
+        }
     }
     return sum / weights;
 }
