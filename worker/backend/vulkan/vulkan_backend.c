@@ -187,7 +187,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         result = vulkan_steps_create(&vulkan->program, &step_options, &vulkan->steps, error);
     if (result == RESULT_OK && !options->vulkan.kernels_when_needed)
-        result = vulkan_steps_warm(vulkan->steps, progress, context, error);
+        result = vulkan_steps_warm(vulkan->steps, options->threads, progress, context, error);
     if (result != RESULT_OK)
         return result;
     (void)stage_end(vulkan, STAGE_KERNELS, begun_ms);

@@ -26,8 +26,9 @@
 struct kernel_entry {
     struct kernel_entry *next;
     const uint32_t *words;
+    uint32_t word_count;
     struct vulkan_specialization specialization;
-    struct vulkan_kernel kernel;
+    struct vulkan_kernel kernel; /* pipeline NULL: only noted so far */
 };
 
 struct vulkan_kernels {
@@ -37,6 +38,7 @@ struct vulkan_kernels {
     char *cache_path;
     struct kernel_entry *entries;
     uint32_t count;
+    bool noting;
 };
 
 /* The file's bytes, or NULL: a cache is only ever a help. */
@@ -144,8 +146,9 @@ void vulkan_kernels_save(const struct vulkan_kernels *kernels)
     free(bytes);
 }
 
-static enum result make_pipeline(struct vulkan_kernels *kernels, struct kernel_entry *entry,
-                                 uint32_t word_count, struct error_text *error)
+/* Any thread may do this for an entry of its own: the driver locks its cache. */
+static enum result make_pipeline(const struct vulkan_kernels *kernels, struct kernel_entry *entry,
+                                 struct error_text *error)
 {
     VkDevice handle = kernels->device->handle;
     VkSpecializationMapEntry map[VULKAN_CONSTANTS_MAX];
@@ -154,10 +157,10 @@ static enum result make_pipeline(struct vulkan_kernels *kernels, struct kernel_e
     const VkSpecializationInfo constants = {entry->specialization.count, map,
                                             entry->specialization.count * sizeof(uint32_t),
                                             entry->specialization.values};
-    const VkShaderModuleCreateInfo module_info = {.sType =
-                                                      VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                                  .codeSize = (size_t)word_count * sizeof(uint32_t),
-                                                  .pCode = entry->words};
+    const VkShaderModuleCreateInfo module_info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = (size_t)entry->word_count * sizeof(uint32_t),
+        .pCode = entry->words};
     VkShaderModule module;
     enum result result = vulkan_device_check(
         vkCreateShaderModule(handle, &module_info, NULL, &module), entry->kernel.name, error);
@@ -205,9 +208,10 @@ enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char 
     }
     struct kernel_entry *entry = must_alloc(1, sizeof *entry);
     entry->words = words;
+    entry->word_count = word_count;
     entry->specialization = *specialization;
     entry->kernel = (struct vulkan_kernel){.layout = kernels->layout, .name = name};
-    enum result result = make_pipeline(kernels, entry, word_count, error);
+    enum result result = kernels->noting ? RESULT_OK : make_pipeline(kernels, entry, error);
     if (result != RESULT_OK) {
         free(entry);
         return result;
@@ -217,6 +221,63 @@ enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char 
     kernels->count++;
     *kernel = &entry->kernel;
     return RESULT_OK;
+}
+
+void vulkan_kernels_note(struct vulkan_kernels *kernels)
+{
+    kernels->noting = true;
+}
+
+/* Noted kernels, shared out to threads. */
+struct making {
+    struct vulkan_kernels *kernels;
+    struct kernel_entry **entries; /* [count] without a pipeline */
+    uint32_t count;
+    _Atomic uint32_t next;
+    _Atomic uint32_t made;
+    enum result *results; /* [threads] */
+    struct error_text *errors;
+    vulkan_kernels_progress_fn *progress;
+    void *context;
+};
+
+static void make_share(void *context, uint32_t thread)
+{
+    struct making *making = context;
+    while (making->results[thread] == RESULT_OK) {
+        uint32_t index = atomic_fetch_add(&making->next, 1);
+        if (index >= making->count)
+            return;
+        making->results[thread] =
+            make_pipeline(making->kernels, making->entries[index], &making->errors[thread]);
+        uint32_t made = atomic_fetch_add(&making->made, 1) + 1;
+        if (thread == 0 && making->progress) /* the caller: whoever listens is its */
+            making->progress(making->context, made, making->count);
+    }
+}
+
+enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct cpu_thread_pool *pool,
+                                      vulkan_kernels_progress_fn *progress, void *context,
+                                      struct error_text *error)
+{
+    uint32_t threads = cpu_thread_pool_threads(pool);
+    struct making making = {.kernels = kernels, .progress = progress, .context = context};
+    making.entries = must_alloc(kernels->count + 1, sizeof(struct kernel_entry *));
+    making.results = must_alloc(threads, sizeof *making.results);
+    making.errors = must_alloc(threads, sizeof *making.errors);
+    for (struct kernel_entry *entry = kernels->entries; entry; entry = entry->next)
+        if (!entry->kernel.pipeline)
+            making.entries[making.count++] = entry;
+    cpu_thread_pool_run(pool, make_share, &making);
+    kernels->noting = false;
+    enum result result = RESULT_OK;
+    for (uint32_t t = 0; t < threads && result == RESULT_OK; t++)
+        if (making.results[t] != RESULT_OK)
+            result = error_set(error, making.results[t], "%s", making.errors[t].text);
+    free(making.entries);
+    free(making.results);
+    free(making.errors);
+    return result;
 }
 
 static const struct vulkan_shader *find_shader(const char *name)

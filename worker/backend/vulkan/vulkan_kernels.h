@@ -9,6 +9,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_KERNELS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_KERNELS_H
 
+#include "worker/backend/cpu/cpu_thread_pool.h"
 #include "worker/backend/vulkan/vulkan_device.h"
 
 #define VULKAN_PUSH_BYTES    128u
@@ -49,6 +50,15 @@ enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char 
                                      const struct vulkan_specialization *specialization,
                                      const struct vulkan_kernel **kernel,
                                      struct error_text *error) RESULT_CHECKED;
+/* From here on kernels that are asked for are only noted; they must not be dispatched before
+ * vulkan_kernels_make_noted(). */
+void vulkan_kernels_note(struct vulkan_kernels *kernels);
+/* Makes what was noted, on all threads of the pool, and ends the noting. `progress` (may be NULL)
+ * is called now and then with how many are made and how many there are. */
+typedef void vulkan_kernels_progress_fn(void *context, uint32_t made, uint32_t count);
+enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct cpu_thread_pool *pool,
+                                      vulkan_kernels_progress_fn *progress, void *context,
+                                      struct error_text *error) RESULT_CHECKED;
 /* Whether the build has this shader. */
 bool vulkan_kernels_has(const char *name);
 uint32_t vulkan_kernels_count(const struct vulkan_kernels *kernels);

@@ -279,8 +279,9 @@ enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *
             vulkan_profile_print(steps->profile, steps->peak_bytes_per_s);
     }
     if (slot->logit_rows > 0)
-        vulkan_sampler_read(steps->sampler, (uint32_t)(slot - steps->slots), results);
-    return RESULT_OK;
+        result =
+            vulkan_sampler_read(steps->sampler, (uint32_t)(slot - steps->slots), results, error);
+    return result;
 }
 
 bool vulkan_steps_draw_ahead(const struct vulkan_steps *steps, const struct row_sampling *sampling)
@@ -315,16 +316,38 @@ static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
     return result == RESULT_OK ? vulkan_recorder_run(&recording, error) : result;
 }
 
-enum result vulkan_steps_warm(struct vulkan_steps *steps, backend_progress_fn *progress,
-                              void *context, struct error_text *error)
+struct warm_progress {
+    backend_progress_fn *tell;
+    void *context;
+    uint64_t weight_bytes;
+};
+
+/* Kernels have no bytes: that weights are there is told again, which shows that work goes on. */
+static void tell_warm(void *context, uint32_t made, uint32_t count)
+{
+    const struct warm_progress *progress = context;
+    (void)made;
+    (void)count;
+    if (progress->tell)
+        progress->tell(progress->context, progress->weight_bytes, progress->weight_bytes);
+}
+
+enum result vulkan_steps_warm(struct vulkan_steps *steps, uint32_t threads,
+                              backend_progress_fn *progress, void *context,
+                              struct error_text *error)
 {
     const struct vulkan_program *program = steps->program;
-    enum result result = RESULT_OK;
+    struct warm_progress warm = {progress, context, program->weights.matrix_bytes};
+    struct cpu_thread_pool *pool;
+    enum result result = cpu_thread_pool_create(threads, &pool, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_kernels_note(program->kernels);
     for (uint32_t rows = 1; rows <= program->max_step_rows && result == RESULT_OK;
-         rows = vulkan_linear_next_rows(rows)) {
+         rows = vulkan_linear_next_rows(rows))
         result = warm_rows(steps, rows, error);
-        if (progress)
-            progress(context, program->weights.matrix_bytes, program->weights.matrix_bytes);
-    }
+    if (result == RESULT_OK)
+        result = vulkan_kernels_make_noted(program->kernels, pool, tell_warm, &warm, error);
+    cpu_thread_pool_destroy(pool);
     return result;
 }

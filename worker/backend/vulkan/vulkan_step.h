@@ -23,9 +23,11 @@ enum result vulkan_steps_create(struct vulkan_program *program,
 /* Waits for the device. */
 void vulkan_steps_destroy(struct vulkan_steps *steps);
 
-/* Makes every kernel that a step may need, so that no step waits for the driver's compiler. */
-enum result vulkan_steps_warm(struct vulkan_steps *steps, backend_progress_fn *progress,
-                              void *context, struct error_text *error) RESULT_CHECKED;
+/* Makes every kernel that a step may need, so that no step waits for the driver's compiler.
+ * `threads`: 0 = as many as the machine offers. */
+enum result vulkan_steps_warm(struct vulkan_steps *steps, uint32_t threads,
+                              backend_progress_fn *progress, void *context,
+                              struct error_text *error) RESULT_CHECKED;
 
 /* As in backend.h. */
 bool vulkan_steps_draw_ahead(const struct vulkan_steps *steps, const struct row_sampling *sampling);
