@@ -418,15 +418,17 @@ uint64_t vulkan_sampler_drawn(const struct vulkan_sampler *sampler, uint32_t slo
     return sampler->slots[slot].drawn.address;
 }
 
-void vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t index,
-                         struct sampled_token *results)
+enum result vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t index,
+                                struct sampled_token *results, struct error_text *error)
 {
     must(index < VULKAN_SAMPLER_SLOTS);
     const struct slot *slot = &sampler->slots[index];
     const struct vulkan_sampler_result *drawn = slot->results.mapped;
     for (uint32_t row = 0; row < slot->row_count; row++) {
         results[row] = (struct sampled_token){.token = drawn[row].token};
-        must(drawn[row].token < sampler->options.vocab_tokens);
+        if (drawn[row].token >= sampler->options.vocab_tokens)
+            return error_set(error, RESULT_CORRUPT, "the device drew token %u of %u, row %u of %u",
+                             drawn[row].token, sampler->options.vocab_tokens, row, slot->row_count);
         if (!slot->wants_logprob[row])
             continue;
         double mass = ldexp((double)drawn[row].natural_mass, -MASS_UNIT_BITS);
@@ -435,4 +437,5 @@ void vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t index,
             logprob = -INFINITY;
         results[row].logprob = logprob < 0.0 ? (float)logprob : 0.0f;
     }
+    return RESULT_OK;
 }

@@ -69,8 +69,10 @@ void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t slot,
 /* u32 [max_rows] on the device: the tokens drawn, for embed_rows of the next step. */
 uint64_t vulkan_sampler_drawn(const struct vulkan_sampler *sampler, uint32_t slot);
 
-/* After the step is over: results [rows filled]. */
-void vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t slot,
-                         struct sampled_token *results);
+/* After the step is over: results [rows filled]. RESULT_CORRUPT when the device names a token that
+ * there is not. */
+enum result vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t slot,
+                                struct sampled_token *results,
+                                struct error_text *error) RESULT_CHECKED;
 
 #endif
