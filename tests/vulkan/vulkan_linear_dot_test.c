@@ -290,8 +290,8 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
 {
     enum ggml_type type = vulkan_weight_format_facts(t->kind).type;
     bool k_type = type >= GGML_Q2_K && type <= GGML_Q6_K;
-    /* K types' scales are rounded to f16 when packed; a kernel that quantizes may round a code at a
-     * tie the other way. */
+    /* K types' scales are rounded to f16 when packed, for matrix units all weights are; a kernel
+     * that quantizes may round a code at a tie the other way. */
     double near = t->input == VULKAN_LINEAR_Q8 || !is_quantized(t) ? (k_type ? 1e-3 : 1e-4) : 3e-3;
     double far = is_gated(t) ? 4e-2 : 2e-2; /* of a product, twice a factor's */
     for (uint32_t r = 0; r < t->rows; r++) {
@@ -496,7 +496,7 @@ static void test_matrix_registers(void **state)
                           .rows = 1 + test_random_below(&random, VULKAN_REGISTER_ROWS)};
         uint32_t unit = ggml_type_block(vulkan_weight_format_facts(t.kind).type).elements;
         t.k = unit * (1 + test_random_below(&random, unit == 32 ? 40 : 5));
-        t.n = (1 + test_random_below(&random, 150)) * (is_gated(&t) ? 2 : 1);
+        t.n = (40 + test_random_below(&random, 150)) * (is_gated(&t) ? 2 : 1);
         t.forms = t.epilogue == VULKAN_LINEAR_ADD ? 1 : 1 + test_random_below(&random, 3);
         t.tuning.outputs = 1 + test_random_below(&random, 4);
         do {

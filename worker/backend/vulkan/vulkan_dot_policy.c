@@ -1,29 +1,33 @@
 /*
  * The idea behind the numbers: with one row the kernel waits for memory, so as many loads as
- * possible are put on their way at once: two rows of W a subgroup, up to four blocks of each a
- * lane, and workgroups as many as there is work for. With more rows it is bound by the arithmetic,
- * and what counts is how often activations come from shared memory: more rows of W share them.
+ * possible are put on their way at once: two rows of W a team of subgroups, up to four blocks of
+ * each a lane, and workgroups as many as there is work for; fewer only where each has a norm to do
+ * first. With more rows it is bound by the arithmetic, and what counts is how often activations
+ * come from shared memory: more rows of W share them.
  */
 #include "worker/backend/vulkan/vulkan_dot_policy.h"
 
 #include "proto/must.h"
 
 #define INVOCATIONS        256u
+#define NORM_INVOCATIONS   512u  /* the norm is shared by more */
 #define SHARED_BLOCK_BYTES 40u   /* codes and terms of 32 columns */
 #define SHARED_SPARE_BYTES 4096u /* sums, the gate's tile */
 #define GATE_COLUMNS       32u   /* results of a workgroup's tile when gated */
 #define GRID_MAX           65535u
 #define NORM_ROWS_MAX      2u
+#define NORM_GRID_UNIT     4u /* workgroups of a compute unit that norm for themselves, at most */
 #define UNKNOWN_UNITS      16u
-#define LEAST_TEAMS_A_UNIT 8u /* subgroups that a compute unit should have at least */
+#define LEAST_TEAMS_UNIT   8u    /* teams that a compute unit should have at least */
+#define SPLIT_OUTPUTS_MOST 4096u /* up to here four subgroups share a row of W, else two */
 #define LANE_BLOCKS_MAX    4u
 
 #define REGISTER_ROWS_LEAST      3u /* with fewer, packed dots are faster */
 #define REGISTER_LANES           32u
-#define REGISTER_TILE            16u /* outputs of a matrix unit */
+#define REGISTER_TILE            16u   /* outputs of a matrix unit */
+#define REGISTER_NARROW_OUTPUTS  8192u /* up to here one tile a team, if rows are at most eight */
 #define REGISTER_SUBGROUPS_LEAST 4u
 #define REGISTER_SUBGROUPS_MOST  16u
-#define REGISTER_SUBGROUPS_UNIT  16u /* that a compute unit should have */
 
 struct tuning {
     uint32_t subgroups, outputs, split, depth, shared_blocks, ahead;
@@ -83,6 +87,25 @@ static uint32_t floor_power(uint32_t value)
     return power;
 }
 
+static uint32_t compute_units(const struct vulkan_facts *facts)
+{
+    return facts->compute_units ? facts->compute_units : UNKNOWN_UNITS;
+}
+
+/* One row of q8: activations come through the cache, and subgroups share rows of W so that all of a
+ * lane's loads are on their way at once. */
+static void split_row(const struct vulkan_dot_request *request, uint32_t lane_units,
+                      struct tuning *t)
+{
+    t->split = request->n <= SPLIT_OUTPUTS_MOST ? 4 : 2;
+    while (t->split > t->subgroups || t->split > floor_power(lane_units))
+        t->split /= 2;
+    t->depth = t->split == 4 ? 1 : 2;
+    if (t->split * t->depth > floor_power(lane_units))
+        t->depth = 1;
+    t->shared_blocks = 0;
+}
+
 static struct tuning choose_tuning(const struct vulkan_facts *facts,
                                    const struct vulkan_dot_request *request)
 {
@@ -90,11 +113,12 @@ static struct tuning choose_tuning(const struct vulkan_facts *facts,
     uint32_t unit_columns = is_quantized(request) ? VULKAN_WEIGHT_BLOCK_COLUMNS : 8;
     uint32_t units = (request->k + unit_columns - 1) / unit_columns;
     uint32_t lane_units = (units + facts->subgroup_size - 1) / facts->subgroup_size;
-    uint32_t compute_units = facts->compute_units ? facts->compute_units : UNKNOWN_UNITS;
-    uint32_t most = facts->max_invocations < INVOCATIONS ? facts->max_invocations : INVOCATIONS;
-    t.subgroups = floor_power(most / facts->subgroup_size);
+    uint32_t invocations = request->input == VULKAN_LINEAR_NORM ? NORM_INVOCATIONS : INVOCATIONS;
+    if (facts->max_invocations < invocations)
+        invocations = facts->max_invocations;
+    t.subgroups = floor_power(invocations / facts->subgroup_size);
     t.outputs = request->rows >= 4 && fits_shared(facts, request) ? 4 : 2;
-    while (t.outputs > 1 && request->n < t.outputs * compute_units * LEAST_TEAMS_A_UNIT)
+    while (t.outputs > 1 && request->n < t.outputs * compute_units(facts) * LEAST_TEAMS_UNIT)
         t.outputs /= 2;
     t.depth = request->rows == 1 ? LANE_BLOCKS_MAX : t.outputs == 4 ? 1 : 2;
     if (t.depth > lane_units)
@@ -105,6 +129,8 @@ static struct tuning choose_tuning(const struct vulkan_facts *facts,
     if (is_quantized(request) &&
         (request->input != VULKAN_LINEAR_Q8 || fits_shared(facts, request)))
         t.shared_blocks = request->k / VULKAN_WEIGHT_BLOCK_COLUMNS;
+    if (request->rows == 1 && request->input == VULKAN_LINEAR_Q8 && !is_gated(request))
+        split_row(request, lane_units, &t);
     return t;
 }
 
@@ -133,20 +159,26 @@ static void check_request(const struct vulkan_facts *facts,
          fits_shared(facts, request));
 }
 
-/* Enough subgroups for every compute unit: outputs two tiles at a time where they are many, and as
- * many subgroups taking turns on the columns as it then takes. */
+/* Subgroups that a compute unit should have: fewer do when each has more rows to work on. */
+static uint32_t register_subgroups(uint32_t rows)
+{
+    return rows <= 8 ? 20 : rows <= 16 ? 11 : 5;
+}
+
+/* Enough subgroups for every compute unit: outputs two tiles at a time, one where they are few, and
+ * as many subgroups taking turns on the columns as it then takes. */
 static void choose_register(const struct vulkan_facts *facts,
                             const struct vulkan_dot_request *request,
                             struct vulkan_dot_choice *choice)
 {
-    uint32_t units = facts->compute_units ? facts->compute_units : UNKNOWN_UNITS;
-    uint32_t tiles = request->n / (2 * REGISTER_TILE) >= 4 * units || is_gated(request) ? 2 : 1;
+    bool narrow = request->rows <= 8 && request->n <= REGISTER_NARROW_OUTPUTS;
+    uint32_t tiles = narrow ? 1 : 2;
     uint32_t groups = (request->n + tiles * REGISTER_TILE - 1) / (tiles * REGISTER_TILE);
-    uint32_t subgroups = REGISTER_SUBGROUPS_LEAST;
-    while (subgroups < REGISTER_SUBGROUPS_MOST &&
-           groups * subgroups * 2 <= REGISTER_SUBGROUPS_UNIT * units)
-        subgroups *= 2;
+    uint32_t wanted = register_subgroups(request->rows) * compute_units(facts);
     uint32_t row_bytes = (tiles * REGISTER_TILE + 1) * (uint32_t)sizeof(float);
+    uint32_t subgroups = REGISTER_SUBGROUPS_LEAST;
+    while (subgroups < REGISTER_SUBGROUPS_MOST && groups * subgroups < wanted)
+        subgroups *= 2;
     while (subgroups > 1 &&
            subgroups * ((request->rows + 7) / 8 * 8) * row_bytes > facts->shared_bytes)
         subgroups /= 2;
@@ -162,7 +194,7 @@ static void choose_register(const struct vulkan_facts *facts,
     values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = tiles;
     values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = subgroups;
     values[VULKAN_LINEAR_REGISTER_SPLIT] = subgroups;
-    values[VULKAN_LINEAR_REGISTER_AHEAD] = 0;
+    values[VULKAN_LINEAR_REGISTER_AHEAD] = request->rows > 16;
 }
 
 void vulkan_dot_choose(const struct vulkan_facts *facts, const struct vulkan_dot_request *request,
@@ -175,9 +207,12 @@ void vulkan_dot_choose(const struct vulkan_facts *facts, const struct vulkan_dot
     }
     const struct tuning t = choose_tuning(facts, request);
     uint32_t tiles = count_tiles(request, &t);
+    bool prepares = is_quantized(request) ? request->input != VULKAN_LINEAR_Q8
+                                          : request->input == VULKAN_LINEAR_NORM;
+    uint32_t most = prepares ? NORM_GRID_UNIT * compute_units(facts) : GRID_MAX;
     uint32_t *values = choice->constants.values;
     choice->shader = "linear_dot";
-    choice->grid = (struct vulkan_grid){tiles < GRID_MAX ? tiles : GRID_MAX, 1, 1};
+    choice->grid = (struct vulkan_grid){tiles < most ? tiles : most, 1, 1};
     choice->constants.count = VULKAN_LINEAR_DOT_CONSTANTS;
     values[VULKAN_LINEAR_DOT_INVOCATIONS] = t.subgroups * facts->subgroup_size;
     values[VULKAN_LINEAR_DOT_WEIGHT_KIND] = request->kind;
