@@ -9,9 +9,13 @@
 
 #include "proto/log.h"
 #include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_push.h"
 
-#define ENTRIES_MAX 64u
-#define PEAK_COPIES 8u
+#define ENTRIES_MAX      64u
+#define PEAK_READS       4u
+#define PEAK_GROUPS      4096u
+#define PEAK_INVOCATIONS 256u
+#define PIECE_BYTES      16u
 
 struct profile_entry {
     const char *name;
@@ -108,44 +112,49 @@ void vulkan_profile_print(struct vulkan_profile *profile, double peak_bytes_per_
     memset(profile, 0, sizeof *profile);
 }
 
-static enum result time_copies(struct vulkan_commands *commands, const struct vulkan_buffer *a,
-                               const struct vulkan_buffer *b, double *bytes_per_s,
-                               struct error_text *error)
+static enum result time_reads(struct vulkan_commands *commands, const struct vulkan_kernel *kernel,
+                              const struct vulkan_buffer *memory, double *bytes_per_s,
+                              struct error_text *error)
 {
+    const struct vulkan_read_peak_push push = {.memory = memory->address,
+                                               .pieces = (uint32_t)(memory->bytes / PIECE_BYTES)};
     enum result result = vulkan_commands_begin(commands, error);
     if (result != RESULT_OK)
         return result;
-    vulkan_commands_fill(commands, a, 0, a->bytes, 0);
-    vulkan_commands_barrier(commands);
-    vulkan_commands_timestamp(commands, 0);
-    for (uint32_t i = 0; i < PEAK_COPIES; i++) {
-        vulkan_commands_copy(commands, a, 0, b, 0, a->bytes);
+    vulkan_commands_fill(commands, memory, 0, memory->bytes, 0);
+    for (uint32_t i = 0; i <= PEAK_READS; i++) {
         vulkan_commands_barrier(commands);
+        if (i == 1) /* the first one warms up */
+            vulkan_commands_timestamp(commands, 0);
+        vulkan_commands_dispatch(commands, kernel, &push, sizeof push,
+                                 (struct vulkan_grid){PEAK_GROUPS, 1, 1});
     }
     vulkan_commands_timestamp(commands, 1);
     result = vulkan_commands_end(commands, error);
     if (result == RESULT_OK)
         result = vulkan_commands_run(commands, error);
     double time_ns = result == RESULT_OK ? vulkan_commands_elapsed_ns(commands, 0, 1) : 0.0;
-    *bytes_per_s = time_ns > 0 ? 2.0 * PEAK_COPIES * (double)a->bytes / time_ns * 1e9 : 0.0;
+    *bytes_per_s = time_ns > 0 ? (double)PEAK_READS * (double)memory->bytes / time_ns * 1e9 : 0.0;
     return result;
 }
 
-enum result vulkan_profile_measure_peak(const struct vulkan_device *device, uint64_t bytes,
+enum result vulkan_profile_measure_peak(const struct vulkan_device *device,
+                                        struct vulkan_kernels *kernels, uint64_t bytes,
                                         double *bytes_per_s, struct error_text *error)
 {
-    struct vulkan_buffer a = {0}, b = {0};
+    const struct vulkan_specialization constants = {.count = 1, .values = {PEAK_INVOCATIONS}};
+    const struct vulkan_kernel *kernel;
+    struct vulkan_buffer memory = {0};
     struct vulkan_commands *commands = NULL;
     *bytes_per_s = 0.0;
-    enum result result = vulkan_buffer_create(device, VULKAN_DEVICE, bytes, "profile", &a, error);
+    enum result result = vulkan_kernels_get(kernels, "read_peak", &constants, &kernel, error);
     if (result == RESULT_OK)
-        result = vulkan_buffer_create(device, VULKAN_DEVICE, bytes, "profile", &b, error);
+        result = vulkan_buffer_create(device, VULKAN_DEVICE, bytes, "profile", &memory, error);
     if (result == RESULT_OK)
         result = vulkan_commands_create(device, VULKAN_QUEUE_COMPUTE, 2, &commands, error);
     if (result == RESULT_OK)
-        result = time_copies(commands, &a, &b, bytes_per_s, error);
+        result = time_reads(commands, kernel, &memory, bytes_per_s, error);
     vulkan_commands_destroy(commands);
-    vulkan_buffer_destroy(device, &a);
-    vulkan_buffer_destroy(device, &b);
+    vulkan_buffer_destroy(device, &memory);
     return result;
 }

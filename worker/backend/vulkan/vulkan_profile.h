@@ -24,8 +24,9 @@ void vulkan_profile_add(struct vulkan_profile *profile, const struct vulkan_comm
 /* The table, a log line per kernel: dispatches, time, bytes, share of `peak_bytes_per_s`; and
  * begins anew. */
 void vulkan_profile_print(struct vulkan_profile *profile, double peak_bytes_per_s);
-/* Bytes per second that copies within device memory reach, reads and writes counted. */
-enum result vulkan_profile_measure_peak(const struct vulkan_device *device, uint64_t bytes,
+/* Bytes per second at which a kernel reads `bytes` of device memory. */
+enum result vulkan_profile_measure_peak(const struct vulkan_device *device,
+                                        struct vulkan_kernels *kernels, uint64_t bytes,
                                         double *bytes_per_s,
                                         struct error_text *error) RESULT_CHECKED;
 uint32_t vulkan_profile_steps(const struct vulkan_profile *profile);

@@ -371,4 +371,13 @@ enum vulkan_sample_constant {
     VULKAN_SAMPLE_CONSTANTS
 };
 
+/* --- the memory's speed (shaders/read_peak.comp); constants: invocations --- */
+
+struct vulkan_read_peak_push {
+    uint64_t memory; /*  0: zeros */
+    uint32_t pieces; /*  8: of 16 bytes */
+    uint32_t unused; /* 12 */
+};
+static_assert(sizeof(struct vulkan_read_peak_push) == 16, "byte map");
+
 #endif

@@ -20,7 +20,7 @@
 #define SAMPLER_KINDS       2u
 #define FIRST_TABLE_ENTRIES 65536u
 #define PROFILE_STEPS       64u /* between two tables */
-#define PEAK_BYTES          (256ull << 20)
+#define PEAK_BYTES          (1ull << 30)
 
 struct slot {
     struct vulkan_batch batch;
@@ -100,8 +100,8 @@ enum result vulkan_steps_create(struct vulkan_program *program,
     if (result == RESULT_OK)
         result = create_sampler(steps, error);
     if (result == RESULT_OK && options->profile)
-        result = vulkan_profile_measure_peak(program->device, PEAK_BYTES, &steps->peak_bytes_per_s,
-                                             error);
+        result = vulkan_profile_measure_peak(program->device, program->kernels, PEAK_BYTES,
+                                             &steps->peak_bytes_per_s, error);
     if (result != RESULT_OK) {
         vulkan_steps_destroy(steps);
         return result;
