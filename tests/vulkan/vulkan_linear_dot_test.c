@@ -204,7 +204,7 @@ static void fill_figures(const struct trial *t, struct plan_sketch *sketch, plan
     f->expected = must_alloc((size_t)t->rows * f->columns, sizeof *f->expected);
     f->from_exact = must_alloc((size_t)t->rows * f->columns, sizeof *f->from_exact);
     for (size_t i = 0; i < inputs; i++)
-        f->x[i] = plan_sketch_uniform(sketch) * (i % 61 == 0 ? 0.0f : 0.1f);
+        f->x[i] = plan_sketch_uniform(sketch) * (i % 61 == 0 ? 0.0f : 0.05f);
     for (uint32_t k = 0; k < t->k; k++)
         f->norm[k] = 0.1f + 0.05f * plan_sketch_uniform(sketch);
     for (size_t i = 0; i < (size_t)t->rows * t->n; i++)
