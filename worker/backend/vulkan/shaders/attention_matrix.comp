@@ -427,18 +427,21 @@ void write_fragment(uint f, float divisor)
     }
 }
 
+/* Whether the other splits have all been written. One invocation releases what all of the workgroup
+ * wrote, and acquires what the others released. */
 bool arrive_last()
 {
-    memoryBarrierBuffer();
-    barrier();
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
+                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     if (gl_LocalInvocationIndex == 0) {
         Counters counter = Counters(push.counters + 4 * item_index());
-        shared_arrivals = atomicAdd(counter.at[0], 1);
+        shared_arrivals = atomicAdd(counter.at[0], 1, gl_ScopeDevice, gl_StorageSemanticsBuffer,
+                                    gl_SemanticsAcquireRelease);
         if (shared_arrivals == splits - 1)
             counter.at[0] = 0;
     }
-    memoryBarrierBuffer();
-    barrier();
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
+                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     return shared_arrivals == splits - 1;
 }
 

@@ -28,6 +28,7 @@
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require
@@ -83,7 +84,7 @@ const bool QUERIES_ALIGNED = (HEAD_DIM | QUERY_OFFSET | STRIDE) % 4 == 0;
  * specialization constants is more than glslang 15 can compile. */
 const uint GAPS = HEAD_DIM % 8 + GROUP_HEADS % HEAD_TILE + TILE_ROWS - 1;
 const uint PARTIAL_QUADS = QUERIES * QUADS + (QUERIES + 1) / 2;
-const uint PARTS_AHEAD = 8;
+const uint PARTS_AHEAD = 16;
 const float MASKED = -1e38, NOTHING = -1e30; /* a score; a maximum of none */
 const float LOG2_E = 1.4426950408889634;
 
@@ -129,6 +130,7 @@ uint lane;  /* of the team */
 uint team;  /* of the workgroup */
 uint leader; /* the team's first invocation in the subgroup */
 
+uint blocks[UNROLL]; /* of the next tile's positions */
 uvec4 key_tile[UNROLL * HELD_PIECES];
 uvec4 value_tile[UNROLL * HELD_PIECES];
 vec4 query[QUERIES * HELD_PIECES * 2];
@@ -186,22 +188,26 @@ bool in_cache(uint position)
     return position < end && !(FUSED && position == first_position);
 }
 
-/* Positions from `first` on: position first + u * STEP_TOKENS + team is this team's. */
-void load_tile(uint first)
+/* Of the positions that load_tile(first) reads: position first + u * STEP_TOKENS + team is this
+ * team's. */
+void find_blocks(uint first)
 {
-    uint block[UNROLL];
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
         uint position = first + u * STEP_TOKENS + team;
-        block[u] = 0;
+        blocks[u] = 0;
         if (in_cache(position))
-            block[u] = StepWords(push.tables).at[table + position / KV_BLOCK_TOKENS];
+            blocks[u] = StepWords(push.tables).at[table + position / KV_BLOCK_TOKENS];
     }
+}
+
+void load_tile(uint first)
+{
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
         uint position = first + u * STEP_TOKENS + team;
         bool read = in_cache(position);
         uint slot = position % KV_BLOCK_TOKENS;
-        uint64_t k = kv_address(push.keys, block[u], kv_heads, kv_head, slot, HEAD_DIM);
-        uint64_t v = kv_address(push.values, block[u], kv_heads, kv_head, slot, HEAD_DIM);
+        uint64_t k = kv_address(push.keys, blocks[u], kv_heads, kv_head, slot, HEAD_DIM);
+        uint64_t v = kv_address(push.values, blocks[u], kv_heads, kv_head, slot, HEAD_DIM);
         [[unroll]] for (uint c = 0; c < HELD_PIECES; c++) {
             key_tile[u * HELD_PIECES + c] = read ? load_piece(k, c * LANES + lane) : uvec4(0);
             value_tile[u * HELD_PIECES + c] = read ? load_piece(v, c * LANES + lane) : uvec4(0);
@@ -257,21 +263,35 @@ void put_element(uint head, uint d, float x)
     shared_heads[head * QUADS + d / 4][d % 4] = x;
 }
 
-void read_queries()
+const uint TENSOR_QUADS = (HEAD_DIM + 3) / 4;
+const uint QUERY_LOADS = (QUERIES * TENSOR_QUADS + INVOCATIONS - 1) / INVOCATIONS;
+
+void load_queries(out vec4 quads[QUERY_LOADS])
 {
-    uint tensor_quads = (HEAD_DIM + 3) / 4;
-    for (uint i = gl_LocalInvocationIndex; i < QUERIES * tensor_quads; i += INVOCATIONS) {
-        uint quad = i % tensor_quads, q = i / tensor_quads;
+    [[unroll]] for (uint j = 0; j < QUERY_LOADS; j++) {
+        uint i = gl_LocalInvocationIndex + j * INVOCATIONS;
+        uint quad = i % TENSOR_QUADS, q = i / TENSOR_QUADS;
         uint h = q % HEAD_TILE, r = q / HEAD_TILE;
-        if (h >= tile_heads() || r >= row_count)
+        quads[j] = vec4(0.0);
+        if (q >= QUERIES || h >= tile_heads() || r >= row_count)
             continue;
         uint column = QUERY_OFFSET + (first_head + h) * HEAD_DIM + 4 * quad;
         uint64_t at = push.qkv + 4 * row_index(first_row + r, column, STRIDE);
         if (QUERIES_ALIGNED)
-            shared_heads[q * QUADS + quad] = RowFloats(at).value * (SCALE * LOG2_E);
+            quads[j] = RowFloats(at).value;
         else
-            for (uint d = 4 * quad; d < min(4 * quad + 4, HEAD_DIM); d++)
-                put_element(q, d, Floats(at).at[d - 4 * quad] * (SCALE * LOG2_E));
+            for (uint d = 0; d < min(4, HEAD_DIM - 4 * quad); d++)
+                quads[j][d] = Floats(at).at[d];
+    }
+}
+
+void put_queries(vec4 quads[QUERY_LOADS])
+{
+    [[unroll]] for (uint j = 0; j < QUERY_LOADS; j++) {
+        uint i = gl_LocalInvocationIndex + j * INVOCATIONS;
+        uint quad = i % TENSOR_QUADS, q = i / TENSOR_QUADS;
+        if (q < QUERIES)
+            shared_heads[q * QUADS + quad] = quads[j] * (SCALE * LOG2_E);
     }
 }
 
@@ -304,46 +324,95 @@ void find_norm_factors()
     barrier();
 }
 
-void fuse_pair(uint h, uint pair, vec2 cs)
+/* Invocations go over pairs first, so that one angle serves several heads: FUSE_ROUNDS rounds of
+ * FUSE_WIDTH pairs, in which an invocation has every FUSE_HEIGHTth head. */
+const uint PAIRS = (HEAD_DIM + 1) / 2;
+const uint FUSE_WIDTH = PAIRS < INVOCATIONS ? PAIRS : INVOCATIONS;
+const uint FUSE_HEIGHT = INVOCATIONS / FUSE_WIDTH;
+const uint FUSE_ROUNDS = (PAIRS + FUSE_WIDTH - 1) / FUSE_WIDTH;
+const uint FUSE_HEADS = (HEAD_TILE + FUSE_HEIGHT) / FUSE_HEIGHT; /* of an invocation */
+const uint VALUE_LOADS = (HEAD_DIM + INVOCATIONS - 1) / INVOCATIONS;
+struct RawHeads {
+    vec2 pairs[FUSE_ROUNDS * FUSE_HEADS];
+    float frequencies[FUSE_ROUNDS];
+    float value[VALUE_LOADS];
+};
+
+uint fuse_pair(uint round)
 {
-    Floats head = Floats(fused_head(h));
-    uvec2 e = rope_pair_elements(pair, ROPE_DIMS, PAIRING);
-    bool both = e.y < HEAD_DIM;
-    vec2 x = vec2(head.at[e.x], both ? head.at[e.y] : 0.0);
-    if (FUSE_NORM) {
-        Floats weights = Floats(h < HEAD_TILE ? push.query_norm : push.key_norm);
-        x.x *= shared_factors[h] * (weights.at[e.x] + push.weight_offset);
-        x.y *= both ? shared_factors[h] * (weights.at[e.y] + push.weight_offset) : 0.0;
-    }
-    x = pair < ROPE_DIMS / 2 ? rope_rotate(x, cs) : x;
-    x *= h < HEAD_TILE ? SCALE * LOG2_E : 1.0;
-    put_element(h, e.x, x.x);
-    if (both)
-        put_element(h, e.y, x.y);
+    return round * FUSE_WIDTH + gl_LocalInvocationIndex % FUSE_WIDTH;
 }
 
-/* Invocations go over pairs first, so that one angle serves all heads. */
-void fuse_heads()
+uint fuse_head(uint i)
 {
-    const uint pairs = (HEAD_DIM + 1) / 2;
-    const uint width = min(pairs, INVOCATIONS);
-    const uint height = INVOCATIONS / width;
-    Floats value = Floats(push.qkv + 4 * row_index(first_row, VALUE_OFFSET + kv_head * HEAD_DIM, STRIDE));
-    for (uint d = gl_LocalInvocationIndex; d < HEAD_DIM; d += INVOCATIONS)
-        put_element(QUERIES + 1, d, value.at[d]);
+    return gl_LocalInvocationIndex / FUSE_WIDTH + i * FUSE_HEIGHT;
+}
+
+bool fuses(uint pair, uint h)
+{
+    return gl_LocalInvocationIndex < FUSE_WIDTH * FUSE_HEIGHT && pair < PAIRS &&
+           (h == HEAD_TILE || h < tile_heads());
+}
+
+void load_heads(out RawHeads raw)
+{
+    [[unroll]] for (uint round = 0; round < FUSE_ROUNDS; round++) {
+        uint pair = fuse_pair(round);
+        uvec2 e = rope_pair_elements(pair, ROPE_DIMS, PAIRING);
+        raw.frequencies[round] =
+            pair < ROPE_DIMS / 2 ? Floats(push.frequencies).at[pair] : 0.0;
+        [[unroll]] for (uint i = 0; i < FUSE_HEADS; i++) {
+            vec2 x = vec2(0.0);
+            if (fuses(pair, fuse_head(i))) {
+                Floats head = Floats(fused_head(fuse_head(i)));
+                x = vec2(head.at[e.x], e.y < HEAD_DIM ? head.at[e.y] : 0.0);
+            }
+            raw.pairs[round * FUSE_HEADS + i] = x;
+        }
+    }
+    uint column = VALUE_OFFSET + kv_head * HEAD_DIM;
+    Floats value = Floats(push.qkv + 4 * row_index(first_row, column, STRIDE));
+    [[unroll]] for (uint i = 0; i < VALUE_LOADS; i++) {
+        uint d = gl_LocalInvocationIndex + i * INVOCATIONS;
+        raw.value[i] = d < HEAD_DIM ? value.at[d] : 0.0;
+    }
+}
+
+vec2 norm_pair(vec2 x, uint h, uvec2 e)
+{
+    Floats weights = Floats(h < HEAD_TILE ? push.query_norm : push.key_norm);
+    float low = weights.at[e.x] + push.weight_offset;
+    float high = e.y < HEAD_DIM ? weights.at[e.y] + push.weight_offset : 0.0;
+    return x * shared_factors[h] * vec2(low, high);
+}
+
+void put_heads(RawHeads raw)
+{
     if (FUSE_NORM)
         find_norm_factors();
-    if (gl_LocalInvocationIndex >= width * height)
-        return;
-    for (uint pair = gl_LocalInvocationIndex % width; pair < pairs; pair += width) {
-        vec2 cs = vec2(1.0, 0.0);
-        if (pair < ROPE_DIMS / 2) {
-            precise float angle = float(first_position) * Floats(push.frequencies).at[pair];
-            cs = rope_cos_sin(angle) * MAGNITUDE;
+    [[unroll]] for (uint i = 0; i < VALUE_LOADS; i++) {
+        uint d = gl_LocalInvocationIndex + i * INVOCATIONS;
+        if (d < HEAD_DIM)
+            put_element(QUERIES + 1, d, raw.value[i]);
+    }
+    [[unroll]] for (uint round = 0; round < FUSE_ROUNDS; round++) {
+        uint pair = fuse_pair(round);
+        uvec2 e = rope_pair_elements(pair, ROPE_DIMS, PAIRING);
+        precise float angle = float(first_position) * raw.frequencies[round];
+        vec2 cs = rope_cos_sin(angle) * MAGNITUDE;
+        [[unroll]] for (uint i = 0; i < FUSE_HEADS; i++) {
+            uint h = fuse_head(i);
+            if (!fuses(pair, h))
+                continue;
+            vec2 x = raw.pairs[round * FUSE_HEADS + i];
+            if (FUSE_NORM)
+                x = norm_pair(x, h, e);
+            x = pair < ROPE_DIMS / 2 ? rope_rotate(x, cs) : x;
+            x *= h < HEAD_TILE ? SCALE * LOG2_E : 1.0;
+            put_element(h, e.x, x.x);
+            if (e.y < HEAD_DIM)
+                put_element(h, e.y, x.y);
         }
-        for (uint h = gl_LocalInvocationIndex / width; h <= HEAD_TILE; h += height)
-            if (has_fused_head(h))
-                fuse_pair(h, pair, cs);
     }
 }
 
@@ -567,19 +636,21 @@ void write_partial()
             vec4(merged_softmax(q), q + 1 < QUERIES ? merged_softmax(q + 1) : vec2(0.0));
 }
 
-/* Whether the other splits have all been written. */
+/* Whether the other splits have all been written. One invocation releases what all of the workgroup
+ * wrote, and acquires what the others released. */
 bool arrive_last()
 {
-    memoryBarrierBuffer();
-    barrier();
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
+                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     if (gl_LocalInvocationIndex == 0) {
         Counters counter = Counters(push.counters + 4 * item_index());
-        shared_arrivals = atomicAdd(counter.at[0], 1);
+        shared_arrivals = atomicAdd(counter.at[0], 1, gl_ScopeDevice, gl_StorageSemanticsBuffer,
+                                    gl_SemanticsAcquireRelease);
         if (shared_arrivals == splits - 1)
             counter.at[0] = 0;
     }
-    memoryBarrierBuffer();
-    barrier();
+    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
+                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
     return shared_arrivals == splits - 1;
 }
 
@@ -644,18 +715,29 @@ void main()
     team = gl_LocalInvocationIndex / LANES;
     if (!find_work())
         return;
-    load_tile(begin);
-    if (GAPS > 0)
-        clear_heads();
-    if (FUSED)
-        fuse_heads();
-    else
-        read_queries();
+    /* What is waited for longest is asked for first: block ids, heads, then keys and values. */
+    find_blocks(begin);
+    if (FUSED) {
+        RawHeads raw;
+        load_heads(raw);
+        load_tile(begin);
+        if (GAPS > 0)
+            clear_heads();
+        put_heads(raw);
+    } else {
+        vec4 raw[QUERY_LOADS];
+        load_queries(raw);
+        load_tile(begin);
+        if (GAPS > 0)
+            clear_heads();
+        put_queries(raw);
+    }
     barrier();
     take_queries();
     if (FUSED)
         write_own();
     for (uint first = begin;;) {
+        find_blocks(first + TILE_TOKENS);
         if (FUSED && first + TILE_TOKENS > first_position)
             place_own(first);
         visit_tile(first);
