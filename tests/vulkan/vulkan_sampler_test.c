@@ -174,6 +174,17 @@ static void batch_begin(struct test_random *random, struct batch *batch, uint32_
     }
 }
 
+/* A step in which nobody wants anything but the largest logit has kernels of its own. */
+static void make_greedy(struct batch *batch)
+{
+    for (uint32_t row = 0; row < batch->row_count; row++) {
+        batch->params[row].temperature = 0.0f;
+        batch->samplings[row].counts = NULL;
+        batch->samplings[row].logit_bias_count = 0;
+        batch->samplings[row].wants_logprob = false;
+    }
+}
+
 static void batch_end(struct batch *batch)
 {
     for (uint32_t row = 0; row < batch->row_count; row++)
@@ -403,6 +414,8 @@ static void run_batches(void **state, uint64_t seed, uint32_t vocab, bool has_hi
     vulkan_trial_init(&side.trial, (const struct vulkan_device *)*state);
     for (uint32_t i = 0; i < batches; i++) {
         batch_begin(&random, batch, vocab);
+        if (i % 3 == 2)
+            make_greedy(batch);
         device_begin(batch, has_history, &side);
         device_draw(&side, batch, i % VULKAN_SAMPLER_SLOTS, results);
         compare(batch, results, cpu, &tally);

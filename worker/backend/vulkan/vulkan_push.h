@@ -368,6 +368,7 @@ static_assert(sizeof(struct vulkan_sample_push) == 112, "byte map");
 enum vulkan_sample_constant {
     VULKAN_SAMPLE_INVOCATIONS,
     VULKAN_SAMPLE_SCANNER_COUNT,
+    VULKAN_SAMPLE_PLAIN, /* sample_scan: all rows are greedy, without bias, penalty and sum */
     VULKAN_SAMPLE_CONSTANTS
 };
 

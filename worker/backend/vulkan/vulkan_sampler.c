@@ -82,6 +82,7 @@ struct vulkan_sampler {
     struct vulkan_sampler_options options;
     uint32_t chunk_count;
     const struct vulkan_kernel *scan;
+    const struct vulkan_kernel *plain_scan; /* of greedy steps */
     const struct vulkan_kernel *draw;
     struct slot slots[VULKAN_SAMPLER_SLOTS];
     struct vulkan_buffer parts; /* of one step at a time, as the next two */
@@ -103,10 +104,14 @@ static enum result make_kernels(struct vulkan_sampler *sampler, struct vulkan_ke
         .count = VULKAN_SAMPLE_CONSTANTS,
         .values = {VULKAN_SAMPLE_SCANNERS, VULKAN_SAMPLE_SCANNERS}};
     struct vulkan_specialization draw = scan;
+    struct vulkan_specialization plain = scan;
+    plain.values[VULKAN_SAMPLE_PLAIN] = 1;
     uint32_t most = sampler->device->facts.max_invocations;
     draw.values[VULKAN_SAMPLE_INVOCATIONS] =
         most < VULKAN_SAMPLE_DRAWERS ? VULKAN_SAMPLE_SCANNERS : VULKAN_SAMPLE_DRAWERS;
     enum result result = vulkan_kernels_get(kernels, "sample_scan", &scan, &sampler->scan, error);
+    if (result == RESULT_OK)
+        result = vulkan_kernels_get(kernels, "sample_scan", &plain, &sampler->plain_scan, error);
     if (result == RESULT_OK)
         result = vulkan_kernels_get(kernels, "sample_draw", &draw, &sampler->draw, error);
     return result;
@@ -370,7 +375,7 @@ enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
         used += record.count_count;
         records[row] = record;
         slot->wants_logprob[row] = sampling->wants_logprob;
-        if (params->temperature > 0.0f || sampling->wants_logprob)
+        if (params->temperature > 0.0f || record.flags != 0 || record.bias_count > 0)
             *kind = VULKAN_SAMPLER_ANY;
     }
     return RESULT_OK;
@@ -403,9 +408,10 @@ void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t index,
     };
     if (row_count == 0)
         return;
-    vulkan_commands_dispatch(commands, sampler->scan, &push, sizeof push,
-                             (struct vulkan_grid){sampler->chunk_count, row_count, 1});
-    if (kind == VULKAN_SAMPLER_GREEDY)
+    bool is_plain = kind == VULKAN_SAMPLER_GREEDY;
+    vulkan_commands_dispatch(commands, is_plain ? sampler->plain_scan : sampler->scan, &push,
+                             sizeof push, (struct vulkan_grid){sampler->chunk_count, row_count, 1});
+    if (is_plain)
         return;
     vulkan_commands_barrier(commands);
     vulkan_commands_dispatch(commands, sampler->draw, &push, sizeof push,

@@ -33,8 +33,9 @@ struct vulkan_sampler_step {
     uint64_t logit_rows;
 };
 
-/* What is recorded: GREEDY is half as long, and enough when vulkan_sampler_fill() says so; ANY does
- * for every step. */
+/* What is recorded: GREEDY is half as long, and enough when vulkan_sampler_fill() says so, which is
+ * when no row has a temperature, a bias, a penalty or a log-probability; ANY does for every step.
+ */
 enum vulkan_sampler_kind { VULKAN_SAMPLER_GREEDY, VULKAN_SAMPLER_ANY };
 
 struct vulkan_sampler; /* opaque */

@@ -18,6 +18,9 @@
 #extension GL_GOOGLE_include_directive : require
 
 layout(local_size_x_id = 0) in;
+/* All rows are greedy as they are: no bias, no penalty, no sum. What is not there needs no registers
+ * and no shared memory, so more workgroups fit at once. */
+layout(constant_id = 2) const bool PLAIN = false;
 
 #include "sample_rows.glsl"
 #include "sample_sums.glsl"
@@ -26,7 +29,7 @@ const uint QUADS = BLOCK / 4;
 
 /* Of each token of the chunk: bits 0..19 times generated (positions fit 20 bits), bit 20 in the
  * prompt, bits 21..31 number of its bias plus 1 (of at most 1024). */
-shared uint seen[CHUNK];
+shared uint seen[PLAIN ? 1 : CHUNK];
 const uint SEEN_PROMPT = 1u << 20, SEEN_GENERATED = SEEN_PROMPT - 1, SEEN_BIAS = 21;
 
 shared bool is_last;
@@ -196,6 +199,8 @@ SamplePart look(uint first, uint block_key)
     if (part.best_key == LOWEST_KEY)
         return part;
     float largest = logit_of(part.best_key);
+    if (PLAIN)
+        return part;
     if (record.temperature > 0.0)
         part.lowest_key = group_lowest(block_key == LOWEST_KEY ? NO_TOKEN : block_key);
     if ((record.flags & ROW_MASS) != 0)
@@ -244,20 +249,21 @@ void main()
 {
     uint row = gl_WorkGroupID.y;
     uint first = gl_WorkGroupID.x * CHUNK;
-    record = SampleRecords(push.records).at[row];
-    if ((record.flags & ROW_PENALTIES) != 0 || record.bias_count > 0)
+    if (!PLAIN)
+        record = SampleRecords(push.records).at[row];
+    if (!PLAIN && ((record.flags & ROW_PENALTIES) != 0 || record.bias_count > 0))
         adjust(row, first);
     [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
         bits[quad] = load_raw_quad(row, first + quad_offset(quad));
     uint block_key = largest_key();
-    if (record.temperature > 0.0) {
+    if (!PLAIN && record.temperature > 0.0) {
         uint block = gl_WorkGroupID.x * SCANNERS + gl_LocalInvocationID.x;
         SampleWords(push.block_keys).at[row * push.chunk_count * SCANNERS + block] = block_key;
     }
     SamplePart part = look(first, block_key);
     if (gl_LocalInvocationID.x == 0)
         SampleParts(parts_of(row)).at[gl_WorkGroupID.x] = part;
-    bool is_greedy = record.temperature == 0.0 && (record.flags & ROW_LOGPROB) == 0;
+    bool is_greedy = PLAIN || (record.temperature == 0.0 && (record.flags & ROW_LOGPROB) == 0);
     if (is_greedy && arrive(row))
         finish_greedy(row);
 }
