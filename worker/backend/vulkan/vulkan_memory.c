@@ -1,10 +1,11 @@
 /*
  * Buffers and arenas.
  *
- * Every buffer has an allocation of its own (drivers allow some thousands, and Shoal makes dozens);
- * an arena cuts pieces from chunks, so that a model's hundreds of matrices take a handful of
- * allocations. Shared chunks are dedicated, exportable allocations: what the importer of the next
- * worker expects on every driver.
+ * Every buffer has an allocation of its own (drivers allow some thousands, and Shoal makes dozens),
+ * and the driver is told so: measured on one H200, a dedicated allocation costs 0.9 ms a GB, and
+ * one that buffers might share 17 ms, the same again when its process dies, and writing to it is
+ * slower (2.1 instead of 3.4 TB/s). An arena cuts pieces from chunks, so that a model's hundreds of
+ * matrices take a handful of allocations; the chunks of a shared one are exportable besides.
  *
  * Refuses to free pieces: whatever lives in an arena lives as long as the model.
  */
@@ -95,7 +96,7 @@ static enum result allocate(const struct vulkan_device *device, enum vulkan_plac
                                              .pNext = sharing == EXPORTED ? (const void *)&exported
                                                       : sharing == IMPORTED
                                                           ? (const void *)&imported
-                                                          : NULL,
+                                                          : (const void *)&dedicated,
                                              .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                        .pNext = &flags,
