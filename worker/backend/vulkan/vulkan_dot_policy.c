@@ -92,12 +92,12 @@ static uint32_t compute_units(const struct vulkan_facts *facts)
     return facts->compute_units ? facts->compute_units : UNKNOWN_UNITS;
 }
 
-/* One row of q8: activations come through the cache, and subgroups share rows of W so that all of a
- * lane's loads are on their way at once. */
+/* One or two rows of q8: activations come through the cache, and subgroups share rows of W so that
+ * all of a lane's loads are on their way at once. */
 static void split_row(const struct vulkan_dot_request *request, uint32_t lane_units,
                       struct tuning *t)
 {
-    t->split = request->n <= SPLIT_OUTPUTS_MOST ? 4 : 2;
+    t->split = request->rows == 1 && request->n <= SPLIT_OUTPUTS_MOST ? 4 : 2;
     while (t->split > t->subgroups || t->split > floor_power(lane_units))
         t->split /= 2;
     t->depth = t->split == 4 ? 1 : 2;
@@ -113,7 +113,9 @@ static struct tuning choose_tuning(const struct vulkan_facts *facts,
     uint32_t unit_columns = is_quantized(request) ? VULKAN_WEIGHT_BLOCK_COLUMNS : 8;
     uint32_t units = (request->k + unit_columns - 1) / unit_columns;
     uint32_t lane_units = (units + facts->subgroup_size - 1) / facts->subgroup_size;
-    uint32_t invocations = request->input == VULKAN_LINEAR_NORM ? NORM_INVOCATIONS : INVOCATIONS;
+    bool norms = request->input == VULKAN_LINEAR_NORM;
+    uint32_t invocations =
+        norms && (request->rows == 1 || !is_gated(request)) ? NORM_INVOCATIONS : INVOCATIONS;
     if (facts->max_invocations < invocations)
         invocations = facts->max_invocations;
     t.subgroups = floor_power(invocations / facts->subgroup_size);
@@ -121,6 +123,10 @@ static struct tuning choose_tuning(const struct vulkan_facts *facts,
     while (t.outputs > 1 && request->n < t.outputs * compute_units(facts) * LEAST_TEAMS_UNIT)
         t.outputs /= 2;
     t.depth = request->rows == 1 ? LANE_BLOCKS_MAX : t.outputs == 4 ? 1 : 2;
+    if (norms && request->rows == 1) { /* weights would only wait for the norm, in registers */
+        t.ahead = 0;
+        t.depth = is_gated(request) ? 1 : 2;
+    }
     if (t.depth > lane_units)
         t.depth = floor_power(lane_units);
     if (is_gated(request))
@@ -129,7 +135,7 @@ static struct tuning choose_tuning(const struct vulkan_facts *facts,
     if (is_quantized(request) &&
         (request->input != VULKAN_LINEAR_Q8 || fits_shared(facts, request)))
         t.shared_blocks = request->k / VULKAN_WEIGHT_BLOCK_COLUMNS;
-    if (request->rows == 1 && request->input == VULKAN_LINEAR_Q8 && !is_gated(request))
+    if (request->rows <= 2 && request->input == VULKAN_LINEAR_Q8 && !is_gated(request))
         split_row(request, lane_units, &t);
     return t;
 }
