@@ -122,6 +122,32 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
     return tiling;
 }
 
+static bool suits_fragment(const struct vulkan_facts *facts,
+                           const struct vulkan_matrix_request *request)
+{
+    return facts->matrix_registers && vulkan_weight_format_facts(request->kind).quantized &&
+           request->rows <= WIDE_ROWS && facts->shared_bytes >= 32768;
+}
+
+/* Four subgroups side by side, each with all rows of the tile and 32 columns. */
+static struct vulkan_matrix_tiling fragment_tiling(const struct vulkan_facts *facts,
+                                                   const struct vulkan_matrix_request *request)
+{
+    uint32_t rows = request->rows <= 16   ? 16
+                    : request->rows <= 32 ? 32
+                    : request->rows <= 48 ? 48
+                                          : 64;
+    struct vulkan_matrix_tiling tiling = {.path = VULKAN_MATRIX_FRAGMENT,
+                                          .rows = rows,
+                                          .columns = 128,
+                                          .k = 128,
+                                          .part_rows = rows,
+                                          .part_columns = 32,
+                                          .splits = 1};
+    tiling.splits = split_count(facts, request, &tiling);
+    return tiling;
+}
+
 /* The tile with the least time: as many rounds as the compute units need for all tiles, each as
  * long as a tile has sums, divided by what the size reaches of the largest one's speed. */
 static struct vulkan_matrix_tiling nv2_tiling(const struct vulkan_facts *facts,
@@ -189,7 +215,8 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
                      request->scratch_bytes >= (uint64_t)request->n * request->k * 2;
     if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 && decodable)
         return nv2_tiling(facts, request);
-    return khr_tiling(facts, request);
+    return suits_fragment(facts, request) ? fragment_tiling(facts, request)
+                                          : khr_tiling(facts, request);
 }
 
 static void make_unpack(const struct vulkan_matrix_request *request,
@@ -231,8 +258,8 @@ static void make_product(const struct vulkan_facts *facts,
         choice->product.shader = "linear_fragment";
         choice->product.constants.count = VULKAN_LINEAR_MATRIX_CONSTANTS;
         values[0] = t->rows / t->part_rows * (t->columns / t->part_columns) * facts->subgroup_size;
-        values[VULKAN_LINEAR_MATRIX_DEPTH] = t->depth;
-        values[VULKAN_LINEAR_MATRIX_STAGES] = t->stages;
+        values[VULKAN_LINEAR_MATRIX_DEPTH] = 1;
+        values[VULKAN_LINEAR_MATRIX_STAGES] = 1;
         values[VULKAN_LINEAR_MATRIX_SPLIT] = t->splits > 1;
     } else if (t->path == VULKAN_MATRIX_KHR) {
         const struct vulkan_matrix_shape *unit = unit_shape(facts);

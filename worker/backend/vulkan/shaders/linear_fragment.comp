@@ -34,7 +34,8 @@ layout(constant_id = 5) const uint TILE_COLUMNS = 128;
 layout(constant_id = 6) const uint TILE_K = 256; /* columns of x that are staged at once */
 layout(constant_id = 7) const uint PART_ROWS = 16;
 layout(constant_id = 8) const uint PART_COLUMNS = 32;
-layout(constant_id = 12) const uint STAGES = 2; /* 1: two barriers a stage, half the memory */
+layout(constant_id = 9) const uint FENCE = 1;
+layout(constant_id = 12) const uint SLOTS = 1;
 layout(constant_id = 13) const bool SPLIT = false;
 
 #include "matrix_push.glsl"
@@ -54,7 +55,7 @@ const uint LANE_SUMS = 4; /* of a fragment's 128, in each of 32 lanes */
 /* Chunks of eight halves; a row has one more than it needs, for the banks. */
 const uint ROW_CHUNKS = TILE_K / 8 + 1;
 const uint STAGE_CHUNKS = TILE_ROWS * ROW_CHUNKS;
-shared uvec4 stage[STAGES * STAGE_CHUNKS];
+shared uvec4 stage[STAGE_CHUNKS];
 shared bool is_last;
 
 const uint X_CHUNKS = TILE_ROWS * TILE_K / 8;
@@ -64,6 +65,7 @@ uvec4 x_next[X_LOADS];
 /* Of each fragment of columns this lane's row of W: the slab's block, and the next one's. */
 WeightBlock blocks[FRAGMENT_COLUMNS];
 WeightBlock blocks_next[FRAGMENT_COLUMNS];
+WeightBlock blocks_far[FRAGMENT_COLUMNS];
 uint first_block[FRAGMENT_COLUMNS]; /* of the row of W */
 
 coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>
@@ -94,12 +96,12 @@ void load_x(uint k)
 }
 
 /* Eight neighbouring columns are four of fragment f's and four of f + 1's. */
-void store_x(uint base)
+void store_x()
 {
     [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
         uint item = gl_LocalInvocationIndex + i * INVOCATIONS;
         uint chunk = item % (TILE_K / 8);
-        uint at = base + item / (TILE_K / 8) * ROW_CHUNKS + chunk / 16 * 16 + chunk % 4 * 4;
+        uint at = item / (TILE_K / 8) * ROW_CHUNKS + chunk / 16 * 16 + chunk % 4 * 4;
         uint t = chunk % 16 / 4;
         uvec4 x = x_next[i];
         if (X_CHUNKS % INVOCATIONS == 0 || item < X_CHUNKS) {
@@ -116,7 +118,10 @@ void load_blocks(uint k)
 {
     uint block = min(k / WEIGHT_BLOCK + gl_SubgroupInvocationID % 4, push.k / WEIGHT_BLOCK - 1);
     [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
-        blocks_next[j] = weight_load(push.weights, first_block[j] + block);
+        if (SLOTS == 2)
+            blocks_far[j] = weight_load(push.weights, first_block[j] + block);
+        else
+            blocks_next[j] = weight_load(push.weights, first_block[j] + block);
 }
 
 /* The slab's product f: four columns of each lane's block. */
@@ -229,26 +234,42 @@ void main()
             weight_row(part_column + j * UNIT_COLUMNS + gl_SubgroupInvocationID / 4) *
             (push.k / WEIGHT_BLOCK);
     load_blocks(begin);
+    if (SLOTS == 2) {
+        [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
+            blocks_next[j] = blocks_far[j];
+        load_blocks(begin + SLAB);
+    }
     [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS * FRAGMENT_COLUMNS; i++)
         sums[i] = coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
     load_x(begin);
-    uint base = 0;
     for (uint k = begin; k < end; k += TILE_K) {
-        store_x(base);
+        store_x();
         barrier();
         if (k + TILE_K < end)
             load_x(k + TILE_K);
         for (uint slab = 0; slab < SLABS; slab++) {
             [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
                 blocks[j] = blocks_next[j];
-            if (k + (slab + 1) * SLAB < end)
-                load_blocks(k + (slab + 1) * SLAB);
-            multiply_slab(base + slab * (SLAB / 8));
+            if (SLOTS == 2) {
+                [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
+                    blocks_next[j] = blocks_far[j];
+            }
+            if (k + (slab + SLOTS) * SLAB < end)
+                load_blocks(k + (slab + SLOTS) * SLAB);
+            if (FENCE == 2) {
+                memoryBarrier(gl_ScopeSubgroup, gl_StorageSemanticsBuffer, gl_SemanticsAcquireRelease);
+                subgroupBarrier();
+            }
+            multiply_slab(slab * (SLAB / 8));
+            if (FENCE == 1)
+                barrier();
+            if (FENCE == 3) {
+                memoryBarrier(gl_ScopeSubgroup, gl_StorageSemanticsBuffer, gl_SemanticsAcquireRelease);
+                subgroupBarrier();
+            }
         }
-        if (STAGES == 1)
+        if (FENCE != 1)
             barrier();
-        else
-            base = STAGE_CHUNKS - base;
     }
     if (!SPLIT || total_sums())
         write_sums();
