@@ -97,7 +97,7 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 30
 
-.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-vulkan test-scripts test-api test-fault test-san fuzz bench clean install
+.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-vulkan test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -260,6 +260,12 @@ bench: ## measure against llama.cpp on this machine (ARGS="..." adds options)
 	@scripts/setup test
 	@$(BUILDING) programs
 	@scripts/bench/run $(ARGS)
+
+bench-gpu: ## measure on a Vulkan device against llama.cpp's Vulkan backend (PEER="..." ARGS="...")
+	@scripts/setup run
+	@$(BUILDING) programs tools build/step_bench
+	@scripts/fetch_model default >/dev/null
+	@scripts/bench/gpu --peer "$(PEER)" $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node, build/vulkan-tools and build/cache)
 	rm -rf build/obj build/tests build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-load build/step_bench

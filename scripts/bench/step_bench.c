@@ -6,6 +6,7 @@
  *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
  * [--context 128] [--tier best] [--kv-cache-type f16]
  *              [--cpu-time] [--device cpu|vulkan[:N]] [--profile] [--step-depth 2]
+ *              [--pipeline-cache FOLDER]
  *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
  * continuation and resident memory
  *
@@ -126,6 +127,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"device", required_argument, NULL, 'e'},
                                             {"profile", no_argument, NULL, 'f'},
                                             {"step-depth", required_argument, NULL, 'h'},
+                                            {"pipeline-cache", required_argument, NULL, 'o'},
                                             {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -142,6 +144,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'e': parse_device(bench, optarg); break;
         case 'f': bench->options.profile = true; break;
         case 'h': bench->options.step_depth = (uint32_t)atoi(optarg); break;
+        case 'o': bench->options.vulkan.pipeline_cache = optarg; break;
         case 'k': bench->tokens = parse_list(optarg); break;
         default: exit(2);
         }
