@@ -11,9 +11,8 @@
  *
  * `what`: decode, fused (rotating and writing too), prompt (rows at the end of the context, as
  * tiles), heads (rope_kv_write alone). N is a specialization constant (vulkan_push.h) set to
- * something else than the policy's choice; x=value and y=value set the grid,
- * t=value the rows of a tile. It checks no results
- * (tests/vulkan does).
+ * something else than the policy's choice; x=value and y=value set the grid, t=value the rows of a tile.
+ * It checks no results (tests/vulkan does).
  */
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +25,7 @@
 #include "worker/backend/vulkan/vulkan_push.h"
 #include "worker/cache/kv_layout.h"
 
-#define REPEATS     5u
+#define REPEATS     15u
 #define CHAIN       32u
 #define WARM_UP_MS  20.0
 #define CASES_MAX   512u

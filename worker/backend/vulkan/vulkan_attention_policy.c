@@ -22,13 +22,15 @@
 
 #define PIECE_DIMS       8u   /* of one 16-byte load */
 #define ENOUGH           128u /* invocations of a workgroup */
+#define QUERIES_MOST     4u   /* of a row: more leave registers for fewer loads */
 #define REGISTER_QUERIES 8u   /* queries times pieces that a lane holds */
 #define CPU_QUERIES      4u   /* the same on a CPU's driver, which takes long to compile more */
+#define COLUMNS_LEAST    16u  /* workgroups, before splitting, below which heads part ways */
 #define SPLIT_TOKENS     32u
 #define SPLITS_MAX       64u
 /* Of the kernel for matrix units. */
 #define MATRIX_SPAN         32u /* positions at a time, and columns of a slice of the output */
-#define MATRIX_SUBGROUPS    4u
+#define MATRIX_SUBGROUPS    8u
 #define MATRIX_HEAD_TILE    16u
 #define MATRIX_HEAD_DIM     256u /* beyond it the sums would not fit in registers */
 #define MATRIX_CPU_HEAD_DIM 96u  /* beyond it a CPU's driver compiles for a minute */
@@ -76,7 +78,8 @@ struct rows_plan {
 };
 
 static struct rows_plan plan_rows(const struct vulkan_facts *facts,
-                                  const struct vulkan_attention_shape *shape, bool tiles)
+                                  const struct vulkan_attention_shape *shape, bool tiles,
+                                  uint32_t items)
 {
     struct rows_plan plan;
     uint32_t pieces = divide_up(shape->head_dim, PIECE_DIMS);
@@ -86,11 +89,15 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     uint32_t held = divide_up(pieces, plan.lanes);
     uint32_t room = is_cpu ? CPU_QUERIES : REGISTER_QUERIES;
     uint32_t most = power_below(room > held ? room / held : 1);
+    most = tiles || most < QUERIES_MOST ? most : QUERIES_MOST;
     most = most < plan.lanes ? most : plan.lanes;
     plan.head_tiles = divide_up(group, most);
+    while (!tiles && plan.head_tiles < group &&
+           plan.head_tiles * shape->kv_heads * items < COLUMNS_LEAST)
+        plan.head_tiles = 2 * plan.head_tiles < group ? 2 * plan.head_tiles : group;
     plan.head_tile = divide_up(group, plan.head_tiles);
-    uint32_t rows = most / plan.head_tile < ROW_QUERIES ? most / plan.head_tile : ROW_QUERIES;
-    plan.tile_rows = tiles ? rows : 1;
+    plan.head_tiles = divide_up(group, plan.head_tile);
+    plan.tile_rows = tiles ? most / plan.head_tile : 1;
     uint32_t queries = plan.head_tile * plan.tile_rows;
     plan.unroll = queries * held <= REGISTER_QUERIES / 2 ? 4 : 2;
     plan.unroll = is_cpu ? 1 : plan.unroll;
@@ -121,7 +128,7 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
                                                   const struct vulkan_attention_task *task)
 {
     const struct vulkan_attention_shape *shape = &task->shape;
-    struct rows_plan plan = plan_rows(facts, shape, task->tiles);
+    struct rows_plan plan = plan_rows(facts, shape, task->tiles, task->items);
     uint32_t columns = shape->kv_heads * plan.head_tiles;
     uint32_t splits = choose_splits(facts, GROUPS_PER_UNIT, columns * task->items);
     uint32_t queries = plan.head_tile * plan.tile_rows;
@@ -290,18 +297,13 @@ uint32_t vulkan_attention_policy_tile_rows(const struct vulkan_facts *facts,
                                            const struct vulkan_attention_shape *shape)
 {
     struct matrix_plan matrix = plan_matrix(facts, shape);
-    return matrix.unit ? matrix.tile_rows : plan_rows(facts, shape, true).tile_rows;
+    return matrix.unit ? matrix.tile_rows : plan_rows(facts, shape, true, 1).tile_rows;
 }
-
-/* An angle serves all heads of a task, but few rows had better be spread wide. */
-#define HEADS_OF_TASK 2u
-#define WIDE_ROWS     64u
 
 struct vulkan_heads_choice vulkan_attention_policy_heads(const struct vulkan_facts *facts,
                                                          const struct vulkan_heads_task *task)
 {
     uint32_t heads = task->heads + 2 * task->kv_heads;
-    uint32_t each = task->rows >= WIDE_ROWS ? HEADS_OF_TASK : 1;
     uint32_t invocations = facts->subgroup_size > ENOUGH ? facts->subgroup_size : ENOUGH;
     must(heads > 0 && task->rows > 0);
     return (struct vulkan_heads_choice){
@@ -312,11 +314,9 @@ struct vulkan_heads_choice vulkan_attention_policy_heads(const struct vulkan_fac
                                       [VULKAN_ROPE_KV_WRITE_HEAD_DIM] = task->head_dim,
                                       [VULKAN_ROPE_KV_WRITE_HEADS] = task->heads,
                                       [VULKAN_ROPE_KV_WRITE_KV_HEADS] = task->kv_heads,
-                                      [VULKAN_ROPE_KV_WRITE_TASK_HEADS] = each,
                                       [VULKAN_ROPE_KV_WRITE_PAIRING] = task->pairing,
                                       [VULKAN_ROPE_KV_WRITE_ROPE_DIMS] = task->rope_dims,
                                       [VULKAN_ROPE_KV_WRITE_KV_GROUP] = task->kv_group}},
-        .grid = {divide_up(divide_up(heads, each), invocations / facts->subgroup_size), task->rows,
-                 1},
+        .grid = {divide_up(heads, invocations / facts->subgroup_size), task->rows, 1},
     };
 }

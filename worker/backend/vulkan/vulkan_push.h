@@ -259,7 +259,6 @@ enum vulkan_rope_kv_write_constant {
     VULKAN_ROPE_KV_WRITE_HEAD_DIM,
     VULKAN_ROPE_KV_WRITE_HEADS,
     VULKAN_ROPE_KV_WRITE_KV_HEADS,
-    VULKAN_ROPE_KV_WRITE_TASK_HEADS, /* of a subgroup */
     VULKAN_ROPE_KV_WRITE_PAIRING,    /* enum rope_pairing */
     VULKAN_ROPE_KV_WRITE_ROPE_DIMS,
     VULKAN_ROPE_KV_WRITE_KV_GROUP,

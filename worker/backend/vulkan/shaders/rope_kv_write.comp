@@ -8,11 +8,11 @@
  * With parts switched off it is each of the ops alone: head_norm and rope are HEADS heads and no KV
  * heads; kv_write is KV heads only.
  *
- * A subgroup takes TASK_HEADS heads of a row: lanes go over pairs of elements, so an angle is
- * worked out once for all of those heads. Each lane reads only what it writes itself.
+ * A subgroup takes a head of a row, lanes go over pairs of its elements: working out an angle anew
+ * for every head is cheaper than fewer subgroups that share it. Each lane reads only what it writes
+ * itself.
  */
 #extension GL_GOOGLE_include_directive : require
-#extension GL_EXT_control_flow_attributes : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "kv_blocks.glsl"
 #include "rope_angle.glsl"
@@ -22,10 +22,9 @@ layout(constant_id = 1) const uint PARTS = 7; /* bit 0 norm, 1 rope, 2 write, 3 
 layout(constant_id = 2) const uint HEAD_DIM = 128;
 layout(constant_id = 3) const uint HEADS = 32;
 layout(constant_id = 4) const uint KV_HEADS = 8;
-layout(constant_id = 5) const uint TASK_HEADS = 1;
-layout(constant_id = 6) const uint PAIRING = 0;
-layout(constant_id = 7) const uint ROPE_DIMS = 128;
-layout(constant_id = 8) const uint KV_GROUP = 0; /* which of a sequence's block tables */
+layout(constant_id = 5) const uint PAIRING = 0;
+layout(constant_id = 6) const uint ROPE_DIMS = 128;
+layout(constant_id = 7) const uint KV_GROUP = 0; /* which of a sequence's block tables */
 
 const bool NORM = (PARTS & 1) != 0, ROPE = (PARTS & 2) != 0, WRITE = (PARTS & 4) != 0;
 const bool QUERIES_F16 = (PARTS & 8) != 0;
@@ -117,52 +116,35 @@ void store_floats(uint64_t address, uvec2 elements, vec2 x)
 
 void main()
 {
-    uint task = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
-    uint first = task * TASK_HEADS;
+    uint head = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
     uint row = gl_WorkGroupID.y;
-    if (first >= TOTAL_HEADS)
+    if (head >= TOTAL_HEADS)
         return;
     StepRow step_row = StepRow(0, 0, 0, 0);
     if (ROPE || WRITE)
         step_row = StepRows(push.rows).at[row];
-
-    float factor[TASK_HEADS];
-    uint64_t target[TASK_HEADS];
-    [[unroll]] for (uint i = 0; i < TASK_HEADS; i++) {
-        uint head = min(first + i, TOTAL_HEADS - 1);
-        factor[i] = NORM && !is_value(head) ? norm_factor(Floats(head_address(row, head))) : 1.0;
-        if (!is_query(head))
-            target[i] = WRITE ? cache_address(step_row, head) : 0;
-        else if (QUERIES_F16)
-            target[i] = push.queries_f16 + 2 * ((uint64_t(row) * HEADS + head) * HEAD_DIM);
-        else
-            target[i] = head_address(row, head);
-    }
+    Floats source = Floats(head_address(row, head));
+    float factor = NORM && !is_value(head) ? norm_factor(source) : 1.0;
+    uint64_t target = head_address(row, head);
+    if (!is_query(head))
+        target = WRITE ? cache_address(step_row, head) : 0;
+    else if (QUERIES_F16)
+        target = push.queries_f16 + 2 * ((uint64_t(row) * HEADS + head) * HEAD_DIM);
     for (uint pair = gl_SubgroupInvocationID; pair < PAIRS; pair += gl_SubgroupSize) {
         uvec2 elements = rope_pair_elements(pair, DIMS, PAIRING);
         bool both = elements.y < HEAD_DIM;
-        vec2 cs = vec2(1.0, 0.0);
-        if (pair < DIMS / 2) {
+        vec2 x = vec2(source.at[elements.x], both ? source.at[elements.y] : 0.0);
+        if (NORM && !is_value(head)) {
+            x.x *= factor * norm_weight(head, elements.x);
+            x.y *= both ? factor * norm_weight(head, elements.y) : 0.0;
+        }
+        if (pair < DIMS / 2 && !is_value(head)) {
             precise float angle = float(step_row.position) * Floats(push.frequencies).at[pair];
-            cs = rope_cos_sin(angle) * push.magnitude;
+            x = rope_rotate(x, rope_cos_sin(angle) * push.magnitude);
         }
-        [[unroll]] for (uint i = 0; i < TASK_HEADS; i++) {
-            uint head = first + i;
-            if (head >= TOTAL_HEADS)
-                break;
-            Floats source = Floats(head_address(row, head));
-            vec2 x = vec2(source.at[elements.x], both ? source.at[elements.y] : 0.0);
-            if (!is_value(head)) {
-                if (NORM) {
-                    x.x *= factor[i] * norm_weight(head, elements.x);
-                    x.y *= both ? factor[i] * norm_weight(head, elements.y) : 0.0;
-                }
-                x = pair < DIMS / 2 ? rope_rotate(x, cs) : x;
-            }
-            if (is_query(head) && !QUERIES_F16)
-                store_floats(target[i], elements, x);
-            else if (is_query(head) || WRITE)
-                store_halves(target[i], elements, x);
-        }
+        if (is_query(head) && !QUERIES_F16)
+            store_floats(target, elements, x);
+        else if (is_query(head) || WRITE)
+            store_halves(target, elements, x);
     }
 }
