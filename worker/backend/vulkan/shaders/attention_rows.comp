@@ -60,6 +60,7 @@ layout(constant_id = 19) const uint KEY_OFFSET = 4096;
 layout(constant_id = 20) const uint VALUE_OFFSET = 5120;
 layout(constant_id = 21) const float SCALE = 0.08838834764831845; /* of q . k */
 layout(constant_id = 22) const float MAGNITUDE = 1.0;             /* of cosines and sines */
+layout(constant_id = 23) const bool AHEAD = false; /* load a tile while the one before is used */
 
 const bool FUSED = (FUSE & 1) != 0, FUSE_NORM = (FUSE & 2) != 0;
 const uint QUERIES = HEAD_TILE * TILE_ROWS;
@@ -130,9 +131,12 @@ uint lane;  /* of the team */
 uint team;  /* of the workgroup */
 uint leader; /* the team's first invocation in the subgroup */
 
-uint blocks[UNROLL]; /* of the next tile's positions */
+uint blocks[UNROLL]; /* of the tile after those that are loaded */
 uvec4 key_tile[UNROLL * HELD_PIECES];
 uvec4 value_tile[UNROLL * HELD_PIECES];
+/* On their way while those above are used, when AHEAD. */
+uvec4 next_keys[UNROLL * HELD_PIECES];
+uvec4 next_values[UNROLL * HELD_PIECES];
 vec4 query[QUERIES * HELD_PIECES * 2];
 vec4 sums[QUERIES * HELD_PIECES * 2];
 float maximum; /* of the query whose scores the lane holds */
@@ -209,9 +213,17 @@ void load_tile(uint first)
         uint64_t k = kv_address(push.keys, blocks[u], kv_heads, kv_head, slot, HEAD_DIM);
         uint64_t v = kv_address(push.values, blocks[u], kv_heads, kv_head, slot, HEAD_DIM);
         [[unroll]] for (uint c = 0; c < HELD_PIECES; c++) {
-            key_tile[u * HELD_PIECES + c] = read ? load_piece(k, c * LANES + lane) : uvec4(0);
-            value_tile[u * HELD_PIECES + c] = read ? load_piece(v, c * LANES + lane) : uvec4(0);
+            next_keys[u * HELD_PIECES + c] = read ? load_piece(k, c * LANES + lane) : uvec4(0);
+            next_values[u * HELD_PIECES + c] = read ? load_piece(v, c * LANES + lane) : uvec4(0);
         }
+    }
+}
+
+void take_tile()
+{
+    [[unroll]] for (uint i = 0; i < UNROLL * HELD_PIECES; i++) {
+        key_tile[i] = next_keys[i];
+        value_tile[i] = next_values[i];
     }
 }
 
@@ -736,15 +748,21 @@ void main()
     take_queries();
     if (FUSED)
         write_own();
-    for (uint first = begin;;) {
-        find_blocks(first + TILE_TOKENS);
-        if (FUSED && first + TILE_TOKENS > first_position)
+    find_blocks(begin + TILE_TOKENS);
+    for (uint first = begin; first < end; first += TILE_TOKENS) {
+        uint next = first + TILE_TOKENS;
+        take_tile();
+        if (AHEAD && next < end) {
+            load_tile(next);
+            find_blocks(next + TILE_TOKENS);
+        }
+        if (FUSED && next > first_position)
             place_own(first);
         visit_tile(first);
-        first += TILE_TOKENS;
-        if (first >= end)
-            break;
-        load_tile(first);
+        if (!AHEAD && next < end) {
+            load_tile(next);
+            find_blocks(next + TILE_TOKENS);
+        }
     }
     barrier();
     merge_teams();
