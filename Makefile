@@ -65,7 +65,8 @@ TOOLS        := $(BUILD)/shoal-load
 BASE_TESTS     := $(filter %_test.c,$(call sources,tests/unit/proto tests/unit/shm tests/ring))
 FRONTEND_TESTS := $(filter %_test.c,$(call sources,tests/unit/frontend))
 LOAD_TESTS     := $(filter %_test.c,$(call sources,tests/unit/scripts/load))
-# Each of these runs on a Vulkan driver for the CPU (scripts/vulkan_env).
+# Each of these runs on a Vulkan driver for the CPU (scripts/vulkan_env); whole models on one only, and without sanitizers.
+MODEL_TESTS    := $(filter %_test.c,$(call sources,tests/vulkan/model))
 VULKAN_TESTS   := $(filter %_test.c,$(call sources,tests/vulkan))
 WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model)) $(VULKAN_TESTS)
 # These spawn the programs, so they link neither side and need both built.
@@ -79,14 +80,15 @@ endif
 AGREEMENT_TESTS := $(filter %_agreement_test.c,$(TEST_SRC))
 F32_MODELS      := $(addprefix build/cache/models/,smollm2-135m-instruct-f32.gguf gemma-3-270m-f32.gguf)
 ifneq ($(SAN),)
-TEST_SRC        := $(filter-out $(AGREEMENT_TESTS),$(TEST_SRC))
+TEST_SRC        := $(filter-out $(AGREEMENT_TESTS) $(MODEL_TESTS),$(TEST_SRC))
 endif
 test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
 # The driver with matrix units and validation layers has a C library of its own, under which sanitizers do not run;
 # scripts/setup says where it cannot be had.
 VULKAN_DRIVERS := native $(if $(SAN),,$(if $(wildcard build/vulkan-tools/matrix),matrix))
-VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(VULKAN_TESTS))))
+VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(filter-out $(MODEL_TESTS),$(VULKAN_TESTS))))) \
+                  $(if $(SAN),,$(addprefix native:,$(call test_programs,$(MODEL_TESTS))))
 TEST_RUNS      := $(filter-out $(call test_programs,$(VULKAN_TESTS)),$(TEST_PROGRAMS)) $(VULKAN_RUNS)
 
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
@@ -97,7 +99,7 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 30
 
-.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-vulkan test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
+.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -163,6 +165,9 @@ $(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_BASE)
 
 # The worker's step alone, without frontend, rings or HTTP: what a server is measured against.
 $(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(WORKER_LIBS)
+# Vulkan kernels alone, by shape and tuning (worker/backend/vulkan/README.md).
+$(BUILD)/vulkan_%_bench: $(OBJ)/scripts/bench/vulkan_%_bench.o $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
 
 $(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE)
@@ -231,6 +236,9 @@ test-agreement: $(F32_MODELS) ## of those, whole models against llama.cpp's reco
 test-vulkan: ## of the C tests, the Vulkan backend on Mesa's CPU drivers
 	@failed=; $(BUILDING) -k $(call test_programs,$(VULKAN_TESTS)) || failed=--build-failed; \
 	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(VULKAN_RUNS)
+
+test-gpu: ## the Vulkan backend on this machine's GPU: its tests, fuzzed shapes, whole models, 64 streams (ARGS="..." adds options)
+	@scripts/test_gpu $(ARGS)
 
 test-scripts: ## tests of the scripts
 	@scripts/make_venv

@@ -80,10 +80,10 @@ static void run(struct scene *scene, uint32_t slot, const uint32_t *chunks, uint
             uint32_t rows = s % 3 + 1; /* a decoding neighbour, and one that prefills */
             if (s == slot)
                 parts[part_count++] = (struct model_runner_part){s, scene->ids + from, count,
-                                                                 skip < count ? skip : count};
+                                                                 skip < count ? skip : count, NULL};
             else if (with_neighbours && neighbour_at + rows <= TOKENS_MAX)
-                parts[part_count++] =
-                    (struct model_runner_part){s, scene->neighbour_ids + neighbour_at, rows, rows};
+                parts[part_count++] = (struct model_runner_part){
+                    s, scene->neighbour_ids + neighbour_at, rows, rows, NULL};
         }
         neighbour_at += 3;
         const float *logits = model_runner_step(scene->runner, parts, part_count);

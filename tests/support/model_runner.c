@@ -74,7 +74,7 @@ static void load(struct model_runner *runner)
         .cpu_tier = o->cpu_tier,
         .kv_type = o->kv_type,
         .max_step_rows = o->step_rows,
-        .max_logit_rows = o->step_rows,
+        .max_logit_rows = o->logit_rows > 0 ? o->logit_rows : o->step_rows,
     };
     struct error_text error = {""};
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
@@ -83,7 +83,9 @@ static void load(struct model_runner *runner)
         options.kv_blocks[group] = each * o->sequences;
         fill_free_blocks(runner, group, options.kv_blocks[group]);
     }
-    runner->backend = cpu_backend_create();
+    if (o->vulkan)
+        options.vulkan = *o->vulkan;
+    runner->backend = o->vulkan ? vulkan_backend_create() : cpu_backend_create();
     check(runner->backend->interface->load(runner->backend, model_plan(runner->model), &options,
                                            NULL, NULL, &error),
           &error);
@@ -201,8 +203,10 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
         if (i < part->logit_from)
             continue;
         runner->logit_rows[batch->logit_row_count] = batch->row_count;
-        runner->samplings[batch->logit_row_count++] =
-            (struct row_sampling){.params = &runner->greedy, .position = slot->position + i + 1};
+        struct row_sampling *sampling = &runner->samplings[batch->logit_row_count++];
+        *sampling =
+            part->sampling ? *part->sampling : (struct row_sampling){.params = &runner->greedy};
+        sampling->position = slot->position + i + 1;
     }
     slot->position += part->count;
 }
@@ -221,4 +225,9 @@ const float *model_runner_step(struct model_runner *runner, const struct model_r
         add_part(runner, &batch, &parts[i]);
     check(backend_step_run(runner->backend, &batch, runner->results, &error), &error);
     return runner->backend->interface->last_logits(runner->backend);
+}
+
+const struct sampled_token *model_runner_drawn(const struct model_runner *runner)
+{
+    return runner->results;
 }

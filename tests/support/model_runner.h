@@ -1,5 +1,5 @@
 /*
- * A checkpoint on the CPU backend, driven by hand: sequences grow by the parts that a test puts
+ * A checkpoint on a backend, driven by hand: sequences grow by the parts that a test puts
  * into a step, and every row's logits come back. Blocks are taken in a scattered order, and those
  * behind a sliding window are given back and overwritten by others as soon as the contract allows,
  * so that a test sees what a server would do to a cache.
@@ -16,14 +16,16 @@
 #include "worker/model/model.h"
 
 struct model_runner_options {
+    const struct vulkan_settings *vulkan; /* on this Vulkan device; NULL: on the CPU */
     uint32_t threads;
     enum cpu_tier cpu_tier;
     enum kv_cache_type kv_type;
     uint32_t sequences;       /* slots, at most MODEL_RUNNER_SEQUENCES_MAX */
     uint32_t sequence_tokens; /* positions a slot may grow to */
     uint32_t step_rows;       /* rows of a step at most */
+    uint32_t logit_rows;      /* of them with logits at most; 0: all */
 };
-#define MODEL_RUNNER_SEQUENCES_MAX 8u
+#define MODEL_RUNNER_SEQUENCES_MAX 64u
 
 /* One sequence's part of a step: its next `count` tokens. `logit_from`: rows of the part from this
  * one on give logits; `count` for none. Parts of a step stand in ascending slots. */
@@ -32,6 +34,7 @@ struct model_runner_part {
     const uint32_t *tokens;
     uint32_t count;
     uint32_t logit_from;
+    const struct row_sampling *sampling; /* of its draws, whose position is set; NULL: greedy */
 };
 
 struct model_runner; /* opaque */
@@ -45,6 +48,8 @@ const char *model_runner_description(const struct model_runner *runner);
 /* [logit rows of all parts in order, vocab_tokens]; valid until the next step. */
 const float *model_runner_step(struct model_runner *runner, const struct model_runner_part *parts,
                                uint32_t part_count);
+/* What the last step drew, a token for each row of logits. */
+const struct sampled_token *model_runner_drawn(const struct model_runner *runner);
 /* Empties a slot: its blocks go back, its next token is at position 0. */
 void model_runner_reset(struct model_runner *runner, uint32_t slot);
 /* Blocks of group `group` that the slot holds now. */

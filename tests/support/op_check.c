@@ -136,3 +136,11 @@ bool op_check_against_cpu(enum op_stem stem, const struct op_check_backend *judg
     op_case_list_visit(stem, compare_case, &check);
     return !check.refused;
 }
+
+bool op_check_case_against_cpu(const struct op_case *c, const struct op_check_backend *judged,
+                               struct error_text *error)
+{
+    struct backend_check check = {.judged = judged, .error = error};
+    compare_case(c, &check);
+    return !check.refused;
+}

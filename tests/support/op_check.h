@@ -35,5 +35,8 @@ struct op_check_backend {
  */
 bool op_check_against_cpu(enum op_stem stem, const struct op_check_backend *judged,
                           struct error_text *error);
+/* The same for one case. */
+bool op_check_case_against_cpu(const struct op_case *c, const struct op_check_backend *judged,
+                               struct error_text *error);
 
 #endif
