@@ -89,6 +89,17 @@ float bounded(const in uint row, const in uint column, const in float value)
     return clamp(value, -HALF_LARGEST, HALF_LARGEST);
 }
 
+/* In main(): columns k … k + TILE_K of the weights from row `first` on. */
+#if DECODE
+#define LOAD_W(into, first) \
+    coopMatLoadTensorNV(into, w.bytes, 0, sliceTensorLayoutNV(w_layout, first, COLUMNS, k, TILE_K), \
+                        transposed, decode_block)
+#else
+#define LOAD_W(into, first) \
+    coopMatLoadTensorNV(into, w.at, 0, sliceTensorLayoutNV(w_layout, first, COLUMNS, k, TILE_K), \
+                        transposed)
+#endif
+
 void main()
 {
     uint k_count = push.k & ~31u;
@@ -123,14 +134,8 @@ void main()
     Halves x = Halves(push.x);
 #if DECODE
     Codes4 w = Codes4(push.weights.codes);
-#define LOAD_W(into, first) \
-    coopMatLoadTensorNV(into, w.bytes, 0, sliceTensorLayoutNV(w_layout, first, COLUMNS, k, TILE_K), \
-                        transposed, decode_block)
 #else
     Halves w = Halves(push.weights.codes);
-#define LOAD_W(into, first) \
-    coopMatLoadTensorNV(into, w.at, 0, sliceTensorLayoutNV(w_layout, first, COLUMNS, k, TILE_K), \
-                        transposed)
 #endif
 
     ACCUMULATOR sums = ACCUMULATOR(0.0);
