@@ -39,6 +39,7 @@ struct vulkan_kernels {
     struct kernel_entry *entries;
     uint32_t count;
     bool noting;
+    bool complete; /* all that a step should need are made: a further one is a stall */
 };
 
 /* The file's bytes, or NULL: a cache is only ever a help. */
@@ -216,6 +217,10 @@ enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char 
         free(entry);
         return result;
     }
+    if (kernels->complete) {
+        log_info("kernel %s was not made at load, and is now, in the middle of a step", name);
+        vulkan_kernels_save(kernels); /* at least not in the next life too */
+    }
     entry->next = kernels->entries;
     kernels->entries = entry;
     kernels->count++;
@@ -270,6 +275,7 @@ enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct cpu
             making.entries[making.count++] = entry;
     cpu_thread_pool_run(pool, make_share, &making);
     kernels->noting = false;
+    kernels->complete = true;
     enum result result = RESULT_OK;
     for (uint32_t t = 0; t < threads && result == RESULT_OK; t++)
         if (making.results[t] != RESULT_OK)

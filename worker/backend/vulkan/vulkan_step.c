@@ -298,7 +298,8 @@ const float *vulkan_steps_last_logits(struct vulkan_steps *steps)
     return steps->logits.mapped;
 }
 
-/* Steps of so many rows: all decodes, and prompts with a decode beside them. */
+/* Steps of so many rows: all decodes; and prompts with decodes beside them, of each number that
+ * attention splits contexts differently for. */
 static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
                              struct error_text *error)
 {
@@ -311,9 +312,16 @@ static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
             .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows};
         result = vulkan_recorder_run(&recording, error);
     }
-    recording.shape = (struct vulkan_shape){
-        .rows = rows, .sequences = 2, .logit_rows = draws, .decodes = 1, .tiles = 1};
-    return result == RESULT_OK ? vulkan_recorder_run(&recording, error) : result;
+    for (uint32_t tiles = 1; tiles <= rows && result == RESULT_OK; tiles *= 2) {
+        uint32_t sequences = tiles < draws ? tiles + 1 : draws;
+        recording.shape = (struct vulkan_shape){.rows = rows,
+                                                .sequences = sequences,
+                                                .logit_rows = tiles < draws ? tiles : draws,
+                                                .decodes = sequences - 1,
+                                                .tiles = tiles};
+        result = vulkan_recorder_run(&recording, error);
+    }
+    return result;
 }
 
 struct warm_progress {
