@@ -68,7 +68,7 @@ struct extent {
     double logprob_difference_most;
 };
 
-static const struct extent beginnings = {2, 6, 8, 0.85, 0.25};
+static const struct extent beginnings = {2, 5, 5, 0.85, 0.25};
 static const struct extent everything = {PROMPTS, PROMPT_MAX, ANSWER_TOKENS, AGREES_LEAST,
                                          LOGPROB_DIFFERENCE_MOST};
 static const struct extent *extent = &beginnings;
