@@ -178,7 +178,7 @@ static const struct attention_case cases[] = {
     {64, 9, 3, 0, DECODE | PROMPT | FUSED},
     {128, 8, 2, 0, PROMPT | FUSED | HEADS},
     {80, 4, 1, 0, DECODE | HEADS},
-    {96, 4, 4, 24, PROMPT},
+    {48, 6, 2, 24, PROMPT},
     {256, 4, 1, 40, DECODE | FUSED},
     {32, 16, 1, 0, DECODE | PROMPT | HEADS},
     {20, 6, 2, 0, PROMPT | FUSED},
@@ -234,8 +234,8 @@ static void attends_with_other_tunings(void **state)
 {
     static const struct heads_scene_part parts[] = {{1, 0}, {1, 77}, {1, 400}};
     static const struct tuning {
-        uint32_t unroll, lanes, subgroups, splits, split_tokens, ahead;
-    } tunings[] = {{4, 8, 4, 8, 32, 0}, {2, 4, 8, 3, 16, 1}, {2, 8, 1, 30, 16, 1}};
+        uint32_t unroll, lanes, subgroups, splits, split_tokens;
+    } tunings[] = {{4, 8, 4, 8, 32}, {2, 4, 8, 3, 16}, {2, 8, 1, 30, 16}};
     struct vulkan_trial trial;
     struct test_random random = {6};
     struct vulkan_attention_shape shape = shape_of(64, 4, 1, 0);
@@ -253,7 +253,6 @@ static void attends_with_other_tunings(void **state)
         values[VULKAN_ATTENTION_ROWS_SUBGROUPS] = tunings[i].subgroups;
         values[VULKAN_ATTENTION_ROWS_INVOCATIONS] = tunings[i].subgroups * facts->subgroup_size;
         values[VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = tunings[i].split_tokens;
-        values[VULKAN_ATTENTION_ROWS_AHEAD] = tunings[i].ahead;
         values[VULKAN_ATTENTION_ROWS_SPLITS] = choice.grid.y = tunings[i].splits;
         choice.partial_bytes = 16384ull * tunings[i].splits;
         choice.counter_bytes = 256;

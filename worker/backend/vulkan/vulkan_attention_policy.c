@@ -33,14 +33,13 @@
 #define MATRIX_SUBGROUPS    8u
 #define MATRIX_HEAD_TILE    16u
 #define MATRIX_HEAD_DIM     256u /* beyond it the sums would not fit in registers */
-#define MATRIX_CPU_HEAD_DIM 96u  /* beyond it a CPU's driver compiles for a minute */
+#define MATRIX_CPU_HEAD_DIM 64u  /* beyond it a driver for the CPU compiles for a minute */
 #define MATRIX_SPLIT_TOKENS 256u
 #define MATRIX_PER_UNIT     2u
-#define GROUPS_PER_UNIT     8u  /* workgroups that splitting aims at, per compute unit */
+#define GROUPS_PER_UNIT     4u  /* workgroups that splitting aims at, per compute unit */
 #define USUAL_UNITS         32u /* of a device that does not tell */
 #define SHARED_FLOATS       4096u
 #define FORM_COLUMNS        32u /* columns of a block of f16 and q8 forms */
-#define ROW_QUERIES         8u  /* queries of a tile without matrix units */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
 {

@@ -309,7 +309,6 @@ enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_VALUE_OFFSET,
     VULKAN_ATTENTION_ROWS_SCALE,     /* bits of an f32 */
     VULKAN_ATTENTION_ROWS_MAGNITUDE, /* bits of an f32 */
-    VULKAN_ATTENTION_ROWS_AHEAD,     /* load a tile while the one before is used */
     VULKAN_ATTENTION_ROWS_CONSTANTS
 };
 

@@ -67,17 +67,12 @@ const uint HEAD_KS = HEAD_DIM / UNIT_K, HEAD_COLUMNS = HEAD_DIM / UNIT_COLUMNS;
 const uint SPAN_KS = SPAN / UNIT_K, SPAN_COLUMNS = SPAN / UNIT_COLUMNS;
 const uint ROW_LANES = SUBGROUP_SIZE / UNIT_ROWS; /* of a row of scores */
 const uint LANE_QUADS = SPAN / 4 / ROW_LANES;
-const uint PARTIAL_QUADS = TILE_QUERIES * HEAD_DIM / 4 + TILE_QUERIES / 2;
-const uint PARTS_AHEAD = 4;
-const float MASKED = -1e38, NOTHING = -1e30;
+const float MASKED = -1e38;
 const float LOG2_E = 1.4426950408889634;
 const float LAZINESS = 6.0;
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Halves4 { f16vec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { vec4 at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer PartialPairs { vec2 at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint at[]; };
 
 /* The same as attention_rows.comp. */
 layout(push_constant) uniform Push
@@ -101,13 +96,23 @@ layout(push_constant) uniform Push
 shared uvec4 stage[2 * SPAN * ROW_CHUNKS]; /* keys, then values: halves [SPAN][HEAD_DIM] */
 shared vec4 scores[SUBGROUPS * UNIT_ROWS * SCORE_QUADS];
 shared uvec4 weights[TILE_QUERIES * WEIGHT_CHUNKS];
-shared uint shared_arrivals;
 
 uint kv_heads, kv_head, first_head;
 uint first_row, row_count, first_position;
 uint table;
 uint split, splits, begin, end;
 uint score_base; /* the subgroup's quads in `scores` */
+
+/* Tiles come in the order of their rows; the last ones see most and so begin first. */
+uint parts_item()
+{
+    return gl_NumWorkGroups.z - 1 - gl_WorkGroupID.z;
+}
+
+#define PARTS_QUERIES TILE_QUERIES
+#define PARTS_QUADS (HEAD_DIM / 4)
+#define PARTS_AHEAD 4
+#include "attention_parts.glsl"
 
 uvec4 next_keys[LOADS], next_values[LOADS];
 uint next_blocks[LOADS];
@@ -117,18 +122,12 @@ coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulato
 /* Of the lane's row in each fragment; `total` is of the lane's own positions. */
 float maximum[FRAGMENTS], total[FRAGMENTS];
 
-/* Tiles come in the order of their rows; the last ones see most and so begin first. */
-uint tile_index()
-{
-    return gl_NumWorkGroups.z - 1 - gl_WorkGroupID.z;
-}
-
 bool find_work()
 {
     kv_heads = gl_NumWorkGroups.x / HEAD_TILES;
     kv_head = gl_WorkGroupID.x / HEAD_TILES;
     first_head = kv_head * GROUP_HEADS + gl_WorkGroupID.x % HEAD_TILES * HEAD_TILE;
-    StepTile tile = StepTiles(push.items).at[tile_index()];
+    StepTile tile = StepTiles(push.items).at[parts_item()];
     if (tile.row_count == 0 || tile.row_count > TILE_ROWS)
         return false;
     table = StepSequences(push.sequences).at[tile.sequence].table[KV_GROUP];
@@ -377,22 +376,6 @@ void visit_span(uint first)
 
 /* --- output --- */
 
-uint64_t item_index()
-{
-    return uint64_t(tile_index()) * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-}
-
-Partials partial(uint s)
-{
-    return Partials(push.partials + 16 * ((item_index() * SPLITS + s) * PARTIAL_QUADS));
-}
-
-vec2 partial_softmax(uint s, uint q)
-{
-    uint64_t at = push.partials + 16 * ((item_index() * SPLITS + s) * PARTIAL_QUADS);
-    return PartialPairs(at + 4 * (TILE_QUERIES * HEAD_DIM) + 8 * q).at[0];
-}
-
 /* Four columns of query q, to its row; the lanes of a subgroup store together. */
 void store_quad(uint q, uint column, vec4 x)
 {
@@ -421,68 +404,22 @@ void write_fragment(uint f, float divisor)
             if (splits == 1)
                 store_quad(first + r, column, x / subgroupShuffle(divisor, r * ROW_LANES));
             else if (column < HEAD_DIM)
-                partial(split).at[((first + r) * HEAD_DIM + column) / 4] = x;
+                part_write_quad(first + r, column / 4, x);
         }
         meet_subgroup();
     }
 }
 
-/* Whether the other splits have all been written. One invocation releases what all of the workgroup
- * wrote, and acquires what the others released. */
-bool arrive_last()
-{
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
-                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    if (gl_LocalInvocationIndex == 0) {
-        Counters counter = Counters(push.counters + 4 * item_index());
-        shared_arrivals = atomicAdd(counter.at[0], 1, gl_ScopeDevice, gl_StorageSemanticsBuffer,
-                                    gl_SemanticsAcquireRelease);
-        if (shared_arrivals == splits - 1)
-            counter.at[0] = 0;
-    }
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
-                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    return shared_arrivals == splits - 1;
-}
-
-vec4 added_quad(uint q, uint column)
-{
-    float top = NOTHING, weight = 0.0;
-    vec4 sum = vec4(0.0);
-    for (uint first = 0; first < splits; first += PARTS_AHEAD) {
-        vec2 softmax[PARTS_AHEAD];
-        vec4 part[PARTS_AHEAD];
-        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++) {
-            uint s = min(first + i, splits - 1);
-            softmax[i] = partial_softmax(s, q);
-            part[i] = partial(s).at[(q * HEAD_DIM + column) / 4];
-        }
-        float higher = top;
-        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++)
-            higher = max(higher, softmax[i].x);
-        float shrink = exp2(top - higher);
-        weight *= shrink;
-        sum *= shrink;
-        top = higher;
-        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++) {
-            float factor = first + i < splits ? exp2(softmax[i].x - top) : 0.0;
-            weight += factor * softmax[i].y;
-            sum += factor * part[i];
-        }
-    }
-    return sum / weight;
-}
-
 void add_parts()
 {
-    if (!arrive_last())
+    if (!parts_complete())
         return;
     const uint quads = HEAD_DIM / 4;
     uint count = row_count * HEAD_TILE * quads;
     for (uint first = 0; first < count; first += INVOCATIONS) {
         uint i = first + gl_LocalInvocationIndex;
         bool there = i < count;
-        vec4 x = there ? added_quad(i / quads, i % quads * 4) : vec4(0.0);
+        vec4 x = there ? parts_add_quad(i / quads, i % quads) : vec4(0.0);
         store_quad(i / quads, there ? i % quads * 4 : HEAD_DIM, x);
     }
 }
@@ -494,14 +431,8 @@ void finish()
         [[unroll]] for (uint step = 1; step < ROW_LANES; step *= 2)
             sum += subgroupShuffleXor(sum, step);
         uint q = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS + lane_row();
-        vec2 softmax = vec2(maximum[f], sum);
-        if (splits > 1) {
-            uint at = TILE_QUERIES * (HEAD_DIM / 4) + q / 2;
-            if (lane_quad() == 0 && q % 2 == 0)
-                partial(split).at[at].xy = softmax;
-            else if (lane_quad() == 0)
-                partial(split).at[at].zw = softmax;
-        }
+        if (splits > 1 && lane_quad() == 0)
+            part_write_softmax(q, vec2(maximum[f], sum));
         write_fragment(f, sum);
     }
 }

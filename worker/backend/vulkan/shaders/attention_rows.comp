@@ -28,13 +28,11 @@
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #define FORMS_CONSTANT 1
 #include "kv_blocks.glsl"
-#include "rope_angle.glsl"
 #include "row_forms.glsl"
 
 layout(local_size_x_id = 0) in;
@@ -60,7 +58,6 @@ layout(constant_id = 19) const uint KEY_OFFSET = 4096;
 layout(constant_id = 20) const uint VALUE_OFFSET = 5120;
 layout(constant_id = 21) const float SCALE = 0.08838834764831845; /* of q . k */
 layout(constant_id = 22) const float MAGNITUDE = 1.0;             /* of cosines and sines */
-layout(constant_id = 23) const bool AHEAD = false; /* load a tile while the one before is used */
 
 const bool FUSED = (FUSE & 1) != 0, FUSE_NORM = (FUSE & 2) != 0;
 const uint QUERIES = HEAD_TILE * TILE_ROWS;
@@ -84,15 +81,10 @@ const bool QUERIES_ALIGNED = (HEAD_DIM | QUERY_OFFSET | STRIDE) % 4 == 0;
 /* Whether shared memory has places that no query fills: counted, because a chain of || between
  * specialization constants is more than glslang 15 can compile. */
 const uint GAPS = HEAD_DIM % 8 + GROUP_HEADS % HEAD_TILE + TILE_ROWS - 1;
-const uint PARTIAL_QUADS = QUERIES * QUADS + (QUERIES + 1) / 2;
-const uint PARTS_AHEAD = 16;
-const float MASKED = -1e38, NOTHING = -1e30; /* a score; a maximum of none */
+const float MASKED = -1e38; /* a score */
 const float LOG2_E = 1.4426950408889634;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer Partials { vec4 at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) coherent buffer PartialPairs { vec2 at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Counters { uint at[]; };
 
 layout(push_constant) uniform Push
 {
@@ -102,7 +94,7 @@ layout(push_constant) uniform Push
     uint64_t items;       /* StepTile [] when TILES */
     uint64_t sequences;   /* StepSequence [] */
     uint64_t tables;
-    uint64_t partials;    /* per work item, KV head and head tile: SPLITS of PARTIAL_QUADS vec4 */
+    uint64_t partials;    /* attention_parts.glsl */
     uint64_t counters;    /* u32 per work item, KV head and head tile; 0 between dispatches */
     RowOutputs outputs;   /* [rows, query heads * HEAD_DIM] */
     uint64_t frequencies; /* FUSED: f32 [ROPE_DIMS / 2] */
@@ -119,7 +111,6 @@ const uint SHARED_HEADS = HEADS_BEHIND > HEADS_BEFORE ? HEADS_BEHIND : HEADS_BEF
 shared vec4 shared_heads[SHARED_HEADS * QUADS];
 shared vec2 shared_softmax[SUBGROUPS * QUERIES]; /* {maximum, sum} */
 shared float shared_factors[HEAD_TILE + 1];
-shared uint shared_arrivals;
 
 /* What this workgroup works on. */
 uint kv_heads, kv_head, first_head; /* first_head: query head */
@@ -131,16 +122,23 @@ uint lane;  /* of the team */
 uint team;  /* of the workgroup */
 uint leader; /* the team's first invocation in the subgroup */
 
-uint blocks[UNROLL]; /* of the tile after those that are loaded */
+uint blocks[UNROLL]; /* of the tile after the one that is loaded */
 uvec4 key_tile[UNROLL * HELD_PIECES];
 uvec4 value_tile[UNROLL * HELD_PIECES];
-/* On their way while those above are used, when AHEAD. */
-uvec4 next_keys[UNROLL * HELD_PIECES];
-uvec4 next_values[UNROLL * HELD_PIECES];
 vec4 query[QUERIES * HELD_PIECES * 2];
 vec4 sums[QUERIES * HELD_PIECES * 2];
 float maximum; /* of the query whose scores the lane holds */
 float total;   /* of the lane's own weights */
+
+uint parts_item()
+{
+    return gl_WorkGroupID.z;
+}
+
+#define PARTS_QUERIES QUERIES
+#define PARTS_QUADS QUADS
+#define PARTS_AHEAD 16
+#include "attention_parts.glsl"
 
 bool find_work()
 {
@@ -213,17 +211,9 @@ void load_tile(uint first)
         uint64_t k = kv_address(push.keys, blocks[u], kv_heads, kv_head, slot, HEAD_DIM);
         uint64_t v = kv_address(push.values, blocks[u], kv_heads, kv_head, slot, HEAD_DIM);
         [[unroll]] for (uint c = 0; c < HELD_PIECES; c++) {
-            next_keys[u * HELD_PIECES + c] = read ? load_piece(k, c * LANES + lane) : uvec4(0);
-            next_values[u * HELD_PIECES + c] = read ? load_piece(v, c * LANES + lane) : uvec4(0);
+            key_tile[u * HELD_PIECES + c] = read ? load_piece(k, c * LANES + lane) : uvec4(0);
+            value_tile[u * HELD_PIECES + c] = read ? load_piece(v, c * LANES + lane) : uvec4(0);
         }
-    }
-}
-
-void take_tile()
-{
-    [[unroll]] for (uint i = 0; i < UNROLL * HELD_PIECES; i++) {
-        key_tile[i] = next_keys[i];
-        value_tile[i] = next_values[i];
     }
 }
 
@@ -307,146 +297,7 @@ void put_queries(vec4 quads[QUERY_LOADS])
     }
 }
 
-/* --- fused: what rope_kv_write does, for the workgroup's queries and the row's key --- */
-
-bool has_fused_head(uint h)
-{
-    return h == HEAD_TILE || h < tile_heads();
-}
-
-/* f32 of query `h`, or of the key when h is HEAD_TILE. */
-uint64_t fused_head(uint h)
-{
-    uint column = h < HEAD_TILE ? QUERY_OFFSET + (first_head + h) * HEAD_DIM
-                                : KEY_OFFSET + kv_head * HEAD_DIM;
-    return push.qkv + 4 * row_index(first_row, column, STRIDE);
-}
-
-void find_norm_factors()
-{
-    for (uint h = gl_SubgroupID; h <= HEAD_TILE; h += gl_NumSubgroups) {
-        float squares = 0.0;
-        Floats head = Floats(fused_head(has_fused_head(h) ? h : HEAD_TILE));
-        for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize)
-            squares += head.at[d] * head.at[d];
-        squares = subgroupAdd(squares);
-        if (subgroupElect())
-            shared_factors[h] = inversesqrt(squares / float(HEAD_DIM) + push.epsilon);
-    }
-    barrier();
-}
-
-/* Invocations go over pairs first, so that one angle serves several heads: FUSE_ROUNDS rounds of
- * FUSE_WIDTH pairs, in which an invocation has every FUSE_HEIGHTth head. */
-const uint PAIRS = (HEAD_DIM + 1) / 2;
-const uint FUSE_WIDTH = PAIRS < INVOCATIONS ? PAIRS : INVOCATIONS;
-const uint FUSE_HEIGHT = INVOCATIONS / FUSE_WIDTH;
-const uint FUSE_ROUNDS = (PAIRS + FUSE_WIDTH - 1) / FUSE_WIDTH;
-const uint FUSE_HEADS = (HEAD_TILE + FUSE_HEIGHT) / FUSE_HEIGHT; /* of an invocation */
-const uint VALUE_LOADS = (HEAD_DIM + INVOCATIONS - 1) / INVOCATIONS;
-struct RawHeads {
-    vec2 pairs[FUSE_ROUNDS * FUSE_HEADS];
-    float frequencies[FUSE_ROUNDS];
-    float value[VALUE_LOADS];
-};
-
-uint fuse_pair(uint round)
-{
-    return round * FUSE_WIDTH + gl_LocalInvocationIndex % FUSE_WIDTH;
-}
-
-uint fuse_head(uint i)
-{
-    return gl_LocalInvocationIndex / FUSE_WIDTH + i * FUSE_HEIGHT;
-}
-
-bool fuses(uint pair, uint h)
-{
-    return gl_LocalInvocationIndex < FUSE_WIDTH * FUSE_HEIGHT && pair < PAIRS &&
-           (h == HEAD_TILE || h < tile_heads());
-}
-
-void load_heads(out RawHeads raw)
-{
-    [[unroll]] for (uint round = 0; round < FUSE_ROUNDS; round++) {
-        uint pair = fuse_pair(round);
-        uvec2 e = rope_pair_elements(pair, ROPE_DIMS, PAIRING);
-        raw.frequencies[round] =
-            pair < ROPE_DIMS / 2 ? Floats(push.frequencies).at[pair] : 0.0;
-        [[unroll]] for (uint i = 0; i < FUSE_HEADS; i++) {
-            vec2 x = vec2(0.0);
-            if (fuses(pair, fuse_head(i))) {
-                Floats head = Floats(fused_head(fuse_head(i)));
-                x = vec2(head.at[e.x], e.y < HEAD_DIM ? head.at[e.y] : 0.0);
-            }
-            raw.pairs[round * FUSE_HEADS + i] = x;
-        }
-    }
-    uint column = VALUE_OFFSET + kv_head * HEAD_DIM;
-    Floats value = Floats(push.qkv + 4 * row_index(first_row, column, STRIDE));
-    [[unroll]] for (uint i = 0; i < VALUE_LOADS; i++) {
-        uint d = gl_LocalInvocationIndex + i * INVOCATIONS;
-        raw.value[i] = d < HEAD_DIM ? value.at[d] : 0.0;
-    }
-}
-
-vec2 norm_pair(vec2 x, uint h, uvec2 e)
-{
-    Floats weights = Floats(h < HEAD_TILE ? push.query_norm : push.key_norm);
-    float low = weights.at[e.x] + push.weight_offset;
-    float high = e.y < HEAD_DIM ? weights.at[e.y] + push.weight_offset : 0.0;
-    return x * shared_factors[h] * vec2(low, high);
-}
-
-void put_heads(RawHeads raw)
-{
-    if (FUSE_NORM)
-        find_norm_factors();
-    [[unroll]] for (uint i = 0; i < VALUE_LOADS; i++) {
-        uint d = gl_LocalInvocationIndex + i * INVOCATIONS;
-        if (d < HEAD_DIM)
-            put_element(QUERIES + 1, d, raw.value[i]);
-    }
-    [[unroll]] for (uint round = 0; round < FUSE_ROUNDS; round++) {
-        uint pair = fuse_pair(round);
-        uvec2 e = rope_pair_elements(pair, ROPE_DIMS, PAIRING);
-        precise float angle = float(first_position) * raw.frequencies[round];
-        vec2 cs = rope_cos_sin(angle) * MAGNITUDE;
-        [[unroll]] for (uint i = 0; i < FUSE_HEADS; i++) {
-            uint h = fuse_head(i);
-            if (!fuses(pair, h))
-                continue;
-            vec2 x = raw.pairs[round * FUSE_HEADS + i];
-            if (FUSE_NORM)
-                x = norm_pair(x, h, e);
-            x = pair < ROPE_DIMS / 2 ? rope_rotate(x, cs) : x;
-            x *= h < HEAD_TILE ? SCALE * LOG2_E : 1.0;
-            put_element(h, e.x, x.x);
-            if (e.y < HEAD_DIM)
-                put_element(h, e.y, x.y);
-        }
-    }
-}
-
-/* By the workgroup with the last positions and the first heads of the KV head. */
-void write_own()
-{
-    if (split != splits - 1 || gl_WorkGroupID.x % HEAD_TILES != 0)
-        return;
-    uint slot = first_position % KV_BLOCK_TOKENS;
-    uint block = StepWords(push.tables).at[table + first_position / KV_BLOCK_TOKENS];
-    for (uint i = gl_LocalInvocationIndex; i < 2 * PIECES; i += INVOCATIONS) {
-        uint which = i / PIECES, piece = i % PIECES;
-        uint64_t region = which == 0 ? push.keys : push.values;
-        uint64_t at = kv_address(region, block, kv_heads, kv_head, slot, HEAD_DIM);
-        uvec4 packed = own_piece(which, piece);
-        if (HEAD_DIM % 8 == 0)
-            KvPieces(at).at[piece] = packed;
-        else
-            for (uint d = 8 * piece; d < min(8 * piece + 8, HEAD_DIM); d++)
-                KvElements(at).at[d] = uint16BitsToFloat16(uint16_t(packed[d % 8 / 2] >> 16 * (d % 2)));
-    }
-}
+#include "attention_heads.glsl"
 
 void take_queries()
 {
@@ -600,104 +451,45 @@ void merge_teams()
     }
 }
 
-/* {maximum, sum} of query q in this workgroup, and its weighted values' quad. */
-vec2 merged_softmax(uint q)
+/* A quad of query q over the workgroup's subgroups, and the query's {maximum, sum of weights}. */
+vec4 merge_quad(uint q, uint quad, out vec2 softmax)
 {
-    vec2 merged = vec2(NOTHING, 0.0);
-    for (uint s = 0; s < gl_NumSubgroups; s++)
-        merged.x = max(merged.x, shared_softmax[s * QUERIES + q].x);
-    for (uint s = 0; s < gl_NumSubgroups; s++) {
-        vec2 one = shared_softmax[s * QUERIES + q];
-        merged.y += one.y * exp2(one.x - merged.x);
+    vec2 one[SUBGROUPS];
+    vec4 part[SUBGROUPS];
+    [[unroll]] for (uint s = 0; s < SUBGROUPS; s++) {
+        one[s] = shared_softmax[s * QUERIES + q];
+        part[s] = shared_heads[(s * QUERIES + q) * QUADS + quad];
     }
-    return merged;
-}
-
-vec4 merged_quad(uint q, uint quad, float top)
-{
+    softmax = vec2(NOTHING, 0.0);
+    [[unroll]] for (uint s = 0; s < SUBGROUPS; s++)
+        softmax.x = max(softmax.x, one[s].x);
     vec4 sum = vec4(0.0);
-    for (uint s = 0; s < gl_NumSubgroups; s++)
-        sum += exp2(shared_softmax[s * QUERIES + q].x - top) * shared_heads[(s * QUERIES + q) * QUADS + quad];
+    [[unroll]] for (uint s = 0; s < SUBGROUPS; s++) {
+        float factor = exp2(one[s].x - softmax.x);
+        softmax.y += factor * one[s].y;
+        sum += factor * part[s];
+    }
     return sum;
 }
 
-/* Counts of this work item, KV head and head tile. */
-uint64_t item_index()
+void write_part()
 {
-    return uint64_t(gl_WorkGroupID.z) * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-}
-
-Partials partial(uint s)
-{
-    return Partials(push.partials + 16 * ((item_index() * SPLITS + s) * PARTIAL_QUADS));
-}
-
-vec2 partial_softmax(uint s, uint q)
-{
-    uint64_t at = push.partials + 16 * ((item_index() * SPLITS + s) * PARTIAL_QUADS);
-    return PartialPairs(at + 16 * (QUERIES * QUADS) + 8 * q).at[0];
-}
-
-void write_partial()
-{
-    Partials target = partial(split);
-    for (uint i = gl_LocalInvocationIndex; i < QUERIES * QUADS; i += INVOCATIONS)
-        target.at[i] = merged_quad(i / QUADS, i % QUADS, merged_softmax(i / QUADS).x);
-    for (uint q = 2 * gl_LocalInvocationIndex; q < QUERIES; q += 2 * INVOCATIONS)
-        target.at[QUERIES * QUADS + q / 2] =
-            vec4(merged_softmax(q), q + 1 < QUERIES ? merged_softmax(q + 1) : vec2(0.0));
-}
-
-/* Whether the other splits have all been written. One invocation releases what all of the workgroup
- * wrote, and acquires what the others released. */
-bool arrive_last()
-{
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
-                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    if (gl_LocalInvocationIndex == 0) {
-        Counters counter = Counters(push.counters + 4 * item_index());
-        shared_arrivals = atomicAdd(counter.at[0], 1, gl_ScopeDevice, gl_StorageSemanticsBuffer,
-                                    gl_SemanticsAcquireRelease);
-        if (shared_arrivals == splits - 1)
-            counter.at[0] = 0;
+    for (uint i = gl_LocalInvocationIndex; i < QUERIES * QUADS; i += INVOCATIONS) {
+        vec2 softmax;
+        part_write_quad(i / QUADS, i % QUADS, merge_quad(i / QUADS, i % QUADS, softmax));
+        if (i % QUADS == 0)
+            part_write_softmax(i / QUADS, softmax);
     }
-    controlBarrier(gl_ScopeWorkgroup, gl_ScopeWorkgroup,
-                   gl_StorageSemanticsBuffer | gl_StorageSemanticsShared, gl_SemanticsAcquireRelease);
-    return shared_arrivals == splits - 1;
 }
 
-/* The quad of query q over all splits, divided by the sum of weights. */
+/* Of query q, over all splits. */
 vec4 attended_quad(uint q, uint quad)
 {
-    if (splits == 1) {
-        vec2 whole = merged_softmax(q);
-        return merged_quad(q, quad, whole.x) / whole.y;
-    }
-    /* Parts are far away: many are asked for before the first is used. */
-    float top = NOTHING, weights = 0.0;
-    vec4 sum = vec4(0.0);
-    for (uint first = 0; first < splits; first += PARTS_AHEAD) {
-        vec2 softmax[PARTS_AHEAD];
-        vec4 part[PARTS_AHEAD];
-        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++) {
-            uint s = min(first + i, splits - 1);
-            softmax[i] = partial_softmax(s, q);
-            part[i] = partial(s).at[q * QUADS + quad];
-        }
-        float higher = top;
-        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++)
-            higher = max(higher, softmax[i].x);
-        float shrink = exp2(top - higher);
-        weights *= shrink;
-        sum *= shrink;
-        top = higher;
-        [[unroll]] for (uint i = 0; i < PARTS_AHEAD; i++) {
-            float factor = first + i < splits ? exp2(softmax[i].x - top) : 0.0;
-            weights += factor * softmax[i].y;
-            sum += factor * part[i];
-        }
-    }
-    return sum / weights;
+    if (splits > 1)
+        return parts_add_quad(q, quad);
+    vec2 softmax;
+    vec4 sum = merge_quad(q, quad, softmax);
+    return sum / softmax.y;
 }
 
 /* The heads of a row lie side by side; with HEAD_DIM % 4 == 0 in whole quads. */
@@ -751,15 +543,10 @@ void main()
     find_blocks(begin + TILE_TOKENS);
     for (uint first = begin; first < end; first += TILE_TOKENS) {
         uint next = first + TILE_TOKENS;
-        take_tile();
-        if (AHEAD && next < end) {
-            load_tile(next);
-            find_blocks(next + TILE_TOKENS);
-        }
         if (FUSED && next > first_position)
             place_own(first);
         visit_tile(first);
-        if (!AHEAD && next < end) {
+        if (next < end) {
             load_tile(next);
             find_blocks(next + TILE_TOKENS);
         }
@@ -768,8 +555,8 @@ void main()
     merge_teams();
     barrier();
     if (splits > 1) {
-        write_partial();
-        if (!arrive_last())
+        write_part();
+        if (!parts_complete())
             return;
     }
     write_outputs();
