@@ -17,6 +17,7 @@
 #include "proto/must.h"
 #include "tests/support/op_check.h"
 #include "tests/support/test_random.h"
+#include "tests/support/vulkan_fixture.h"
 
 #define OUTPUTS_MAX   700u
 #define COLUMNS_MAX   2048u
@@ -149,5 +150,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes)};
     case_count = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : case_count;
     first_seed = argc > 2 ? strtoull(argv[2], NULL, 10) : first_seed;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* Some drivers may not be loaded afresh a hundred times: a device of ours keeps it loaded. */
+    return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }
