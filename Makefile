@@ -215,7 +215,7 @@ check: ## layers, sizes, names and format of the sources
 
 format: ## lay out every C file as .clang-format says
 	@scripts/make_venv
-	build/venv/bin/clang-format -i $(shell find $(wildcard proto shm frontend worker tests) -name '*.[ch]')
+	build/venv/bin/clang-format -i $(shell find $(wildcard proto shm frontend worker tests scripts) -name '*.[ch]')
 
 # The default models with every weight written out as F32 (538 MB and 1.1 GB), for the agreement tests.
 build/cache/models/smollm2-135m-instruct-f32.gguf: FROM := default

@@ -310,10 +310,14 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
     }
     struct vulkan_attention_choice choice =
         vulkan_attention_policy_choose(&program->device->facts, &task);
+    must(choice.partial_bytes <= (tiles ? program->attention_scratch.tile_partial_bytes
+                                        : program->attention_scratch.decode_partial_bytes));
+    /* The dispatch of the decodes, right before it, has waited for what both read. */
+    bool beside_decodes = tiles && recorder->recording->shape.decodes > 0;
     const struct vulkan_touch touch = {
         .reads = {op->inputs[0], vulkan_recorder_kv(recorder), PLAN_NONE},
         .writes = {op->output, fused ? vulkan_recorder_kv(recorder) : PLAN_NONE},
-        .side_by_side = tiles};
+        .side_by_side = beside_decodes};
     vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
                              choice.grid, &touch);
 }

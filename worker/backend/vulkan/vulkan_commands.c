@@ -25,6 +25,7 @@ struct vulkan_commands {
     VkQueryPool queries;
     uint32_t query_count;
     const struct vulkan_kernel *bound;
+    struct vulkan_commands_counts counts;
     bool in_flight;
 };
 
@@ -95,6 +96,7 @@ enum result vulkan_commands_begin(struct vulkan_commands *commands, struct error
 {
     must(!commands->in_flight);
     commands->bound = NULL;
+    commands->counts = (struct vulkan_commands_counts){0};
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     VkResult outcome = vkResetCommandPool(commands->device->handle, commands->pool, 0);
     if (outcome == VK_SUCCESS)
@@ -135,6 +137,7 @@ static void prepare_dispatch(struct vulkan_commands *commands, const struct vulk
     if (commands->bound != kernel)
         vkCmdBindPipeline(commands->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, kernel->pipeline);
     commands->bound = kernel;
+    commands->counts.dispatches++;
     if (push_bytes > 0)
         vkCmdPushConstants(commands->buffer, kernel->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                            push_bytes, push);
@@ -160,6 +163,7 @@ void vulkan_commands_dispatch_indirect(struct vulkan_commands *commands,
 
 void vulkan_commands_barrier(struct vulkan_commands *commands)
 {
+    commands->counts.barriers++;
     record_barrier(commands, WORK_STAGES, WORK_STAGES,
                    VK_ACCESS_2_SHADER_READ_BIT | VK_ACCESS_2_SHADER_WRITE_BIT |
                        VK_ACCESS_2_TRANSFER_READ_BIT | VK_ACCESS_2_TRANSFER_WRITE_BIT);
@@ -247,4 +251,9 @@ double vulkan_commands_elapsed_ns(const struct vulkan_commands *commands, uint32
                               &ticks[1], sizeof ticks[1], VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
         return 0.0;
     return (double)(ticks[1] - ticks[0]) * commands->device->facts.timestamp_ns;
+}
+
+struct vulkan_commands_counts vulkan_commands_counts(const struct vulkan_commands *commands)
+{
+    return commands->counts;
 }

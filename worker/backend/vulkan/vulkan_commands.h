@@ -57,4 +57,11 @@ enum result vulkan_commands_run(struct vulkan_commands *commands,
 double vulkan_commands_elapsed_ns(const struct vulkan_commands *commands, uint32_t from,
                                   uint32_t to);
 
+/* What the recording holds. */
+struct vulkan_commands_counts {
+    uint32_t dispatches;
+    uint32_t barriers; /* by vulkan_commands_barrier() */
+};
+struct vulkan_commands_counts vulkan_commands_counts(const struct vulkan_commands *commands);
+
 #endif

@@ -187,6 +187,8 @@ static void record_matrix(struct vulkan_recorder *recorder, const struct linear_
     struct vulkan_matrix_choice choice;
     vulkan_matrix_choose(&program->device->facts, &request, &choice);
     must(choice.counter_count <= VULKAN_LINEAR_COUNTERS);
+    must(work + choice.partial_bytes <= counters + program->scratch.bytes &&
+         work + choice.unpacked_bytes <= counters + program->scratch.bytes);
     struct vulkan_linear_matrix_push push = {0};
     vulkan_matrix_push_fill(&request, &choice, &push);
     push.weights = vulkan_recorder_matrix(matrix);
@@ -244,7 +246,7 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
         vulkan_program_rows(program, program->tensors[program->plan->ops[index].output].rows);
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         for (uint32_t rows = VULKAN_DOT_ROWS + 1; rows <= most_rows;
-             rows = vulkan_linear_next_rows(rows)) {
+             rows = vulkan_linear_next_rows(rows, most_rows)) {
             struct vulkan_linear_way way = {.gate = is_gateable(program, index)};
             const struct linear_task task = make_task(program, index, rows, way, 0);
             const struct vulkan_matrix_request request =
@@ -260,9 +262,10 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
     return most;
 }
 
-uint32_t vulkan_linear_next_rows(uint32_t rows)
+uint32_t vulkan_linear_next_rows(uint32_t rows, uint32_t most)
 {
-    return rows < EVERY_ROWS ? rows + 1 : rows / ROWS_STEP * ROWS_STEP + ROWS_STEP;
+    uint32_t next = rows < EVERY_ROWS ? rows + 1 : rows / ROWS_STEP * ROWS_STEP + ROWS_STEP;
+    return rows < most && next > most ? most : next;
 }
 
 uint64_t vulkan_linear_scratch_bytes(const struct vulkan_program *program)

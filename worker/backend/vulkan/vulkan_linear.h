@@ -27,8 +27,9 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
  * output. */
 void vulkan_linear_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms);
 
-/* The next number of rows at which other kernels may be chosen. */
-uint32_t vulkan_linear_next_rows(uint32_t rows);
+/* The next number of rows to ask about, so that every kernel chosen for up to `most` rows is met:
+ * `most` itself is always visited, and what follows it is larger. */
+uint32_t vulkan_linear_next_rows(uint32_t rows, uint32_t most);
 
 /* Largest scratch that any op needs with any number of rows. */
 uint64_t vulkan_linear_scratch_bytes(const struct vulkan_program *program);

@@ -352,7 +352,7 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, uint32_t threads,
         return result;
     vulkan_kernels_note(program->kernels);
     for (uint32_t rows = 1; rows <= program->max_step_rows && result == RESULT_OK;
-         rows = vulkan_linear_next_rows(rows))
+         rows = vulkan_linear_next_rows(rows, program->max_step_rows))
         result = warm_rows(steps, rows, error);
     if (result == RESULT_OK)
         result = vulkan_kernels_make_noted(program->kernels, pool, tell_warm, &warm, error);
