@@ -33,6 +33,7 @@
 #define WATCH_LOOK_MS       250
 #define FIRST_START_TRIES   3
 #define DRAIN_EXIT_LIMIT_MS 5000
+#define VAULT_DEATHS_MOST   2 /* unready ones, before what the vault holds is doubted */
 
 struct worker_supervisor {
     struct worker_supervisor_config config;
@@ -49,6 +50,7 @@ struct worker_supervisor {
         backend[sizeof((struct worker_gauges *)0)->backend + 1]; /* "" before the first was ready */
     uint32_t starts;
     uint32_t weights_generation; /* of the vault that the worker was given */
+    uint32_t unready_deaths;     /* in a row, each before the worker was ready */
     struct restart_record record;
     int64_t drain_at_ms;
     int64_t start_at_ms; /* BACKOFF: when the next one is started */
@@ -94,6 +96,15 @@ static void on_link_batch_end(void *context)
     supervisor->config.batch_end(supervisor->config.context);
 }
 
+/* What earlier workers left may be what kills this one: a driver, say, that cannot take it back. */
+static void vault_doubt(struct worker_supervisor *supervisor)
+{
+    log_warn("worker %u died %u times before it was ready; the next one prepares its weights anew",
+             supervisor->config.index, supervisor->unready_deaths);
+    weight_holder_replace(supervisor->config.weights, supervisor->weights_generation);
+    supervisor->unready_deaths = 0;
+}
+
 static enum result worker_start(struct worker_supervisor *supervisor, struct error_text *error)
 {
     const struct options *options = supervisor->config.options;
@@ -109,6 +120,8 @@ static enum result worker_start(struct worker_supervisor *supervisor, struct err
     enum result result = worker_link_create(&link, &supervisor->link, error);
     if (result != RESULT_OK)
         return result;
+    if (supervisor->unready_deaths >= VAULT_DEATHS_MOST)
+        vault_doubt(supervisor);
     supervisor->weights_generation = weight_holder_generation(supervisor->config.weights);
     struct child_process_config child = {.options = options,
                                          .link = worker_link_fds(supervisor->link),
@@ -299,6 +312,7 @@ static void on_death(int fd, short what, void *context)
     }
     log_error("worker %u died: %s", supervisor->config.index, supervisor->last_death.text);
     restart_policy_note_death(&supervisor->record);
+    supervisor->unready_deaths = before == SUPERVISOR_STARTING ? supervisor->unready_deaths + 1 : 0;
     supervisor->state = SUPERVISOR_BACKOFF;
     supervisor->config.died(supervisor->config.context);
     worker_clear(supervisor);

@@ -87,9 +87,11 @@ class Reply:
 
 class ShoalServer:
     """tls: an ssl.SSLContext to speak to an HTTPS server with. wrapper: a command that execs the server's.
-    environment and pass_fds: what the server inherits beside. listens_on: the port of a socket that it was passed."""
+    environment and pass_fds: what the server inherits beside. listens_on: the port of a socket that it was passed.
+    programs: the folder of `shoal` and of `shoal-worker`, which it starts from beside itself."""
 
-    def __init__(self, *options, model=None, tls=None, wrapper=(), environment=None, pass_fds=(), listens_on=None):
+    def __init__(self, *options, model=None, tls=None, wrapper=(), environment=None, pass_fds=(), listens_on=None,
+                 programs=BUILD):
         self.options = list(options)
         self.model = model or MODEL
         self.tls = tls
@@ -97,6 +99,7 @@ class ShoalServer:
         self.environment = {**os.environ, **(environment or {})}
         self.pass_fds = pass_fds
         self.listens_on = listens_on
+        self.programs = programs
         self.process = None
         self.port = None
         self.log = None
@@ -105,7 +108,7 @@ class ShoalServer:
 
     def __enter__(self):
         self.log = tempfile.TemporaryFile("a+b")  # appending: reading it here moves nothing for the writers
-        command = [*self.wrapper, str(BUILD / "shoal"), "serve", "--model", str(self.model), "--port", "0", *self.options]
+        command = [*self.wrapper, str(self.programs / "shoal"), "serve", "--model", str(self.model), "--port", "0", *self.options]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
             env=self.environment, pass_fds=self.pass_fds)

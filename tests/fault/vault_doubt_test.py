@@ -1,0 +1,45 @@
+"""A vault that kills whoever takes it up, as a driver might: it is given up after two deaths, and requests go on."""
+
+import os
+import shutil
+import signal
+
+import pytest
+
+from shoal_server import BUILD, ShoalServer, wait_until
+
+# A worker that dies of a vault with something in it.
+PICKY_WORKER = """#!/bin/bash
+for ((i = 1; i < $#; i++)); do
+    next=$((i + 1))
+    [ "${!i}" != --weights-fd ] || fd=${!next}
+done
+[ "$(stat -L -c %s "/proc/self/fd/$fd")" = 0 ] || kill -SEGV $$
+exec WORKER "$@"
+"""
+
+
+@pytest.fixture
+def programs(tmp_path):
+    shutil.copy(BUILD / "shoal", tmp_path / "shoal")
+    worker = tmp_path / "shoal-worker"
+    worker.write_text(PICKY_WORKER.replace("WORKER", str(BUILD / "shoal-worker")), encoding="ascii")
+    worker.chmod(0o755)
+    return tmp_path
+
+
+def test_weights_that_kill_are_prepared_anew(programs):
+    fields = {"temperature": 0, "max_tokens": 40}
+    with ShoalServer(programs=programs) as server:
+        server.wait_ready()
+        expected = server.chat("Count.", **fields).json["choices"][0]["message"]["content"]
+        stream = server.open_stream("Count.", **fields)
+        first = stream.wait_token()["choices"][0]["delta"]["content"]
+        os.kill(server.get("/v1/status").json["workers"][0]["pid"], signal.SIGKILL)
+        text, finish = stream.text()
+        stream.close()
+        assert (first + text, finish) == (expected, "length")
+        log = server.log_text()
+        assert log.count("signal 11") == 2 and "died 2 times before it was ready" in log
+        wait_until(lambda: server.get("/ready").status == 200, "the worker to stay")
+        server.wait_idle()
