@@ -167,6 +167,19 @@ static void die_on_progress(void *context, uint64_t done_bytes, uint64_t total_b
         raise(SIGKILL);
 }
 
+/* A GPU's driver that was handed what is not its own may refuse everything after it (NVIDIA's
+ * does): then the load ends with an error, and the frontend gives the vault up. */
+static bool driver_gave_up(const struct life *life, enum result result,
+                           const struct error_text *error)
+{
+    if (result == RESULT_OK || !scene.driver_complains ||
+        life->device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU)
+        return false;
+    must(error->text[0] != '\0');
+    printf("  the driver gave up: %s\n", error->text);
+    return true;
+}
+
 static void live(void)
 {
     struct life life;
@@ -175,6 +188,10 @@ static void live(void)
     life_begin(&life, scene.first_value);
     enum result result = vulkan_weight_loader_run(&life.weights, &life.options, die_on_progress,
                                                   NULL, &origin, &error);
+    if (driver_gave_up(&life, result, &error)) {
+        life_end(&life);
+        return;
+    }
     if (result != RESULT_OK || origin.kind != scene.origin)
         fprintf(stderr, "origin %d, not %d: %s %s\n", (int)origin.kind, (int)scene.origin,
                 error.text, origin.reason.text);
@@ -347,8 +364,10 @@ static void foreign_descriptors_are_refused(void **state)
         scene.driver_complains = kind >= 2;
         spoil(kind);
         one_life(WORKER_WEIGHTS_FILLED);
+        scene.driver_complains = false;
+        if (!vulkan_vault_is_filled(&scene.vault))
+            one_life(WORKER_WEIGHTS_FILLED);
     }
-    scene.driver_complains = false;
     one_life(WORKER_WEIGHTS_ADOPTED);
 }
 
