@@ -176,7 +176,7 @@ static bool driver_gave_up(const struct life *life, enum result result,
         life->device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU)
         return false;
     must(error->text[0] != '\0');
-    printf("  the driver gave up: %s\n", error->text);
+    fprintf(stderr, "  the driver gave up: %s\n", error->text);
     return true;
 }
 
