@@ -11,8 +11,8 @@
  *
  * `what`: decode, fused (rotating and writing too), prompt (rows at the end of the context, as
  * tiles), heads (rope_kv_write alone). N is a specialization constant (vulkan_push.h) set to
- * something else than the policy's choice; x=value and y=value set the grid, t=value the rows of a tile.
- * It checks no results (tests/vulkan does).
+ * something else than the policy's choice; x=value and y=value set the grid, t=value the rows of a
+ * tile. It checks no results (tests/vulkan does).
  */
 #include <math.h>
 #include <stdio.h>
