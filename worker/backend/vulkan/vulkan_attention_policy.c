@@ -24,16 +24,20 @@
 #define ENOUGH           128u /* invocations of a workgroup */
 #define QUERIES_MOST     4u   /* of a row: more leave registers for fewer loads */
 #define REGISTER_QUERIES 8u   /* queries times pieces that a lane holds */
-#define CPU_QUERIES      4u   /* the same on a CPU's driver, which takes long to compile more */
 #define COLUMNS_LEAST    16u  /* workgroups, before splitting, below which heads part ways */
 #define SPLIT_TOKENS     32u
 #define SPLITS_MAX       64u
+/* On a driver for the CPU, which takes a second to compile even a small kernel: as little to unroll
+ * as there can be, and one number of splits for all steps. */
+#define CPU_QUERIES   2u /* queries times pieces that a lane holds */
+#define CPU_SUBGROUPS 2u
+#define CPU_SPLITS    4u
 /* Of the kernel for matrix units. */
 #define MATRIX_SPAN         32u /* positions at a time, and columns of a slice of the output */
 #define MATRIX_SUBGROUPS    8u
 #define MATRIX_HEAD_TILE    16u
 #define MATRIX_HEAD_DIM     256u /* beyond it the sums would not fit in registers */
-#define MATRIX_CPU_HEAD_DIM 64u  /* beyond it a driver for the CPU compiles for a minute */
+#define MATRIX_CPU_HEAD_DIM 48u  /* beyond it a driver for the CPU compiles for a minute */
 #define MATRIX_SPLIT_TOKENS 256u
 #define MATRIX_PER_UNIT     2u
 #define GROUPS_PER_UNIT     4u  /* workgroups that splitting aims at, per compute unit */
@@ -91,7 +95,7 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     most = tiles || most < QUERIES_MOST ? most : QUERIES_MOST;
     most = most < plan.lanes ? most : plan.lanes;
     plan.head_tiles = divide_up(group, most);
-    while (!tiles && plan.head_tiles < group &&
+    while (!is_cpu && !tiles && plan.head_tiles < group &&
            plan.head_tiles * shape->kv_heads * items < COLUMNS_LEAST)
         plan.head_tiles = 2 * plan.head_tiles < group ? 2 * plan.head_tiles : group;
     plan.head_tile = divide_up(group, plan.head_tiles);
@@ -101,8 +105,9 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     plan.unroll = queries * held <= REGISTER_QUERIES / 2 ? 4 : 2;
     plan.unroll = is_cpu ? 1 : plan.unroll;
     uint32_t size = facts->subgroup_size;
-    plan.invocations = size > ENOUGH / 4 ? size : ENOUGH / 4;
-    while (plan.invocations < ENOUGH &&
+    uint32_t least = is_cpu ? CPU_SUBGROUPS * size : ENOUGH / 4;
+    plan.invocations = size > least ? size : least;
+    while (!is_cpu && plan.invocations < ENOUGH &&
            2 * plan.invocations / size * queries * pieces * PIECE_DIMS <= SHARED_FLOATS)
         plan.invocations *= 2;
     return plan;
@@ -111,6 +116,8 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
 static uint32_t choose_splits(const struct vulkan_facts *facts, uint32_t per_unit,
                               uint32_t workgroups)
 {
+    if (facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU)
+        return CPU_SPLITS;
     uint32_t units = facts->compute_units > 0 ? facts->compute_units : USUAL_UNITS;
     uint32_t splits = power_below(divide_up(units * per_unit, workgroups));
     return splits < SPLITS_MAX ? splits : SPLITS_MAX;

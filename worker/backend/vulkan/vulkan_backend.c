@@ -165,8 +165,11 @@ static enum result load(struct backend *backend, const struct plan *plan,
     struct vulkan_backend *vulkan = own(backend);
     char path[PATH_BYTES];
     vulkan->depth = options->step_depth == 1 ? 1 : STEP_DEPTH_MAX;
-    const struct vulkan_steps_options step_options = {
-        .depth = vulkan->depth, .heartbeat = options->heartbeat, .profile = options->profile};
+    const struct vulkan_steps_options step_options = {.depth = vulkan->depth,
+                                                      .heartbeat = options->heartbeat,
+                                                      .profile = options->profile,
+                                                      .kernels_when_needed =
+                                                          options->vulkan.kernels_when_needed};
     enum result result = open_device(vulkan, options, error);
     double begun_ms = now_ms();
     if (result == RESULT_OK)

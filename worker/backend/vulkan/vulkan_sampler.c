@@ -79,6 +79,7 @@ struct slot {
 
 struct vulkan_sampler {
     const struct vulkan_device *device;
+    struct vulkan_kernels *kernels;
     struct vulkan_sampler_options options;
     uint32_t chunk_count;
     const struct vulkan_kernel *scan;
@@ -97,21 +98,25 @@ struct vulkan_sampler {
 
 /* --- making --- */
 
-static enum result make_kernels(struct vulkan_sampler *sampler, struct vulkan_kernels *kernels,
+/* Those that draw so, unless they are there. */
+static enum result make_kernels(struct vulkan_sampler *sampler, enum vulkan_sampler_kind kind,
                                 struct error_text *error)
 {
+    struct vulkan_kernels *kernels = sampler->kernels;
     struct vulkan_specialization scan = {
         .count = VULKAN_SAMPLE_CONSTANTS,
         .values = {VULKAN_SAMPLE_SCANNERS, VULKAN_SAMPLE_SCANNERS}};
     struct vulkan_specialization draw = scan;
     struct vulkan_specialization plain = scan;
+    if (kind == VULKAN_SAMPLER_GREEDY ? sampler->plain_scan : sampler->draw)
+        return RESULT_OK;
     plain.values[VULKAN_SAMPLE_PLAIN] = 1;
+    if (kind == VULKAN_SAMPLER_GREEDY)
+        return vulkan_kernels_get(kernels, "sample_scan", &plain, &sampler->plain_scan, error);
     uint32_t most = sampler->device->facts.max_invocations;
     draw.values[VULKAN_SAMPLE_INVOCATIONS] =
         most < VULKAN_SAMPLE_DRAWERS ? VULKAN_SAMPLE_SCANNERS : VULKAN_SAMPLE_DRAWERS;
     enum result result = vulkan_kernels_get(kernels, "sample_scan", &scan, &sampler->scan, error);
-    if (result == RESULT_OK)
-        result = vulkan_kernels_get(kernels, "sample_scan", &plain, &sampler->plain_scan, error);
     if (result == RESULT_OK)
         result = vulkan_kernels_get(kernels, "sample_draw", &draw, &sampler->draw, error);
     return result;
@@ -198,11 +203,13 @@ enum result vulkan_sampler_create(const struct vulkan_device *device,
     must(options->max_rows > 0 && options->max_rows <= LIMIT_SEQUENCES);
     struct vulkan_sampler *sampler = must_alloc(1, sizeof *sampler);
     sampler->device = device;
+    sampler->kernels = kernels;
     sampler->options = *options;
     sampler->chunk_count = (options->vocab_tokens + VULKAN_SAMPLE_CHUNK - 1) / VULKAN_SAMPLE_CHUNK;
-    enum result result = make_kernels(sampler, kernels, error);
-    if (result == RESULT_OK)
-        result = make_buffers(sampler, error);
+    enum result result = make_buffers(sampler, error);
+    for (int kind = VULKAN_SAMPLER_GREEDY; kind <= VULKAN_SAMPLER_ANY; kind++)
+        if (result == RESULT_OK && !options->kernels_when_needed)
+            result = make_kernels(sampler, (enum vulkan_sampler_kind)kind, error);
     if (result != RESULT_OK) {
         vulkan_sampler_destroy(sampler);
         return result;
@@ -378,7 +385,7 @@ enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
         if (params->temperature > 0.0f || record.flags != 0 || record.bias_count > 0)
             *kind = VULKAN_SAMPLER_ANY;
     }
-    return RESULT_OK;
+    return make_kernels(sampler, *kind, error);
 }
 
 /* --- recording and reading --- */

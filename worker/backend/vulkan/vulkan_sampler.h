@@ -21,8 +21,9 @@
 struct vulkan_sampler_options {
     uint32_t vocab_tokens;
     uint32_t max_rows;
-    uint64_t logits;  /* device address of f32 [max_rows, vocab_tokens] */
-    uint64_t history; /* device address of u32 [blocks of group 0][KV_BLOCK_TOKENS], or 0 */
+    uint64_t logits;          /* device address of f32 [max_rows, vocab_tokens] */
+    uint64_t history;         /* device address of u32 [blocks of group 0][KV_BLOCK_TOKENS], or 0 */
+    bool kernels_when_needed; /* made by vulkan_sampler_fill() then, else by the creation */
 };
 
 /* Device addresses of a step's data (shaders/step.glsl); unused without a history. */
@@ -40,7 +41,7 @@ enum vulkan_sampler_kind { VULKAN_SAMPLER_GREEDY, VULKAN_SAMPLER_ANY };
 
 struct vulkan_sampler; /* opaque */
 
-/* Makes the kernels, too. */
+/* `kernels` must live as long. */
 enum result vulkan_sampler_create(const struct vulkan_device *device,
                                   struct vulkan_kernels *kernels,
                                   const struct vulkan_sampler_options *options,

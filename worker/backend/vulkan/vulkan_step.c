@@ -71,7 +71,9 @@ static void forget_recordings(struct slot *slot)
     }
 }
 
-static enum result create_sampler(struct vulkan_steps *steps, struct error_text *error)
+static enum result create_sampler(struct vulkan_steps *steps,
+                                  const struct vulkan_steps_options *wanted,
+                                  struct error_text *error)
 {
     const struct vulkan_program *program = steps->program;
     const struct vulkan_sampler_options options = {
@@ -79,6 +81,7 @@ static enum result create_sampler(struct vulkan_steps *steps, struct error_text 
         .max_rows = program->max_logit_rows,
         .logits = program->tensors[program->plan->logits].f32,
         .history = program->history.address,
+        .kernels_when_needed = wanted->kernels_when_needed,
     };
     return vulkan_sampler_create(program->device, program->kernels, &options, &steps->sampler,
                                  error);
@@ -98,7 +101,7 @@ enum result vulkan_steps_create(struct vulkan_program *program,
     for (uint32_t i = 0; i < STEP_DEPTH_MAX && result == RESULT_OK; i++)
         result = init_slot(steps, &steps->slots[i], error);
     if (result == RESULT_OK)
-        result = create_sampler(steps, error);
+        result = create_sampler(steps, options, error);
     if (result == RESULT_OK && options->profile)
         result = vulkan_profile_measure_peak(program->device, program->kernels, PEAK_BYTES,
                                              &steps->peak_bytes_per_s, error);

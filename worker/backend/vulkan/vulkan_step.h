@@ -14,6 +14,7 @@ struct vulkan_steps_options {
     uint32_t depth;              /* 1..STEP_DEPTH_MAX */
     _Atomic uint64_t *heartbeat; /* or NULL */
     bool profile;
+    bool kernels_when_needed; /* struct vulkan_settings */
 };
 
 enum result vulkan_steps_create(struct vulkan_program *program,

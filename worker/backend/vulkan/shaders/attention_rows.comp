@@ -137,7 +137,7 @@ uint parts_item()
 
 #define PARTS_QUERIES QUERIES
 #define PARTS_QUADS QUADS
-#define PARTS_AHEAD 16
+#define PARTS_AHEAD (SPLITS < 16 ? SPLITS : 16)
 #include "attention_parts.glsl"
 
 bool find_work()
