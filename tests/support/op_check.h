@@ -19,11 +19,16 @@ double op_check_tolerance(const struct op_case *c);
  * further off than its tolerance. */
 void op_check_formula(enum op_stem stem, op_formula_fn *formula, op_tolerance_fn *tolerance);
 
+/* Leaves out steps of a copy of the op's case `number`, where a backend takes long to prepare for
+ * each number of rows. Without any step left the case is not tried. */
+typedef void op_thin_fn(void *context, uint32_t number, struct op_case *c);
+
 /* A backend to judge. */
 struct op_check_backend {
     const char *name;
     /* One that is not loaded yet; op_check destroys it. */
     struct backend *(*create)(void *context);
+    op_thin_fn *thin; /* or NULL: every step of every case */
     void *context;
     struct backend_options options; /* as in op_trial_run() */
 };

@@ -4,6 +4,9 @@
  * answer without it, and then the device is opened as a server would open it. Whether the layer
  * came is printed, so that a run without it does not pass for one with it. Messages abort: cmocka
  * reports a failed tear-down of a group, and then exits with 0 all the same.
+ *
+ * A CPU driver without the layer is the plain one of the two, so it must not have matrix units:
+ * where it would, because it is newer than the one meant, they are left alone.
  */
 #include "tests/support/vulkan_fixture.h"
 
@@ -16,8 +19,22 @@
 
 #include "proto/must.h"
 
+static bool is_cpu(const struct vulkan_device *device)
+{
+    return device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
+}
+
+enum vulkan_share vulkan_fixture_share(const struct vulkan_device *device)
+{
+    if (!is_cpu(device))
+        return VULKAN_SHARE_ALL;
+    return device->messenger && device->facts.tier >= VULKAN_KHR_MATRIX ? VULKAN_SHARE_MATRIX
+                                                                        : VULKAN_SHARE_PLAIN;
+}
+
 struct vulkan_device *vulkan_fixture_open(enum vulkan_tier tier_limit)
 {
+    static const char *const shares[] = {"all of it", "all but matrix units", "matrix units"};
     struct vulkan_device_options options = {.validation = true, .tier_limit = tier_limit};
     struct vulkan_device *device = NULL;
     struct error_text error;
@@ -25,11 +42,17 @@ struct vulkan_device *vulkan_fixture_open(enum vulkan_tier tier_limit)
     if (result == RESULT_UNSUPPORTED) {
         options.validation = false;
         result = vulkan_device_open(&options, &device, &error);
+        if (result == RESULT_OK && is_cpu(device) && device->facts.tier > VULKAN_DOT) {
+            vulkan_device_close(device);
+            options.tier_limit = VULKAN_DOT;
+            result = vulkan_device_open(&options, &device, &error);
+        }
     }
     if (result != RESULT_OK)
         fail_msg("no Vulkan device: %s", error.text);
-    print_message("on %s, %s, %s validation\n", device->facts.driver,
-                  vulkan_tier_name(device->facts.tier), options.validation ? "with" : "without");
+    print_message("on %s, %s, %s validation: %s\n", device->facts.driver,
+                  vulkan_tier_name(device->facts.tier), options.validation ? "with" : "without",
+                  shares[vulkan_fixture_share(device)]);
     return device;
 }
 

@@ -16,4 +16,14 @@ struct vulkan_device *vulkan_fixture_open(enum vulkan_tier tier_limit);
 /* must() no message of the layer so far; scripts/run_tests looks for what closing brings. */
 void vulkan_fixture_close(struct vulkan_device *device);
 
+/*
+ * What a program has to show on this device. The two CPU drivers of scripts/vulkan_env run the same
+ * shaders and take seconds for each kernel they compile, so they share the work: PLAIN, without
+ * matrix units, everything but those; MATRIX, under the validation layer, what matrix units do, and
+ * of the rest enough that the layer sees each shader. Every other device: ALL. Nothing is left out
+ * by both.
+ */
+enum vulkan_share { VULKAN_SHARE_ALL, VULKAN_SHARE_PLAIN, VULKAN_SHARE_MATRIX };
+enum vulkan_share vulkan_fixture_share(const struct vulkan_device *device);
+
 #endif

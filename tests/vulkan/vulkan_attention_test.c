@@ -168,8 +168,9 @@ static void check_outputs(const struct heads_scene *scene, const struct outputs 
     free(expected);
 }
 
-/* Which tests take a case: a driver for the CPU spends seconds on every kernel it compiles. */
-enum case_use { DECODE = 1, PROMPT = 2, FUSED = 4, HEADS = 8 };
+/* Which tests take a case: a driver for the CPU spends seconds on every kernel it compiles. LAYER:
+ * also where only matrix units and the validation layer are at stake. */
+enum case_use { DECODE = 1, PROMPT = 2, FUSED = 4, HEADS = 8, LAYER = 16 };
 struct attention_case {
     uint32_t head_dim, heads, kv_heads, window;
     uint32_t uses;
@@ -178,15 +179,22 @@ static const struct attention_case cases[] = {
     {64, 9, 3, 0, DECODE | PROMPT | FUSED},
     {128, 8, 2, 0, PROMPT | FUSED | HEADS},
     {80, 4, 1, 0, DECODE | HEADS},
-    {48, 6, 2, 24, PROMPT},
+    {48, 6, 2, 24, PROMPT | LAYER},
     {256, 4, 1, 40, DECODE | FUSED},
-    {32, 16, 1, 0, DECODE | PROMPT | HEADS},
+    {32, 16, 1, 0, DECODE | PROMPT | HEADS | LAYER},
     {20, 6, 2, 0, PROMPT | FUSED},
     {9, 2, 1, 17, DECODE | HEADS},
     {512, 2, 1, 0, DECODE},
-    {8, 4, 4, 5, FUSED},
+    {8, 4, 4, 5, FUSED | LAYER},
 };
 #define CASES (sizeof cases / sizeof cases[0])
+
+static bool takes(const struct vulkan_trial *trial, const struct attention_case *c,
+                  enum case_use use)
+{
+    bool layer = vulkan_fixture_share(trial->device) == VULKAN_SHARE_MATRIX;
+    return (c->uses & (uint32_t)use) != 0 && (!layer || (c->uses & LAYER) != 0);
+}
 
 static void run_case(struct vulkan_trial *trial, struct test_random *random,
                      const struct attention_case *c, const struct heads_scene_part *parts,
@@ -210,7 +218,7 @@ static void attends_one_row_of_each_sequence(void **state)
                                                     {1, 16}, {1, 300}, {1, 1100}};
     vulkan_trial_init(&trial, *state);
     for (size_t i = 0; i < CASES; i++)
-        if ((cases[i].uses & DECODE) != 0)
+        if (takes(&trial, &cases[i], DECODE))
             run_case(&trial, &random, &cases[i], parts, 7, false);
     vulkan_trial_fini(&trial);
 }
@@ -223,7 +231,7 @@ static void attends_rows_of_prompts(void **state)
         {37, 0}, {1, 12}, {2, 70}, {19, 13}, {130, 128}};
     vulkan_trial_init(&trial, *state);
     for (size_t i = 0; i < CASES; i++)
-        if ((cases[i].uses & PROMPT) != 0)
+        if (takes(&trial, &cases[i], PROMPT))
             run_case(&trial, &random, &cases[i], parts, i % 2 == 0 ? 5 : 4, true);
     vulkan_trial_fini(&trial);
 }
@@ -234,18 +242,23 @@ static void attends_with_other_tunings(void **state)
 {
     static const struct heads_scene_part parts[] = {{1, 0}, {1, 77}, {1, 400}};
     static const struct tuning {
-        uint32_t unroll, lanes, subgroups, splits, split_tokens;
-    } tunings[] = {{4, 8, 4, 8, 32}, {2, 4, 8, 3, 16}, {2, 8, 1, 30, 16}};
+        uint32_t unroll, lanes, subgroups, splits, split_tokens, fuse;
+    } tunings[] = {
+        {4, 8, 4, 1, 32, VULKAN_ATTENTION_FUSE_ROPE}, {2, 4, 8, 3, 16, 0}, {2, 8, 1, 30, 16, 0}};
     struct vulkan_trial trial;
     struct test_random random = {6};
-    struct vulkan_attention_shape shape = shape_of(64, 4, 1, 0);
+    struct vulkan_attention_shape shape = shape_of(64, 2, 1, 0);
+    if (vulkan_fixture_share(*state) == VULKAN_SHARE_MATRIX)
+        skip();
     vulkan_trial_init(&trial, *state);
     const struct vulkan_facts *facts = &trial.device->facts;
     for (size_t i = 0; i < sizeof tunings / sizeof tunings[0]; i++) {
         struct heads_scene *scene = heads_scene_create(&trial, &random, &shape, false, parts, 3);
         struct outputs outputs = make_outputs(scene);
         struct vulkan_attention_task task = {
-            .shape = shape, .items = 3, .forms = outputs.forms, .fuse = VULKAN_ATTENTION_FUSE_ROPE};
+            .shape = shape, .items = 3, .forms = outputs.forms, .fuse = tunings[i].fuse};
+        if (tunings[i].fuse == 0)
+            heads_scene_write_rows(scene);
         struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
         uint32_t *values = choice.specialization.values;
         values[VULKAN_ATTENTION_ROWS_UNROLL] = tunings[i].unroll;
@@ -271,7 +284,7 @@ static void rotates_writes_and_attends_at_once(void **state)
     static const struct heads_scene_part parts[] = {{1, 0}, {1, 31}, {1, 32}, {1, 511}, {1, 90}};
     vulkan_trial_init(&trial, *state);
     for (size_t i = 0; i < CASES; i++) {
-        if ((cases[i].uses & FUSED) == 0)
+        if (!takes(&trial, &cases[i], FUSED))
             continue;
         bool norm = i % 2 == 1;
         struct vulkan_attention_shape shape =
@@ -298,7 +311,7 @@ static void norms_rotates_and_writes(void **state)
     static const struct heads_scene_part parts[] = {{1, 0}, {17, 3}, {2, 64}, {60, 15}};
     vulkan_trial_init(&trial, *state);
     for (size_t i = 0; i < CASES; i++) {
-        if ((cases[i].uses & HEADS) == 0)
+        if (!takes(&trial, &cases[i], HEADS))
             continue;
         bool norm = i % 2 == 0;
         struct vulkan_attention_shape shape =

@@ -362,6 +362,13 @@ static void make_buffers(struct rig *rig, const struct trial *t, struct figures 
     free(kept);
 }
 
+/* The layer wants to see the kernel, not all its forms: the other CPU driver has those. */
+#define SEEN_BY_LAYER 6u
+static bool is_left_out(const struct rig *rig, uint32_t trial)
+{
+    return vulkan_fixture_share(rig->device) == VULKAN_SHARE_MATRIX && trial % SEEN_BY_LAYER != 0;
+}
+
 static void check_trial(struct rig *rig, const struct trial *t, uint64_t seed)
 {
     struct error_text error;
@@ -406,16 +413,18 @@ static uint32_t pick(struct test_random *random, const uint32_t *from, uint32_t 
 
 /* A tuning that fits: teams are whole, a gated tile is whole passes. Bounded, because what is
  * unrolled takes a CPU driver long to compile. */
-static struct tuning random_tuning(struct test_random *random, const struct trial *t)
+static struct tuning random_tuning(const struct rig *rig, struct test_random *random,
+                                   const struct trial *t)
 {
     static const uint32_t powers[] = {1, 2, 4, 8};
+    uint32_t most = vulkan_fixture_share(rig->device) == VULKAN_SHARE_ALL ? 12 : 8;
     struct tuning u;
     do {
         u.subgroups = pick(random, powers, 4);
         u.outputs = pick(random, powers, 4);
         u.split = pick(random, powers, 4);
         u.depth = pick(random, powers, 3);
-    } while (u.subgroups % u.split != 0 || u.outputs * u.depth * t->rows > 12);
+    } while (u.subgroups % u.split != 0 || u.outputs * u.depth * t->rows > most);
     u.shared = is_quantized(t) && (t->input != VULKAN_LINEAR_Q8 || test_random_below(random, 2));
     u.ahead = test_random_below(random, 3);
     u.grid = 1 + test_random_below(random, 5);
@@ -433,8 +442,9 @@ static void test_every_kind_and_every_row_count(void **state)
         t.n = 1 + test_random_below(&random, 90);
         t.k = 256 * (1 + test_random_below(&random, 3));
         t.input = is_quantized(&t) ? VULKAN_LINEAR_Q8 : VULKAN_LINEAR_F32;
-        t.tuning = random_tuning(&random, &t);
-        check_trial(*state, &t, 100 + i);
+        t.tuning = random_tuning(*state, &random, &t);
+        if (!is_left_out(*state, i))
+            check_trial(*state, &t, 100 + i);
     }
 }
 
@@ -454,8 +464,9 @@ static void test_prologues_and_epilogues(void **state)
         t.n = is_gated(&t) ? 64 * (1 + test_random_below(&random, 3))
                            : 1 + test_random_below(&random, 100);
         t.forms = is_gated(&t) ? 7 : t.epilogue == VULKAN_LINEAR_ADD ? 1 : 3;
-        t.tuning = random_tuning(&random, &t);
-        check_trial(*state, &t, 1000 + i);
+        t.tuning = random_tuning(*state, &random, &t);
+        if (!is_left_out(*state, i))
+            check_trial(*state, &t, 1000 + i);
     }
 }
 
@@ -475,8 +486,9 @@ static void test_odd_shapes(void **state)
         t.n = 1 + test_random_below(&random, 150);
         if (is_gated(&t))
             t.n *= 2; /* any number of columns, so no q8 */
-        t.tuning = random_tuning(&random, &t);
-        check_trial(*state, &t, 2000 + i);
+        t.tuning = random_tuning(*state, &random, &t);
+        if (!is_left_out(*state, i))
+            check_trial(*state, &t, 2000 + i);
     }
 }
 

@@ -169,7 +169,9 @@ static void expect_outputs(const struct product *p)
     const float *f32 = p->out_f32->mapped;
     const uint16_t *f16 = p->out_f16->mapped;
     /* K types' scales are rounded to f16 when packed, all weights on their way to matrix units. */
-    bool exact = p->tiling.path == VULKAN_MATRIX_TILE && q->kind != VULKAN_WEIGHT_Q2_K &&
+    bool floats =
+        p->tiling.path == VULKAN_MATRIX_TILE || p->tiling.path == VULKAN_MATRIX_PLAIN;
+    bool exact = floats && q->kind != VULKAN_WEIGHT_Q2_K &&
                  (q->kind < VULKAN_WEIGHT_Q2_K || q->kind > VULKAN_WEIGHT_Q6_K);
     double near = exact ? 2e-5 : is_gated(p) ? 4e-3 : 2e-3;
     for (uint32_t r = 0; r < q->rows; r++) {
@@ -277,7 +279,9 @@ static const struct vulkan_matrix_tiling plain_tilings[] = {
 
 static void test_tiles_multiply_every_kind(void **state)
 {
-    check_kinds(*state, plain_tilings, 2, 1);
+    const struct vulkan_trial *trial = *state;
+    bool layer = vulkan_fixture_share(trial->device) == VULKAN_SHARE_MATRIX;
+    check_kinds(*state, plain_tilings, 2, layer ? 5 : 1);
 }
 
 static void test_tiles_take_any_width_of_float_weights(void **state)
@@ -292,6 +296,20 @@ static void test_tiles_take_any_width_of_float_weights(void **state)
             .forms = VULKAN_FORM_F32};
         check_product(*state, &p, k);
     }
+}
+
+/* The kernel for drivers that compute on a CPU, whose subgroups have 4 to 16 lanes. */
+static void test_lanes_multiply_every_kind(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    uint32_t lanes = trial->device->facts.subgroup_size;
+    const struct vulkan_matrix_tiling tilings[] = {
+        {VULKAN_MATRIX_PLAIN, 8, 8 * lanes, 32, 8, 2, 1, 1, 0, 0},
+        {VULKAN_MATRIX_PLAIN, 4, 8 * lanes, 32, 4, 2, 1, 1, 0, 0},
+    };
+    if (lanes < 4 || lanes > 16)
+        skip();
+    check_kinds(trial, tilings, 2, 1);
 }
 
 /* Parts are small because a CPU driver takes long to compile what is unrolled. */
@@ -460,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiles_multiply_every_kind),
         cmocka_unit_test(test_tiles_take_any_width_of_float_weights),
+        cmocka_unit_test(test_lanes_multiply_every_kind),
         cmocka_unit_test(test_matrix_units_multiply_every_kind),
         cmocka_unit_test(test_splits_add_up),
         cmocka_unit_test(test_fragments_in_registers_multiply_every_kind),

@@ -283,7 +283,7 @@ static bool is_at_border(const struct batch *batch, uint32_t row, uint32_t token
 /* --- the device --- */
 
 struct device_side {
-    struct vulkan_trial trial;
+    struct vulkan_trial *trial;
     struct vulkan_sampler *sampler;
     struct vulkan_sampler_step step;
     const struct vulkan_buffer *logits;
@@ -298,7 +298,7 @@ static void must_work(enum result result, const struct error_text *error)
 static void device_begin(const struct batch *batch, bool has_history, struct device_side *side)
 {
     struct error_text error;
-    struct vulkan_trial *trial = &side->trial;
+    struct vulkan_trial *trial = side->trial;
     side->logits =
         vulkan_trial_buffer(trial, batch->logits, (uint64_t)ROWS * batch->vocab * sizeof(float));
     const struct vulkan_sampler_options options = {
@@ -324,7 +324,7 @@ static void device_begin(const struct batch *batch, bool has_history, struct dev
 static void device_end(struct device_side *side)
 {
     vulkan_sampler_destroy(side->sampler);
-    vulkan_trial_clear(&side->trial);
+    vulkan_trial_clear(side->trial);
 }
 
 static void device_draw(struct device_side *side, const struct batch *batch, uint32_t slot,
@@ -336,7 +336,7 @@ static void device_draw(struct device_side *side, const struct batch *batch, uin
     must_work(vulkan_sampler_fill(side->sampler, slot, batch->samplings, batch->row_count, &kind,
                                   &moved, &error),
               &error);
-    struct vulkan_commands *commands = side->trial.commands;
+    struct vulkan_commands *commands = side->trial->commands;
     must_work(vulkan_commands_begin(commands, &error), &error);
     vulkan_sampler_record(side->sampler, slot, kind, batch->row_count, &side->step, commands);
     vulkan_commands_barrier(commands);
@@ -349,7 +349,7 @@ static void device_draw(struct device_side *side, const struct batch *batch, uin
 static void expect_drawn(struct device_side *side, const struct batch *batch, uint32_t slot,
                          const struct sampled_token *results)
 {
-    struct vulkan_trial *trial = &side->trial;
+    struct vulkan_trial *trial = side->trial;
     uint32_t last = batch->row_count - 1;
     const struct vulkan_buffer *out = vulkan_trial_buffer(trial, NULL, 2 * sizeof(uint32_t));
     const uint32_t rows[2] = {last, 0};
@@ -411,7 +411,7 @@ static void run_batches(void **state, uint64_t seed, uint32_t vocab, bool has_hi
     struct sampled_token results[ROWS];
     struct tally tally = {0};
     struct device_side side;
-    vulkan_trial_init(&side.trial, (const struct vulkan_device *)*state);
+    side.trial = *state;
     for (uint32_t i = 0; i < batches; i++) {
         batch_begin(&random, batch, vocab);
         if (i % 3 == 2)
@@ -425,7 +425,6 @@ static void run_batches(void **state, uint64_t seed, uint32_t vocab, bool has_hi
     }
     print_message("vocabulary %u: %u rows, %u where rounding decides\n", vocab, tally.rows,
                   tally.at_borders);
-    vulkan_trial_fini(&side.trial);
     row_sampler_destroy(cpu);
     free(batch);
 }
@@ -456,6 +455,25 @@ static void test_uploaded_counts(void **state)
     run_batches(state, 400, 5000, false, 6);
 }
 
+/* One for all tests: it keeps the kernels. */
+static int open_trial(void **state)
+{
+    struct vulkan_trial *trial = calloc(1, sizeof *trial);
+    vulkan_trial_init(trial, vulkan_fixture_open(VULKAN_NV_MATRIX2));
+    *state = trial;
+    return 0;
+}
+
+static int close_trial(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    struct vulkan_device *device = (struct vulkan_device *)trial->device;
+    vulkan_trial_fini(trial);
+    vulkan_fixture_close(device);
+    free(trial);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,5 +482,5 @@ int main(void)
         cmocka_unit_test(test_large_vocabularies),
         cmocka_unit_test(test_uploaded_counts),
     };
-    return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
+    return cmocka_run_group_tests(tests, open_trial, close_trial);
 }

@@ -13,6 +13,7 @@
 #include "proto/log.h"
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_kv_policy.h"
+#include "worker/backend/vulkan/vulkan_linear.h"
 #include "worker/backend/vulkan/vulkan_register_probe.h"
 #include "worker/backend/vulkan/vulkan_step.h"
 #include "worker/backend/vulkan/vulkan_vault.h"
@@ -20,6 +21,8 @@
 
 #define PATH_BYTES 4096u
 #define MEGABYTE   1000000.0
+
+#define FORMS_BYTES 8u /* of an element as f32, f16 and 8 bits with its terms: 7.25 */
 
 /* The stages of loading, in order: what a restart waits for. */
 enum load_stage {
@@ -112,6 +115,23 @@ static uint64_t weight_bytes(const struct plan *plan)
     return bytes;
 }
 
+/* Tensors in all their forms, and one matrix unpacked. */
+static uint64_t step_bytes(const struct plan *plan, const struct backend_options *options)
+{
+    uint64_t tensors = 0, largest = 0;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        uint64_t rows = plan->tensors[t].rows == PLAN_ROWS_STEP ? options->max_step_rows
+                                                                : options->max_logit_rows;
+        tensors += rows * plan->tensors[t].columns * FORMS_BYTES;
+    }
+    for (uint32_t w = 0; w < plan->weight_count; w++) {
+        uint64_t unpacked = (uint64_t)plan->weights[w].rows * plan->weights[w].columns * 2;
+        if (unpacked > largest && unpacked <= VULKAN_LINEAR_UNPACKED_MAX)
+            largest = unpacked;
+    }
+    return tensors + largest;
+}
+
 static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
                                    const struct backend_options *options, uint64_t *kv_bytes,
                                    struct error_text *error)
@@ -127,6 +147,7 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
         .memory_bytes = facts->memory_bytes,
         .free_bytes = vulkan_device_free_bytes(vulkan->device),
         .weights_bytes = weight_bytes(plan),
+        .step_bytes = step_bytes(plan, options),
         .weights_there = options->has_vault && vulkan_vault_is_filled(&vault),
         .workers = options->device_workers > 0 ? options->device_workers : 1};
     *kv_bytes = vulkan_kv_policy_bytes(&question);

@@ -322,6 +322,7 @@ static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
                                                 .logit_rows = tiles < draws ? tiles : draws,
                                                 .decodes = sequences - 1,
                                                 .tiles = tiles};
+        recording.attention_only = tiles > 1; /* the other ops do not ask how many there are */
         result = vulkan_recorder_run(&recording, error);
     }
     return result;
