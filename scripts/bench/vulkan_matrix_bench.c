@@ -309,7 +309,7 @@ static void measure(struct bench *bench, const struct bench_case *c)
 
 static bool read_case(const struct bench *bench, const char *line, struct bench_case *c)
 {
-    static const char *paths[] = {"tile", "khr", "packed", "unpacked", "fragment"};
+    static const char *paths[] = {"tile", "khr", "packed", "unpacked", "fragment", "plain"};
     memset(c, 0, sizeof *c);
     struct vulkan_matrix_tiling *t = &c->tiling;
     struct vulkan_matrix_request *r = &c->request;
@@ -327,7 +327,7 @@ static bool read_case(const struct bench *bench, const char *line, struct bench_
         if (strcmp(ggml_type_name(vulkan_weight_format_facts(r->kind).type), c->kind) == 0)
             break;
     }
-    for (uint32_t i = 0; i < 5; i++)
+    for (uint32_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strcmp(c->path, paths[i]) == 0)
             t->path = (enum vulkan_matrix_path)i;
     if (t->path == VULKAN_MATRIX_FRAGMENT)

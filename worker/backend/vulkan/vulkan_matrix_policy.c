@@ -17,6 +17,8 @@
 #define COLUMN_UNIT       32u  /* of k, for matrix units */
 #define GROUPS_PER_UNIT   2u   /* workgroups that a compute unit shall have when rows are few */
 #define UNITS_UNKNOWN     64u  /* compute units of a device that does not tell */
+#define PLAIN_SUBGROUPS   4u   /* of a workgroup, and */
+#define PLAIN_PART        2u   /* outputs of a lane: on a CPU's driver */
 #define SPLITS_MAX        16u
 #define SPLIT_STEPS_LEAST 4u
 
@@ -202,6 +204,30 @@ static struct vulkan_matrix_tiling plain_tiling(const struct vulkan_facts *facts
     return tiling;
 }
 
+/* On a CPU's driver, whose lanes are those of vector registers: few enough sums to stay in those,
+ * for many rows as many as share an unpacked weight. */
+static struct vulkan_matrix_tiling lane_tiling(const struct vulkan_facts *facts,
+                                               const struct vulkan_matrix_request *request)
+{
+    uint32_t rows = request->rows <= 4 ? 4 : 8;
+    return (struct vulkan_matrix_tiling){.path = VULKAN_MATRIX_PLAIN,
+                                         .rows = rows,
+                                         .columns =
+                                             PLAIN_SUBGROUPS * PLAIN_PART * facts->subgroup_size,
+                                         .k = COLUMN_UNIT,
+                                         .part_rows = rows,
+                                         .part_columns = PLAIN_PART,
+                                         .splits = 1};
+}
+
+static bool suits_lanes(const struct vulkan_facts *facts,
+                        const struct vulkan_matrix_request *request)
+{
+    return facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU && request->k % COLUMN_UNIT == 0 &&
+           facts->subgroup_size >= 4 && facts->subgroup_size <= 16 &&
+           facts->max_invocations >= PLAIN_SUBGROUPS * facts->subgroup_size;
+}
+
 struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_facts *facts,
                                                         const struct vulkan_matrix_request *request)
 {
@@ -209,6 +235,8 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
     bool float_kind = !vulkan_weight_format_facts(request->kind).quantized;
     bool matrix = request->k % COLUMN_UNIT == 0 && facts->tier >= VULKAN_KHR_MATRIX &&
                   unit_shape(facts) != NULL;
+    if (!matrix && suits_lanes(facts, request))
+        return lane_tiling(facts, request);
     if (!matrix)
         return plain_tiling(facts, request);
     bool decodable = !float_kind || request->kind == VULKAN_WEIGHT_F16 ||
@@ -254,6 +282,11 @@ static void make_product(const struct vulkan_facts *facts,
         choice->product.shader = "linear_tile";
         choice->product.constants.count = VULKAN_LINEAR_MATRIX_PART_COLUMNS + 1;
         values[0] = t->rows / t->part_rows * (t->columns / t->part_columns);
+    } else if (t->path == VULKAN_MATRIX_PLAIN) {
+        choice->product.shader = "linear_plain";
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_LANES + 1;
+        values[0] = t->columns / t->part_columns;
+        values[VULKAN_LINEAR_MATRIX_LANES] = facts->subgroup_size;
     } else if (t->path == VULKAN_MATRIX_FRAGMENT) {
         choice->product.shader = "linear_fragment";
         choice->product.constants.count = VULKAN_LINEAR_MATRIX_CONSTANTS;
@@ -292,7 +325,8 @@ void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
     must(request->k % COLUMN_UNIT == 0 || tiling->path == VULKAN_MATRIX_TILE);
     memset(choice, 0, sizeof *choice);
     choice->tiling = *tiling;
-    choice->x_form = tiling->path == VULKAN_MATRIX_TILE ? VULKAN_FORM_F32 : VULKAN_FORM_F16;
+    bool floats = tiling->path == VULKAN_MATRIX_TILE || tiling->path == VULKAN_MATRIX_PLAIN;
+    choice->x_form = floats ? VULKAN_FORM_F32 : VULKAN_FORM_F16;
     uint32_t steps = divide_up(request->k, tiling->k);
     choice->split_steps = divide_up(steps, tiling->splits);
     /* Splits without steps would be workgroups without work. */

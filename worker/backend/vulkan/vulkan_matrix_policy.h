@@ -4,12 +4,14 @@
  *
  *   path          shader                   when
  *   tile          linear_tile              no matrix units, or k not a multiple of 32; x is f32
+ *   plain         linear_plain             the same on drivers that compute on a CPU, k % 32 == 0
  *   khr           linear_matrix            KHR matrix units
  *   fragment      linear_fragment          few rows, where fragments lie as it expects (facts)
  *   nv2 packed    linear_matrix2_packed    NV matrix 2, weights decoded as they are loaded
  *   nv2 unpacked  linear_matrix2_f16       the same after matrix_unpack into scratch memory
  *
- * All but tile take x in f16. A choice is good for its very shape; nothing in it is an address.
+ * All but tile and plain take x in f16. A choice is good for its very shape; nothing in it is an
+ * address.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_MATRIX_POLICY_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_MATRIX_POLICY_H
@@ -33,14 +35,15 @@ enum vulkan_matrix_path {
     VULKAN_MATRIX_KHR,
     VULKAN_MATRIX_NV2_PACKED,
     VULKAN_MATRIX_NV2_UNPACKED,
-    VULKAN_MATRIX_FRAGMENT
+    VULKAN_MATRIX_FRAGMENT,
+    VULKAN_MATRIX_PLAIN
 };
 
 /* Sizes of a path's tiles; what a path does not use is 0. */
 struct vulkan_matrix_tiling {
     enum vulkan_matrix_path path;
     uint32_t rows, columns, k;
-    uint32_t part_rows, part_columns; /* of a subgroup; tile: of an invocation */
+    uint32_t part_rows, part_columns; /* of a subgroup; tile, plain: of an invocation */
     uint32_t stages;
     uint32_t splits;      /* khr, fragment: 1 = the tiles' sums are not split */
     uint32_t invocations; /* nv2 */

@@ -96,9 +96,9 @@ struct vulkan_linear_register_probe_push {
 };
 
 /* --- products with many rows (shaders/linear_matrix.comp, linear_matrix2.comp, linear_tile.comp,
- * matrix_unpack.comp) --- */
+ * linear_plain.comp, matrix_unpack.comp) --- */
 
-/* x: [rows, k], f16 (linear_tile: f32); outputs: [rows, out_stride]. */
+/* x: [rows, k], f16 (linear_tile, linear_plain: f32); outputs: [rows, out_stride]. */
 struct vulkan_linear_matrix_push {
     struct vulkan_matrix_push weights; /*  0: [n, k]; gated: the gate's n / 2 rows, then up's */
     uint64_t x;                        /* 24 */
@@ -124,7 +124,8 @@ enum vulkan_linear_matrix_constant {
     VULKAN_LINEAR_MATRIX_TILE_ROWS,
     VULKAN_LINEAR_MATRIX_TILE_COLUMNS,
     VULKAN_LINEAR_MATRIX_TILE_K,
-    VULKAN_LINEAR_MATRIX_PART_ROWS, /* of a subgroup (linear_tile: of an invocation) */
+    VULKAN_LINEAR_MATRIX_PART_ROWS, /* of a subgroup (linear_tile, linear_plain: of an invocation)
+                                     */
     VULKAN_LINEAR_MATRIX_PART_COLUMNS,
     VULKAN_LINEAR_MATRIX_UNIT_ROWS, /* of the device's matrix units, from here linear_matrix only */
     VULKAN_LINEAR_MATRIX_UNIT_COLUMNS,
@@ -132,7 +133,8 @@ enum vulkan_linear_matrix_constant {
     VULKAN_LINEAR_MATRIX_STAGES,
     VULKAN_LINEAR_MATRIX_SPLIT,
     VULKAN_LINEAR_MATRIX_CONSTANTS,
-    VULKAN_LINEAR_MATRIX_DEPTH = VULKAN_LINEAR_MATRIX_UNIT_ROWS /* linear_fragment */
+    VULKAN_LINEAR_MATRIX_DEPTH = VULKAN_LINEAR_MATRIX_UNIT_ROWS, /* linear_fragment */
+    VULKAN_LINEAR_MATRIX_LANES = VULKAN_LINEAR_MATRIX_UNIT_ROWS  /* linear_plain */
 };
 
 /* --- kernels over one row (shaders/row_forms.glsl): 0 where a form is not written --- */

@@ -42,6 +42,11 @@ static const struct vulkan_facts devices[] = {
      .max_invocations = 1024,
      .shared_bytes = 49152,
      .compute_units = 132},
+    {.type = VK_PHYSICAL_DEVICE_TYPE_CPU,
+     .tier = VULKAN_SCALAR,
+     .subgroup_size = 8,
+     .max_invocations = 1024,
+     .shared_bytes = 32768},
 };
 
 static struct vulkan_matrix_request random_request(struct test_random *random)
@@ -90,7 +95,11 @@ static void check_choice(const struct vulkan_facts *facts,
     assert_true(grid->x <= 65535 && grid->y <= 65535 && grid->z <= 65535);
     assert_true(shared_bytes(t) <= facts->shared_bytes);
     assert_true(choice.product.constants.values[0] <= facts->max_invocations);
-    if (t->path != VULKAN_MATRIX_TILE) {
+    if (t->path == VULKAN_MATRIX_PLAIN) {
+        assert_int_equal(facts->type, VK_PHYSICAL_DEVICE_TYPE_CPU);
+        assert_int_equal(request->k % 32, 0);
+        assert_int_equal(choice.x_form, VULKAN_FORM_F32);
+    } else if (t->path != VULKAN_MATRIX_TILE) {
         assert_true(facts->tier >= VULKAN_KHR_MATRIX);
         assert_int_equal(request->k % 32, 0);
         assert_int_equal(choice.x_form, VULKAN_FORM_F16);
