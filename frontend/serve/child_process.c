@@ -90,7 +90,7 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_text(arguments, "--log-format", options->log_format_name);
     add_chosen(arguments, "--threads", options->threads);
     add_number(arguments, "--max-sequences", options->max_sequences);
-    add_number(arguments, "--step-tokens", options->step_tokens);
+    add_chosen(arguments, "--step-tokens", options->step_tokens);
     add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);
     add_chosen(arguments, "--step-depth", options->step_depth);
     add_chosen(arguments, "--context", options->context_tokens);

@@ -79,8 +79,8 @@ static const struct option_row rows[] = {
      "requests beyond these that may wait; more are refused with 429"},
     {"threads", OPTION_COUNT, BOTH, AT(threads), 0, LIMIT_THREADS, "0",
      "threads that the worker computes with; 0 = one for each processor core"},
-    {"step-tokens", OPTION_COUNT, BOTH, AT(step_tokens), 1, LIMIT_STEP_ROWS, "512",
-     "tokens that one step of the worker computes at most"},
+    {"step-tokens", OPTION_COUNT, BOTH, AT(step_tokens), 0, LIMIT_STEP_ROWS, "0",
+     "tokens that one step of the worker computes at most; 0 = the worker decides"},
     {"mixed-prefill-tokens", OPTION_COUNT, BOTH, AT(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, "0",
      "of these, prompt tokens of a step that also decodes; 0 = the worker decides"},
     {"step-depth", OPTION_COUNT, BOTH, AT(step_depth), 0, 2, "0",
@@ -293,7 +293,7 @@ static enum result options_check(enum options_command command, struct options *o
         return error_set(error, RESULT_INVALID,
                          "--max-sequences of all --workers and --max-queue together exceed %u",
                          LIMIT_LIVE_REQUESTS);
-    if (options->step_tokens < options->max_sequences)
+    if (options->step_tokens > 0 && options->step_tokens < options->max_sequences)
         return error_set(error, RESULT_INVALID, "--step-tokens must not be below --max-sequences");
     const char *const numbers[] = {options->temperature, options->top_p, options->top_k,
                                    options->seed};

@@ -17,9 +17,10 @@
 
 #define KV_CACHE_BYTES_MAX   (1ull << 48) /* what a process can map */
 #define DEFAULT_SEQUENCES    64u
-#define DEFAULT_STEP_TOKENS  512u
-#define MIXED_PREFILL_SHARE  8u  /* of a step's tokens, where streams wait for the step */
-#define MIXED_PREFILL_TOKENS 16u /* but not below one block */
+#define CPU_STEP_TOKENS      512u
+#define GPU_STEP_TOKENS      2048u /* fewer leave the matrix units of a large one waiting */
+#define MIXED_PREFILL_SHARE  8u    /* of a step's tokens, where streams wait for the step */
+#define MIXED_PREFILL_TOKENS 16u   /* but not below one block */
 
 enum flag_type {
     FLAG_INT,
@@ -135,9 +136,9 @@ static enum result set_flag(const struct flag *flag, const char *text,
 /* What was left open follows from the rest. */
 static enum result complete(struct worker_options *options, struct error_text *error)
 {
+    uint32_t usual = options->device.kind == DEVICE_CPU ? CPU_STEP_TOKENS : GPU_STEP_TOKENS;
     if (options->step_tokens == 0)
-        options->step_tokens = options->max_sequences > DEFAULT_STEP_TOKENS ? options->max_sequences
-                                                                            : DEFAULT_STEP_TOKENS;
+        options->step_tokens = options->max_sequences > usual ? options->max_sequences : usual;
     if (options->step_tokens < options->max_sequences)
         return error_set(error, RESULT_INVALID,
                          "--step-tokens %u is below --max-sequences %u: a step has a row for "

@@ -3,7 +3,7 @@
  * are taken off, and the workers share the rest. That figure is the same in every life of a worker,
  * because it does not ask what is free; a request that one worker could hold, its successor must be
  * able to hold. What is free now only lowers it: others may be using the device. Half of the
- * reserve is left to changes of that figure from life to life.
+ * reserve is left to changes of that figure from life to life; the largest step fits into either.
  *
  * Memory of the host is shared with everybody on it: a quarter, as the CPU backend takes, and no
  * more than 2 GiB.
@@ -42,7 +42,8 @@ uint64_t vulkan_kv_policy_bytes(const struct vulkan_kv_question *question)
     if (!question->own_memory)
         return most(least(question->memory_bytes / HOST_SHARE / question->workers, HOST_BYTES_MAX),
                     KV_BYTES_MIN);
-    uint64_t reserve_bytes = most(question->memory_bytes / RESERVE_SHARE, RESERVE_BYTES_MIN);
+    uint64_t reserve_bytes =
+        most(question->memory_bytes / RESERVE_SHARE, RESERVE_BYTES_MIN + 2 * question->step_bytes);
     uint64_t always_bytes =
         less(question->memory_bytes, question->weights_bytes + reserve_bytes) / question->workers;
     uint64_t missing_bytes = question->weights_there ? 0 : question->weights_bytes;

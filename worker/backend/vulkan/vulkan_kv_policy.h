@@ -12,6 +12,7 @@ struct vulkan_kv_question {
     uint64_t memory_bytes;  /* of the device */
     uint64_t free_bytes;    /* of these, now */
     uint64_t weights_bytes; /* that the model needs */
+    uint64_t step_bytes;    /* that tensors and scratch memory of the largest step need, about */
     bool weights_there;     /* they are in the vault: free_bytes is without them */
     uint32_t workers;       /* that share the device and its weights, this one with them; > 0 */
 };

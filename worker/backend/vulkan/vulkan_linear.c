@@ -14,9 +14,8 @@
 #include "worker/backend/vulkan/vulkan_matrix_policy.h"
 #include "worker/backend/vulkan/vulkan_recorder.h"
 
-#define EVERY_ROWS         16u /* below it each number of rows may have kernels of its own */
-#define ROWS_STEP          16u
-#define UNPACKED_BYTES_MAX (512ull << 20) /* of one matrix as f16; larger ones stay packed */
+#define EVERY_ROWS 16u /* below it each number of rows may have kernels of its own */
+#define ROWS_STEP  16u
 
 /* One linear op at some number of rows, seen together with its fused neighbours. */
 struct linear_task {
@@ -60,7 +59,7 @@ static struct vulkan_matrix_request matrix_request(const struct linear_task *tas
         .k = matrix->columns,
         .epilogue = epilogue_of(task),
         .forms = task->gate && task->forms ? task->forms : VULKAN_FORM_F32,
-        .scratch_bytes = UNPACKED_BYTES_MAX,
+        .scratch_bytes = VULKAN_LINEAR_UNPACKED_MAX,
     };
 }
 

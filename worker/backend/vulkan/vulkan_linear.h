@@ -9,6 +9,8 @@
 #include "worker/backend/vulkan/vulkan_push.h"
 
 #define VULKAN_LINEAR_COUNTERS 65536u /* u32, at the scratch memory's start; zero between uses */
+/* Bytes of one matrix as f16; larger ones stay packed. */
+#define VULKAN_LINEAR_UNPACKED_MAX (512ull << 20)
 
 struct vulkan_recorder;
 

@@ -314,6 +314,8 @@ enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct
         if (recording->shape.logit_rows == 0 && output != PLAN_NONE &&
             plan->tensors[output].rows == PLAN_ROWS_LOGITS)
             continue; /* nothing is to be drawn */
+        if (recording->attention_only && plan->ops[recorder.op].stem != OP_attention)
+            continue;
         record_functions[plan->ops[recorder.op].stem](&recorder);
     }
     if (recording->commands)

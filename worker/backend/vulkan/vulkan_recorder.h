@@ -28,6 +28,7 @@ struct vulkan_recording {
     struct vulkan_shape shape;
     uint64_t drawn_before;            /* u32: what the step before drew */
     struct vulkan_commands *commands; /* NULL: kernels are made and nothing is recorded */
+    bool attention_only;              /* then: those of attention */
     struct vulkan_profile *profile;   /* or NULL */
 };
 

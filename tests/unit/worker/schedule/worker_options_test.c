@@ -110,6 +110,8 @@ static void test_flags_of_a_device(void **state)
     assert_int_equal(options.device.kind, DEVICE_VULKAN);
     assert_int_equal(options.device.index, 2);
     assert_int_equal(options.device_workers, 3); /* all of them, if nothing is said */
+    assert_int_equal(options.step_tokens, 2048);
+    assert_int_equal(options.mixed_prefill_tokens, 256);
     assert_int_equal(options.weights_send_fd, 9);
     assert_int_equal(options.vulkan_tier, VULKAN_KHR_MATRIX);
     assert_int_equal(options.vulkan_validation, 1);
