@@ -278,6 +278,39 @@ static void test_filler_dies_while_another_waits(void **state)
     close(fd);
 }
 
+static void copy_file(const char *from, const char *to)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    struct stat status;
+    assert_true(in >= 0 && out >= 0 && fstat(in, &status) == 0);
+    off_t at = 0;
+    while (at < status.st_size && sendfile(out, in, &at, (size_t)(status.st_size - at)) > 0)
+        ;
+    assert_int_equal(at, status.st_size);
+    close(in);
+    close(out);
+}
+
+static char model_folder[] = "/tmp/shoal-weights-XXXXXX";
+static char model_path[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    if (!mkdtemp(model_folder))
+        return -1;
+    snprintf(model_path, sizeof model_path, "%s/model.gguf", model_folder);
+    return 0;
+}
+
+static int drop_folder(void **state)
+{
+    (void)state;
+    unlink(model_path);
+    return rmdir(model_folder);
+}
+
 /* Kilobytes that /proc/PID/status says after `name`. */
 static uint64_t status_kb(pid_t pid, const char *name)
 {
@@ -294,13 +327,19 @@ static uint64_t status_kb(pid_t pid, const char *name)
     return kb;
 }
 
+/*
+ * The checkpoint here is a copy that was written in small pieces. Of a file written in large ones,
+ * as a download is, the kernel's cache has large pieces too, and newer kernels (6.18) show a whole
+ * one to whoever reads a byte of it: half the checkpoint counts as resident then.
+ */
 static void test_weights_are_resident_once(void **state)
 {
     (void)state;
     int fd = vault_open();
     struct life lives[2];
+    copy_file(SPAWNED_WORKER_MODEL, model_path);
     for (int i = 0; i < 2; i++) {
-        begin(&lives[i], SPAWNED_WORKER_MODEL, fd, "0");
+        begin(&lives[i], model_path, fd, "0");
         assert_int_equal(ready(&lives[i]), i ? WORKER_WEIGHTS_ADOPTED : WORKER_WEIGHTS_FILLED);
         check_answer(&lives[i]);
     }
@@ -429,39 +468,6 @@ static void test_damage(void **state)
     close(vault);
 }
 
-static void copy_file(const char *from, const char *to)
-{
-    int in = open(from, O_RDONLY | O_CLOEXEC);
-    int out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    struct stat status;
-    assert_true(in >= 0 && out >= 0 && fstat(in, &status) == 0);
-    off_t at = 0;
-    while (at < status.st_size && sendfile(out, in, &at, (size_t)(status.st_size - at)) > 0)
-        ;
-    assert_int_equal(at, status.st_size);
-    close(in);
-    close(out);
-}
-
-static char model_folder[] = "/tmp/shoal-weights-XXXXXX";
-static char model_path[64];
-
-static int make_folder(void **state)
-{
-    (void)state;
-    if (!mkdtemp(model_folder))
-        return -1;
-    snprintf(model_path, sizeof model_path, "%s/model.gguf", model_folder);
-    return 0;
-}
-
-static int drop_folder(void **state)
-{
-    (void)state;
-    unlink(model_path);
-    return rmdir(model_folder);
-}
-
 /* The same model again, but as another file: what was packed from the old one is not used. */
 static void test_replaced_checkpoint(void **state)
 {
@@ -498,7 +504,7 @@ int main(void)
         cmocka_unit_test(test_weights_are_resident_once),
         cmocka_unit_test(test_foreign_vaults),
         cmocka_unit_test(test_damage),
-        cmocka_unit_test_setup_teardown(test_replaced_checkpoint, make_folder, drop_folder),
+        cmocka_unit_test(test_replaced_checkpoint),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }
