@@ -99,7 +99,7 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 30
 
-.PHONY: all help programs tools tests fuzzers run test check format test-unit test-agreement test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
+.PHONY: all help programs tools tests fuzzers run test check format test-data test-unit test-agreement test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -224,8 +224,12 @@ $(F32_MODELS): scripts/golden/dequantize_gguf.py
 	@scripts/make_venv
 	@model=$$(scripts/fetch_model $(FROM)) && echo "DEQUANTIZE $@" && build/venv/bin/python $< "$$model" $@
 
+# What tests read and nothing here builds; quick when it is there.
+test-data:
+	@scripts/fetch_model default >/dev/null && scripts/fetch_model gemma3-270m >/dev/null && scripts/fetch_tokenizers >/dev/null
+
 # A test that did not build counts as failed; the others run all the same.
-test-unit: $(if $(SAN),,$(F32_MODELS)) ## build and run every C test program (with SAN=... under sanitizers)
+test-unit: test-data $(if $(SAN),,$(F32_MODELS)) ## build and run every C test program (with SAN=... under sanitizers)
 	@failed=; $(BUILDING) -k tests || failed=--build-failed; \
 	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(TEST_RUNS)
 
@@ -233,7 +237,7 @@ test-agreement: $(F32_MODELS) ## of those, whole models against llama.cpp's reco
 	@$(BUILDING) $(call test_programs,$(AGREEMENT_TESTS))
 	@scripts/run_tests $(TALLY_ARG) $(call test_programs,$(AGREEMENT_TESTS))
 
-test-vulkan: ## of the C tests, the Vulkan backend on Mesa's CPU drivers
+test-vulkan: test-data ## of the C tests, the Vulkan backend on Mesa's CPU drivers
 	@failed=; $(BUILDING) -k $(call test_programs,$(VULKAN_TESTS)) || failed=--build-failed; \
 	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(VULKAN_RUNS)
 
@@ -244,13 +248,13 @@ test-scripts: ## tests of the scripts
 	@scripts/make_venv
 	@scripts/run_pytest $(TALLY_ARG) tests/scripts
 
-test-api: ## tests of the running server through its HTTP API
+test-api: test-data ## tests of the running server through its HTTP API
 	@scripts/make_venv
 	@scripts/make_node
 	@$(BUILDING) programs tools
 	@scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) tests/api
 
-test-fault: ## kill, stop and poison workers under load: no answer may change (LENGTH=short as in make test; long)
+test-fault: test-data ## kill, stop and poison workers under load: no answer may change (LENGTH=short as in make test; long)
 	@scripts/make_venv
 	@$(BUILDING) programs
 	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) tests/fault
