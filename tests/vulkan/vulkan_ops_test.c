@@ -35,14 +35,15 @@ static bool is_linear(const struct op_case *c)
 }
 
 /* Whether step `step`, the `few`th of those with few rows, is one of the driver's. A weight type
- * comes in several cases, and a number of rows with several types. */
+ * comes in several cases, and a number of rows with several types. Of the two tiles that matrix
+ * units have, linear's three cases of a type take one, and linear_add's the other. */
 static bool takes_step(enum vulkan_share share, uint32_t number, const struct op_case *c,
                        uint32_t step, uint32_t few)
 {
     if (is_linear(c) && op_rows(c, step) <= DOT_ROWS)
         return share == VULKAN_SHARE_PLAIN ? few == (number + number / 3) % 5 : number == 0;
     if (is_linear(c) && share == VULKAN_SHARE_MATRIX)
-        return (op_rows(c, step) > 16) == (number % 2 == 1); /* one of the policy's two tiles */
+        return (op_rows(c, step) > 16) == ((number / 3 + c->stem) % 2 == 0);
     return true;
 }
 
