@@ -50,7 +50,7 @@ struct vulkan_device *vulkan_fixture_open(enum vulkan_tier tier_limit)
     }
     if (result != RESULT_OK)
         fail_msg("no Vulkan device: %s", error.text);
-    print_message("on %s, %s, %s validation: %s\n", device->facts.driver,
+    print_message("on %s, %s, %s validation, showing %s\n", device->facts.driver,
                   vulkan_tier_name(device->facts.tier), options.validation ? "with" : "without",
                   shares[vulkan_fixture_share(device)]);
     return device;
