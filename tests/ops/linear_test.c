@@ -1,7 +1,7 @@
 /*
- * linear against double precision for every weight type, every tier: one to three weights, outputs
- * that fill no group, columns that fill no block (float types), a mix of float and quantized
- * weights, step rows and logit rows.
+ * linear and linear_add against double precision for every weight type, every tier: one to three
+ * weights, outputs that fill no group, columns that fill no block (float types), a mix of float and
+ * quantized weights, step rows and logit rows; added to a second tensor in place and not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static double tolerance(const struct op_case *c)
     return 1e-5;
 }
 
-static void formula(const struct op_trial *trial, uint32_t output, double *expected)
+static void linear(const struct op_trial *trial, uint32_t output, double *expected)
 {
     const struct op_case *c = op_trial_case(trial);
     const float *x = op_trial_input(trial, 0, output);
@@ -35,14 +35,29 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
     }
 }
 
-static void test_against_double(void **state)
+static void linear_add(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const float *y = op_trial_input(trial, 1, output);
+    linear(trial, output, expected);
+    for (uint32_t o = 0; o < op_trial_case(trial)->output_columns; o++)
+        expected[o] += (double)y[o];
+}
+
+static void test_linear_against_double(void **state)
 {
     (void)state;
-    op_check_formula(OP_linear, formula, tolerance);
+    op_check_formula(OP_linear, linear, tolerance);
+}
+
+static void test_linear_add_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_linear_add, linear_add, tolerance);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear_against_double),
+                                       cmocka_unit_test(test_linear_add_against_double)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
