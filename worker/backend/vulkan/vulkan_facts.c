@@ -7,7 +7,8 @@
  * facts that kernels and policies ask for.
  *
  * A tier is only claimed when its shapes can be used: matrix units need products of f16 with f32
- * sums at subgroup scope; NV matrix 2 needs workgroup scope, tensor addressing and block loads.
+ * sums at subgroup scope; NV matrix 2 needs workgroup scope, tensor addressing and block loads, and
+ * to be known to the headers that this was built with.
  */
 #include "worker/backend/vulkan/vulkan_facts.h"
 
@@ -38,6 +39,53 @@
     X(v13, maintenance4)                                                                           \
     X(v13, shaderIntegerDotProduct)
 
+#ifdef VK_NV_cooperative_matrix2
+#define MATRIX2_FEATURES(X)                                                                        \
+    X(matrix2, cooperativeMatrixWorkgroupScope)                                                    \
+    X(matrix2, cooperativeMatrixFlexibleDimensions)                                                \
+    X(matrix2, cooperativeMatrixTensorAddressing)                                                  \
+    X(matrix2, cooperativeMatrixBlockLoads)                                                        \
+    X(matrix2, cooperativeMatrixConversions)                                                       \
+    X(matrix2, cooperativeMatrixPerElementOperations)                                              \
+    X(matrix2, cooperativeMatrixReductions)
+
+static void chain_matrix2(struct vulkan_features *f)
+{
+    f->matrix2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV;
+    f->matrix.pNext = &f->matrix2;
+}
+
+static bool has_matrix2_features(const struct vulkan_features *f)
+{
+#define AND_FEATURE(member, feature) &&f->member.feature
+    return true MATRIX2_FEATURES(AND_FEATURE);
+#undef AND_FEATURE
+}
+
+static void want_matrix2_features(struct vulkan_features *f)
+{
+#define WANT_FEATURE(member, feature) f->member.feature = VK_TRUE;
+    MATRIX2_FEATURES(WANT_FEATURE)
+#undef WANT_FEATURE
+}
+#else
+static void chain_matrix2(struct vulkan_features *f)
+{
+    (void)f;
+}
+
+static bool has_matrix2_features(const struct vulkan_features *f)
+{
+    (void)f;
+    return false;
+}
+
+static void want_matrix2_features(struct vulkan_features *f)
+{
+    (void)f;
+}
+#endif
+
 static void chain(struct vulkan_features *f, bool matrix, bool matrix2)
 {
     memset(f, 0, sizeof *f);
@@ -46,12 +94,12 @@ static void chain(struct vulkan_features *f, bool matrix, bool matrix2)
     f->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
     f->v13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
     f->matrix.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
-    f->matrix2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV;
     f->base.pNext = &f->v11;
     f->v11.pNext = &f->v12;
     f->v12.pNext = &f->v13;
     f->v13.pNext = matrix ? &f->matrix : NULL;
-    f->matrix.pNext = matrix && matrix2 ? &f->matrix2 : NULL;
+    if (matrix && matrix2)
+        chain_matrix2(f);
 }
 
 static bool has_extension(const VkExtensionProperties *all, uint32_t count, const char *name)
@@ -75,12 +123,7 @@ static enum result read_features(VkPhysicalDevice physical, struct vulkan_facts 
 #undef CHECK_FEATURE
     facts->full_subgroups = f.v13.computeFullSubgroups;
     facts->matrix_khr = has_matrix && f.matrix.cooperativeMatrix;
-    facts->matrix_nv2 =
-        facts->matrix_khr && has_matrix2 && f.matrix2.cooperativeMatrixWorkgroupScope &&
-        f.matrix2.cooperativeMatrixFlexibleDimensions &&
-        f.matrix2.cooperativeMatrixTensorAddressing && f.matrix2.cooperativeMatrixBlockLoads &&
-        f.matrix2.cooperativeMatrixConversions && f.matrix2.cooperativeMatrixPerElementOperations &&
-        f.matrix2.cooperativeMatrixReductions;
+    facts->matrix_nv2 = facts->matrix_khr && has_matrix2 && has_matrix2_features(&f);
     return RESULT_OK;
 }
 
@@ -233,12 +276,6 @@ void vulkan_facts_wanted(const struct vulkan_facts *facts, struct vulkan_feature
     }
     if (facts->matrix_nv2) {
         want_extension(extensions, "VK_NV_cooperative_matrix2");
-        f->matrix2.cooperativeMatrixWorkgroupScope = VK_TRUE;
-        f->matrix2.cooperativeMatrixFlexibleDimensions = VK_TRUE;
-        f->matrix2.cooperativeMatrixTensorAddressing = VK_TRUE;
-        f->matrix2.cooperativeMatrixBlockLoads = VK_TRUE;
-        f->matrix2.cooperativeMatrixConversions = VK_TRUE;
-        f->matrix2.cooperativeMatrixPerElementOperations = VK_TRUE;
-        f->matrix2.cooperativeMatrixReductions = VK_TRUE;
+        want_matrix2_features(f);
     }
 }

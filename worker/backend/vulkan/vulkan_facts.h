@@ -14,7 +14,9 @@ struct vulkan_features {
     VkPhysicalDeviceVulkan12Features v12;
     VkPhysicalDeviceVulkan13Features v13;
     VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix;
+#ifdef VK_NV_cooperative_matrix2 /* headers before 1.3.297 do not have it */
     VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2;
+#endif
 };
 
 #define VULKAN_EXTENSIONS_MAX 8u

@@ -17,7 +17,15 @@
  */
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#ifdef GL_EXT_integer_dot_product
 #extension GL_EXT_integer_dot_product : require
+#else
+/* Compilers before glslang 15.2: the same instruction, OpSDot of SPIR-V 1.6, by its number. */
+#extension GL_EXT_spirv_intrinsics : require
+spirv_instruction(capabilities = [6019, 6018], id = 4450)
+int dotPacked4x8EXT(int a, int b, spirv_literal int packed_4x8);
+#define dotPacked4x8EXT(a, b) dotPacked4x8EXT(a, b, 0)
+#endif
 
 /* Columns that share a scale. */
 const uint Q8_BLOCK = 32;
