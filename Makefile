@@ -88,7 +88,7 @@ TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
 # scripts/setup says where it cannot be had.
 VULKAN_DRIVERS := native $(if $(SAN),,$(if $(wildcard build/vulkan-tools/matrix),matrix))
 VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(filter-out $(MODEL_TESTS),$(VULKAN_TESTS))))) \
-                  $(if $(SAN),,$(addprefix native:,$(call test_programs,$(MODEL_TESTS))))
+                  $(if $(SAN),,$(addprefix optimized:,$(call test_programs,$(MODEL_TESTS))))
 TEST_RUNS      := $(filter-out $(call test_programs,$(VULKAN_TESTS)),$(TEST_PROGRAMS)) $(VULKAN_RUNS)
 
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))

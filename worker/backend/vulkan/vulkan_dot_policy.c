@@ -21,6 +21,7 @@
 #define LEAST_TEAMS_UNIT   8u    /* teams that a compute unit should have at least */
 #define SPLIT_OUTPUTS_MOST 4096u /* up to here four subgroups share a row of W, else two */
 #define LANE_BLOCKS_MAX    4u
+#define CPU_ROWS           2u /* on a driver for the CPU: beyond them linear_plain is faster */
 
 #define REGISTER_ROWS_LEAST      3u /* with fewer, packed dots are faster */
 #define REGISTER_LANES           32u
@@ -62,7 +63,9 @@ static bool suits_register(const struct vulkan_facts *facts,
 
 bool vulkan_dot_suits(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
 {
-    return request->rows <= VULKAN_DOT_ROWS || suits_register(facts, request);
+    bool plain = facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU && facts->tier < VULKAN_KHR_MATRIX &&
+                 request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0;
+    return request->rows <= (plain ? CPU_ROWS : VULKAN_DOT_ROWS) || suits_register(facts, request);
 }
 
 enum vulkan_linear_input vulkan_dot_input(const struct vulkan_facts *facts,

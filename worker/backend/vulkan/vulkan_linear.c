@@ -237,7 +237,8 @@ void vulkan_linear_record(struct vulkan_recorder *recorder, uint32_t index, uint
     }
 }
 
-/* Of one op at any number of rows up to the program's most. */
+/* Of one op at any number of rows up to the program's most. Kernels that take fewer than those here
+ * (linear_dot, linear_plain) need none. */
 static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
 {
     uint64_t most = 0;

@@ -17,8 +17,9 @@
 #define COLUMN_UNIT       32u  /* of k, for matrix units */
 #define GROUPS_PER_UNIT   2u   /* workgroups that a compute unit shall have when rows are few */
 #define UNITS_UNKNOWN     64u  /* compute units of a device that does not tell */
-#define PLAIN_SUBGROUPS   4u   /* of a workgroup, and */
-#define PLAIN_PART        2u   /* outputs of a lane: on a CPU's driver */
+#define PLAIN_SUBGROUPS   4u   /* on a CPU's driver: of a workgroup, */
+#define PLAIN_ROWS        8u   /* rows and */
+#define PLAIN_PART        2u   /* outputs of a lane */
 #define SPLITS_MAX        16u
 #define SPLIT_STEPS_LEAST 4u
 
@@ -204,18 +205,16 @@ static struct vulkan_matrix_tiling plain_tiling(const struct vulkan_facts *facts
     return tiling;
 }
 
-/* On a CPU's driver, whose lanes are those of vector registers: few enough sums to stay in those,
- * for many rows as many as share an unpacked weight. */
-static struct vulkan_matrix_tiling lane_tiling(const struct vulkan_facts *facts,
-                                               const struct vulkan_matrix_request *request)
+/* On a CPU's driver, whose lanes are those of vector registers: about as many sums as those hold,
+ * and one kernel for any number of rows, since each takes a second to compile. */
+static struct vulkan_matrix_tiling lane_tiling(const struct vulkan_facts *facts)
 {
-    uint32_t rows = request->rows <= 4 ? 4 : 8;
     return (struct vulkan_matrix_tiling){.path = VULKAN_MATRIX_PLAIN,
-                                         .rows = rows,
+                                         .rows = PLAIN_ROWS,
                                          .columns =
                                              PLAIN_SUBGROUPS * PLAIN_PART * facts->subgroup_size,
                                          .k = COLUMN_UNIT,
-                                         .part_rows = rows,
+                                         .part_rows = PLAIN_ROWS,
                                          .part_columns = PLAIN_PART,
                                          .splits = 1};
 }
@@ -236,7 +235,7 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
     bool matrix = request->k % COLUMN_UNIT == 0 && facts->tier >= VULKAN_KHR_MATRIX &&
                   unit_shape(facts) != NULL;
     if (!matrix && suits_lanes(facts, request))
-        return lane_tiling(facts, request);
+        return lane_tiling(facts);
     if (!matrix)
         return plain_tiling(facts, request);
     bool decodable = !float_kind || request->kind == VULKAN_WEIGHT_F16 ||

@@ -65,16 +65,19 @@ void load_weights(uint block)
     [[unroll]] for (uint j = 0; j < PART_COLUMNS; j++) {
         if (WEIGHT_QUANTIZED) {
             uint at = weight_rows[j] * units + block;
-            if (WEIGHT_CODE_BITS == 4) {
-                blocks[j].low = load_16_bytes(push.weights.codes + 16 * uint64_t(at));
-                blocks[j].scales = weight_load_scales(push.weights, at);
-                if (WEIGHT_HIGH_BITS == 2)
-                    blocks[j].high = Weight8Bytes(push.weights.high).at[at];
-                else if (WEIGHT_HIGH_BITS == 1)
-                    blocks[j].high.x = Weight4Bytes(push.weights.high).at[at];
-            } else {
+            if (WEIGHT_CODE_BITS == 2) {
                 blocks[j] = weight_load(push.weights, at);
+                continue;
             }
+            const uint bytes = 4 * WEIGHT_CODE_BITS;
+            blocks[j].low = load_16_bytes(push.weights.codes + bytes * uint64_t(at));
+            if (WEIGHT_CODE_BITS == 8)
+                blocks[j].low_tail = load_16_bytes(push.weights.codes + bytes * uint64_t(at) + 16);
+            if (WEIGHT_HIGH_BITS == 2)
+                blocks[j].high = unpackUint2x32(Pairs(push.weights.high).at[at]);
+            else if (WEIGHT_HIGH_BITS == 1)
+                blocks[j].high.x = Weight4Bytes(push.weights.high).at[at];
+            blocks[j].scales = weight_load_scales(push.weights, at);
         } else {
             const uint count = WEIGHT_BLOCK / WEIGHT_FLOATS;
             [[unroll]] for (uint i = 0; i < count; i++)

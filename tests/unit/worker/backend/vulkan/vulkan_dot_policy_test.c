@@ -141,11 +141,31 @@ static void test_more_rows_are_for_matrix_kernels(void **state)
     assert_false(vulkan_dot_suits(&facts, &request));
 }
 
+static void test_drivers_for_the_cpu_have_matrix_kernels_sooner(void **state)
+{
+    (void)state;
+    struct vulkan_facts facts = {.type = VK_PHYSICAL_DEVICE_TYPE_CPU,
+                                 .subgroup_size = 8,
+                                 .max_invocations = 1024,
+                                 .shared_bytes = 32768};
+    struct vulkan_dot_request request = {
+        .kind = VULKAN_WEIGHT_F16, .n = 4096, .k = 4096, .rows = 2};
+    assert_true(vulkan_dot_suits(&facts, &request));
+    request.rows = 3;
+    assert_false(vulkan_dot_suits(&facts, &request));
+    request.k = 4097; /* which linear_plain cannot */
+    assert_true(vulkan_dot_suits(&facts, &request));
+    request.k = 4096;
+    facts.tier = VULKAN_KHR_MATRIX;
+    assert_true(vulkan_dot_suits(&facts, &request));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_fit_device_and_shape),
         cmocka_unit_test(test_more_rows_are_for_matrix_kernels),
+        cmocka_unit_test(test_drivers_for_the_cpu_have_matrix_kernels_sooner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
