@@ -50,7 +50,7 @@ enum result vulkan_commands_submit(struct vulkan_commands *commands,
 /* RESULT_TIMED_OUT when it is still running after `timeout_ms`; then it may be waited for again. */
 enum result vulkan_commands_wait(struct vulkan_commands *commands, uint32_t timeout_ms,
                                  struct error_text *error) RESULT_CHECKED;
-/* submit and wait, at most a minute. */
+/* submit and wait, at most five minutes. */
 enum result vulkan_commands_run(struct vulkan_commands *commands,
                                 struct error_text *error) RESULT_CHECKED;
 /* Nanoseconds between two timestamps of the last finished run; 0 without timestamps. */
