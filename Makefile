@@ -79,6 +79,7 @@ endif
 # Agreement of whole models with llama.cpp is about numbers, which sanitizers do not change.
 AGREEMENT_TESTS := $(filter %_agreement_test.c,$(TEST_SRC))
 F32_MODELS      := $(addprefix build/cache/models/,smollm2-135m-instruct-f32.gguf gemma-3-270m-f32.gguf)
+TINY_CHECKPOINTS := build/checkpoints/made
 ifneq ($(SAN),)
 TEST_SRC        := $(filter-out $(AGREEMENT_TESTS) $(MODEL_TESTS),$(TEST_SRC))
 endif
@@ -224,8 +225,13 @@ $(F32_MODELS): scripts/golden/dequantize_gguf.py
 	@scripts/make_venv
 	@model=$$(scripts/fetch_model $(FROM)) && echo "DEQUANTIZE $@" && build/venv/bin/python $< "$$model" $@
 
-# What tests read and nothing here builds; quick when it is there.
-test-data:
+# The tiny checkpoints of the tests in every form that is read; a stamp, because it is a folder.
+$(TINY_CHECKPOINTS): scripts/golden/checkpoint_variants.py $(wildcard tests/golden/checkpoints/*/*)
+	@scripts/make_venv
+	$(call quietly,WRITE)build/venv/bin/python $< tests/golden/checkpoints $(@D) && touch $@
+
+# What tests read and nothing of the programs builds; quick when it is there.
+test-data: $(TINY_CHECKPOINTS)
 	@scripts/fetch_model default >/dev/null && scripts/fetch_model gemma3-270m >/dev/null && scripts/fetch_tokenizers >/dev/null
 
 # A test that did not build counts as failed; the others run all the same.
@@ -280,7 +286,7 @@ bench-gpu: ## measure on a Vulkan device against llama.cpp's Vulkan backend (PEE
 	@scripts/bench/gpu --peer "$(PEER)" $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node, build/vulkan-tools and build/cache)
-	rm -rf build/obj build/tests build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-load build/step_bench
+	rm -rf build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-load build/step_bench
 
 install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 static bool is_unprintable(uint32_t byte)
 {

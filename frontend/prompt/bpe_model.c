@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "frontend/prompt/tokenizer_list.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 enum { SEAM_BITS = 21 };
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "proto/must.h"
 
 void pretokenizer_fini(struct pretokenizer *pretokenizer)

@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "proto/limits.h"
 
 struct split {

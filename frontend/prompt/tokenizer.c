@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "frontend/prompt/tokenizer_state.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 static const char *const end_names[] = {
     "<|im_end|>",

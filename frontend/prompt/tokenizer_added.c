@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "proto/limits.h"
 
 static const char word_regex[] = "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}]";

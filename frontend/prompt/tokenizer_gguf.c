@@ -18,7 +18,7 @@
 #include "frontend/prompt/pretokenizer_preset.h"
 #include "frontend/prompt/sentencepiece_merges.h"
 #include "frontend/prompt/tokenizer_state.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "proto/gguf_file.h"
 
 #define LOWER_BLOCK "\xE2\x96\x81"

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "frontend/prompt/bpe_byte_map.h"
-#include "frontend/prompt/tokenizer_json_reader.h"
+#include "proto/json_reader.h"
 #include "frontend/prompt/tokenizer_json_stages.h"
 #include "frontend/prompt/tokenizer_state.h"
 

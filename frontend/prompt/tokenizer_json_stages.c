@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "frontend/prompt/pretokenizer_preset.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 #define LOWER_BLOCK "\xE2\x96\x81" /* U+2581, SentencePiece's space */
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "frontend/prompt/utf8_nfc.h"
 
 enum { PART_BYTES = 128 };

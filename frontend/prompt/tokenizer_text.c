@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "proto/limits.h"
 
 void marked_text_fini(struct marked_text *text)

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "frontend/prompt/utf8_nfc_table.h"
 
 enum {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "frontend/prompt/tokenizer.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "proto/must.h"
 
 static const char added[] =

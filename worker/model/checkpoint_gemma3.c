@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "worker/model/checkpoint_gguf.h"
+#include "worker/model/checkpoint_shared.h"
 #include "worker/model/model_family.h"
 
 #define GEMMA3_GLOBAL_ROPE_BASE 1000000.0f
@@ -37,7 +38,7 @@ static void read_ropes(struct checkpoint_keys *keys, struct model_config *config
         return;
     local->pairing = ROPE_PAIRS_HALVES;
     local->dims = global->dims;
-    checkpoint_gguf_plain_rope(local, base, 1.0f);
+    checkpoint_plain_rope(local, base, 1.0f);
 }
 
 static void read_layers(struct checkpoint_keys *keys, struct model_config *config)

@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "proto/must.h"
+#include "worker/model/checkpoint_shared.h"
 
 static const struct {
     const char *name;
@@ -52,13 +52,8 @@ static enum result find_family(const struct gguf_file *file, const struct model_
 static void read_name(const struct gguf_file *file, struct model_config *config)
 {
     struct gguf_string name;
-    if (gguf_file_string(file, "general.name", &name) != RESULT_OK)
-        return;
-    size_t length = name.length < sizeof(config->name) - 1 ? name.length : sizeof(config->name) - 1;
-    for (size_t i = 0; i < length; i++) {
-        char c = name.bytes[i];
-        config->name[i] = c < 0x20 || c == 0x7f ? '?' : c; /* it goes into logs; no UTF-8 there */
-    }
+    if (gguf_file_string(file, "general.name", &name) == RESULT_OK)
+        checkpoint_set_name(config, name.bytes, name.length);
 }
 
 /* The embedding says how many tokens there are; a tokenizer of another size belongs to another
@@ -90,23 +85,12 @@ static void read_vocabulary(struct checkpoint_keys *keys, struct model_config *c
 static void read_heads(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct u32_range head_range = {1, LIMIT_HEADS};
+    struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
     config->heads = checkpoint_keys_u32(keys, "attention.head_count", head_range);
     config->kv_heads =
         checkpoint_keys_u32_or(keys, "attention.head_count_kv", head_range, config->heads);
-    if (keys->result == RESULT_OK && config->heads % config->kv_heads != 0)
-        checkpoint_keys_refuse(keys, RESULT_INVALID,
-                               "%u attention heads do not share %u key-value heads evenly",
-                               config->heads, config->kv_heads);
-
-    struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
-    uint32_t stated = checkpoint_keys_u32_or(keys, "attention.key_length", dim_range, 0);
-    if (keys->result == RESULT_OK && stated == 0 && config->hidden % config->heads != 0)
-        checkpoint_keys_refuse(keys, RESULT_INVALID, "hidden size %u is no multiple of %u heads",
-                               config->hidden, config->heads);
-    config->head_dim = stated ? stated : config->hidden / config->heads;
-    if (config->head_dim == 0 || config->head_dim > LIMIT_HEAD_DIM)
-        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "head size %u is not within 1 to %u",
-                               config->head_dim, LIMIT_HEAD_DIM);
+    config->head_dim = checkpoint_keys_u32_or(keys, "attention.key_length", dim_range, 0);
+    checkpoint_settle_heads(keys, config);
     uint32_t value_dim =
         checkpoint_keys_u32_or(keys, "attention.value_length", dim_range, config->head_dim);
     if (keys->result == RESULT_OK && value_dim != config->head_dim)
@@ -144,7 +128,7 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
     if (result != RESULT_OK)
         return result;
     struct checkpoint_keys keys = {.file = file, .error = error};
-    snprintf(keys.architecture, sizeof(keys.architecture), "%s", (*family)->architecture);
+    snprintf(keys.section, sizeof(keys.section), "%s", (*family)->architecture);
     snprintf(config->architecture, sizeof(config->architecture), "%s", (*family)->architecture);
     read_name(file, config);
     read_shared(&keys, config);
@@ -155,21 +139,12 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
 
 /* --- rotary embeddings and windows, for families ---------------------------------------------- */
 
-void checkpoint_gguf_plain_rope(struct rope_config *rope, float base, float divisor)
-{
-    must(rope->dims >= 2 && rope->dims % 2 == 0 && rope->dims <= ROPE_DIMS_MAX);
-    rope->magnitude = 1.0f;
-    for (uint32_t i = 0; i < rope->dims / 2; i++)
-        rope->inverse_frequency[i] =
-            (float)(pow((double)base, -2.0 * i / rope->dims) / (double)divisor);
-}
-
 /* The factor by which positions are stretched: 1 unless <arch>.rope.scaling.* says otherwise. */
 static float read_linear_factor(struct checkpoint_keys *keys)
 {
     struct gguf_string type = checkpoint_keys_string_or_empty(keys, "rope.scaling.type");
-    bool none = type.length == 4 && memcmp(type.bytes, "none", 4) == 0;
-    bool linear = type.length == 6 && memcmp(type.bytes, "linear", 6) == 0;
+    bool none = checkpoint_keys_is(type, "none");
+    bool linear = checkpoint_keys_is(type, "linear");
     if (type.length > 0 && !none && !linear)
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "rope.scaling.type \"%.*s\"",
                                (int)(type.length < 32 ? type.length : 32), type.bytes);
@@ -224,7 +199,7 @@ void checkpoint_gguf_read_rope(struct checkpoint_keys *keys, const struct model_
     float factor = read_linear_factor(keys);
     if (keys->result != RESULT_OK)
         return;
-    checkpoint_gguf_plain_rope(rope, stated, factor);
+    checkpoint_plain_rope(rope, stated, factor);
     apply_frequency_divisors(keys, rope);
 }
 
@@ -234,5 +209,5 @@ uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model
     struct u32_range range = {required ? 1 : 0, UINT32_MAX};
     uint32_t window = required ? checkpoint_keys_u32(keys, "attention.sliding_window", range)
                                : checkpoint_keys_u32_or(keys, "attention.sliding_window", range, 0);
-    return window >= config->context_tokens ? 0 : window;
+    return checkpoint_useful_window(config, window);
 }

@@ -19,8 +19,6 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
  * state, with frequencies of base `base` divided by the stated linear scaling factor. */
 void checkpoint_gguf_read_rope(struct checkpoint_keys *keys, const struct model_config *config,
                                float base, struct rope_config *rope);
-/* The plain rotary embedding: base^(-2i / dims) for pair i, each divided by `divisor`. */
-void checkpoint_gguf_plain_rope(struct rope_config *rope, float base, float divisor);
 
 /* <arch>.attention.sliding_window as a layer's window; one that the context cannot outgrow is no
  * window: 0. */

@@ -1,5 +1,5 @@
 /*
- * Metadata keys of one architecture, each with the range it must lie in.
+ * Settings of one model, each with the range it must lie in.
  *
  * A config has some twenty fields; an `if` and a `return` after each would hide which fields there
  * are. The first refusal is latched instead, so that reading looks like a list, and the caller
@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void checkpoint_keys_refuse(struct checkpoint_keys *keys, enum result result, const char *format,
                             ...)
@@ -33,9 +34,47 @@ struct key_name {
 static struct key_name full_name(const struct checkpoint_keys *keys, const char *name)
 {
     struct key_name full;
-    snprintf(full.text, sizeof(full.text), "%s.%s", keys->architecture, name);
+    snprintf(full.text, sizeof(full.text), "%s%s%s", keys->section, keys->section[0] ? "." : "",
+             name);
     return full;
 }
+
+/* --- both formats ----------------------------------------------------------------------------- */
+
+static enum result fetch_u32(const struct checkpoint_keys *keys, const char *name, uint32_t *out)
+{
+    return keys->file ? gguf_file_u32(keys->file, full_name(keys, name).text, out)
+                      : json_value_u32(json_value_member(keys->object, name), out);
+}
+
+static enum result fetch_f32(const struct checkpoint_keys *keys, const char *name, float *out)
+{
+    return keys->file ? gguf_file_f32(keys->file, full_name(keys, name).text, out)
+                      : json_value_f32(json_value_member(keys->object, name), out);
+}
+
+static enum result fetch_bool(const struct checkpoint_keys *keys, const char *name, bool *out)
+{
+    return keys->file ? gguf_file_bool(keys->file, full_name(keys, name).text, out)
+                      : json_value_bool(json_value_member(keys->object, name), out);
+}
+
+static enum result fetch_string(const struct checkpoint_keys *keys, const char *name,
+                                struct gguf_string *out)
+{
+    if (keys->file)
+        return gguf_file_string(keys->file, full_name(keys, name).text, out);
+    struct json_value value = json_value_member(keys->object, name);
+    enum json_type type = json_value_type(value);
+    if (type != JSON_STRING)
+        return type == JSON_ABSENT ? RESULT_NOT_FOUND : RESULT_INVALID;
+    if (memchr(value.bytes, '\\', value.byte_count))
+        return RESULT_INVALID;
+    *out = (struct gguf_string){value.bytes + 1, value.byte_count - 2};
+    return RESULT_OK;
+}
+
+/* --- with ranges ------------------------------------------------------------------------------ */
 
 static uint32_t take_u32(struct checkpoint_keys *keys, const char *name, struct u32_range range,
                          const uint32_t *absent)
@@ -44,7 +83,7 @@ static uint32_t take_u32(struct checkpoint_keys *keys, const char *name, struct 
         return range.least;
     struct key_name key = full_name(keys, name);
     uint32_t value = range.least;
-    enum result result = gguf_file_u32(keys->file, key.text, &value);
+    enum result result = fetch_u32(keys, name, &value);
     if (result == RESULT_NOT_FOUND && absent)
         return *absent;
     if (result == RESULT_NOT_FOUND)
@@ -78,7 +117,7 @@ static float take_f32(struct checkpoint_keys *keys, const char *name, struct f32
         return range.least;
     struct key_name key = full_name(keys, name);
     float value = range.least;
-    enum result result = gguf_file_f32(keys->file, key.text, &value);
+    enum result result = fetch_f32(keys, name, &value);
     if (result == RESULT_NOT_FOUND && absent)
         return *absent;
     if (result == RESULT_NOT_FOUND)
@@ -108,9 +147,26 @@ struct gguf_string checkpoint_keys_string_or_empty(struct checkpoint_keys *keys,
     if (keys->result != RESULT_OK)
         return value;
     struct key_name key = full_name(keys, name);
-    enum result result = gguf_file_string(keys->file, key.text, &value);
+    enum result result = fetch_string(keys, name, &value);
     if (result != RESULT_OK && result != RESULT_NOT_FOUND)
         checkpoint_keys_refuse(keys, RESULT_INVALID, "key %s is not a string", key.text);
+    return value;
+}
+
+bool checkpoint_keys_is(struct gguf_string value, const char *word)
+{
+    return value.length == strlen(word) && memcmp(value.bytes, word, value.length) == 0;
+}
+
+bool checkpoint_keys_bool_or(struct checkpoint_keys *keys, const char *name, bool absent)
+{
+    bool value = absent;
+    if (keys->result != RESULT_OK)
+        return absent;
+    enum result result = fetch_bool(keys, name, &value);
+    if (result != RESULT_OK && result != RESULT_NOT_FOUND)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "key %s is not true or false",
+                               full_name(keys, name).text);
     return value;
 }
 
@@ -121,13 +177,13 @@ void checkpoint_keys_expect_neutral(struct checkpoint_keys *keys, const char *na
     float real = 0;
     bool truth = false;
     double value;
-    if (gguf_file_u32(keys->file, key.text, &integer) == RESULT_OK)
+    if (fetch_u32(keys, name, &integer) == RESULT_OK)
         value = integer;
-    else if (gguf_file_f32(keys->file, key.text, &real) == RESULT_OK)
+    else if (fetch_f32(keys, name, &real) == RESULT_OK)
         value = (double)real;
-    else if (gguf_file_bool(keys->file, key.text, &truth) == RESULT_OK)
+    else if (fetch_bool(keys, name, &truth) == RESULT_OK)
         value = truth;
-    else if (gguf_file_u32(keys->file, key.text, &integer) == RESULT_NOT_FOUND)
+    else if (fetch_u32(keys, name, &integer) == RESULT_NOT_FOUND)
         return;
     else
         value = NAN;
@@ -135,4 +191,24 @@ void checkpoint_keys_expect_neutral(struct checkpoint_keys *keys, const char *na
     if (!(fabs(value - neutral) <= 0.0))
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "key %s: only %g is supported", key.text,
                                neutral);
+}
+
+/* --- objects within the object ---------------------------------------------------------------- */
+
+struct checkpoint_keys checkpoint_keys_enter(struct checkpoint_keys *keys, const char *name)
+{
+    struct checkpoint_keys inner = {.result = keys->result, .error = keys->error};
+    snprintf(inner.section, sizeof(inner.section), "%s", name);
+    inner.object = json_value_member(keys->object, name);
+    enum json_type type = json_value_type(inner.object);
+    if (type != JSON_OBJECT && type != JSON_ABSENT)
+        checkpoint_keys_refuse(&inner, RESULT_INVALID, "key %s is not an object",
+                               full_name(keys, name).text);
+    return inner;
+}
+
+void checkpoint_keys_leave(struct checkpoint_keys *keys, const struct checkpoint_keys *inner)
+{
+    if (keys->result == RESULT_OK)
+        keys->result = inner->result;
 }

@@ -1,6 +1,6 @@
 /*
- * Reading one architecture's metadata keys ("llama.block_count" by "block_count") with their
- * ranges.
+ * Reading a checkpoint's settings with their ranges: the metadata keys of one architecture in a
+ * GGUF ("llama.block_count" by "block_count"), or the members of a JSON object (config.json).
  *
  * The first key that is missing, of another type or out of range is kept as the reader's result and
  * words; every later read then does nothing and returns its least value. So a caller reads all it
@@ -9,14 +9,18 @@
 #ifndef SHOAL_WORKER_MODEL_CHECKPOINT_KEYS_H
 #define SHOAL_WORKER_MODEL_CHECKPOINT_KEYS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/gguf_file.h"
+#include "proto/json_value.h"
 #include "proto/result.h"
 
 struct checkpoint_keys {
-    const struct gguf_file *file;
-    char architecture[32];
+    const struct gguf_file *file; /* NULL: the keys are those of `object` */
+    struct json_value object;
+    char section[32]; /* what stands before a key's name and a dot: the architecture, or the name of
+                         the member that the object is; may be empty */
     enum result result;
     struct error_text *error;
 };
@@ -40,8 +44,16 @@ uint32_t checkpoint_keys_u32_or(struct checkpoint_keys *keys, const char *name,
                                 struct u32_range range, uint32_t absent);
 float checkpoint_keys_f32_or(struct checkpoint_keys *keys, const char *name, struct f32_range range,
                              float absent);
-/* An absent string is empty. */
+bool checkpoint_keys_bool_or(struct checkpoint_keys *keys, const char *name, bool absent);
+/* An absent string is empty. One of JSON is as the file spells it: with an escape in it it is
+ * refused. */
 struct gguf_string checkpoint_keys_string_or_empty(struct checkpoint_keys *keys, const char *name);
+bool checkpoint_keys_is(struct gguf_string value, const char *word);
+
+/* The keys of an object within the object; none where it is absent, RESULT_INVALID where it is no
+ * object. Refusals go to the inner keys: checkpoint_keys_leave() brings them back. */
+struct checkpoint_keys checkpoint_keys_enter(struct checkpoint_keys *keys, const char *name);
+void checkpoint_keys_leave(struct checkpoint_keys *keys, const struct checkpoint_keys *inner);
 
 /* A key that changes the computation in a way no family here knows: any value but `neutral` is
  * RESULT_UNSUPPORTED. Integer, float and bool keys alike. */

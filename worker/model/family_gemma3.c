@@ -9,7 +9,8 @@
  * What differs from llama: norms on both sides of each half, norms over each query and key head
  * before rotation, the tanh-approximated gelu, and layers that alternate between two rotary
  * embeddings and between a sliding window and all positions (both in the config's layers). GGUF
- * converters have already added the 1 that Gemma's norm weights leave out.
+ * converters have already added the 1 that Gemma's norm weights leave out; the config's
+ * norm_weight_offset says whether it is still to be added.
  *
  * As in llama, logit rows part ways once the last layer has attended.
  */
@@ -93,6 +94,8 @@ plan_tensor_id family_gemma3_list_ops(struct plan_builder *b, const struct model
     plan_weight_id output =
         c->tied_embeddings ? embedding
                            : plan_builder_matrix(b, c->vocab_tokens, c->hidden, "output.weight");
+    if (c->tied_embeddings)
+        plan_builder_use_in_config(b, "output.weight"); /* stored all the same: a copy */
 
     plan_ops_embed_rows(b, embedding, step.residual);
     for (uint32_t layer = 0; layer + 1 < c->layers; layer++) {

@@ -83,6 +83,8 @@ plan_tensor_id family_llama_list_ops(struct plan_builder *b, const struct model_
     plan_weight_id output =
         c->tied_embeddings ? embedding
                            : plan_builder_matrix(b, c->vocab_tokens, c->hidden, "output.weight");
+    if (c->tied_embeddings)
+        plan_builder_use_in_config(b, "output.weight"); /* stored all the same: a copy */
     plan_builder_use_in_config(b, "rope_freqs.weight");
 
     plan_ops_embed_rows(b, embedding, step.residual);

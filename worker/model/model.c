@@ -1,99 +1,142 @@
 /*
  * Opening a checkpoint: map, index, config, plan, each step refusing what it cannot trust.
  *
- * Nothing is copied: the plan's weights are pointers into the mapping, and a backend reads each
- * weight once when it packs it. So opening costs the header, not the weights.
+ * Two formats come down to the same three things: a config, a table of tensors and what they are
+ * called. From there on nothing knows which it was. Nothing is copied: the plan's weights are
+ * pointers into the mappings, and a backend reads each weight once when it packs it. So opening
+ * costs the headers, not the weights.
  *
- * Refuses to do: guarding against the file being changed under the mapping (model.h says what
- * happens), and directories of shards.
+ * Refuses to do: guarding against a file being changed under the mapping (model.h says what
+ * happens), and GGUF in several files.
  */
 #include "worker/model/model.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/gguf_file.h"
+#include "proto/mapped_file.h"
+#include "worker/model/checkpoint_folder.h"
 #include "worker/model/checkpoint_gguf.h"
+#include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_shared.h"
 #include "worker/model/content_hash.h"
 #include "worker/model/plan_builder.h"
 
 struct model {
-    void *mapped; /* NULL when the bytes are the caller's */
-    const uint8_t *bytes;
-    size_t byte_count;
-    struct gguf_file *file;
+    struct mapped_file mapped; /* of a GGUF; closed when the bytes are the caller's */
+    struct gguf_file *gguf;
+    struct tensor_table *gguf_tensors;
+    struct checkpoint_folder *folder;
     struct plan *plan;
     struct model_fingerprint fingerprint;
 };
 
-static enum result build_plan(struct model *model, struct error_text *error)
+static enum result build_plan(struct model *model, const struct model_family *family,
+                              const struct model_config *config, const struct plan_source *source,
+                              struct error_text *error)
 {
-    const struct model_family *family = NULL;
-    struct model_config config;
-    enum result result = checkpoint_gguf_read(model->file, &family, &config, error);
-    if (result != RESULT_OK)
-        return result;
-    struct plan_builder *builder = plan_builder_create(model->file, &config, error);
+    struct plan_builder *builder = plan_builder_create(source, config, error);
     if (!builder)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
-    plan_tensor_id logits = family->list_ops(builder, &config);
-    result = plan_builder_finish(builder, logits, &model->plan);
+    plan_tensor_id logits = family->list_ops(builder, config);
+    enum result result = plan_builder_finish(builder, logits, &model->plan);
     plan_builder_destroy(builder);
     return result;
 }
 
+/* --- GGUF ------------------------------------------------------------------------------------- */
+
 /* The header ends where the first tensor's data begins. */
-static uint64_t hash_header(const struct model *model)
+static uint64_t hash_header(const struct gguf_file *file, const void *bytes, size_t byte_count)
 {
-    const uint8_t *end = model->bytes + model->byte_count;
-    uint32_t count = gguf_file_tensor_count(model->file);
+    const uint8_t *end = (const uint8_t *)bytes + byte_count;
+    uint32_t count = gguf_file_tensor_count(file);
     for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *data = gguf_file_tensor(model->file, i)->data;
+        const uint8_t *data = gguf_file_tensor(file, i)->data;
         end = data < end ? data : end;
     }
-    return content_hash(model->bytes, (size_t)(end - model->bytes), 0);
+    return content_hash(bytes, (size_t)(end - (const uint8_t *)bytes), 0);
 }
 
-static enum result open_contents(struct model *model, struct error_text *error)
+static enum result open_gguf(struct model *model, const void *bytes, size_t byte_count,
+                             struct error_text *error)
 {
-    enum result result = gguf_file_open(model->bytes, model->byte_count, &model->file, error);
+    const struct model_family *family = NULL;
+    struct model_config config;
+    enum result result = gguf_file_open(bytes, byte_count, &model->gguf, error);
     if (result == RESULT_OK)
-        result = build_plan(model, error);
+        result = checkpoint_gguf_read(model->gguf, &family, &config, error);
     if (result != RESULT_OK)
         return result;
-    model->fingerprint.file_bytes = model->byte_count;
-    model->fingerprint.header_hash = hash_header(model);
-    return RESULT_OK;
+    model->gguf_tensors = tensor_table_create(gguf_file_tensor_count(model->gguf));
+    if (!model->gguf_tensors)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for the tensor table");
+    tensor_table_add_gguf(model->gguf_tensors, model->gguf);
+    result = tensor_table_finish(model->gguf_tensors, error);
+    struct plan_source source = {.tensors = model->gguf_tensors};
+    if (result == RESULT_OK)
+        result = build_plan(model, family, &config, &source, error);
+    model->fingerprint.file_bytes = byte_count;
+    model->fingerprint.header_hash = hash_header(model->gguf, bytes, byte_count);
+    return result;
 }
 
-static enum result map_file(int fd, struct model *model, struct error_text *error)
+static enum result open_file(struct model *model, const char *path, struct error_text *error)
 {
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return error_set(error, RESULT_IO, "%s", strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return error_set(error, RESULT_INVALID, "not a regular file");
-    if (status.st_size <= 0)
-        return error_set(error, RESULT_INVALID, "the file is empty");
-    void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (bytes == MAP_FAILED)
-        return error_set(error, RESULT_IO, "mmap: %s", strerror(errno));
-    model->mapped = bytes;
-    model->bytes = bytes;
-    model->byte_count = (size_t)status.st_size;
-    model->fingerprint.modified_ns =
-        (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
-    model->fingerprint.changed_ns =
-        (int64_t)status.st_ctim.tv_sec * 1000000000 + status.st_ctim.tv_nsec;
-    model->fingerprint.device = (uint64_t)status.st_dev;
-    model->fingerprint.inode = (uint64_t)status.st_ino;
-    return RESULT_OK;
+    enum result result = mapped_file_open(AT_FDCWD, path, &model->mapped, error);
+    if (result == RESULT_NOT_FOUND)
+        return RESULT_IO;
+    if (result != RESULT_OK)
+        return result;
+    model->fingerprint.modified_ns = model->mapped.modified_ns;
+    model->fingerprint.changed_ns = model->mapped.changed_ns;
+    model->fingerprint.device = model->mapped.device;
+    model->fingerprint.inode = model->mapped.inode;
+    return open_gguf(model, model->mapped.bytes, model->mapped.byte_count, error);
 }
+
+/* --- a folder --------------------------------------------------------------------------------- */
+
+/* "/models/SmolLM2-135M/" is called SmolLM2-135M. */
+static void name_after_path(const char *path, struct model_config *config)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    checkpoint_set_name(config, path + start, end - start);
+}
+
+static enum result open_folder(struct model *model, int folder_fd, const char *path,
+                               struct error_text *error)
+{
+    const struct model_family *family = NULL;
+    struct model_config config;
+    enum result result = checkpoint_folder_open(folder_fd, &model->folder, error);
+    if (result == RESULT_OK)
+        result =
+            checkpoint_hf_read(checkpoint_folder_config(model->folder), &family, &config, error);
+    if (result != RESULT_OK)
+        return result;
+    name_after_path(path, &config);
+    struct plan_source source = {
+        .tensors = checkpoint_folder_tensors(model->folder),
+        .naming = &family->hf->naming,
+    };
+    source.prefix = tensor_naming_find_prefix(source.naming, source.tensors, "token_embd.weight");
+    if (!source.prefix)
+        return error_set(error, RESULT_INVALID, "tensor %sembed_tokens.weight is missing",
+                         source.naming->prefixes[0]);
+    model->fingerprint = checkpoint_folder_fingerprint(model->folder);
+    return build_plan(model, family, &config, &source, error);
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
 
 enum result model_open_bytes(const void *bytes, size_t byte_count, struct model **model,
                              struct error_text *error)
@@ -102,9 +145,7 @@ enum result model_open_bytes(const void *bytes, size_t byte_count, struct model 
     struct model *opened = calloc(1, sizeof(*opened));
     if (!opened)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
-    opened->bytes = bytes;
-    opened->byte_count = byte_count;
-    enum result result = open_contents(opened, error);
+    enum result result = open_gguf(opened, bytes, byte_count, error);
     if (result == RESULT_OK)
         *model = opened;
     else
@@ -120,17 +161,13 @@ enum result model_open(const char *path, struct model **model, struct error_text
     struct model *opened = calloc(1, sizeof(*opened));
     if (!opened)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
-    /* Not waiting matters for a path that names a FIFO; regular files ignore it. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) {
-        result = error_set(&reason, RESULT_IO, "%s", strerror(errno));
-        goto out;
+    int folder_fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (folder_fd >= 0) {
+        result = open_folder(opened, folder_fd, path, &reason);
+        close(folder_fd);
+    } else {
+        result = open_file(opened, path, &reason);
     }
-    result = map_file(fd, opened, &reason);
-    close(fd);
-    if (result == RESULT_OK)
-        result = open_contents(opened, &reason);
-out:
     if (result == RESULT_OK) {
         *model = opened;
         return RESULT_OK;
@@ -144,10 +181,10 @@ void model_close(struct model *model)
     if (!model)
         return;
     plan_destroy(model->plan);
-    if (model->file)
-        gguf_file_close(model->file);
-    if (model->mapped)
-        munmap(model->mapped, model->byte_count);
+    tensor_table_destroy(model->gguf_tensors);
+    gguf_file_close(model->gguf);
+    mapped_file_close(&model->mapped);
+    checkpoint_folder_close(model->folder);
     free(model);
 }
 

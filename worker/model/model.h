@@ -1,10 +1,10 @@
 /*
- * A checkpoint opened for serving: the mapped file, its checked config and the plan over its
+ * A checkpoint opened for serving: its mapped files, its checked config and the plan over its
  * weights.
  *
- * The file is mapped read-only and stays mapped until model_close(): weights of the plan point into
- * it. A file that another program truncates while it is mapped ends the worker with SIGBUS; that is
- * outside what loading can check, and the supervisor treats it as any other death.
+ * Files are mapped read-only and stay mapped until model_close(): weights of the plan point into
+ * them. A file that another program truncates while it is mapped ends the worker with SIGBUS; that
+ * is outside what loading can check, and the supervisor treats it as any other death.
  */
 #ifndef SHOAL_WORKER_MODEL_MODEL_H
 #define SHOAL_WORKER_MODEL_MODEL_H
@@ -19,9 +19,10 @@
 struct model; /* opaque */
 
 /*
- * What tells one checkpoint file from another without reading its weights: equal fingerprints mean
- * the same bytes as far as file, size, times of change and the whole header (metadata and tensor
- * table) tell.
+ * What tells one checkpoint from another without reading its weights: equal fingerprints mean the
+ * same bytes as far as files, sizes, times of change and everything that is not weights (metadata,
+ * config, tensor tables) tell. Of a checkpoint of several files, sizes are added up, times are the
+ * latest, device and inode are the last file's, and the hash goes over all of them.
  */
 struct model_fingerprint {
     uint64_t file_bytes;
@@ -29,15 +30,16 @@ struct model_fingerprint {
     int64_t changed_ns;  /* the same of the inode: no program can set it back */
     uint64_t device;
     uint64_t inode;
-    uint64_t header_hash; /* content_hash() of every byte before the first tensor's data */
+    uint64_t header_hash; /* content_hash() of every byte before the tensors' data */
 };
 
-/* RESULT_IO (errno's words), or what is wrong with the file: INVALID, UNSUPPORTED, TOO_LARGE,
- * CORRUPT. The error begins with the path and names key or tensor. */
+/* `path` is a GGUF file or a Hugging Face folder (checkpoint_folder.h). RESULT_IO (errno's words),
+ * or what is wrong with it: INVALID, UNSUPPORTED, TOO_LARGE, CORRUPT. The error begins with the
+ * path and names the file in a folder, and key or tensor. */
 enum result model_open(const char *path, struct model **model,
                        struct error_text *error) RESULT_CHECKED;
-/* The same over bytes that the caller keeps, aligned to 8; it is no file, so times, device and
- * inode are 0. For tests and fuzzing.
+/* The same over a GGUF's bytes that the caller keeps, aligned to 8; it is no file, so times, device
+ * and inode are 0. For tests and fuzzing.
  */
 enum result model_open_bytes(const void *bytes, size_t byte_count, struct model **model,
                              struct error_text *error) RESULT_CHECKED;

@@ -46,8 +46,9 @@ struct model_config {
     uint32_t kv_heads;
     uint32_t head_dim;
     float norm_epsilon;
-    float attention_scale; /* multiplies q.k */
-    float embedding_scale; /* multiplies the embedding row */
+    float norm_weight_offset; /* added to every norm's weights */
+    float attention_scale;    /* multiplies q.k */
+    float embedding_scale;    /* multiplies the embedding row */
     bool tied_embeddings;
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];

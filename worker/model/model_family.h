@@ -1,11 +1,12 @@
 /*
- * The architectures that Shoal can run. One row per family: how its GGUF metadata completes a
- * config, and how its forward pass is listed.
+ * The architectures that Shoal can run. One row per family: how its GGUF metadata or its
+ * config.json completes a config, and how its forward pass is listed.
  */
 #ifndef SHOAL_WORKER_MODEL_MODEL_FAMILY_H
 #define SHOAL_WORKER_MODEL_MODEL_FAMILY_H
 
 #include "proto/gguf_file.h"
+#include "worker/model/checkpoint_hf.h"
 #include "worker/model/checkpoint_keys.h"
 #include "worker/model/model_config.h"
 #include "worker/model/plan_builder.h"
@@ -14,12 +15,16 @@ struct model_family {
     const char *architecture; /* general.architecture */
     /* Fills what is the family's own: ropes, windows, scales. The shared sizes are filled. */
     void (*read_config)(struct checkpoint_keys *keys, struct model_config *config);
+    const struct hf_form *hf;
     /* Lists the forward pass and returns the logits tensor. Errors stay in the builder. */
     plan_tensor_id (*list_ops)(struct plan_builder *builder, const struct model_config *config);
 };
 
 /* NULL when no family has this name. */
 const struct model_family *model_family_find(struct gguf_string architecture);
+
+/* The same by the model_type of a config.json. */
+const struct model_family *model_family_find_hf(struct gguf_string model_type);
 
 /* checkpoint_llama.c, checkpoint_gemma3.c */
 void checkpoint_llama_read(struct checkpoint_keys *keys, struct model_config *config);

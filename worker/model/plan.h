@@ -15,6 +15,7 @@
 #include "worker/backend/op_list.h"
 #include "worker/cache/kv_layout.h"
 #include "worker/model/model_config.h"
+#include "worker/model/tensor_naming.h"
 
 enum plan_rows {
     PLAN_ROWS_STEP,  /* one row per token of the step */
@@ -35,7 +36,7 @@ struct plan_tensor {
  * checkpoint stores it, or a vector (rows = 1). `data` points into the mapped checkpoint.
  */
 struct plan_weight {
-    char name[64];
+    char name[STORED_NAME_BYTES]; /* the checkpoint's own */
     enum ggml_type type;
     uint32_t rows;
     uint32_t columns;

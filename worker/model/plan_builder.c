@@ -26,14 +26,14 @@
 #define WEIGHTS_MAX 32768u
 
 struct plan_builder {
-    const struct gguf_file *file;
+    struct plan_source source;
     struct error_text *error;
     enum result result;
     struct plan *plan;
     uint32_t weight_capacity;
     uint32_t op_capacity;
-    bool *used;                /* [tensors of the file] */
-    plan_weight_id *weight_of; /* [tensors of the file] id, or PLAN_NONE */
+    bool *used;                /* [tensors of the checkpoint] */
+    plan_weight_id *weight_of; /* the same: id, or PLAN_NONE */
     bool written[TENSORS_MAX]; /* [tensor_count] */
     bool cached[LIMIT_LAYERS]; /* kv_write seen */
 };
@@ -45,15 +45,15 @@ static const char *const harmless_endings[] = {
     ".rotary_emb.inv_freq",
 };
 
-struct plan_builder *plan_builder_create(const struct gguf_file *file,
+struct plan_builder *plan_builder_create(const struct plan_source *source,
                                          const struct model_config *config,
                                          struct error_text *error)
 {
     struct plan_builder *builder = calloc(1, sizeof(*builder));
     if (!builder)
         return NULL;
-    size_t tensor_count = gguf_file_tensor_count(file);
-    builder->file = file;
+    size_t tensor_count = tensor_table_count(source->tensors);
+    builder->source = *source;
     builder->error = error;
     builder->plan = calloc(1, sizeof(*builder->plan));
     builder->used = calloc(tensor_count + 1, sizeof(*builder->used));
@@ -121,30 +121,40 @@ struct weight_shape {
     bool vector;
 };
 
-static enum result tensor_check(const struct gguf_tensor *tensor, const char *name,
+static bool is_float(enum ggml_type type)
+{
+    return type == GGML_F32 || type == GGML_F16 || type == GGML_BF16;
+}
+
+static enum result tensor_check(const struct checkpoint_tensor *tensor, const char *name,
                                 struct weight_shape shape, struct error_text *error)
 {
     uint32_t rows = shape.vector ? 1 : shape.rows;
     const uint64_t *have = tensor->dimensions;
-    if (have[0] != shape.columns || have[1] != rows || have[2] != 1 || have[3] != 1)
+    bool flat = true;
+    for (uint32_t i = 2; i < TENSOR_DIMENSIONS_MAX; i++)
+        flat &= have[i] == 1;
+    if (have[0] != shape.columns || have[1] != rows || !flat)
         return error_set(error, RESULT_INVALID,
                          "tensor %s is [%llu, %llu, %llu, %llu], not [%u, %u] (fastest first)",
                          name, (unsigned long long)have[0], (unsigned long long)have[1],
                          (unsigned long long)have[2], (unsigned long long)have[3], shape.columns,
                          rows);
-    if (shape.vector && tensor->type != GGML_F32)
-        return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32", name,
-                         ggml_type_name(tensor->type));
+    if (!tensor->readable || (shape.vector && !is_float(tensor->type)))
+        return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32, F16 or BF16",
+                         name, tensor->type_name);
     return RESULT_OK;
 }
 
-static uint32_t tensor_index(const struct plan_builder *builder, const struct gguf_tensor *tensor)
+static uint32_t tensor_index(const struct plan_builder *builder,
+                             const struct checkpoint_tensor *tensor)
 {
-    return (uint32_t)(tensor - gguf_file_tensor(builder->file, 0));
+    return (uint32_t)(tensor - tensor_table_at(builder->source.tensors, 0));
 }
 
-static plan_weight_id add_weight(struct plan_builder *builder, const struct gguf_tensor *tensor,
-                                 const char *name, struct weight_shape shape)
+static plan_weight_id add_weight(struct plan_builder *builder,
+                                 const struct checkpoint_tensor *tensor, const char *name,
+                                 struct weight_shape shape)
 {
     struct plan *plan = builder->plan;
     must(plan->weight_count < WEIGHTS_MAX);
@@ -165,31 +175,40 @@ static plan_weight_id add_weight(struct plan_builder *builder, const struct gguf
     return (plan_weight_id)plan->weight_count++;
 }
 
-static plan_weight_id find_weight(struct plan_builder *builder, const char *name,
+/* The tensor that a family calls `asked`; `stored` becomes what the checkpoint calls it. */
+static const struct checkpoint_tensor *find_tensor(const struct plan_builder *builder,
+                                                   const char *asked, struct stored_name *stored)
+{
+    const struct plan_source *source = &builder->source;
+    snprintf(stored->text, sizeof stored->text, "%s", asked);
+    if (source->naming && !tensor_naming_spell(source->naming, source->prefix, asked, stored))
+        return NULL;
+    return tensor_table_find(source->tensors, stored->text);
+}
+
+static plan_weight_id find_weight(struct plan_builder *builder, const char *asked,
                                   struct weight_shape shape)
 {
-    const struct gguf_tensor *tensor = gguf_file_find_tensor(builder->file, name);
+    struct stored_name name;
+    const struct checkpoint_tensor *tensor = find_tensor(builder, asked, &name);
     if (!tensor) {
-        builder->result = error_set(builder->error, RESULT_INVALID, "tensor %s is missing", name);
+        builder->result =
+            error_set(builder->error, RESULT_INVALID, "tensor %s is missing", name.text);
         return 0;
     }
-    builder->result = tensor_check(tensor, name, shape, builder->error);
+    builder->result = tensor_check(tensor, name.text, shape, builder->error);
     if (builder->result != RESULT_OK)
         return 0;
     uint32_t index = tensor_index(builder, tensor);
     if (builder->weight_of[index] == PLAN_NONE)
-        builder->weight_of[index] = add_weight(builder, tensor, name, shape);
+        builder->weight_of[index] = add_weight(builder, tensor, name.text, shape);
     builder->used[index] = true;
     return builder->weight_of[index];
 }
 
-struct weight_name {
-    char text[sizeof(((struct plan_weight *)0)->name)];
-};
-
-static struct weight_name format_name(const char *format, va_list arguments)
+static struct stored_name format_name(const char *format, va_list arguments)
 {
-    struct weight_name name;
+    struct stored_name name;
     int length = vsnprintf(name.text, sizeof(name.text), format, arguments);
     must(length > 0 && (size_t)length < sizeof(name.text));
     return name;
@@ -202,7 +221,7 @@ plan_weight_id plan_builder_matrix(struct plan_builder *builder, uint32_t rows, 
         return 0;
     va_list arguments;
     va_start(arguments, name_format);
-    struct weight_name name = format_name(name_format, arguments);
+    struct stored_name name = format_name(name_format, arguments);
     va_end(arguments);
     return find_weight(builder, name.text, (struct weight_shape){.rows = rows, .columns = columns});
 }
@@ -214,7 +233,7 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
         return 0;
     va_list arguments;
     va_start(arguments, name_format);
-    struct weight_name name = format_name(name_format, arguments);
+    struct stored_name name = format_name(name_format, arguments);
     va_end(arguments);
     return find_weight(builder, name.text,
                        (struct weight_shape){.columns = columns, .vector = true});
@@ -222,7 +241,8 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
 
 void plan_builder_use_in_config(struct plan_builder *builder, const char *name)
 {
-    const struct gguf_tensor *tensor = gguf_file_find_tensor(builder->file, name);
+    struct stored_name stored;
+    const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
     if (tensor)
         builder->used[tensor_index(builder, tensor)] = true;
 }
@@ -268,8 +288,10 @@ void plan_builder_append(struct plan_builder *builder, struct plan_op op)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-static bool is_harmless(struct gguf_string name)
+static bool is_harmless(const struct plan_builder *builder, struct gguf_string name)
 {
+    if (builder->source.naming && tensor_naming_is_other_part(builder->source.naming, name))
+        return true;
     for (size_t i = 0; i < sizeof(harmless_endings) / sizeof(harmless_endings[0]); i++) {
         size_t length = strlen(harmless_endings[i]);
         if (name.length >= length &&
@@ -281,10 +303,10 @@ static bool is_harmless(struct gguf_string name)
 
 static enum result check_all_used(const struct plan_builder *builder)
 {
-    uint32_t count = gguf_file_tensor_count(builder->file);
+    uint32_t count = tensor_table_count(builder->source.tensors);
     for (uint32_t i = 0; i < count; i++) {
-        struct gguf_string name = gguf_file_tensor(builder->file, i)->name;
-        if (!builder->used[i] && !is_harmless(name))
+        struct gguf_string name = tensor_table_at(builder->source.tensors, i)->name;
+        if (!builder->used[i] && !is_harmless(builder, name))
             return error_set(builder->error, RESULT_UNSUPPORTED,
                              "tensor %.*s is not part of architecture %s as this build knows it",
                              (int)(name.length < 100 ? name.length : 100), name.bytes,

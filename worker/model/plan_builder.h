@@ -11,15 +11,24 @@
 
 #include <stdbool.h>
 
-#include "proto/gguf_file.h"
 #include "proto/result.h"
 #include "worker/model/plan.h"
+#include "worker/model/tensor_naming.h"
+#include "worker/model/tensor_table.h"
 
 struct plan_builder;
 
-/* `file` must outlive the plan: weights point into its bytes. Words go to `error`, which must
- * outlive the builder. NULL when out of memory. */
-struct plan_builder *plan_builder_create(const struct gguf_file *file,
+/* The tensors that a plan is built over. `naming` is NULL where the names are GGUF's own, which is
+ * what families ask for. */
+struct plan_source {
+    const struct tensor_table *tensors;
+    const struct tensor_naming *naming;
+    const char *prefix; /* of the naming */
+};
+
+/* What `source` points to must outlive the builder, and the tensors' bytes the plan. Words go to
+ * `error`, which must outlive the builder. NULL when out of memory. */
+struct plan_builder *plan_builder_create(const struct plan_source *source,
                                          const struct model_config *config,
                                          struct error_text *error);
 void plan_builder_destroy(struct plan_builder *builder);
@@ -35,8 +44,8 @@ enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id log
 plan_tensor_id plan_builder_tensor(struct plan_builder *builder, enum plan_rows rows,
                                    uint32_t columns);
 
-/* The checkpoint's matrix [rows, columns], or vector [columns] of F32, of this name. Asking again
- * for a name gives the same id. */
+/* The checkpoint's matrix [rows, columns], or vector [columns] of F32, F16 or BF16, of this name of
+ * GGUF's. Asking again for a name gives the same id. */
 plan_weight_id plan_builder_matrix(struct plan_builder *builder, uint32_t rows, uint32_t columns,
                                    const char *name_format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -42,6 +42,7 @@ void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id 
 {
     struct plan_op op = new_op(OP_rms_norm, x, PLAN_NONE, weight, out);
     op.params.rms_norm.epsilon = plan_builder_config(b)->norm_epsilon;
+    op.params.rms_norm.weight_offset = plan_builder_config(b)->norm_weight_offset;
     plan_builder_append(b, op);
 }
 
@@ -50,6 +51,7 @@ void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight
 {
     struct plan_op op = new_op(OP_rms_norm_add, x, y, weight, y);
     op.params.rms_norm_add.epsilon = plan_builder_config(b)->norm_epsilon;
+    op.params.rms_norm_add.weight_offset = plan_builder_config(b)->norm_weight_offset;
     plan_builder_append(b, op);
 }
 
@@ -59,6 +61,7 @@ void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_
     struct plan_op op = new_op(OP_head_norm, x, PLAN_NONE, weight, x);
     op.params.head_norm.slice = slice;
     op.params.head_norm.epsilon = plan_builder_config(b)->norm_epsilon;
+    op.params.head_norm.weight_offset = plan_builder_config(b)->norm_weight_offset;
     plan_builder_append(b, op);
 }
 

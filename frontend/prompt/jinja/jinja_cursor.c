@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "frontend/prompt/jinja/jinja_string.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 bool jinja_cursor_can(struct jinja_value value)
 {

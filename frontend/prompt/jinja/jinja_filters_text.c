@@ -15,7 +15,7 @@
 #include "frontend/prompt/jinja/jinja_text.h"
 #include "frontend/prompt/jinja/jinja_tojson.h"
 #include "frontend/prompt/jinja/jinja_unicode.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 static bool cased(struct jinja_run *run, const struct jinja_call *call, enum jinja_casing casing,
                   struct jinja_value *out)

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "frontend/prompt/jinja/jinja_text.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 #define PRECISION_MAX 300
 #define DIGITS_BYTES  1024

@@ -16,7 +16,7 @@
 
 #include "frontend/prompt/jinja/jinja_lexer_literal.h"
 #include "frontend/prompt/jinja/jinja_unicode.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "proto/limits.h"
 
 struct lexer {

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "frontend/prompt/jinja/jinja_unicode.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 struct literal {
     struct jinja_arena *arena;

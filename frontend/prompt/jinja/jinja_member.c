@@ -22,7 +22,7 @@
 #include "frontend/prompt/jinja/jinja_methods.h"
 #include "frontend/prompt/jinja/jinja_node.h"
 #include "frontend/prompt/jinja/jinja_string.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 static bool bind_method(struct jinja_run *run, struct jinja_value self,
                         const struct jinja_signature *method, struct jinja_value *out)

@@ -15,7 +15,7 @@
 #include "frontend/prompt/jinja/jinja_call.h"
 #include "frontend/prompt/jinja/jinja_methods.h"
 #include "frontend/prompt/jinja/jinja_unicode.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 #define SIGMA       0x3a3u
 #define FINAL_SIGMA 0x3c2u

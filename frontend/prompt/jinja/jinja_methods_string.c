@@ -15,7 +15,7 @@
 #include "frontend/prompt/jinja/jinja_methods.h"
 #include "frontend/prompt/jinja/jinja_methods_case.h"
 #include "frontend/prompt/jinja/jinja_unicode.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 static bool in_set(const struct jinja_string *chars, const char *bytes, size_t length)
 {

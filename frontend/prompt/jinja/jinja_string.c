@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 #define TAIL_MIN_BYTES 512u
 

@@ -21,7 +21,7 @@
 
 #include "frontend/prompt/jinja/jinja_loop.h"
 #include "frontend/prompt/jinja/jinja_unicode.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 void jinja_text_float(double real, char out[32])
 {

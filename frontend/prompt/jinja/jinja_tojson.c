@@ -20,7 +20,7 @@
 #include "frontend/prompt/jinja/jinja_call.h"
 #include "frontend/prompt/jinja/jinja_string.h"
 #include "frontend/prompt/jinja/jinja_text.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 struct dump {
     struct jinja_run *run;

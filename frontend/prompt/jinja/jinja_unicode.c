@@ -10,7 +10,7 @@
 #include "frontend/prompt/jinja/jinja_unicode.h"
 
 #include "frontend/prompt/jinja/jinja_unicode_table.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 static bool set_has(const struct jinja_unicode_run runs[], size_t count, uint32_t code_point)
 {

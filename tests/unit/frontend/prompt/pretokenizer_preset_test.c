@@ -14,7 +14,7 @@
 
 #include "frontend/prompt/pretokenizer_preset.h"
 #include "frontend/prompt/tokenizer_state.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "tests/support/tokenizer_corpus.h"
 
 static void assert_same_pieces(const struct pretokenizer *a, const struct pretokenizer *b,

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "frontend/prompt/tokenizer.h"
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "proto/limits.h"
 #include "tests/support/tokenizer_corpus.h"
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 #include "frontend/prompt/utf8_nfc.h"
 #include "frontend/prompt/utf8_nfc_table.h"
 #include "tests/support/tokenizer_corpus.h"

@@ -16,6 +16,8 @@
 
 static struct tiny_checkpoint tiny;
 static struct gguf_file *file;
+static struct tensor_table *tensors;
+static struct plan_source source;
 static struct model_config config;
 static struct error_text error;
 
@@ -27,13 +29,18 @@ static int open_file(void **state)
     struct model *model = tiny_checkpoint_must_open(&tiny);
     config = *model_config(model);
     model_close(model);
-    return gguf_file_open(tiny.file.bytes, tiny.file.byte_count, &file, &error) == RESULT_OK ? 0
-                                                                                             : -1;
+    if (gguf_file_open(tiny.file.bytes, tiny.file.byte_count, &file, &error) != RESULT_OK)
+        return -1;
+    tensors = tensor_table_create(gguf_file_tensor_count(file));
+    tensor_table_add_gguf(tensors, file);
+    source.tensors = tensors;
+    return tensor_table_finish(tensors, &error) == RESULT_OK ? 0 : -1;
 }
 
 static int close_file(void **state)
 {
     (void)state;
+    tensor_table_destroy(tensors);
     gguf_file_close(file);
     return 0;
 }
@@ -52,7 +59,7 @@ static void refuse(struct plan_builder *b, plan_tensor_id logits, enum result re
 static void test_reading_before_writing(void **state)
 {
     (void)state;
-    struct plan_builder *b = plan_builder_create(file, &config, &error);
+    struct plan_builder *b = plan_builder_create(&source, &config, &error);
     plan_tensor_id x = plan_builder_tensor(b, PLAN_ROWS_STEP, 16);
     plan_ops_rms_norm(b, x, plan_builder_vector(b, 16, "output_norm.weight"), x);
     refuse(b, x, RESULT_INVALID, "read before it is written");
@@ -62,7 +69,7 @@ static void test_attention_without_keys(void **state)
 {
     (void)state;
     struct qkv_slices slices = plan_ops_qkv_slices(&config);
-    struct plan_builder *b = plan_builder_create(file, &config, &error);
+    struct plan_builder *b = plan_builder_create(&source, &config, &error);
     plan_tensor_id x = plan_builder_tensor(b, PLAN_ROWS_STEP, 16);
     plan_tensor_id qkv = plan_builder_tensor(b, PLAN_ROWS_STEP, slices.columns);
     struct linear_weights weights = {
@@ -79,7 +86,7 @@ static void test_attention_without_keys(void **state)
 static void test_logits_must_be_logits(void **state)
 {
     (void)state;
-    struct plan_builder *b = plan_builder_create(file, &config, &error);
+    struct plan_builder *b = plan_builder_create(&source, &config, &error);
     plan_tensor_id x = plan_builder_tensor(b, PLAN_ROWS_STEP, 16);
     plan_ops_embed_rows(b, plan_builder_matrix(b, 8, 16, "token_embd.weight"), x);
     refuse(b, x, RESULT_INVALID, "logits");
@@ -88,7 +95,7 @@ static void test_logits_must_be_logits(void **state)
 static void test_unused_tensors(void **state)
 {
     (void)state;
-    struct plan_builder *b = plan_builder_create(file, &config, &error);
+    struct plan_builder *b = plan_builder_create(&source, &config, &error);
     plan_tensor_id x = plan_builder_tensor(b, PLAN_ROWS_STEP, 16);
     plan_tensor_id last = plan_builder_tensor(b, PLAN_ROWS_LOGITS, 16);
     plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, 8);
@@ -103,7 +110,7 @@ static void test_unused_tensors(void **state)
 static void test_the_first_error_stays(void **state)
 {
     (void)state;
-    struct plan_builder *b = plan_builder_create(file, &config, &error);
+    struct plan_builder *b = plan_builder_create(&source, &config, &error);
     plan_builder_matrix(b, 8, 16, "first.weight");
     plan_builder_matrix(b, 9, 16, "token_embd.weight");
     plan_tensor_id x = plan_builder_tensor(b, PLAN_ROWS_STEP, 16);
@@ -118,7 +125,7 @@ static void test_too_many_windows(void **state)
     windows.layers = KV_GROUPS_MAX + 1;
     for (uint32_t layer = 0; layer < windows.layers; layer++)
         windows.layer[layer].window = layer + 1;
-    struct plan_builder *b = plan_builder_create(file, &windows, &error);
+    struct plan_builder *b = plan_builder_create(&source, &windows, &error);
     refuse(b, 0, RESULT_UNSUPPORTED, "windows");
 }
 

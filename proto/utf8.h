@@ -5,8 +5,8 @@
  * each maximal subpart of an ill-formed sequence (Unicode 15, section 3.9, table 3-7), so overlong
  * forms and surrogates never pass.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_UTF8_H
-#define SHOAL_FRONTEND_PROMPT_UTF8_H
+#ifndef SHOAL_PROTO_UTF8_H
+#define SHOAL_PROTO_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 static void test_every_scalar_value_survives(void **state)
 {

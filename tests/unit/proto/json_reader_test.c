@@ -1,5 +1,5 @@
 /*
- * tokenizer_json_reader: strings are unescaped and checked, members and elements walked, any value
+ * json_reader: strings are unescaped and checked, members and elements walked, any value
  * skipped, and failure sticks.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "frontend/prompt/tokenizer_json_reader.h"
+#include "proto/json_reader.h"
 
 static struct json_reader open_text(const char *json)
 {

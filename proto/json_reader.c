@@ -4,14 +4,17 @@
  * The caller knows what it expects and asks for it; a value of another kind is a failure. Strings
  * are checked in full (escapes, surrogate pairs, UTF-8), because vocabularies are made of them.
  * Skipping checks brackets, strings and depth only: what is skipped is either never read or read
- * again by something that checks the rest. It does not recurse.
+ * again by something that checks the rest. Checking is strict about all of it. Neither recurses.
  */
-#include "frontend/prompt/tokenizer_json_reader.h"
+#include "proto/json_reader.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/utf8.h"
 #include "proto/limits.h"
+#include "proto/utf8.h"
+
+#define NUMBER_BYTES 64u /* of a number that is read; a double prints in 25 */
 
 struct json_reader json_reader_open(const char *json, size_t json_bytes)
 {
@@ -131,6 +134,21 @@ static uint32_t read_escape(struct json_reader *reader)
     return 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
 }
 
+/* One character of a string, unescaped; returns its bytes, 0 when it is none. */
+static size_t take_char(struct json_reader *reader, char bytes[UTF8_MAX_CHAR_BYTES])
+{
+    if (*reader->at == '\\') {
+        reader->at++;
+        uint32_t code = read_escape(reader);
+        return code == UINT32_MAX ? 0 : utf8_encode(code, bytes);
+    }
+    bool valid;
+    size_t count = utf8_scan(reader->at, (size_t)(reader->end - reader->at), &valid);
+    memcpy(bytes, reader->at, count);
+    reader->at += count;
+    return !valid || (uint8_t)bytes[0] < 0x20 ? 0 : count;
+}
+
 size_t json_reader_string(struct json_reader *reader, char *text, size_t capacity)
 {
     size_t written = 0;
@@ -138,19 +156,7 @@ size_t json_reader_string(struct json_reader *reader, char *text, size_t capacit
         return 0;
     while (reader->at < reader->end && *reader->at != '"') {
         char bytes[UTF8_MAX_CHAR_BYTES];
-        size_t count;
-        if (*reader->at == '\\') {
-            reader->at++;
-            uint32_t code = read_escape(reader);
-            count = code == UINT32_MAX ? 0 : utf8_encode(code, bytes);
-        } else {
-            bool valid;
-            count = utf8_scan(reader->at, (size_t)(reader->end - reader->at), &valid);
-            memcpy(bytes, reader->at, count);
-            reader->at += count;
-            if (!valid || (uint8_t)bytes[0] < 0x20)
-                count = 0;
-        }
+        size_t count = take_char(reader, bytes);
         if (count == 0 || count > capacity - written) {
             fail(reader);
             return 0;
@@ -161,20 +167,95 @@ size_t json_reader_string(struct json_reader *reader, char *text, size_t capacit
     return take(reader, '"') ? written : 0;
 }
 
-uint32_t json_reader_u32(struct json_reader *reader)
+static void check_string(struct json_reader *reader)
+{
+    char bytes[UTF8_MAX_CHAR_BYTES];
+    if (!take(reader, '"'))
+        return;
+    while (reader->at < reader->end && *reader->at != '"') {
+        if (take_char(reader, bytes) == 0) {
+            fail(reader);
+            return;
+        }
+    }
+    take(reader, '"');
+}
+
+uint64_t json_reader_u64(struct json_reader *reader)
 {
     uint64_t value = 0;
     char first = json_reader_peek(reader);
     if (first < '0' || first > '9')
         fail(reader);
+    if (first == '0' && reader->end - reader->at > 1 && reader->at[1] >= '0' &&
+        reader->at[1] <= '9')
+        fail(reader);
     while (reader->at < reader->end && *reader->at >= '0' && *reader->at <= '9') {
-        value = value * 10 + (uint64_t)(*reader->at++ - '0');
-        if (value > UINT32_MAX)
+        uint64_t digit = (uint64_t)(*reader->at++ - '0');
+        if (__builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, digit, &value))
             fail(reader);
     }
     if (reader->at < reader->end && strchr(".eE", *reader->at) && *reader->at)
         fail(reader);
+    return reader->failed ? 0 : value;
+}
+
+uint32_t json_reader_u32(struct json_reader *reader)
+{
+    uint64_t value = json_reader_u64(reader);
+    if (value > UINT32_MAX)
+        fail(reader);
     return reader->failed ? 0 : (uint32_t)value;
+}
+
+static size_t digits_at(const char *at, const char *end)
+{
+    size_t count = 0;
+    while (at + count < end && at[count] >= '0' && at[count] <= '9')
+        count++;
+    return count;
+}
+
+/* Bytes of the number at `at` by JSON's grammar; 0 when there is none. */
+static size_t number_bytes(const char *at, const char *end)
+{
+    const char *next = at < end && *at == '-' ? at + 1 : at;
+    size_t digits = digits_at(next, end);
+    if (digits == 0 || (digits > 1 && *next == '0'))
+        return 0;
+    next += digits;
+    if (next < end && *next == '.') {
+        digits = digits_at(++next, end);
+        if (digits == 0)
+            return 0;
+        next += digits;
+    }
+    if (next < end && (*next == 'e' || *next == 'E')) {
+        next++;
+        if (next < end && (*next == '+' || *next == '-'))
+            next++;
+        digits = digits_at(next, end);
+        if (digits == 0)
+            return 0;
+        next += digits;
+    }
+    return (size_t)(next - at);
+}
+
+double json_reader_f64(struct json_reader *reader)
+{
+    char text[NUMBER_BYTES];
+    skip_space(reader);
+    size_t bytes = number_bytes(reader->at, reader->end);
+    if (bytes == 0 || bytes >= sizeof text) {
+        fail(reader);
+        return 0;
+    }
+    memcpy(text, reader->at, bytes);
+    text[bytes] = '\0';
+    reader->at += bytes;
+    return strtod(text, NULL);
 }
 
 bool json_reader_bool(struct json_reader *reader)
@@ -235,4 +316,69 @@ const char *json_reader_skip(struct json_reader *reader, size_t *value_bytes)
     } while (depth > 0 && !reader->failed);
     *value_bytes = reader->failed ? 0 : (size_t)(reader->at - start);
     return start;
+}
+
+/* --- strict checking ---------------------------------------------------------------------------
+ */
+
+static void check_scalar(struct json_reader *reader)
+{
+    static const char *const words[] = {"true", "false", "null"};
+    size_t left = (size_t)(reader->end - reader->at);
+    if (left > 0 && *reader->at == '"') {
+        check_string(reader);
+        return;
+    }
+    size_t bytes = number_bytes(reader->at, reader->end);
+    for (size_t i = 0; i < sizeof words / sizeof words[0] && bytes == 0; i++)
+        if (left >= strlen(words[i]) && memcmp(reader->at, words[i], strlen(words[i])) == 0)
+            bytes = strlen(words[i]);
+    if (bytes == 0)
+        fail(reader);
+    else
+        reader->at += bytes;
+}
+
+static void check_name(struct json_reader *reader)
+{
+    json_reader_peek(reader);
+    const char *start = reader->at;
+    check_string(reader);
+    if (reader->at - start > LIMIT_JSON_NAME_BYTES)
+        fail(reader);
+    take(reader, ':');
+}
+
+/* Behind a value: leaves what ends, and goes to the next value; false when the outermost ended. */
+static bool check_onward(struct json_reader *reader, const char *closing, unsigned *depth)
+{
+    while (*depth > 0 && json_reader_peek(reader) == closing[*depth - 1]) {
+        reader->at++;
+        (*depth)--;
+    }
+    if (*depth == 0)
+        return false;
+    if (take(reader, ',') && closing[*depth - 1] == '}')
+        check_name(reader);
+    return !reader->failed;
+}
+
+void json_reader_check(struct json_reader *reader)
+{
+    char closing[LIMIT_JSON_DEPTH];
+    unsigned depth = 0;
+    do {
+        bool empty = false;
+        char current = json_reader_peek(reader);
+        while ((current == '{' || current == '[') && depth < LIMIT_JSON_DEPTH && !empty) {
+            closing[depth++] = current == '{' ? '}' : ']';
+            reader->at++;
+            empty = json_reader_peek(reader) == closing[depth - 1];
+            if (current == '{' && !empty)
+                check_name(reader);
+            current = json_reader_peek(reader);
+        }
+        if (!empty)
+            check_scalar(reader);
+    } while (!reader->failed && check_onward(reader, closing, &depth));
 }

@@ -7,7 +7,7 @@
  * has consumed exactly the "maximal subpart" that Python replaces by one U+FFFD. It refuses to
  * guess: no Latin-1 fallback, no lenient mode.
  */
-#include "frontend/prompt/utf8.h"
+#include "proto/utf8.h"
 
 #include "proto/must.h"
 

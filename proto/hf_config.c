@@ -1,0 +1,48 @@
+/*
+ * Configs are saved without what their class has by default, so a number that is not there still
+ * has a value, which only the class's name tells. Source: the configuration classes of Hugging Face
+ * transformers.
+ */
+#include "proto/hf_config.h"
+
+#include <string.h>
+
+#define CONTEXT_KEY      "max_position_embeddings"
+#define MODEL_TYPE_BYTES 64u
+
+static const struct {
+    const char *model_type;
+    uint32_t context_tokens;
+} defaults[] = {
+    {"llama", 2048},
+    {"gemma3", 131072},
+    {"gemma3_text", 131072},
+};
+
+struct json_value hf_config_text(struct json_value config)
+{
+    struct json_value text = json_value_member(config, "text_config");
+    return json_value_type(text) == JSON_OBJECT ? text : config;
+}
+
+enum result hf_config_context(struct json_value config, uint32_t *tokens, struct error_text *error)
+{
+    char model_type[MODEL_TYPE_BYTES];
+    uint32_t stated = 0;
+    enum result result =
+        json_value_u32(json_value_member(hf_config_text(config), CONTEXT_KEY), &stated);
+    if (result == RESULT_OK && stated > 0) {
+        *tokens = stated;
+        return RESULT_OK;
+    }
+    if (result != RESULT_NOT_FOUND)
+        return error_set(error, RESULT_INVALID, "key " CONTEXT_KEY " is no 32-bit count above 0");
+    if (json_value_string(json_value_member(config, "model_type"), model_type, sizeof model_type) ==
+        RESULT_OK)
+        for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
+            if (strcmp(defaults[i].model_type, model_type) == 0) {
+                *tokens = defaults[i].context_tokens;
+                return RESULT_OK;
+            }
+    return error_set(error, RESULT_INVALID, "key " CONTEXT_KEY " is missing");
+}

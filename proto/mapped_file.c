@@ -1,0 +1,63 @@
+/*
+ * Opening, looking and mapping as one step, the same for every file of a checkpoint.
+ *
+ * The descriptor is looked at after it was opened, so that what was checked is what is mapped.
+ * Opening does not wait: a pipe of that name would never open. Refuses to read what is no regular
+ * file, and to guard against the file being changed under the mapping.
+ */
+#include "proto/mapped_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int64_t nanoseconds(struct timespec time)
+{
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static enum result map(int fd, struct mapped_file *file, struct error_text *error)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return error_set(error, RESULT_IO, "%s", strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return error_set(error, RESULT_INVALID, "not a regular file");
+    if (status.st_size <= 0)
+        return error_set(error, RESULT_INVALID, "the file is empty");
+    void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return error_set(error, RESULT_IO, "mmap: %s", strerror(errno));
+    *file = (struct mapped_file){
+        .bytes = bytes,
+        .byte_count = (size_t)status.st_size,
+        .modified_ns = nanoseconds(status.st_mtim),
+        .changed_ns = nanoseconds(status.st_ctim),
+        .device = (uint64_t)status.st_dev,
+        .inode = (uint64_t)status.st_ino,
+    };
+    return RESULT_OK;
+}
+
+enum result mapped_file_open(int folder_fd, const char *name, struct mapped_file *file,
+                             struct error_text *error)
+{
+    *file = (struct mapped_file){0};
+    int fd = openat(folder_fd, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return error_set(error, errno == ENOENT ? RESULT_NOT_FOUND : RESULT_IO, "%s",
+                         strerror(errno));
+    enum result result = map(fd, file, error);
+    close(fd);
+    return result;
+}
+
+void mapped_file_close(struct mapped_file *file)
+{
+    if (file->bytes)
+        munmap((void *)file->bytes, file->byte_count);
+    *file = (struct mapped_file){0};
+}

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Makes the tiny Hugging Face checkpoints of tests/golden/checkpoints and records what mlx-lm says on them.
+
+usage: checkpoint_folders.py DIRECTORY
+
+For each family a folder with everything that a published checkpoint has, its weights random, in BF16. They are multiples
+of a power of two with seven bits, so that F32, F16 and BF16 hold the very same numbers. logits.f32 are the logits (F32,
+little-endian) of every position of the sequence ids.txt, computed in F32. Needs mlx, mlx-lm and numpy.
+"""
+import json
+import pathlib
+import shutil
+import struct
+import sys
+import tempfile
+
+import mlx.core as mx
+import mlx_lm.utils
+import numpy as np
+
+VOCAB = 263
+POSITIONS = 24
+SPECIALS = ["<|begin|>", "<|end|>", "<|im_start|>", "<|im_end|>", "<|extra_0|>", "<|extra_1|>", "<|extra_2|>"]
+TEMPLATE = ("{{ bos_token }}{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
+            "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+
+LLAMA = {
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
+    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": VOCAB,
+    "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "rope_theta": 5000.0, "hidden_act": "silu",
+    "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                     "original_max_position_embeddings": 64},
+    "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False, "torch_dtype": "bfloat16",
+    "bos_token_id": 256, "eos_token_id": 257,
+}
+GEMMA3 = {
+    "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "hidden_size": 64, "intermediate_size": 96,
+    "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16, "vocab_size": VOCAB,
+    "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
+    "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "hidden_activation": "gelu_pytorch_tanh",
+    "query_pre_attn_scalar": 20, "sliding_window": 8, "sliding_window_pattern": 3, "attention_bias": False,
+    "final_logit_softcapping": None, "torch_dtype": "bfloat16", "bos_token_id": 256, "eos_token_id": 257,
+}
+
+
+def shapes_of(config):
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    queries = config["num_attention_heads"] * config["head_dim"]
+    keys = config["num_key_value_heads"] * config["head_dim"]
+    gemma = config["model_type"] != "llama"
+    shapes = {"model.embed_tokens.weight": (VOCAB, hidden), "model.norm.weight": (hidden,)}
+    if not gemma:
+        shapes["lm_head.weight"] = (VOCAB, hidden)
+    for layer in range(config["num_hidden_layers"]):
+        at = f"model.layers.{layer}."
+        shapes |= {
+            at + "self_attn.q_proj.weight": (queries, hidden), at + "self_attn.k_proj.weight": (keys, hidden),
+            at + "self_attn.v_proj.weight": (keys, hidden), at + "self_attn.o_proj.weight": (hidden, queries),
+            at + "mlp.gate_proj.weight": (wide, hidden), at + "mlp.up_proj.weight": (wide, hidden),
+            at + "mlp.down_proj.weight": (hidden, wide), at + "input_layernorm.weight": (hidden,),
+            at + "post_attention_layernorm.weight": (hidden,),
+        }
+        if gemma:
+            shapes |= {at + f"{name}_feedforward_layernorm.weight": (hidden,) for name in ("pre", "post")}
+            shapes |= {at + f"self_attn.{name}_norm.weight": (config["head_dim"],) for name in "qk"}
+    return shapes
+
+
+def random_weights(config, source):
+    weights = {}
+    for name, shape in shapes_of(config).items():
+        if len(shape) == 2:
+            weights[name] = (source.integers(-127, 128, shape) / 512).astype(np.float32)
+        else:
+            plain = 1 if config["model_type"] == "llama" else 0
+            weights[name] = (plain + source.integers(-32, 33, shape) / 128).astype(np.float32)
+    return weights
+
+
+def write_safetensors(path, tensors):
+    """tensors: {name: (type, shape, bytes)}"""
+    header, at = {}, 0
+    for name, (kind, shape, data) in tensors.items():
+        header[name] = {"dtype": kind, "shape": list(shape), "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values()))
+
+
+def bf16(array):
+    bits = array.view(np.uint32)
+    assert not (bits & 0xffff).any()
+    return (bits >> 16).astype(np.uint16).tobytes()
+
+
+def byte_alphabet():
+    """GPT-2's spelling of the 256 bytes."""
+    plain = [byte for byte in range(256) if 32 < byte < 127 or 160 < byte != 173]
+    return [chr(byte) if byte in plain else chr(256 + sum(b not in plain for b in range(byte))) for byte in range(256)]
+
+
+def write_texts(folder, config):
+    gemma = config["model_type"] != "llama"
+    added = [{"id": 256 + i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+              "special": True} for i, text in enumerate(SPECIALS)]
+    tokenizer = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "post_processor": None, "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": {text: i for i, text in enumerate(byte_alphabet())}, "merges": []},
+    }
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin|>",
+                "eos_token": {"content": "<|end|>"}, "add_bos_token": True, "model_max_length": 512}
+    if gemma:
+        settings["chat_template"] = [{"name": "tool_use", "template": "wrong"}, {"name": "default", "template": TEMPLATE}]
+    else:
+        (folder / "chat_template.jinja").write_text(TEMPLATE)
+    generation = {"bos_token_id": 256, "eos_token_id": [257, 259, 260], "do_sample": True, "temperature": 0.6,
+                  "top_k": 50, "top_p": 0.875}
+    for name, value in (("tokenizer", tokenizer), ("tokenizer_config", settings), ("generation_config", generation),
+                        ("config", config)):
+        (folder / f"{name}.json").write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def reference_logits(folder, weights, ids):
+    """In F32, from a copy of the folder with F32 weights."""
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree(folder, copy, dirs_exist_ok=True)
+        write_safetensors(pathlib.Path(copy) / "model.safetensors",
+                          {name: ("F32", w.shape, w.tobytes()) for name, w in weights.items()})
+        model, _ = mlx_lm.utils.load_model(pathlib.Path(copy))
+        return np.array(model(mx.array([ids]))[0].astype(mx.float32), dtype=np.float32)
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    mx.set_default_device(mx.cpu)
+    for family, config, seed in (("llama", LLAMA, 1), ("gemma3", GEMMA3, 2)):
+        source = np.random.default_rng(seed)
+        folder = pathlib.Path(sys.argv[1]) / family
+        folder.mkdir(parents=True, exist_ok=True)
+        weights = random_weights(config, source)
+        write_safetensors(folder / "model.safetensors", {name: ("BF16", w.shape, bf16(w)) for name, w in weights.items()})
+        write_texts(folder, config)
+        ids = source.integers(0, VOCAB, POSITIONS).tolist()
+        (folder / "ids.txt").write_text(" ".join(map(str, ids)) + "\n")
+        logits = reference_logits(folder, weights, ids)
+        assert logits.shape == (POSITIONS, VOCAB)
+        (folder / "logits.f32").write_bytes(logits.tobytes())
+        print(family, logits.std(), np.abs(logits).max(), mlx_lm.__version__, mx.__version__)
+
+
+if __name__ == "__main__":
+    main()

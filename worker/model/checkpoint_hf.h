@@ -1,0 +1,54 @@
+/*
+ * A Hugging Face config.json to a checked model_config. What every family states alike is read
+ * here; what is a family's own is read by its read_config (struct hf_form).
+ */
+#ifndef SHOAL_WORKER_MODEL_CHECKPOINT_HF_H
+#define SHOAL_WORKER_MODEL_CHECKPOINT_HF_H
+
+#include "proto/json_value.h"
+#include "worker/model/checkpoint_keys.h"
+#include "worker/model/model_config.h"
+#include "worker/model/tensor_naming.h"
+
+struct model_family;
+
+/* What the configuration class has where a config says nothing. */
+struct hf_defaults {
+    uint32_t layers;
+    uint32_t hidden;
+    uint32_t feed_forward;
+    uint32_t heads;
+    uint32_t kv_heads; /* 0: as many as heads */
+    uint32_t head_dim; /* 0: hidden / heads */
+    uint32_t vocab_tokens;
+    float norm_epsilon;
+    bool tied_embeddings;
+};
+
+/* How Hugging Face checkpoints state a family. */
+struct hf_form {
+    const char *const *model_types; /* ends with NULL */
+    struct hf_defaults defaults;
+    const char *activation_key;
+    const char *activation; /* the only one known, and the default */
+    struct tensor_naming naming;
+    /* Fills what is the family's own: ropes, windows, scales. The shared sizes are filled. */
+    void (*read_config)(struct checkpoint_keys *keys, struct model_config *config);
+};
+
+/* On success the config keeps every promise of model_config.h. The error begins with the file's
+ * name and names the key. */
+enum result checkpoint_hf_read(struct json_value root, const struct model_family **family,
+                               struct model_config *config,
+                               struct error_text *error) RESULT_CHECKED;
+
+/* For families: the rotary embedding over all of a head that the keys of a scaling object
+ * (rope_scaling, rope_parameters) state; `base` where they state none. */
+void checkpoint_hf_read_rope(struct checkpoint_keys *scaling, const struct model_config *config,
+                             float base, struct rope_config *rope);
+
+/* checkpoint_hf_llama.c, checkpoint_hf_gemma3.c */
+extern const struct hf_form checkpoint_hf_llama;
+extern const struct hf_form checkpoint_hf_gemma3;
+
+#endif

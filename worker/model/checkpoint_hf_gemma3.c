@@ -1,0 +1,156 @@
+/*
+ * Hugging Face checkpoints of Gemma 3, text only or the text part of one that sees.
+ *
+ * Norm weights are stored without the 1 that is added to them. Which layers look at all positions
+ * is stated by layer_types, or by the period of the pattern in older configs; rotary embeddings by
+ * rope_parameters with an object for each kind of layer, or by rope_theta and rope_scaling for
+ * global layers beside rope_local_base_freq for the others.
+ *
+ * Source: transformers, configuration_gemma3.py and modeling_gemma3.py.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_shared.h"
+
+#define GLOBAL_ROPE_BASE     1000000.0f
+#define LOCAL_ROPE_BASE      10000.0f
+#define DEFAULT_PERIOD       6u
+#define DEFAULT_WINDOW       4096u
+#define DEFAULT_QUERY_SCALAR 256.0f
+
+enum { GLOBAL_ROPE, LOCAL_ROPE };
+
+static const char *const model_types[] = {"gemma3_text", "gemma3", NULL};
+
+static const struct tensor_name names[] = {
+    {"token_embd.weight", "^embed_tokens.weight"},
+    {"output_norm.weight", "^norm.weight"},
+    {"output.weight", "lm_head.weight"},
+    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
+    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
+    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
+    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
+    {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_norm.weight"},
+    {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_norm.weight"},
+    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
+    {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
+    {"blk.*.ffn_norm.weight", "^layers.*.pre_feedforward_layernorm.weight"},
+    {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
+    {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
+    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
+    {"blk.*.post_ffw_norm.weight", "^layers.*.post_feedforward_layernorm.weight"},
+    {NULL, NULL},
+};
+static const char *const prefixes[] = {"model.", "language_model.model.", "model.language_model.",
+                                       NULL};
+static const char *const other_parts[] = {"vision_tower.", "multi_modal_projector.",
+                                          "model.vision_tower.", "model.multi_modal_projector.",
+                                          NULL};
+
+static void read_ropes(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct f32_range range = {1.0f, 1e12f};
+    float global_base = checkpoint_keys_f32_or(keys, "rope_theta", range, GLOBAL_ROPE_BASE);
+    float local_base = checkpoint_keys_f32_or(keys, "rope_local_base_freq", range, LOCAL_ROPE_BASE);
+    struct checkpoint_keys parameters = checkpoint_keys_enter(keys, "rope_parameters");
+    checkpoint_keys_leave(keys, &parameters);
+    bool stated = json_value_type(parameters.object) != JSON_ABSENT;
+    struct checkpoint_keys global = stated ? checkpoint_keys_enter(&parameters, "full_attention")
+                                           : checkpoint_keys_enter(keys, "rope_scaling");
+    struct checkpoint_keys local = checkpoint_keys_enter(&parameters, "sliding_attention");
+    if (stated && (json_value_type(global.object) == JSON_ABSENT ||
+                   json_value_type(local.object) == JSON_ABSENT))
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "rope_parameters lacks full_attention or sliding_attention");
+    config->rope_count = 2;
+    checkpoint_hf_read_rope(&global, config, global_base, &config->ropes[GLOBAL_ROPE]);
+    checkpoint_keys_leave(keys, &global);
+    checkpoint_hf_read_rope(&local, config, local_base, &config->ropes[LOCAL_ROPE]);
+    checkpoint_keys_leave(keys, &local);
+}
+
+static void set_layer(struct model_config *config, uint32_t layer, bool global, uint32_t window)
+{
+    config->layer[layer] = (struct layer_config){
+        .window = global ? 0 : window,
+        .rope = global ? GLOBAL_ROPE : LOCAL_ROPE,
+    };
+}
+
+/* layer_types: "sliding_attention" or "full_attention" for each layer. */
+static void read_layer_types(struct checkpoint_keys *keys, struct json_value types,
+                             struct model_config *config, uint32_t window)
+{
+    struct json_value element;
+    uint32_t count = 0;
+    char word[32] = "";
+    if (json_value_type(types) != JSON_ARRAY) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "key layer_types is not an array");
+        return;
+    }
+    for (struct json_reader at = json_value_elements(types); json_value_next(&at, &element);) {
+        if (json_value_string(element, word, sizeof word) != RESULT_OK)
+            word[0] = '\0';
+        bool global = strcmp(word, "full_attention") == 0;
+        if (!global && strcmp(word, "sliding_attention") != 0) {
+            checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                                   "layer_types: element %u is neither sliding_attention nor "
+                                   "full_attention",
+                                   count);
+            return;
+        }
+        if (count < config->layers)
+            set_layer(config, count, global, window);
+        count++;
+    }
+    if (count != config->layers)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "layer_types has %u elements for %u layers",
+                               count, config->layers);
+}
+
+static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range window_range = {1, UINT32_MAX}, period_range = {1, LIMIT_LAYERS};
+    uint32_t window = checkpoint_useful_window(
+        config, checkpoint_keys_u32_or(keys, "sliding_window", window_range, DEFAULT_WINDOW));
+    uint32_t period =
+        checkpoint_keys_u32_or(keys, "_sliding_window_pattern", period_range, DEFAULT_PERIOD);
+    period = checkpoint_keys_u32_or(keys, "sliding_window_pattern", period_range, period);
+    struct json_value types = json_value_member(keys->object, "layer_types");
+    if (json_value_type(types) != JSON_ABSENT) {
+        read_layer_types(keys, types, config, window);
+        return;
+    }
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        set_layer(config, layer, (layer + 1) % period == 0, window);
+}
+
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->embedding_scale = sqrtf((float)config->hidden);
+    config->norm_weight_offset = 1.0f;
+    config->attention_scale =
+        1.0f / sqrtf(checkpoint_keys_f32_or(keys, "query_pre_attn_scalar",
+                                            (struct f32_range){1e-3f, 1e6f}, DEFAULT_QUERY_SCALAR));
+    read_ropes(keys, config);
+    read_layers(keys, config);
+}
+
+const struct hf_form checkpoint_hf_gemma3 = {
+    .model_types = model_types,
+    .defaults = {.layers = 26,
+                 .hidden = 2304,
+                 .feed_forward = 9216,
+                 .heads = 8,
+                 .kv_heads = 4,
+                 .head_dim = 256,
+                 .vocab_tokens = 262208,
+                 .norm_epsilon = 1e-6f,
+                 .tied_embeddings = true},
+    .activation_key = "hidden_activation",
+    .activation = "gelu_pytorch_tanh",
+    .naming = {names, prefixes, other_parts},
+    .read_config = read_config,
+};

@@ -1,0 +1,57 @@
+/*
+ * Hugging Face checkpoints of the llama architecture: one rotary embedding, over the halves of a
+ * head (the rows of the projections are not permuted as GGUF's are).
+ *
+ * Source: transformers, configuration_llama.py and modeling_llama.py.
+ */
+#include "worker/model/checkpoint_hf.h"
+
+#define LLAMA_ROPE_BASE 10000.0f
+
+static const char *const model_types[] = {"llama", NULL};
+
+static const struct tensor_name names[] = {
+    {"token_embd.weight", "^embed_tokens.weight"},
+    {"output_norm.weight", "^norm.weight"},
+    {"output.weight", "lm_head.weight"},
+    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
+    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
+    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
+    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
+    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
+    {"blk.*.ffn_norm.weight", "^layers.*.post_attention_layernorm.weight"},
+    {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
+    {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
+    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
+    {NULL, NULL},
+};
+static const char *const prefixes[] = {"model.", NULL};
+static const char *const other_parts[] = {NULL};
+
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct checkpoint_keys scaling = checkpoint_keys_enter(keys, "rope_parameters");
+    if (json_value_type(scaling.object) == JSON_ABSENT && scaling.result == RESULT_OK)
+        scaling = checkpoint_keys_enter(keys, "rope_scaling");
+    float base = checkpoint_keys_f32_or(keys, "rope_theta", (struct f32_range){1.0f, 1e12f},
+                                        LLAMA_ROPE_BASE);
+    config->rope_count = 1;
+    checkpoint_hf_read_rope(&scaling, config, base, &config->ropes[0]);
+    checkpoint_keys_leave(keys, &scaling);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
+}
+
+const struct hf_form checkpoint_hf_llama = {
+    .model_types = model_types,
+    .defaults = {.layers = 32,
+                 .hidden = 4096,
+                 .feed_forward = 11008,
+                 .heads = 32,
+                 .vocab_tokens = 32000,
+                 .norm_epsilon = 1e-6f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .naming = {names, prefixes, other_parts},
+    .read_config = read_config,
+};

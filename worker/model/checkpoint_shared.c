@@ -1,0 +1,51 @@
+/*
+ * The part of a config that does not depend on who wrote it down.
+ *
+ * GGUF and config.json name the same facts differently and leave out different ones. What follows
+ * from the facts once they are read - what heads must divide, how frequencies come from a base - is
+ * here, once.
+ */
+#include "worker/model/checkpoint_shared.h"
+
+#include <math.h>
+
+#include "proto/must.h"
+
+void checkpoint_set_name(struct model_config *config, const char *name, size_t name_bytes)
+{
+    size_t room = sizeof(config->name) - 1;
+    size_t length = name_bytes < room ? name_bytes : room;
+    for (size_t i = 0; i < length; i++) /* it goes into logs; no UTF-8 there */
+        config->name[i] = name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
+    config->name[length] = '\0';
+}
+
+void checkpoint_settle_heads(struct checkpoint_keys *keys, struct model_config *config)
+{
+    if (keys->result == RESULT_OK && config->heads % config->kv_heads != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "%u attention heads do not share %u key-value heads evenly",
+                               config->heads, config->kv_heads);
+    if (keys->result == RESULT_OK && config->head_dim == 0 && config->hidden % config->heads != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "hidden size %u is no multiple of %u heads",
+                               config->hidden, config->heads);
+    if (config->head_dim == 0)
+        config->head_dim = config->hidden / config->heads;
+    if (config->head_dim == 0 || config->head_dim > LIMIT_HEAD_DIM)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "head size %u is not within 1 to %u",
+                               config->head_dim, LIMIT_HEAD_DIM);
+}
+
+void checkpoint_plain_rope(struct rope_config *rope, float base, float divisor)
+{
+    must(rope->dims >= 2 && rope->dims % 2 == 0 && rope->dims <= ROPE_DIMS_MAX);
+    rope->magnitude = 1.0f;
+    for (uint32_t i = 0; i < rope->dims / 2; i++)
+        rope->inverse_frequency[i] =
+            (float)(pow((double)base, -2.0 * i / rope->dims) / (double)divisor);
+}
+
+uint32_t checkpoint_useful_window(const struct model_config *config, uint32_t window)
+{
+    return window >= config->context_tokens ? 0 : window;
+}
