@@ -167,6 +167,22 @@ void tokenizer_add_end_token(struct tokenizer *tokenizer, int32_t id)
         tokenizer->end_tokens[tokenizer->end_token_count++] = (uint32_t)id;
 }
 
+void tokenizer_set_bos(struct tokenizer *tokenizer, int32_t id)
+{
+    tokenizer->bos_token = id;
+}
+
+void tokenizer_set_eos(struct tokenizer *tokenizer, int32_t id)
+{
+    tokenizer->eos_token = id;
+    tokenizer_add_end_token(tokenizer, id);
+}
+
+void tokenizer_set_adds_bos(struct tokenizer *tokenizer, bool adds)
+{
+    tokenizer->adds_bos = adds;
+}
+
 static int32_t find_special(const struct tokenizer *tokenizer, const char *name)
 {
     const struct added_token *token = added_tokens_find(&tokenizer->added, name, strlen(name));

@@ -32,6 +32,16 @@ enum result tokenizer_open_gguf(const struct gguf_file *gguf, struct tokenizer *
 enum result tokenizer_open_json(const char *json, size_t json_bytes, struct tokenizer **tokenizer,
                                 struct error_text *error) RESULT_CHECKED;
 
+/*
+ * What stands beside a tokenizer.json, for whoever opened it and before anyone else has it: the bos
+ * and eos tokens, whether bos goes in front, and ids that end a turn (once each; an id out of the
+ * vocabulary, or beyond LIMIT_STOP_TOKENS, is ignored).
+ */
+void tokenizer_set_bos(struct tokenizer *tokenizer, int32_t id);
+void tokenizer_set_eos(struct tokenizer *tokenizer, int32_t id);
+void tokenizer_set_adds_bos(struct tokenizer *tokenizer, bool adds);
+void tokenizer_add_end_token(struct tokenizer *tokenizer, int32_t id);
+
 void tokenizer_close(struct tokenizer *tokenizer);
 
 uint32_t tokenizer_vocab_tokens(const struct tokenizer *tokenizer);

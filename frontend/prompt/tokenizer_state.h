@@ -54,7 +54,4 @@ enum result tokenizer_show_pieces(struct tokenizer *tokenizer) RESULT_CHECKED;
 /* Last step of opening: indices, derived tables, end tokens. */
 enum result tokenizer_finish(struct tokenizer *tokenizer) RESULT_CHECKED;
 
-/* Adds to the ids that end a turn (once; ignored when out of range or the list is full). */
-void tokenizer_add_end_token(struct tokenizer *tokenizer, int32_t id);
-
 #endif

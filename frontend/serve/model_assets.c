@@ -1,6 +1,7 @@
 /*
- * Opening the frontend's half of a checkpoint: tokenizer, chat template, defaults. The file is
- * mapped, read and unmapped; nothing here touches a weight.
+ * Opening the frontend's half of a checkpoint: tokenizer, chat template, defaults. Files are
+ * mapped, read and unmapped; nothing here touches a weight. A GGUF is read here, a folder in
+ * folder_assets.c; what follows from either is settled here.
  *
  * A checkpoint without a chat template is served (chat requests then get a clear 400); one whose
  * tokenizer or template cannot be read is refused, because guessing either gives wrong answers that
@@ -8,49 +9,17 @@
  */
 #include "frontend/serve/model_assets.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "frontend/serve/folder_assets.h"
 #include "proto/gguf_file.h"
+#include "proto/mapped_file.h"
 #include "proto/must.h"
-
-struct mapped_file {
-    void *bytes;
-    size_t byte_count;
-};
-
-static enum result file_map(const char *path, struct mapped_file *file, int64_t *modified_unix_s,
-                            struct error_text *error)
-{
-    /* Without waiting: a pipe of that name would never open. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return error_set(error, RESULT_IO, "cannot open %.150s: %s", path, strerror(errno));
-    struct stat status;
-    enum result result = RESULT_OK;
-    if (fstat(fd, &status) != 0)
-        result = error_set(error, RESULT_IO, "cannot stat %.150s: %s", path, strerror(errno));
-    else if (!S_ISREG(status.st_mode) || status.st_size == 0)
-        result = error_set(error, RESULT_INVALID, "%.150s is not a file with content", path);
-    if (result == RESULT_OK) {
-        *modified_unix_s = (int64_t)status.st_mtime;
-        file->byte_count = (size_t)status.st_size;
-        file->bytes = mmap(NULL, file->byte_count, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (file->bytes == MAP_FAILED) {
-            file->bytes = NULL;
-            result = error_set(error, RESULT_IO, "cannot map %.150s: %s", path, strerror(errno));
-        }
-    }
-    close(fd);
-    return result;
-}
 
 /* The name stands in JSON, URLs and logs. */
 static bool is_name_char(char c)
@@ -58,23 +27,37 @@ static bool is_name_char(char c)
     return c > 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* "/models/SmolLM2-135M.gguf" -> "SmolLM2-135M" */
+/* "/models/SmolLM2-135M.gguf", or "/models/SmolLM2-135M/" of a folder -> "SmolLM2-135M" */
 static void name_from_path(const char *path, char *name, size_t name_bytes)
 {
-    const char *slash = strrchr(path, '/');
-    const char *stem = slash ? slash + 1 : path;
-    size_t length = strlen(stem);
-    if (length > 5 && strcmp(stem + length - 5, ".gguf") == 0)
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    size_t length = end - start;
+    if (length > 5 && strncmp(path + end - 5, ".gguf", 5) == 0)
         length -= 5;
     if (length >= name_bytes)
         length = name_bytes - 1;
     for (size_t i = 0; i < length; i++)
-        name[i] = is_name_char(stem[i]) ? stem[i] : '-';
+        name[i] = is_name_char(path[start + i]) ? path[start + i] : '-';
     name[length] = '\0';
 }
 
-static enum result context_read(const struct gguf_file *gguf, uint32_t context_limit,
-                                uint32_t *context_tokens, struct error_text *error)
+/* The working folder and the one above it are known by other names than "." and "..". */
+static void name_from_given(const char *path, char *name, size_t name_bytes)
+{
+    name_from_path(path, name, name_bytes);
+    char *real = strspn(name, "./") == strlen(name) ? realpath(path, NULL) : NULL;
+    if (real)
+        name_from_path(real, name, name_bytes);
+    free(real);
+}
+
+static enum result context_read(const struct gguf_file *gguf, uint32_t *context_tokens,
+                                struct error_text *error)
 {
     struct gguf_string family;
     if (gguf_file_string(gguf, "general.architecture", &family) != RESULT_OK || family.length > 64)
@@ -84,19 +67,12 @@ static enum result context_read(const struct gguf_file *gguf, uint32_t context_l
     uint32_t trained = 0;
     if (gguf_file_u32(gguf, key, &trained) != RESULT_OK || trained == 0)
         return error_set(error, RESULT_INVALID, "the checkpoint has no usable %s", key);
-    if (trained > LIMIT_CONTEXT_TOKENS)
-        trained = LIMIT_CONTEXT_TOKENS;
-    *context_tokens = context_limit > 0 && context_limit < trained ? context_limit : trained;
+    *context_tokens = trained;
     return RESULT_OK;
 }
 
 static void sampling_read(const struct gguf_file *gguf, struct checkpoint_sampling *sampling)
 {
-    *sampling = (struct checkpoint_sampling){.temperature = NAN,
-                                             .top_p = NAN,
-                                             .min_p = NAN,
-                                             .repetition_penalty = NAN,
-                                             .top_k = UINT32_MAX};
     (void)gguf_file_f32(gguf, "general.sampling.temp", &sampling->temperature);
     (void)gguf_file_f32(gguf, "general.sampling.top_p", &sampling->top_p);
     (void)gguf_file_f32(gguf, "general.sampling.min_p", &sampling->min_p);
@@ -130,43 +106,88 @@ static char *token_text(const struct tokenizer *tokenizer, int32_t token)
     return text;
 }
 
-/* The template of a file of its own, else the checkpoint's, else none. */
-static enum result template_read(const struct gguf_file *gguf, const char *path,
-                                 struct chat_template **chat_template, struct error_text *error)
+/* A template from a file of its own, instead of the checkpoint's. */
+static enum result template_read(const char *path, struct chat_template **chat_template,
+                                 struct error_text *error)
 {
-    struct gguf_string source;
-    if (!path) {
-        if (gguf_file_string(gguf, "tokenizer.chat_template", &source) != RESULT_OK)
-            return RESULT_OK;
-        return chat_template_open(source.bytes, source.length, chat_template, error);
-    }
-    struct mapped_file file = {0};
-    int64_t modified_unix_s;
-    enum result result = file_map(path, &file, &modified_unix_s, error);
-    if (result == RESULT_OK)
-        result = chat_template_open(file.bytes, file.byte_count, chat_template, error);
-    if (file.bytes)
-        munmap(file.bytes, file.byte_count);
+    struct error_text reason;
+    struct mapped_file file;
+    enum result result = mapped_file_open(AT_FDCWD, path, &file, &reason);
+    if (result != RESULT_OK)
+        return error_set(error, result == RESULT_NOT_FOUND ? RESULT_IO : result,
+                         "cannot open %.150s: %s", path, reason.text);
+    result = chat_template_open(file.bytes, file.byte_count, chat_template, error);
+    mapped_file_close(&file);
     return result;
 }
 
-static enum result assets_read(const struct gguf_file *gguf,
-                               const struct model_assets_options *options,
+static enum result gguf_read(const struct gguf_file *gguf, bool with_template,
+                             struct model_assets *assets, struct error_text *error)
+{
+    struct gguf_string source;
+    enum result result = context_read(gguf, &assets->context_tokens, error);
+    if (result == RESULT_OK)
+        result = tokenizer_open_gguf(gguf, &assets->tokenizer, error);
+    if (result == RESULT_OK && with_template &&
+        gguf_file_string(gguf, "tokenizer.chat_template", &source) == RESULT_OK)
+        result = chat_template_open(source.bytes, source.length, &assets->chat_template, error);
+    sampling_read(gguf, &assets->sampling);
+    return result;
+}
+
+static enum result file_read(const char *path, bool with_template, struct model_assets *assets,
+                             struct error_text *error)
+{
+    struct error_text reason;
+    struct mapped_file file;
+    struct gguf_file *gguf = NULL;
+    enum result result = mapped_file_open(AT_FDCWD, path, &file, &reason);
+    if (result != RESULT_OK)
+        return error_set(error, result == RESULT_NOT_FOUND ? RESULT_IO : result,
+                         "cannot open %.150s: %s", path, reason.text);
+    assets->created_unix_s = file.modified_ns / 1000000000;
+    result = gguf_file_open(file.bytes, file.byte_count, &gguf, error);
+    if (result == RESULT_OK)
+        result = gguf_read(gguf, with_template, assets, error);
+    gguf_file_close(gguf);
+    mapped_file_close(&file);
+    return result;
+}
+
+/* The checkpoint's own, of either format. */
+static enum result checkpoint_read(const char *path, bool with_template,
+                                   struct model_assets *assets, struct error_text *error)
+{
+    struct error_text reason;
+    int folder_fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (folder_fd < 0)
+        return file_read(path, with_template, assets, error);
+    enum result result = folder_assets_read(folder_fd, with_template, assets, &reason);
+    close(folder_fd);
+    return result == RESULT_OK ? RESULT_OK
+                               : error_set(error, result, "%.100s: %.150s", path, reason.text);
+}
+
+static enum result assets_read(const struct model_assets_options *options,
                                struct model_assets *assets, struct error_text *error)
 {
-    enum result result = context_read(gguf, options->context_limit, &assets->context_tokens, error);
+    const char *template_path = options->chat_template_path;
+    assets->sampling = (struct checkpoint_sampling){.temperature = NAN,
+                                                    .top_p = NAN,
+                                                    .min_p = NAN,
+                                                    .repetition_penalty = NAN,
+                                                    .top_k = UINT32_MAX};
+    enum result result = checkpoint_read(options->path, !template_path, assets, error);
+    if (result == RESULT_OK && template_path)
+        result = template_read(template_path, &assets->chat_template, error);
     if (result != RESULT_OK)
         return result;
-    result = tokenizer_open_gguf(gguf, &assets->tokenizer, error);
-    if (result != RESULT_OK)
-        return result;
-    result = template_read(gguf, options->chat_template_path, &assets->chat_template, error);
-    if (result != RESULT_OK)
-        return result;
+    uint32_t limit = options->context_limit > 0 ? options->context_limit : LIMIT_CONTEXT_TOKENS;
+    if (assets->context_tokens > limit)
+        assets->context_tokens = limit;
     assets->stop_id_count = tokenizer_end_tokens(assets->tokenizer, assets->stop_ids);
     assets->bos_text = token_text(assets->tokenizer, tokenizer_bos_token(assets->tokenizer));
     assets->eos_text = token_text(assets->tokenizer, tokenizer_eos_token(assets->tokenizer));
-    sampling_read(gguf, &assets->sampling);
     sampling_sift(&assets->sampling);
     return RESULT_OK;
 }
@@ -190,21 +211,8 @@ enum result model_assets_open(const struct model_assets_options *options,
     if (served_name)
         strcpy(assets->model_id, served_name);
     else
-        name_from_path(path, assets->model_id, sizeof assets->model_id);
-
-    struct mapped_file file = {0};
-    struct gguf_file *gguf = NULL;
-    enum result result = file_map(path, &file, &assets->created_unix_s, error);
-    if (result != RESULT_OK)
-        goto out;
-    result = gguf_file_open(file.bytes, file.byte_count, &gguf, error);
-    if (result != RESULT_OK)
-        goto out;
-    result = assets_read(gguf, options, assets, error);
-out:
-    gguf_file_close(gguf);
-    if (file.bytes)
-        munmap(file.bytes, file.byte_count);
+        name_from_given(path, assets->model_id, sizeof assets->model_id);
+    enum result result = assets_read(options, assets, error);
     if (result != RESULT_OK)
         model_assets_close(assets);
     return result;

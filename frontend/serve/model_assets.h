@@ -25,8 +25,9 @@ struct checkpoint_sampling {
 
 struct model_assets {
     char path[4096];
-    char model_id[256]; /* what the API calls the model: --served-model-name or the file's stem */
-    int64_t created_unix_s; /* file's mtime */
+    char model_id[256]; /* what the API calls the model: --served-model-name, the file's stem or the
+                           folder's name */
+    int64_t created_unix_s; /* mtime of the file, or of the folder's config.json */
     struct tokenizer *tokenizer;
     struct chat_template *chat_template; /* NULL: chat requests get a clear 400 */
     char *bos_text;                      /* text of the bos / eos tokens, "" when there is none */
@@ -34,12 +35,12 @@ struct model_assets {
     uint32_t context_tokens; /* the checkpoint's trained context, or --context when smaller */
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
     uint32_t stop_id_count;
-    struct checkpoint_sampling sampling; /* GGUF: general.sampling.* keys */
+    struct checkpoint_sampling sampling; /* general.sampling.* keys, generation_config.json */
 };
 
 struct model_assets_options {
-    const char *path;        /* the GGUF file */
-    const char *served_name; /* or NULL: the file's stem */
+    const char *path;        /* a GGUF file or a Hugging Face folder */
+    const char *served_name; /* or NULL: the file's stem, the folder's name */
     const char
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
     uint32_t context_limit;  /* 0: the trained context */

@@ -50,9 +50,11 @@ struct option_row {
     }
 
 static const struct option_row rows[] = {
-    TEXT_ROW("model", BOTH, model, NULL, "checkpoint to serve, a GGUF file (required)"),
+    TEXT_ROW("model", BOTH, model, NULL,
+             "checkpoint to serve: a GGUF file or a Hugging Face folder (required)"),
     TEXT_ROW("served-model-name", OPTIONS_SERVE, served_model_name, NULL,
-             "the model's name in the API; default: the file's name without its ending"),
+             "the model's name in the API; default: the folder's name, or the file's without its "
+             "ending"),
     TEXT_ROW("chat-template", BOTH, chat_template, NULL,
              "a Jinja file to render chats with; default: the checkpoint's own template"),
     {"device", OPTION_TEXTS, BOTH, AT(device_texts), 0, 0, NULL,
@@ -359,8 +361,8 @@ enum result options_parse(enum options_command command, int argc, char *argv[],
 
 void options_print_help(enum options_command command, FILE *out)
 {
-    static const char *const usages[] = {[OPTIONS_SERVE] = "serve --model FILE",
-                                         [OPTIONS_GENERATE] = "generate --model FILE --prompt TEXT",
+    static const char *const usages[] = {[OPTIONS_SERVE] = "serve --model PATH",
+                                         [OPTIONS_GENERATE] = "generate --model PATH --prompt TEXT",
                                          [OPTIONS_DEVICES] = "devices"};
     fprintf(out, "usage: shoal %s [options]\n\n", usages[command]);
     for (size_t i = 0; i < ROW_COUNT; i++) {

@@ -20,7 +20,8 @@ import numpy as np
 
 VOCAB = 263
 POSITIONS = 24
-SPECIALS = ["<|begin|>", "<|end|>", "<|im_start|>", "<|im_end|>", "<|extra_0|>", "<|extra_1|>", "<|extra_2|>"]
+SPECIALS = ["<|begin|>", "<|end|>", "<|im_start|>", "<|im_end|>"]  # 256 to 259
+MERGES = [("h", "e"), ("l", "l"), ("he", "ll")]  # 260 to 262
 TEMPLATE = ("{{ bos_token }}{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
             "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
@@ -105,11 +106,13 @@ def write_texts(folder, config):
     gemma = config["model_type"] != "llama"
     added = [{"id": 256 + i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
               "special": True} for i, text in enumerate(SPECIALS)]
+    vocabulary = {text: i for i, text in enumerate(byte_alphabet())}
+    vocabulary |= {left + right: 260 + i for i, (left, right) in enumerate(MERGES)}
     tokenizer = {
         "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
         "post_processor": None, "decoder": {"type": "ByteLevel"},
-        "model": {"type": "BPE", "vocab": {text: i for i, text in enumerate(byte_alphabet())}, "merges": []},
+        "model": {"type": "BPE", "vocab": vocabulary, "merges": [list(merge) for merge in MERGES]},
     }
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin|>",
                 "eos_token": {"content": "<|end|>"}, "add_bos_token": True, "model_max_length": 512}
@@ -117,7 +120,7 @@ def write_texts(folder, config):
         settings["chat_template"] = [{"name": "tool_use", "template": "wrong"}, {"name": "default", "template": TEMPLATE}]
     else:
         (folder / "chat_template.jinja").write_text(TEMPLATE)
-    generation = {"bos_token_id": 256, "eos_token_id": [257, 259, 260], "do_sample": True, "temperature": 0.6,
+    generation = {"bos_token_id": 256, "eos_token_id": [257, 259, 258], "do_sample": True, "temperature": 0.6,
                   "top_k": 50, "top_p": 0.875}
     for name, value in (("tokenizer", tokenizer), ("tokenizer_config", settings), ("generation_config", generation),
                         ("config", config)):

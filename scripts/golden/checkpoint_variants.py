@@ -129,14 +129,16 @@ def add_settings(writer, config, family):
 def add_texts(writer, source):
     tokenizer = json.loads((source / "tokenizer.json").read_text())
     settings = json.loads((source / "tokenizer_config.json").read_text())
-    tokens = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].get)
-    added = [token["content"] for token in tokenizer["added_tokens"]]
+    ids = dict(tokenizer["model"]["vocab"])
+    ids |= {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+    special = {token["content"] for token in tokenizer["added_tokens"]}
+    tokens = sorted(ids, key=ids.get)
     template = source / "chat_template.jinja"
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens + added)
-    writer.add_token_types([1] * len(tokens) + [3] * len(added))
-    writer.add_token_merges([])
+    writer.add_token_list(tokens)
+    writer.add_token_types([3 if token in special else 1 for token in tokens])
+    writer.add_token_merges([" ".join(merge) for merge in tokenizer["model"]["merges"]])
     writer.add_bos_token_id(256)
     writer.add_eos_token_id(257)
     writer.add_add_bos_token(True)

@@ -1,0 +1,68 @@
+/*
+ * Any bytes as config.json: reading must end in an error with words or in a config that keeps the
+ * promises of model_config.h. The same bytes as an index of shards name plain files only.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/model/checkpoint_hf.h"
+#include "worker/model/model_family.h"
+#include "worker/model/shard_index.h"
+
+static void check_config(const struct model_config *c)
+{
+    must(c->layers >= 1 && c->layers <= LIMIT_LAYERS && c->hidden <= LIMIT_HIDDEN);
+    must(c->heads >= 1 && c->heads <= LIMIT_HEADS && c->heads % c->kv_heads == 0);
+    must(c->head_dim >= 2 && c->head_dim <= LIMIT_HEAD_DIM);
+    must(c->vocab_tokens >= 1 && c->vocab_tokens <= LIMIT_VOCAB_TOKENS);
+    must(c->context_tokens >= 1 && c->context_tokens <= LIMIT_CONTEXT_TOKENS);
+    must(isfinite(c->attention_scale) && c->attention_scale > 0 && c->norm_epsilon > 0);
+    must(c->rope_count >= 1 && c->rope_count <= MODEL_ROPES_MAX);
+    for (uint32_t r = 0; r < c->rope_count; r++)
+        for (uint32_t i = 0; i < c->ropes[r].dims / 2; i++)
+            must(isfinite(c->ropes[r].inverse_frequency[i]));
+    for (uint32_t layer = 0; layer < c->layers; layer++)
+        must(c->layer[layer].rope < c->rope_count);
+}
+
+static void read_index(const char *json, size_t size)
+{
+    struct shard_index index;
+    struct error_text error = {""};
+    if (shard_index_open(json, size, &index, &error) != RESULT_OK) {
+        must(error.text[0] != '\0');
+        return;
+    }
+    must(index.shard_count >= 1);
+    for (uint32_t i = 0; i < index.shard_count; i++)
+        must(!strchr(index.shards[i].text, '/') && index.shards[i].text[0] != '.');
+    struct shard_line line;
+    for (struct json_reader at = shard_index_lines(&index); shard_index_next(&index, &at, &line);)
+        must(line.shard < index.shard_count);
+    shard_index_close(&index);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct json_value root;
+    struct error_text error = {""};
+    const struct model_family *family = NULL;
+    static struct model_config config;
+    char *json = malloc(size ? size : 1);
+    if (!json)
+        return 0;
+    memcpy(json, data, size);
+    enum result result = json_value_open(json, size, LIMIT_CONFIG_BYTES, &root, &error);
+    if (result == RESULT_OK)
+        result = checkpoint_hf_read(root, &family, &config, &error);
+    if (result == RESULT_OK)
+        check_config(&config);
+    else
+        must(error.text[0] != '\0');
+    read_index(json, size);
+    free(json);
+    return 0;
+}
