@@ -1,0 +1,80 @@
+"""Checkpoints as folders: the same answers as from a GGUF, in every type and in several files; and a folder that cannot
+be served ends the server with words that name file and reason."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from shoal_server import BUILD, MODEL, ROOT, ShoalServer
+
+FORMS = ROOT / "build/checkpoints"  # scripts/golden/checkpoint_variants.py
+SMOLLM2_FOLDER = ROOT / "build/cache/models/smollm2-135m-instruct-f16"
+SMOLLM2_F32 = ROOT / "build/cache/models/smollm2-135m-instruct-f32.gguf"
+ENDS = 60
+
+
+def answers_of(model, prompts, **fields):
+    """The answers to all prompts, greedily, with what they are made of."""
+    with ShoalServer("--kv-cache-type", "f32", model=model) as server:
+        server.wait_ready()
+        names = [entry["id"] for entry in server.get("/v1/models").json["data"]]
+        assert names == [model.name.removesuffix(".gguf")]
+        answers = []
+        for prompt in prompts:
+            reply = server.chat(prompt, temperature=0, **fields).json
+            choice = reply["choices"][0]
+            answers.append((choice["message"]["content"], choice["finish_reason"], reply["usage"]["prompt_tokens"],
+                            reply["usage"]["completion_tokens"]))
+        return answers
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_every_form_of_a_tiny_checkpoint_answers_alike(family):
+    prompts = ["hello", "1 + 1 = \u00e9?"]
+    expected = answers_of(FORMS / f"{family}-f32.gguf", prompts, max_tokens=24)
+    assert any(completion > 4 for _, _, _, completion in expected)
+    for form in ("f32", "bf16", "f16-sharded"):
+        assert answers_of(FORMS / f"{family}-{form}", prompts, max_tokens=24) == expected, form
+
+
+def test_the_default_model_from_a_folder():
+    if not SMOLLM2_FOLDER.exists():
+        command = [sys.executable, str(ROOT / "scripts/golden/gguf_to_folder.py"), str(MODEL), str(SMOLLM2_FOLDER)]
+        subprocess.run(command, check=True)
+    prompts = ["What is the capital of France?", "Write a haiku about the sea."]
+    folder = answers_of(SMOLLM2_FOLDER, prompts, max_tokens=16)
+    assert "Paris" in folder[0][0]
+    if SMOLLM2_F32.exists():  # made by make test-unit
+        assert folder == answers_of(SMOLLM2_F32, prompts, max_tokens=16)
+
+
+def last_words(folder):
+    command = [str(BUILD / "shoal"), "serve", "--model", str(folder), "--port", "0"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=ENDS)
+    assert ended.returncode == 1, ended
+    return ended.stderr.decode()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shutil.copytree(FORMS / "llama-bf16", tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_a_missing_tokenizer(folder):
+    (folder / "tokenizer.json").unlink()
+    assert f"{folder}: the folder has no tokenizer.json" in last_words(folder)
+
+
+def test_weights_cut_short(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1000])
+    words = last_words(folder)
+    assert "model.safetensors: tensor model." in words and "of the file" in words, words
+
+
+def test_another_architecture(folder):
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace('"model_type": "llama"', '"model_type": "mamba"'))
+    assert 'config.json: model_type "mamba" is not supported' in last_words(folder)
