@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/utf8.h"
 #include "proto/must.h"
+#include "proto/utf8.h"
 
 void pretokenizer_fini(struct pretokenizer *pretokenizer)
 {

@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-#include "proto/utf8.h"
 #include "proto/limits.h"
+#include "proto/utf8.h"
 
 struct split {
     float score;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/utf8.h"
 #include "proto/limits.h"
+#include "proto/utf8.h"
 
 static const char word_regex[] = "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200c}\\x{200d}]";
 

@@ -18,8 +18,8 @@
 #include "frontend/prompt/pretokenizer_preset.h"
 #include "frontend/prompt/sentencepiece_merges.h"
 #include "frontend/prompt/tokenizer_state.h"
-#include "proto/utf8.h"
 #include "proto/gguf_file.h"
+#include "proto/utf8.h"
 
 #define LOWER_BLOCK "\xE2\x96\x81"
 

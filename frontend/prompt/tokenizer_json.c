@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "frontend/prompt/bpe_byte_map.h"
-#include "proto/json_reader.h"
 #include "frontend/prompt/tokenizer_json_stages.h"
 #include "frontend/prompt/tokenizer_state.h"
+#include "proto/json_reader.h"
 
 enum { NAME_BYTES = 64, SPELLED_BYTES = 2 * LIMIT_TOKEN_BYTES };
 

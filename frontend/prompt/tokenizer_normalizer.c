@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/utf8.h"
 #include "frontend/prompt/utf8_nfc.h"
+#include "proto/utf8.h"
 
 enum { PART_BYTES = 128 };
 

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/utf8.h"
 #include "proto/limits.h"
+#include "proto/utf8.h"
 
 void marked_text_fini(struct marked_text *text)
 {

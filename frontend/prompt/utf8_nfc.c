@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/utf8.h"
 #include "frontend/prompt/utf8_nfc_table.h"
+#include "proto/utf8.h"
 
 enum {
     HANGUL_S = 0xAC00,

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "frontend/prompt/tokenizer.h"
-#include "proto/utf8.h"
 #include "proto/must.h"
+#include "proto/utf8.h"
 
 static const char added[] =
     "\"added_tokens\":[{\"id\":300,\"content\":\"<s>\",\"special\":true},{\"id\":301,\"content\":"

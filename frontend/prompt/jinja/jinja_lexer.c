@@ -16,8 +16,8 @@
 
 #include "frontend/prompt/jinja/jinja_lexer_literal.h"
 #include "frontend/prompt/jinja/jinja_unicode.h"
-#include "proto/utf8.h"
 #include "proto/limits.h"
+#include "proto/utf8.h"
 
 struct lexer {
     struct jinja_arena *arena;

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "frontend/prompt/tokenizer.h"
-#include "proto/utf8.h"
 #include "proto/limits.h"
+#include "proto/utf8.h"
 #include "tests/support/tokenizer_corpus.h"
 
 static struct tokenizer *open_published(const char *name)

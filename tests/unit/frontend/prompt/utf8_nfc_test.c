@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "proto/utf8.h"
 #include "frontend/prompt/utf8_nfc.h"
 #include "frontend/prompt/utf8_nfc_table.h"
+#include "proto/utf8.h"
 #include "tests/support/tokenizer_corpus.h"
 
 static uint64_t hash_normal(uint64_t hash, const uint32_t chars[], size_t count)

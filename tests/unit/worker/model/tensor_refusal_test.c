@@ -100,9 +100,12 @@ static void test_tokenizer_of_another_size(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing),         cmocka_unit_test(test_other_shapes),
-        cmocka_unit_test(test_vectors_of_any_float), cmocka_unit_test(test_unused),
-        cmocka_unit_test(test_harmless),        cmocka_unit_test(test_tokenizer_of_another_size),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_other_shapes),
+        cmocka_unit_test(test_vectors_of_any_float),
+        cmocka_unit_test(test_unused),
+        cmocka_unit_test(test_harmless),
+        cmocka_unit_test(test_tokenizer_of_another_size),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
