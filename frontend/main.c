@@ -9,6 +9,7 @@
 
 #include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
+#include "frontend/serve/hub_cache.h"
 #include "frontend/serve/serve_command.h"
 
 #define SHOAL_VERSION "0.1.0"
@@ -33,11 +34,28 @@ static void print_usage(FILE *out)
     fprintf(out, "\n`shoal COMMAND --help` lists the options of a command.\n");
 }
 
+/* A repository's name becomes the path of its checkpoint; it is then served under its name. */
+static enum result model_find(struct options *options, char path[HUB_CACHE_PATH_BYTES],
+                              struct error_text *error)
+{
+    if (options->help || !options->model)
+        return RESULT_OK;
+    enum result result = hub_cache_find(options->hf_cache, options->model, path, error);
+    if (result != RESULT_OK || !path[0])
+        return result;
+    if (!options->served_model_name)
+        options->served_model_name = options->model;
+    options->model = path;
+    return RESULT_OK;
+}
+
 static int command_run(size_t index, int argc, char *argv[])
 {
     struct options options;
     struct error_text error;
-    if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK) {
+    char path[HUB_CACHE_PATH_BYTES];
+    if (options_parse(commands[index].command, argc, argv, &options, &error) != RESULT_OK ||
+        model_find(&options, path, &error) != RESULT_OK) {
         fprintf(stderr, "shoal %s: %s\n", commands[index].name, error.text);
         return 2;
     }

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <pwd.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +20,7 @@
 
 #define PASSWORD_ENTRY_BYTES 4096u
 
-static bool default_path(char path[CACHE_FOLDER_BYTES])
+bool cache_folder_in_home(const char *below, char path[CACHE_FOLDER_BYTES])
 {
     struct passwd entry;
     struct passwd *found = NULL;
@@ -29,7 +28,7 @@ static bool default_path(char path[CACHE_FOLDER_BYTES])
     if (getpwuid_r(geteuid(), &entry, words, sizeof words, &found) != 0 || !found ||
         found->pw_dir[0] != '/')
         return false;
-    return snprintf(path, CACHE_FOLDER_BYTES, "%s/.cache/shoal", found->pw_dir) <
+    return snprintf(path, CACHE_FOLDER_BYTES, "%s/%s", found->pw_dir, below) <
            (int)CACHE_FOLDER_BYTES;
 }
 
@@ -65,7 +64,7 @@ void cache_folder_find(const char *wanted, char path[CACHE_FOLDER_BYTES])
     errno = ENAMETOOLONG;
     bool found = wanted ? wanted[0] != '\0' && snprintf(path, CACHE_FOLDER_BYTES, "%s", wanted) <
                                                    (int)CACHE_FOLDER_BYTES
-                        : default_path(path);
+                        : cache_folder_in_home(".cache/shoal", path);
     if (found && make(path) && is_own(path)) {
         log_info("compiled shaders are kept in %s", path);
         return;

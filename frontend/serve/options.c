@@ -51,9 +51,14 @@ struct option_row {
 
 static const struct option_row rows[] = {
     TEXT_ROW("model", BOTH, model, NULL,
-             "checkpoint to serve: a GGUF file or a Hugging Face folder (required)"),
+             "checkpoint to serve: a GGUF file, a Hugging Face folder, or a repository's name in "
+             "Hugging "
+             "Face's cache (required)"),
+    TEXT_ROW("hf-cache", BOTH, hf_cache, NULL,
+             "folder of Hugging Face's cache; default: .cache/huggingface/hub in the user's home"),
     TEXT_ROW("served-model-name", OPTIONS_SERVE, served_model_name, NULL,
-             "the model's name in the API; default: the folder's name, or the file's without its "
+             "the model's name in the API; default: the repository's, the folder's or the file's "
+             "without its "
              "ending"),
     TEXT_ROW("chat-template", BOTH, chat_template, NULL,
              "a Jinja file to render chats with; default: the checkpoint's own template"),

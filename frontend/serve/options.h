@@ -27,7 +27,8 @@ struct option_texts {
  * given. */
 struct options {
     const char *model;
-    const char *served_model_name; /* NULL: the file's stem */
+    const char *hf_cache;          /* NULL: in the user's home */
+    const char *served_model_name; /* NULL: after the checkpoint's path */
     const char *chat_template;     /* NULL: the checkpoint's own */
     struct option_texts device_texts;
     struct device_name devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */

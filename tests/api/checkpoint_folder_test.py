@@ -78,3 +78,36 @@ def test_another_architecture(folder):
     config = folder / "config.json"
     config.write_text(config.read_text().replace('"model_type": "llama"', '"model_type": "mamba"'))
     assert 'config.json: model_type "mamba" is not supported' in last_words(folder)
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def hub(tmp_path):
+    """Hugging Face's cache with one repository, tiny/llama: files are links into a store."""
+    repository = tmp_path / "hub/models--tiny--llama"
+    snapshot = repository / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    (repository / "blobs").mkdir()
+    (repository / "refs").mkdir()
+    (repository / "refs/main").write_text(COMMIT)
+    for number, file in enumerate((FORMS / "llama-bf16-sharded").iterdir()):
+        shutil.copy(file, repository / "blobs" / str(number))
+        (snapshot / file.name).symlink_to(f"../../blobs/{number}")
+    return tmp_path / "hub"
+
+
+def test_a_repository_in_the_cache_is_served_under_its_name(hub):
+    with ShoalServer("--hf-cache", str(hub), model="tiny/llama") as server:
+        server.wait_ready()
+        assert [entry["id"] for entry in server.get("/v1/models").json["data"]] == ["tiny/llama"]
+        assert server.get("/v1/models/tiny/llama").json["id"] == "tiny/llama"
+        assert server.chat("hello", model="tiny/llama", max_tokens=4).status == 200
+
+
+def test_a_missing_repository_names_the_command(hub):
+    command = [str(BUILD / "shoal"), "serve", "--model", "tiny/gemma3", "--hf-cache", str(hub), "--port", "0"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=ENDS)
+    assert ended.returncode == 2
+    assert ended.stderr.decode().rstrip().endswith("to fetch it: hf download tiny/gemma3")
