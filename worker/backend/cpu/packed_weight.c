@@ -193,13 +193,15 @@ static void fill_quantized_row(const struct packed_weight *weight, enum ggml_typ
     }
 }
 
-static void fill_float_row(const struct packed_weight *weight, const uint8_t *source, uint32_t row,
-                           uint8_t *group)
+/* Column by column, so that what is written is written once and in order; `width` is a constant at
+ * each call. */
+static inline void fill_float_group(const uint8_t *source, uint64_t row_bytes, uint32_t rows,
+                                    uint32_t columns, size_t width, uint8_t *group)
 {
-    size_t width = weight->kind == PACKED_F32 ? 4 : 2;
-    for (uint32_t column = 0; column < weight->columns; column++)
-        memcpy(group + (PACKED_ROWS * (size_t)column + row) * width, source + column * width,
-               width);
+    for (uint32_t column = 0; column < columns; column++)
+        for (uint32_t row = 0; row < rows; row++)
+            memcpy(group + (PACKED_ROWS * (size_t)column + row) * width,
+                   source + row * row_bytes + column * width, width);
 }
 
 void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type type,
@@ -212,11 +214,11 @@ void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type
     uint32_t count = weight->rows - first < PACKED_ROWS ? weight->rows - first : PACKED_ROWS;
     if (count < PACKED_ROWS)
         memset(out, 0, weight->group_bytes);
-    for (uint32_t row = 0; row < count; row++) {
-        const uint8_t *row_source = (const uint8_t *)source + (first + row) * row_bytes;
-        if (weight->quantized)
-            fill_quantized_row(weight, type, row_source, row, out);
-        else
-            fill_float_row(weight, row_source, row, out);
-    }
+    const uint8_t *rows = (const uint8_t *)source + first * row_bytes;
+    if (weight->kind == PACKED_F32)
+        fill_float_group(rows, row_bytes, count, weight->columns, 4, out);
+    else if (!weight->quantized)
+        fill_float_group(rows, row_bytes, count, weight->columns, 2, out);
+    for (uint32_t row = 0; row < count && weight->quantized; row++)
+        fill_quantized_row(weight, type, rows + row * row_bytes, row, out);
 }
