@@ -26,7 +26,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint INVOCATIONS = 32;
 layout(constant_id = 2) const uint EPILOGUE = 0;
 layout(constant_id = 3) const uint FORMS = 1;
-layout(constant_id = 4) const uint TILE_ROWS = 8;
+layout(constant_id = 4) const uint TILE_ROWS = 8; /* even */
 layout(constant_id = 8) const uint PART_COLUMNS = 2;
 layout(constant_id = 9) const uint LANES = 8; /* of a subgroup: at most 16 */
 
@@ -113,20 +113,23 @@ void load_activations(uint block)
         }
 }
 
+/* Two rows at a time: their sums stay in registers, and the block's weights, which do not, are read
+ * from memory by the instructions that use them. */
 void multiply_block()
 {
-    [[unroll]] for (uint i = 0; i < WEIGHT_BLOCK / 4; i++) {
-        vec4 w[PART_COLUMNS];
-        [[unroll]] for (uint j = 0; j < PART_COLUMNS; j++)
-            w[j] = unpack_weights(j, i);
-        [[unroll]] for (uint e = 0; e < 4; e++)
-            [[unroll]] for (uint r = 0; r < TILE_ROWS; r++) {
-                const uint k = 4 * i + e;
-                float value = subgroupBroadcast(x[r * FLOATS + k % FLOATS], k / FLOATS);
-                [[unroll]] for (uint j = 0; j < PART_COLUMNS; j++)
-                    sums[r * PART_COLUMNS + j] += value * w[j][e];
-            }
-    }
+    vec4 w[PART_COLUMNS * 8];
+    [[unroll]] for (uint j = 0; j < PART_COLUMNS; j++)
+        [[unroll]] for (uint i = 0; i < WEIGHT_BLOCK / 4; i++)
+            w[j * 8 + i] = unpack_weights(j, i);
+    [[unroll]] for (uint pair = 0; pair < TILE_ROWS / 2; pair++)
+        [[unroll]] for (uint i = 0; i < WEIGHT_BLOCK / 4; i++)
+            [[unroll]] for (uint e = 0; e < 4; e++)
+                [[unroll]] for (uint o = 0; o < 2; o++) {
+                    const uint r = 2 * pair + o, k = 4 * i + e;
+                    float value = subgroupBroadcast(x[r * FLOATS + k % FLOATS], k / FLOATS);
+                    [[unroll]] for (uint j = 0; j < PART_COLUMNS; j++)
+                        sums[r * PART_COLUMNS + j] += value * w[j * 8 + i][e];
+                }
 }
 
 void main()
