@@ -1,0 +1,222 @@
+/*
+ * What a stream draws does not depend on who shares its steps: streams with a sampling of their own
+ * each, penalties among them, run together on a Vulkan device and each alone.
+ *
+ * Both runs go side by side and are fed the tokens of the runs alone, so that a difference stays
+ * one. Kernels for one row and for many round activations in ways of their own, so logits differ a
+ * little, and draws near a boundary may, too. Every token is held against the draw as specified
+ * (worker/sample/row_sampler.h) from the logits of its run, and logits may differ by no more than
+ * rounding explains. Where tokens differ it is shown how small a change of the logits does that.
+ *
+ * Unless told otherwise it runs few streams and tokens: a driver for the CPU takes a while for
+ * each.
+ *
+ * usage: vulkan_streams_test [MODEL [STREAMS [TOKENS]]]
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "proto/must.h"
+#include "tests/support/model_runner.h"
+#include "worker/sample/token_counts.h"
+
+#define SMOLLM2 "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
+
+#define STREAMS_MAX   MODEL_RUNNER_SEQUENCES_MAX
+#define TOKENS_MAX    512u
+#define PROMPT_LEAST  2u
+#define PROMPT_SPREAD 40u
+#define DIFFERS_MOST  0.25 /* of all draws: prompts are random words, after which much is likely;  \
+                            */
+#define DIFFERS_ANY 2u     /* and so many however few there are */
+#define BISECTIONS  12u
+/* Of logits, as shares of a row's largest: any, and each row's largest one on average. Codes of 8
+ * bits against f32 make up to 0.07 of it, f16 against those as much. */
+#define LOGITS_DIFFER_MOST    0.12
+#define LOGITS_DIFFER_AVERAGE 0.05
+
+struct stream {
+    uint32_t prompt_tokens;
+    uint32_t ids[PROMPT_LEAST + PROMPT_SPREAD + TOKENS_MAX];
+    struct sampling_params params;
+    struct token_counts *counts; /* NULL: no penalty */
+    struct row_sampling sampling;
+};
+
+struct scene {
+    struct model_runner *together;
+    struct model_runner *alone;
+    struct row_sampler *sampler;
+    uint32_t vocab;
+    uint32_t draws;
+    uint32_t different;
+    double largest_difference; /* of logits, as a share of the row's largest */
+    double differences;        /* sum over draws of each row's largest */
+    struct stream streams[STREAMS_MAX];
+};
+
+static const char *model = SMOLLM2;
+static uint32_t streams = 4;
+static uint32_t tokens = 4;
+
+/* Every filter and penalty occurs, alone and with others. */
+static struct sampling_params params_of(uint32_t stream)
+{
+    struct sampling_params params = sampling_params_default();
+    params.seed = 1000 + stream;
+    params.temperature = 0.4f + 0.025f * (float)stream;
+    params.top_k = stream % 2 == 1 ? 1 + stream * 3 : 0;
+    params.top_p = stream % 3 == 1 ? 0.8f : 1.0f;
+    params.min_p = stream % 5 == 2 ? 0.05f : 0.0f;
+    params.repetition_penalty = stream % 4 == 3 ? 1.2f : 1.0f;
+    params.presence_penalty = stream % 8 == 5 ? 0.5f : 0.0f;
+    params.frequency_penalty = stream % 8 == 7 ? 0.3f : 0.0f;
+    return params;
+}
+
+static void begin_stream(const struct scene *scene, struct stream *stream, uint32_t number)
+{
+    stream->prompt_tokens = PROMPT_LEAST + number / 4 * 7 % PROMPT_SPREAD;
+    for (uint32_t i = 0; i < stream->prompt_tokens; i++)
+        stream->ids[i] = (number * 7919 + i * 104729 + 17) % scene->vocab;
+    stream->params = params_of(number);
+    stream->sampling =
+        (struct row_sampling){.params = &stream->params, .first_generated = stream->prompt_tokens};
+    if (number % 4 != 3 && number % 8 != 5)
+        return;
+    stream->counts = token_counts_create();
+    stream->sampling.counts = stream->counts;
+    for (uint32_t i = 0; i < stream->prompt_tokens; i++)
+        must(token_counts_add_prompt(stream->counts, stream->ids[i]) == RESULT_OK);
+}
+
+/* The rows that end in the stream's draw `at`. */
+static struct model_runner_part part_of(const struct stream *stream, uint32_t slot, uint32_t at)
+{
+    uint32_t count = at > 0 ? 1 : stream->prompt_tokens;
+    return (struct model_runner_part){.slot = slot,
+                                      .tokens = stream->ids +
+                                                (at > 0 ? stream->prompt_tokens + at - 1 : 0),
+                                      .count = count,
+                                      .logit_from = count - 1,
+                                      .sampling = &stream->sampling};
+}
+
+static double difference_of(const float *one, const float *other, uint32_t count)
+{
+    double largest = 0, difference = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs((double)one[i]));
+        difference = fmax(difference, fabs((double)one[i] - (double)other[i]));
+    }
+    return difference / largest;
+}
+
+/* The part of the way from the logits of the run alone to those of the other at which the draw
+ * changes: at most 1, since it does change. */
+static double change_needed(struct scene *scene, const struct row_sampling *sampling,
+                            const float *alone, const float *together, uint32_t token_alone)
+{
+    double same = 0, other = 1;
+    float *between = must_alloc(scene->vocab, sizeof *between);
+    for (uint32_t i = 0; i < BISECTIONS; i++) {
+        double part = (same + other) / 2;
+        for (uint32_t t = 0; t < scene->vocab; t++)
+            between[t] = (float)((1 - part) * (double)alone[t] + part * (double)together[t]);
+        bool kept = row_sampler_draw(scene->sampler, between, sampling).token == token_alone;
+        *(kept ? &same : &other) = part;
+    }
+    free(between);
+    return other;
+}
+
+static void judge(struct scene *scene, uint32_t number, uint32_t at, const float *together,
+                  uint32_t token_together, const float *alone, uint32_t token_alone)
+{
+    struct stream *stream = &scene->streams[number];
+    double difference = difference_of(alone, together, scene->vocab);
+    struct row_sampling sampling = stream->sampling;
+    sampling.position = stream->prompt_tokens + at;
+    assert_int_equal(row_sampler_draw(scene->sampler, together, &sampling).token, token_together);
+    assert_int_equal(row_sampler_draw(scene->sampler, alone, &sampling).token, token_alone);
+    scene->draws++;
+    scene->differences += difference;
+    scene->largest_difference = fmax(scene->largest_difference, difference);
+    if (token_together == token_alone)
+        return;
+    scene->different++;
+    double change = change_needed(scene, &sampling, alone, together, token_alone);
+    print_message("    stream %u, token %u: %u together, %u alone, each as specified from its "
+                  "logits; a change of those by %.5f of the largest suffices\n",
+                  number, at, token_together, token_alone, change * difference);
+}
+
+static void run_draw(struct scene *scene, uint32_t at)
+{
+    struct model_runner_part parts[STREAMS_MAX] = {{0}};
+    for (uint32_t s = 0; s < streams; s++)
+        parts[s] = part_of(&scene->streams[s], s, at);
+    const float *together = model_runner_step(scene->together, parts, streams);
+    const struct sampled_token *drawn = model_runner_drawn(scene->together);
+    for (uint32_t s = 0; s < streams; s++) {
+        struct stream *stream = &scene->streams[s];
+        const float *alone = model_runner_step(scene->alone, &parts[s], 1);
+        uint32_t token = model_runner_drawn(scene->alone)->token;
+        judge(scene, s, at, together + (size_t)s * scene->vocab, drawn[s].token, alone, token);
+        stream->ids[stream->prompt_tokens + at] = token;
+        if (stream->counts)
+            must(token_counts_add_generated(stream->counts, token) == RESULT_OK);
+    }
+}
+
+static void test_streams_together_and_alone(void **state)
+{
+    (void)state;
+    struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2, .kernels_when_needed = true};
+    struct model_runner_options options = {
+        .vulkan = &vulkan,
+        .sequences = streams,
+        .sequence_tokens = PROMPT_LEAST + PROMPT_SPREAD + tokens,
+        .step_rows = streams * (PROMPT_LEAST + PROMPT_SPREAD),
+        .logit_rows = streams,
+    };
+    struct scene *scene = must_alloc(1, sizeof *scene);
+    scene->together = model_runner_create(model, &options);
+    scene->alone = model_runner_create(model, &options);
+    scene->vocab = model_runner_plan(scene->together)->config.vocab_tokens;
+    scene->sampler = row_sampler_create(scene->vocab);
+    print_message("%s on %s: %u streams of %u tokens\n", model,
+                  model_runner_description(scene->together), streams, tokens);
+    for (uint32_t s = 0; s < streams; s++)
+        begin_stream(scene, &scene->streams[s], s);
+    for (uint32_t at = 0; at < tokens; at++)
+        run_draw(scene, at);
+    double average = scene->differences / scene->draws;
+    print_message("  %u draws, all as specified, %u differ; logits differ by up to %.6f of a row's "
+                  "largest, on average %.6f\n",
+                  scene->draws, scene->different, scene->largest_difference, average);
+    assert_true(scene->different <= DIFFERS_ANY + DIFFERS_MOST * scene->draws);
+    assert_true(scene->largest_difference <= LOGITS_DIFFER_MOST);
+    assert_true(average <= LOGITS_DIFFER_AVERAGE);
+    for (uint32_t s = 0; s < streams; s++)
+        token_counts_destroy(scene->streams[s].counts);
+    row_sampler_destroy(scene->sampler);
+    model_runner_destroy(scene->together);
+    model_runner_destroy(scene->alone);
+    free(scene);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_streams_together_and_alone)};
+    model = argc > 1 ? argv[1] : model;
+    streams = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : streams;
+    tokens = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : tokens;
+    must(streams >= 1 && streams <= STREAMS_MAX && tokens >= 1 && tokens <= TOKENS_MAX);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
