@@ -1,0 +1,59 @@
+"""Chats with a server whose worker computes on a Vulkan device: Mesa's CPU driver (scripts/vulkan_env).
+
+That driver takes 0.1 to 0.4 s for a step, so there is one short question, and answers are shorter.
+"""
+
+import pytest
+
+from shoal_server import ShoalServer, wait_until
+
+OPTIONS = ["--threads", "2", "--kv-cache-bytes", "50M"]
+QUESTION = "Hi"
+
+
+@pytest.fixture(scope="module")
+def vulkan():
+    with ShoalServer("--device", "vulkan", *OPTIONS) as running:
+        wait_until(lambda: running.get("/ready").status == 200, "the server to be ready", 180)
+        yield running
+        running.wait_idle()
+
+
+def answer(server, **how):
+    reply = server.chat(QUESTION, **how)
+    assert reply.status == 200, reply.body
+    choice = reply.json["choices"][0]
+    return choice["message"]["content"], choice["finish_reason"]
+
+
+def test_status_names_the_device(vulkan):
+    worker, = vulkan.get("/v1/status").json["workers"]
+    assert (worker["device"], worker["state"]) == ("vulkan:0", "ready")
+    assert worker["backend"].startswith("vulkan llvmpipe")
+
+
+def test_greedy_answer_is_the_cpus(vulkan):
+    """The next token is a near-tie; those, and many more tokens: tests/vulkan/model."""
+    with ShoalServer(*OPTIONS) as cpu:
+        cpu.wait_ready()
+        expected = answer(cpu, temperature=0, max_tokens=5)
+    assert answer(vulkan, temperature=0, max_tokens=5) == expected
+
+
+def test_a_seed_gives_the_same_answer_again(vulkan):
+    how = {"temperature": 0.9, "top_p": 0.95, "frequency_penalty": 0.3, "seed": 7, "max_tokens": 5}
+    first = answer(vulkan, **how)
+    assert first[0]
+    assert answer(vulkan, **how) == first
+
+
+def test_streams_share_the_device_when_one_is_left(vulkan):
+    left = vulkan.open_stream(QUESTION, max_tokens=400, seed=1)
+    streams = [vulkan.open_stream(QUESTION, max_tokens=3, temperature=0.8, seed=seed) for seed in (2, 3)]
+    left.wait_token()
+    left.reset()
+    for stream in streams:
+        text, finish = stream.text()
+        stream.close()
+        assert text and finish in ("length", "stop")
+    vulkan.wait_idle()
