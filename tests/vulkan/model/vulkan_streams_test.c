@@ -31,9 +31,10 @@
 #define TOKENS_MAX    512u
 #define PROMPT_LEAST  2u
 #define PROMPT_SPREAD 40u
-#define DIFFERS_MOST  0.25 /* of all draws: prompts are random words, after which much is likely;  \
-                            */
-#define DIFFERS_ANY 2u     /* and so many however few there are */
+#define DIFFERS_MOST                                                                               \
+    0.25               /* of all draws: prompts are random words, after which much is likely;      \
+                        */
+#define DIFFERS_ANY 2u /* and so many however few there are */
 #define BISECTIONS  12u
 /* Of logits, as shares of a row's largest: any, and each row's largest one on average. Codes of 8
  * bits against f32 make up to 0.07 of it, f16 against those as much. */
