@@ -1,17 +1,14 @@
 /*
- * Whole checkpoints on a Vulkan device say what the CPU backend says.
- *
  * The CPU answers greedily first. Then the device is fed those answers, so that every position is
  * judged by itself, by the ways that its kernels tell apart: sequences at once, and decoded token
  * by token with many streams and few to a step. The best token must be the CPU's, or the CPU's own
  * lead a near-tie, which is printed.
  *
  * 20 prompts are answered by 64 tokens each. A driver for the CPU takes longest for steps of few
- * rows, so unless told otherwise only a stretch of each is decoded token by token; `all` is for a
- * GPU.
- *
- * usage: vulkan_greedy_test [all]
+ * rows, so unless told otherwise only a stretch of each is decoded token by token.
  */
+#include "tests/support/vulkan_agreement.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,9 +23,6 @@
 #include "proto/must.h"
 #include "tests/support/llama_cpp_reference.h"
 #include "tests/support/model_runner.h"
-
-#define SMOLLM2 "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
-#define GEMMA3  "build/cache/models/gemma-3-270m-q4_k_m.gguf"
 
 #define PROMPTS         20u
 #define ANSWER_TOKENS   64u
@@ -70,11 +64,9 @@ struct stretch {
     uint32_t tokens;
 };
 
-#define STRETCHES 3u
-static const struct stretch everything[STRETCHES] = {
+static const struct stretch everything[] = {
     {20, PROMPTS, ANSWER_TOKENS}, {8, PROMPTS, ANSWER_TOKENS}, {1, PROMPTS, ANSWER_TOKENS}};
-static const struct stretch some[STRETCHES] = {{8, 8, 8}, {2, 2, 8}, {1, 1, 16}};
-static const struct stretch *stretches = some;
+static const struct stretch some[] = {{8, 8, 8}, {1, 1, 16}};
 
 static double now_s(clockid_t clock)
 {
@@ -245,7 +237,7 @@ static void judge_decode(struct scene *scene, const struct stretch *stretch)
     end_pass(scene, what, began_s, began_cpu_s);
 }
 
-static void check(const char *model, const char *prompts)
+void vulkan_agreement_check(const char *model, const char *prompts, bool all)
 {
     struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2, .kernels_when_needed = true};
     struct model_runner_options options = {.vulkan = &vulkan,
@@ -269,31 +261,10 @@ static void check(const char *model, const char *prompts)
     print_message("%s on %s, against the CPU backend\n", model,
                   model_runner_description(scene->runner));
     judge_prefill(scene);
-    for (uint32_t i = 0; i < STRETCHES; i++)
+    const struct stretch *stretches = all ? everything : some;
+    size_t count = all ? sizeof everything / sizeof *everything : sizeof some / sizeof *some;
+    for (size_t i = 0; i < count; i++)
         judge_decode(scene, &stretches[i]);
     model_runner_destroy(scene->runner);
     free(scene);
-}
-
-static void test_smollm2(void **state)
-{
-    (void)state;
-    check(SMOLLM2, "tests/golden/llama_cpp/smollm2-q4_1.txt");
-}
-
-static void test_gemma3(void **state)
-{
-    (void)state;
-    check(GEMMA3, "tests/golden/llama_cpp/gemma3-q4_k_m.txt");
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_smollm2),
-        cmocka_unit_test(test_gemma3),
-    };
-    if (argc > 1 && strcmp(argv[1], "all") == 0)
-        stretches = everything;
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
