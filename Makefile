@@ -42,7 +42,8 @@ VULKAN_CFLAGS := $(patsubst %,-isystem %,$(wildcard build/vulkan-tools/compiler/
 
 CFLAGS  := -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WIDTH=8 $(WARN) $(OPT) -g -pthread -I. $(VULKAN_CFLAGS) $(PKG_CFLAGS) \
            $(SANFLAG) $(CFLAGS_EXTRA)
-LDFLAGS := -pthread $(SANFLAG)
+# A library that nothing calls (OpenBLAS, so far) is not loaded: it would start threads at every start of a worker.
+LDFLAGS := -pthread -Wl,--as-needed $(SANFLAG)
 
 # --- sources, found by folder ------------------------------------------------------------------------------------
 sources         = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
