@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Makes the tiny Hugging Face checkpoints of tests/golden/checkpoints and records what mlx-lm says on them.
 
-usage: checkpoint_folders.py DIRECTORY
+usage: checkpoint_folders.py DIRECTORY [FAMILY ...]
 
-For each family a folder with everything that a published checkpoint has, its weights random, in BF16. They are multiples
-of a power of two with seven bits, so that F32, F16 and BF16 hold the very same numbers. logits.f32 are the logits (F32,
-little-endian) of every position of the sequence ids.txt, computed in F32. Needs mlx, mlx-lm and numpy.
+For each family of families/ (or those named) a folder with everything that a published checkpoint has, its weights
+random, in BF16. They are multiples of a power of two with seven bits, so that F32, F16 and BF16 hold the very same
+numbers. logits.f32 are the logits (F32, little-endian) of every position of the sequence ids.txt, computed in F32 by
+mlx-lm or, where a family has one, by its own reference(). Needs mlx, mlx-lm and numpy.
 """
 import json
 import pathlib
@@ -18,63 +19,25 @@ import mlx.core as mx
 import mlx_lm.utils
 import numpy as np
 
-VOCAB = 263
+from families import VOCAB, all_families
+
 POSITIONS = 24
 SPECIALS = ["<|begin|>", "<|end|>", "<|im_start|>", "<|im_end|>"]  # 256 to 259
 MERGES = [("h", "e"), ("l", "l"), ("he", "ll")]  # 260 to 262
 TEMPLATE = ("{{ bos_token }}{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
             "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
-LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 96,
-    "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": VOCAB,
-    "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "rope_theta": 5000.0, "hidden_act": "silu",
-    "rope_scaling": {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                     "original_max_position_embeddings": 64},
-    "tie_word_embeddings": False, "attention_bias": False, "mlp_bias": False, "torch_dtype": "bfloat16",
-    "bos_token_id": 256, "eos_token_id": 257,
-}
-GEMMA3 = {
-    "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "hidden_size": 64, "intermediate_size": 96,
-    "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 16, "vocab_size": VOCAB,
-    "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
-    "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "hidden_activation": "gelu_pytorch_tanh",
-    "query_pre_attn_scalar": 20, "sliding_window": 8, "sliding_window_pattern": 3, "attention_bias": False,
-    "final_logit_softcapping": None, "torch_dtype": "bfloat16", "bos_token_id": 256, "eos_token_id": 257,
-}
 
-
-def shapes_of(config):
-    hidden, wide = config["hidden_size"], config["intermediate_size"]
-    queries = config["num_attention_heads"] * config["head_dim"]
-    keys = config["num_key_value_heads"] * config["head_dim"]
-    gemma = config["model_type"] != "llama"
-    shapes = {"model.embed_tokens.weight": (VOCAB, hidden), "model.norm.weight": (hidden,)}
-    if not gemma:
-        shapes["lm_head.weight"] = (VOCAB, hidden)
-    for layer in range(config["num_hidden_layers"]):
-        at = f"model.layers.{layer}."
-        shapes |= {
-            at + "self_attn.q_proj.weight": (queries, hidden), at + "self_attn.k_proj.weight": (keys, hidden),
-            at + "self_attn.v_proj.weight": (keys, hidden), at + "self_attn.o_proj.weight": (hidden, queries),
-            at + "mlp.gate_proj.weight": (wide, hidden), at + "mlp.up_proj.weight": (wide, hidden),
-            at + "mlp.down_proj.weight": (hidden, wide), at + "input_layernorm.weight": (hidden,),
-            at + "post_attention_layernorm.weight": (hidden,),
-        }
-        if gemma:
-            shapes |= {at + f"{name}_feedforward_layernorm.weight": (hidden,) for name in ("pre", "post")}
-            shapes |= {at + f"self_attn.{name}_norm.weight": (config["head_dim"],) for name in "qk"}
-    return shapes
-
-
-def random_weights(config, source):
+def random_weights(family, source):
     weights = {}
-    for name, shape in shapes_of(config).items():
-        if len(shape) == 2:
-            weights[name] = (source.integers(-127, 128, shape) / 512).astype(np.float32)
+    for name, shape in family.shapes(family.CONFIG).items():
+        own = family.weight(name, shape, source) if hasattr(family, "weight") else None
+        if own is not None:
+            weights[name] = own.astype(np.float32)
+        elif len(shape) == 1:
+            weights[name] = (family.centre(name) + source.integers(-32, 33, shape) / 128).astype(np.float32)
         else:
-            plain = 1 if config["model_type"] == "llama" else 0
-            weights[name] = (plain + source.integers(-32, 33, shape) / 128).astype(np.float32)
+            weights[name] = (source.integers(-127, 128, shape) / 512).astype(np.float32)
     return weights
 
 
@@ -103,7 +66,7 @@ def byte_alphabet():
 
 
 def write_texts(folder, config):
-    gemma = config["model_type"] != "llama"
+    """The template lies beside the settings in llama's folder and inside them elsewhere."""
     added = [{"id": 256 + i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
               "special": True} for i, text in enumerate(SPECIALS)]
     vocabulary = {text: i for i, text in enumerate(byte_alphabet())}
@@ -116,7 +79,7 @@ def write_texts(folder, config):
     }
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin|>",
                 "eos_token": {"content": "<|end|>"}, "add_bos_token": True, "model_max_length": 512}
-    if gemma:
+    if folder.name != "llama":
         settings["chat_template"] = [{"name": "tool_use", "template": "wrong"}, {"name": "default", "template": TEMPLATE}]
     else:
         (folder / "chat_template.jinja").write_text(TEMPLATE)
@@ -138,22 +101,27 @@ def reference_logits(folder, weights, ids):
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
     mx.set_default_device(mx.cpu)
-    for family, config, seed in (("llama", LLAMA, 1), ("gemma3", GEMMA3, 2)):
-        source = np.random.default_rng(seed)
-        folder = pathlib.Path(sys.argv[1]) / family
+    families = all_families()
+    for name in sys.argv[2:] or families:
+        family = families[name]
+        source = np.random.default_rng(family.SEED)
+        folder = pathlib.Path(sys.argv[1]) / name
         folder.mkdir(parents=True, exist_ok=True)
-        weights = random_weights(config, source)
-        write_safetensors(folder / "model.safetensors", {name: ("BF16", w.shape, bf16(w)) for name, w in weights.items()})
-        write_texts(folder, config)
+        weights = random_weights(family, source)
+        write_safetensors(folder / "model.safetensors", {key: ("BF16", w.shape, bf16(w)) for key, w in weights.items()})
+        write_texts(folder, family.CONFIG)
         ids = source.integers(0, VOCAB, POSITIONS).tolist()
         (folder / "ids.txt").write_text(" ".join(map(str, ids)) + "\n")
-        logits = reference_logits(folder, weights, ids)
+        if hasattr(family, "reference"):
+            logits = family.reference(family.CONFIG, weights, ids).astype(np.float32)
+        else:
+            logits = reference_logits(folder, weights, ids)
         assert logits.shape == (POSITIONS, VOCAB)
         (folder / "logits.f32").write_bytes(logits.tobytes())
-        print(family, logits.std(), np.abs(logits).max(), mlx_lm.__version__, mx.__version__)
+        print(name, logits.std(), np.abs(logits).max(), mlx_lm.__version__, mx.__version__)
 
 
 if __name__ == "__main__":

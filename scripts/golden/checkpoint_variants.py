@@ -16,14 +16,8 @@ import sys
 import gguf
 import numpy as np
 
-NAMES = {
-    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "pre_feedforward_layernorm": "ffn_norm",
-    "post_feedforward_layernorm": "post_ffw_norm",
-}
-WHOLE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
-         "lm_head.weight": "output.weight"}
+from families import all_families
+
 GGUF_TYPES = {"F32": gguf.GGMLQuantizationType.F32, "F16": gguf.GGMLQuantizationType.F16,
               "BF16": gguf.GGMLQuantizationType.BF16}
 
@@ -79,34 +73,7 @@ def write_folder(source, target, tensors, kind, shards):
     (target / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
 
 
-def gguf_name(name, gemma):
-    if name in WHOLE:
-        return WHOLE[name]
-    _, _, layer, rest = name.split(".", 3)
-    rest = rest.removesuffix(".weight")
-    if rest == "post_attention_layernorm":
-        return f"blk.{layer}.{'post_attention_norm' if gemma else 'ffn_norm'}.weight"
-    return f"blk.{layer}.{NAMES[rest]}.weight"
-
-
-def permuted(array, heads):
-    """Rows of a head from halves to pairs, as GGUF's llama has them."""
-    rows, columns = array.shape
-    return array.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
-
-
-def llama3_divisors(config):
-    scaling = config["rope_scaling"]
-    frequencies = config["rope_theta"] ** (-np.arange(0, config["head_dim"], 2) / config["head_dim"])
-    lengths = 2 * np.pi / frequencies
-    context, low, high = (scaling[key] for key in ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor"))
-    smooth = (context / lengths - low) / (high - low)
-    between = 1 / ((1 - smooth) / scaling["factor"] + smooth)
-    divisors = np.where(lengths < context / high, 1, np.where(lengths > context / low, scaling["factor"], between))
-    return divisors.astype(np.float32)
-
-
-def add_settings(writer, config, family):
+def add_settings(writer, config):
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
@@ -115,15 +82,10 @@ def add_settings(writer, config, family):
     writer.add_head_count_kv(config["num_key_value_heads"])
     writer.add_key_length(config["head_dim"])
     writer.add_value_length(config["head_dim"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_freq_base(config["rope_theta"])
-    if family == "gemma3":
-        writer.add_sliding_window(config["sliding_window"])
-        writer.add_uint32("gemma3.attention.sliding_window_pattern", config["sliding_window_pattern"])
-        writer.add_float32("gemma3.attention.scale", config["query_pre_attn_scalar"] ** -0.5)
-        writer.add_float32("gemma3.rope.freq_base_swa", config["rope_local_base_freq"])
-        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
-        writer.add_rope_scaling_factor(config["rope_scaling"]["factor"])
+    if "rms_norm_eps" in config:
+        writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    if "rope_theta" in config:
+        writer.add_rope_freq_base(config["rope_theta"])
 
 
 def add_texts(writer, source):
@@ -145,24 +107,19 @@ def add_texts(writer, source):
     writer.add_chat_template(template.read_text() if template.exists() else settings["chat_template"][1]["template"])
 
 
-def write_gguf(source, target, tensors, kind):
+def write_gguf(family, source, target, tensors, kind):
     config = json.loads((source / "config.json").read_text())
-    family = source.name
-    writer = gguf.GGUFWriter(str(target), family)
-    add_settings(writer, config, family)
+    writer = gguf.GGUFWriter(str(target), family.GGUF_ARCHITECTURE)
+    if getattr(family, "GGUF_SHARED_SETTINGS", True):
+        add_settings(writer, config)
+    family.gguf_metadata(config, writer)
     add_texts(writer, source)
-    for name, array in tensors.items():
-        if family == "gemma3" and array.ndim == 1:
-            array = array + 1
-        if family == "llama" and ("q_proj" in name or "k_proj" in name):
-            array = permuted(array, config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"])
+    for name, array in family.gguf_tensors(config, tensors).items():
         type_here = "F32" if array.ndim == 1 else kind
         data = np.ascontiguousarray(stored(array, type_here))
         if type_here == "BF16":
             data = data.view(np.uint8)  # the last dimension in bytes, as the writer wants raw types
-        writer.add_tensor(gguf_name(name, family == "gemma3"), data, raw_dtype=GGUF_TYPES[type_here])
-    if family == "llama":
-        writer.add_tensor("rope_freqs.weight", llama3_divisors(config))
+        writer.add_tensor(name, data, raw_dtype=GGUF_TYPES[type_here])
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -175,13 +132,14 @@ def main():
     source, target = map(pathlib.Path, sys.argv[1:])
     fresh = target.with_name(f"{target.name}.{os.getpid()}.part")
     fresh.mkdir(parents=True)
-    for family in ("llama", "gemma3"):
-        tensors = read_safetensors(source / family / "model.safetensors")
+    for name, family in all_families().items():
+        tensors = read_safetensors(source / name / "model.safetensors")
         for kind in GGUF_TYPES:
-            name = f"{family}-{kind.lower()}"
-            write_folder(source / family, fresh / name, tensors, kind, 1)
-            write_folder(source / family, fresh / f"{name}-sharded", tensors, kind, 3)
-            write_gguf(source / family, fresh / f"{name}.gguf", tensors, kind)
+            form = f"{name}-{kind.lower()}"
+            write_folder(source / name, fresh / form, tensors, kind, 1)
+            write_folder(source / name, fresh / f"{form}-sharded", tensors, kind, 3)
+            if hasattr(family, "GGUF_ARCHITECTURE"):
+                write_gguf(family, source / name, fresh / f"{form}.gguf", tensors, kind)
     shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
 

@@ -1,7 +1,10 @@
 /*
- * The same tiny checkpoint as a folder, in several files and as a GGUF, in F32, F16 and BF16: all
- * give the logits that mlx-lm gives, and the same tokens. In several files nothing at all differs
- * from one; between types and formats sums run in another order.
+ * Every family's tiny checkpoint as a folder, in several files and as a GGUF, in F32, F16 and BF16:
+ * all give the logits of the reference, and the same tokens. In several files nothing at all
+ * differs from one; between types and formats sums run in another order. However its rows are
+ * spread over steps and whoever shares them, a sequence's logits are bitwise the same.
+ *
+ * Prints a line for each family; scripts/golden/family_table.py makes the README's table of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,66 +18,87 @@
 
 #define DIFFERENCE_MOST 1e-4 /* of the largest logit */
 
-static const char *const families[] = {"llama", "gemma3"};
 static const char *const types[] = {"f32", "f16", "bf16"};
 
 static struct form_golden golden;
-static struct form_result whole, pieces, other;
+static struct form_result whole, other;
 
 static const uint32_t at_once[] = {FORM_POSITIONS};
 
-static void run(const char *family, const char *type, const char *ending,
-                struct form_result *result)
+static double run(const char *family, const char *type, const char *ending,
+                  struct form_result *result)
 {
-    char form[64];
+    static const struct form_run how = {.chunks = at_once, .chunk_count = 1};
+    char form[FORM_NAME_BYTES * 2];
     snprintf(form, sizeof form, "%s-%s%s", family, type, ending);
-    checkpoint_forms_run(form, &golden, NULL, at_once, 1, result);
+    checkpoint_forms_run(form, &golden, &how, result);
     double difference = checkpoint_forms_difference(&golden, result);
-    printf("%-20s differs by %.1e\n", form, difference);
     if (!(difference <= DIFFERENCE_MOST))
         fail_msg("%s differs from the reference by %g", form, difference);
+    return difference;
 }
 
 /* Every form agrees with the reference; sharded is bitwise unsharded; answers are one. */
-static void test_forms(void **state)
+static void check_forms(const char *family, char *line, size_t line_bytes)
 {
-    const char *family = *state;
     uint32_t answer[FORM_ANSWER];
-    checkpoint_forms_read(family, &golden);
+    double folder = 0, file = 0;
+    char form[FORM_NAME_BYTES * 2];
+    snprintf(form, sizeof form, "%s-f32.gguf", family);
+    bool gguf = checkpoint_forms_exists(form);
     for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
-        run(family, types[t], "", &whole);
-        run(family, types[t], "-sharded", &pieces);
-        assert_memory_equal(&whole, &pieces, sizeof whole);
-        run(family, types[t], ".gguf", &other);
-        assert_memory_equal(whole.answer, other.answer, sizeof whole.answer);
+        double difference = run(family, types[t], "", &whole);
+        folder = difference > folder ? difference : folder;
+        run(family, types[t], "-sharded", &other);
+        assert_memory_equal(&whole, &other, sizeof whole);
+        if (gguf) {
+            difference = run(family, types[t], ".gguf", &other);
+            file = difference > file ? difference : file;
+            assert_memory_equal(whole.answer, other.answer, sizeof whole.answer);
+        }
         if (t == 0)
             memcpy(answer, whole.answer, sizeof answer);
         assert_memory_equal(answer, whole.answer, sizeof answer);
     }
+    int length = snprintf(line, line_bytes, "folder %.0e, sharded equal, ", folder);
+    snprintf(line + length, line_bytes - (size_t)length, gguf ? "GGUF %.0e" : "GGUF -", file);
 }
 
-/* Prefilled in odd chunks and token by token. */
-static void test_chunks(void **state)
+/* Prefilled in odd chunks, token by token, and among others. */
+static void check_chunks(const char *family)
 {
     static const uint32_t odd[] = {5, 1, 7, 3}, one[] = {1};
-    const char *family = *state;
-    char form[64];
-    checkpoint_forms_read(family, &golden);
+    static const struct form_run runs[] = {
+        {.chunks = odd, .chunk_count = 4},
+        {.chunks = one, .chunk_count = 1},
+        {.chunks = odd, .chunk_count = 4, .company = true},
+    };
+    char form[FORM_NAME_BYTES * 2];
+    run(family, "f32", "", &whole);
     snprintf(form, sizeof form, "%s-f32", family);
-    checkpoint_forms_run(form, &golden, NULL, at_once, 1, &whole);
-    checkpoint_forms_run(form, &golden, NULL, odd, 4, &pieces);
-    assert_memory_equal(&whole, &pieces, sizeof whole);
-    checkpoint_forms_run(form, &golden, NULL, one, 1, &pieces);
-    assert_memory_equal(&whole, &pieces, sizeof whole);
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        checkpoint_forms_run(form, &golden, &runs[i], &other);
+        assert_memory_equal(&whole, &other, sizeof whole);
+    }
+}
+
+static void test_family(void **state)
+{
+    const char *family = *state;
+    char line[128] = "";
+    checkpoint_forms_read(family, &golden);
+    check_forms(family, line, sizeof line);
+    check_chunks(family);
+    printf("family %s cpu: %s, chunks equal, single equal, mixed equal\n", family, line);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_forms, (void *)(uintptr_t)families[0]),
-        cmocka_unit_test_prestate(test_forms, (void *)(uintptr_t)families[1]),
-        cmocka_unit_test_prestate(test_chunks, (void *)(uintptr_t)families[0]),
-        cmocka_unit_test_prestate(test_chunks, (void *)(uintptr_t)families[1]),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static char names[FORM_FAMILIES_MAX][FORM_NAME_BYTES];
+    static struct CMUnitTest tests[FORM_FAMILIES_MAX];
+    uint32_t count = checkpoint_forms_families(names);
+    for (uint32_t i = 0; i < count; i++)
+        tests[i] = (struct CMUnitTest){
+            .name = names[i], .test_func = test_family, .initial_state = names[i]};
+    return _cmocka_run_group_tests("families", tests, count, NULL, NULL);
 }

@@ -3,12 +3,15 @@
  */
 #include "tests/support/checkpoint_forms.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -47,33 +50,96 @@ static uint32_t best_of(const float *logits)
     return best;
 }
 
-void checkpoint_forms_run(const char *form, const struct form_golden *golden,
-                          const struct vulkan_settings *vulkan, const uint32_t *chunks,
-                          uint32_t chunk_count, struct form_result *result)
+static int compare_names(const void *one, const void *other)
+{
+    return strcmp(one, other);
+}
+
+uint32_t checkpoint_forms_families(char names[FORM_FAMILIES_MAX][FORM_NAME_BYTES])
+{
+    uint32_t count = 0;
+    DIR *folder = opendir(GOLDEN);
+    if (!folder)
+        fail_msg("%s cannot be read", GOLDEN);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        if (strchr(entry->d_name, '.'))
+            continue; /* itself, its parent, and files with words */
+        must(count < FORM_FAMILIES_MAX && strlen(entry->d_name) < FORM_NAME_BYTES);
+        strcpy(names[count++], entry->d_name);
+    }
+    closedir(folder);
+    qsort(names, count, FORM_NAME_BYTES, compare_names);
+    return count;
+}
+
+bool checkpoint_forms_exists(const char *form)
 {
     char path[128];
-    struct model_runner_options options = {.vulkan = vulkan,
+    snprintf(path, sizeof path, FORMS "/%s", form);
+    return access(path, F_OK) == 0;
+}
+
+/* The sequence's slot, and the neighbours' in company. */
+enum { BEFORE, SUBJECT, BEHIND, SLOTS };
+
+/* One sequence that keeps the subject company: the subject's ids, backwards, over and over. */
+static void take_neighbour(const struct form_golden *golden, uint32_t *at, uint32_t count,
+                           uint32_t *tokens)
+{
+    for (uint32_t i = 0; i < count; i++, ++*at)
+        tokens[i] = golden->ids[FORM_POSITIONS - 1 - *at % FORM_POSITIONS];
+}
+
+struct form_company {
+    const struct form_golden *golden;
+    uint32_t at[SLOTS]; /* tokens that each neighbour has had */
+};
+
+/* The subject's logits for its next `count` tokens. */
+static const float *step_subject(struct model_runner *runner, struct form_company *company,
+                                 const uint32_t *tokens, uint32_t count)
+{
+    struct model_runner_part parts[SLOTS];
+    uint32_t single, three[3], part_count = 0;
+    if (company) {
+        take_neighbour(company->golden, &company->at[BEFORE], 1, &single);
+        parts[part_count++] = (struct model_runner_part){
+            .slot = BEFORE, .tokens = &single, .count = 1, .logit_from = 1};
+    }
+    parts[part_count++] =
+        (struct model_runner_part){.slot = SUBJECT, .tokens = tokens, .count = count};
+    if (company) {
+        take_neighbour(company->golden, &company->at[BEHIND], 3, three);
+        parts[part_count++] =
+            (struct model_runner_part){.slot = BEHIND, .tokens = three, .count = 3};
+    }
+    return model_runner_step(runner, parts, part_count);
+}
+
+void checkpoint_forms_run(const char *form, const struct form_golden *golden,
+                          const struct form_run *how, struct form_result *result)
+{
+    char path[128];
+    struct model_runner_options options = {.vulkan = how->vulkan,
                                            .threads = 2,
-                                           .kv_type = vulkan ? KV_CACHE_F16 : KV_CACHE_F32,
-                                           .sequences = 1,
-                                           .sequence_tokens = FORM_POSITIONS + FORM_ANSWER,
-                                           .step_rows = FORM_POSITIONS};
+                                           .kv_type = how->vulkan ? KV_CACHE_F16 : KV_CACHE_F32,
+                                           .sequences = SLOTS,
+                                           .sequence_tokens = 3 * (FORM_POSITIONS + FORM_ANSWER),
+                                           .step_rows = FORM_POSITIONS + 4};
+    struct form_company company = {.golden = golden}, *with = how->company ? &company : NULL;
     snprintf(path, sizeof path, FORMS "/%s", form);
     struct model_runner *runner = model_runner_create(path, &options);
     must(model_runner_plan(runner)->config.vocab_tokens == FORM_VOCAB);
     for (uint32_t from = 0, i = 0; from < FORM_POSITIONS; i++) {
-        uint32_t left = FORM_POSITIONS - from, chunk = chunks[i % chunk_count];
-        struct model_runner_part part = {.tokens = golden->ids + from,
-                                         .count = chunk < left ? chunk : left};
-        const float *logits = model_runner_step(runner, &part, 1);
-        memcpy(result->logits[from], logits, part.count * sizeof result->logits[0]);
-        from += part.count;
+        uint32_t left = FORM_POSITIONS - from, chunk = how->chunks[i % how->chunk_count];
+        uint32_t count = chunk < left ? chunk : left;
+        const float *logits = step_subject(runner, with, golden->ids + from, count);
+        memcpy(result->logits[from], logits, count * sizeof result->logits[0]);
+        from += count;
     }
     result->answer[0] = best_of(result->logits[FORM_POSITIONS - 1]);
-    for (uint32_t i = 1; i < FORM_ANSWER; i++) {
-        struct model_runner_part part = {.tokens = result->answer + i - 1, .count = 1};
-        result->answer[i] = best_of(model_runner_step(runner, &part, 1));
-    }
+    for (uint32_t i = 1; i < FORM_ANSWER; i++)
+        result->answer[i] = best_of(step_subject(runner, with, result->answer + i - 1, 1));
     model_runner_destroy(runner);
 }
 

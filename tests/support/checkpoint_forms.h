@@ -24,16 +24,30 @@ struct form_result {
     uint32_t answer[FORM_ANSWER]; /* greedy, after the sequence */
 };
 
-/* Fails the running test when the files are not there. `family` is llama or gemma3. */
+#define FORM_FAMILIES_MAX 64u
+#define FORM_NAME_BYTES   64u
+
+/* The families in tests/golden/checkpoints, by name; how many. */
+uint32_t checkpoint_forms_families(char names[FORM_FAMILIES_MAX][FORM_NAME_BYTES]);
+
+/* Is build/checkpoints/<form> there? */
+bool checkpoint_forms_exists(const char *form);
+
+/* Fails the running test when the files are not there. */
 void checkpoint_forms_read(const char *family, struct form_golden *golden);
 
-/*
- * Runs the sequence on build/checkpoints/<form>, `chunks[i % chunk_count]` rows at a time, then
- * answers token by token. `vulkan` NULL: on the CPU.
- */
+/* How to run the sequence: `chunks[i % chunk_count]` rows at a time. In company, two other
+ * sequences take part in each step, before it and behind it, one of them token by token. */
+struct form_run {
+    const struct vulkan_settings *vulkan; /* NULL: on the CPU */
+    const uint32_t *chunks;
+    uint32_t chunk_count;
+    bool company;
+};
+
+/* Runs the sequence on build/checkpoints/<form>, then answers token by token. */
 void checkpoint_forms_run(const char *form, const struct form_golden *golden,
-                          const struct vulkan_settings *vulkan, const uint32_t *chunks,
-                          uint32_t chunk_count, struct form_result *result);
+                          const struct form_run *how, struct form_result *result);
 
 /* The largest difference of a logit, as a part of the largest golden one. */
 double checkpoint_forms_difference(const struct form_golden *golden,

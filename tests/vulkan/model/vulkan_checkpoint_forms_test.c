@@ -1,11 +1,15 @@
 /*
- * The tiny checkpoints on a Vulkan device: from a folder, in each type of weight, the logits are
- * those that mlx-lm gives, at once and token by token.
+ * Every family's tiny checkpoint on a Vulkan device gives the logits of the reference: in odd
+ * chunks with others in each step.
+ *
+ * usage: vulkan_checkpoint_forms_test [all]   `all` also in each type of weight, at once and token
+ * by token, which is for a GPU: a driver for the CPU makes the kernels anew for each
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -16,37 +20,44 @@
 
 static struct form_golden golden;
 static struct form_result result;
+static bool all;
 
-static void check(const char *family, const char *form, uint32_t chunk)
+static double run(const char *family, const char *type, const struct form_run *how)
 {
-    struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2, .kernels_when_needed = true};
-    checkpoint_forms_read(family, &golden);
-    checkpoint_forms_run(form, &golden, &vulkan, &chunk, 1, &result);
+    char form[FORM_NAME_BYTES * 2];
+    snprintf(form, sizeof form, "%s-%s", family, type);
+    checkpoint_forms_run(form, &golden, how, &result);
     double difference = checkpoint_forms_difference(&golden, &result);
-    printf("%-12s %2u rows at once: differs by %.1e\n", form, chunk, difference);
     if (!(difference <= DIFFERENCE_MOST))
         fail_msg("%s differs from the reference by %g", form, difference);
+    return difference;
 }
 
-static void test_llama(void **state)
+static void test_family(void **state)
 {
-    (void)state;
-    check("llama", "llama-f32", FORM_POSITIONS);
-    check("llama", "llama-bf16", 1);
+    static const uint32_t odd[] = {5, 1, 7, 3}, at_once[] = {FORM_POSITIONS}, one[] = {1};
+    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2,
+                                                  .kernels_when_needed = true};
+    const struct form_run mixed = {&vulkan, odd, 4, true}, whole = {&vulkan, at_once, 1, false},
+                          single = {&vulkan, one, 1, false};
+    const char *family = *state;
+    checkpoint_forms_read(family, &golden);
+    printf("family %s vulkan: mixed %.0e\n", family, run(family, "f32", &mixed));
+    if (!all)
+        return;
+    printf("%s: at once %.0e\n", family, run(family, "f32", &whole));
+    printf("%s: f16, token by token %.0e\n", family, run(family, "f16", &single));
+    printf("%s: bf16, at once %.0e\n", family, run(family, "bf16", &whole));
 }
 
-static void test_gemma3(void **state)
+int main(int argc, char **argv)
 {
-    (void)state;
-    check("gemma3", "gemma3-f16", 1);
-    check("gemma3", "gemma3-bf16", FORM_POSITIONS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_llama),
-        cmocka_unit_test(test_gemma3),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static char names[FORM_FAMILIES_MAX][FORM_NAME_BYTES];
+    static struct CMUnitTest tests[FORM_FAMILIES_MAX];
+    uint32_t count = checkpoint_forms_families(names);
+    all = argc > 1 && strcmp(argv[1], "all") == 0;
+    for (uint32_t i = 0; i < count; i++)
+        tests[i] = (struct CMUnitTest){
+            .name = names[i], .test_func = test_family, .initial_state = names[i]};
+    return _cmocka_run_group_tests("families", tests, count, NULL, NULL);
 }

@@ -1,0 +1,46 @@
+"""What most families have alike: names and shapes of attention and feed-forward weights, in both formats."""
+
+GGUF_LAYER = {
+    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+}
+GGUF_WHOLE = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+              "lm_head.weight": "output.weight"}
+
+
+def whole_shapes(config):
+    """The tensors outside the layers."""
+    shapes = {"model.embed_tokens.weight": (config["vocab_size"], config["hidden_size"]),
+              "model.norm.weight": (config["hidden_size"],)}
+    if not config.get("tie_word_embeddings", True):
+        shapes["lm_head.weight"] = (config["vocab_size"], config["hidden_size"])
+    return shapes
+
+
+def layer_shapes(config, at):
+    """Grouped-query attention, a gated feed-forward and a norm before each; names begin with `at`."""
+    hidden, wide = config["hidden_size"], config["intermediate_size"]
+    queries = config["num_attention_heads"] * config["head_dim"]
+    keys = config["num_key_value_heads"] * config["head_dim"]
+    return {
+        at + "self_attn.q_proj.weight": (queries, hidden), at + "self_attn.k_proj.weight": (keys, hidden),
+        at + "self_attn.v_proj.weight": (keys, hidden), at + "self_attn.o_proj.weight": (hidden, queries),
+        at + "mlp.gate_proj.weight": (wide, hidden), at + "mlp.up_proj.weight": (wide, hidden),
+        at + "mlp.down_proj.weight": (hidden, wide), at + "input_layernorm.weight": (hidden,),
+        at + "post_attention_layernorm.weight": (hidden,),
+    }
+
+
+def gguf_name(name, layer_names=GGUF_LAYER):
+    """GGUF's name of a tensor; `layer_names`: of those in layers, without the layer and the .weight or .bias."""
+    if name in GGUF_WHOLE:
+        return GGUF_WHOLE[name]
+    _, _, layer, rest = name.split(".", 3)
+    stem, ending = rest.rsplit(".", 1)
+    return f"blk.{layer}.{layer_names[stem]}.{ending}"
+
+
+def halves_to_pairs(array, heads):
+    """Rows of each head from rotary halves to pairs, as GGUF's llama has them."""
+    return array.reshape(heads, 2, array.shape[0] // heads // 2, -1).swapaxes(1, 2).reshape(array.shape)
