@@ -1,7 +1,7 @@
 /*
  * kv_write and attention against a double-precision softmax over everything that was ever fed, kept
- * in f32 by the test: two sequences in chunks of odd sizes, grouped heads, windows, head sizes that
- * fill no register, scattered blocks; once with a cache of f16 and once of f32.
+ * in f32 by the test: two sequences in chunks of odd sizes, grouped heads, windows, soft caps, head
+ * sizes that fill no register, scattered blocks; once with a cache of f16 and once of f32.
  *
  * Blocks wholly behind a window are overwritten with NaN patterns, which must not be seen.
  */
@@ -29,6 +29,7 @@ struct attention_case {
     uint32_t head_dim;
     uint32_t window;
     float magnitude; /* of queries: large ones make the softmax sharp */
+    float soft_cap;
 };
 
 struct history {
@@ -68,13 +69,14 @@ static void list_ops(struct attention_run *run)
                          .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
                          .params.kv_write = {slice(3 + q, c->kv_heads, c->head_dim),
                                              slice(3 + q + kv, c->kv_heads, c->head_dim), 1}});
-    plan_sketch_append(op_fixture_sketch(run->f),
-                       (struct plan_op){.stem = OP_attention,
-                                        .inputs = {run->qkv, PLAN_NONE},
-                                        .output = run->out,
-                                        .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
-                                        .params.attention = {slice(3, c->heads, c->head_dim),
-                                                             c->kv_heads, 1, c->window, 0.125f}});
+    plan_sketch_append(
+        op_fixture_sketch(run->f),
+        (struct plan_op){.stem = OP_attention,
+                         .inputs = {run->qkv, PLAN_NONE},
+                         .output = run->out,
+                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                         .params.attention = {slice(3, c->heads, c->head_dim), c->kv_heads, 1,
+                                              c->window, 0.125f, c->soft_cap}});
 }
 
 /* out [heads * head_dim] of one position of a sequence, from the history. */
@@ -97,6 +99,8 @@ static void attend(const struct attention_run *run, uint32_t sequence, uint32_t 
             scores[p] = 0.0;
             for (uint32_t d = 0; d < c->head_dim; d++)
                 scores[p] += 0.125 * (double)query[d] * (double)rows[p * columns + key_at + d];
+            if (c->soft_cap > 0.0f)
+                scores[p] = (double)c->soft_cap * tanh(scores[p] / (double)c->soft_cap);
             highest = fmax(highest, scores[p]);
         }
         memset(out + h * c->head_dim, 0, c->head_dim * sizeof *out);
@@ -192,8 +196,9 @@ static void test_against_double(void **state)
 {
     (void)state;
     static const struct attention_case cases[] = {
-        {9, 3, 64, 0, 1.0f},  {4, 1, 256, 40, 1.0f}, {2, 2, 20, 7, 10.0f},
-        {3, 1, 5, 0, 100.0f}, {20, 1, 16, 64, 3.0f}, {1, 1, 64, 1, 1.0f},
+        {9, 3, 64, 0, 1.0f, 0},  {4, 1, 256, 40, 1.0f, 0}, {2, 2, 20, 7, 10.0f, 0},
+        {3, 1, 5, 0, 100.0f, 0}, {20, 1, 16, 64, 3.0f, 0}, {1, 1, 64, 1, 1.0f, 0},
+        {8, 4, 64, 0, 30.0f, 5}, {4, 2, 20, 16, 2.0f, 50},
     };
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
         for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -240,9 +240,11 @@ static void list_attention(const struct visitor *visitor)
         uint32_t head_dim;
         uint32_t window;
         float magnitude; /* large ones make the softmax sharp */
+        float soft_cap;
     } shapes[] = {
-        {9, 3, 64, 0, 1.0f},  {8, 2, 128, 0, 1.0f},  {4, 1, 256, 40, 1.0f}, {2, 2, 20, 7, 10.0f},
-        {3, 1, 5, 0, 100.0f}, {20, 1, 16, 64, 3.0f}, {1, 1, 64, 1, 1.0f},
+        {9, 3, 64, 0, 1.0f, 0},  {8, 2, 128, 0, 1.0f, 0},   {4, 1, 256, 40, 1.0f, 0},
+        {2, 2, 20, 7, 10.0f, 5}, {3, 1, 5, 0, 100.0f, 0},   {20, 1, 16, 64, 3.0f, 0},
+        {1, 1, 64, 1, 1.0f, 0},  {6, 3, 16, 24, 30.0f, 20},
     };
     for (uint32_t i = 0; i < COUNT(shapes); i++) {
         uint32_t queries = shapes[i].heads * shapes[i].head_dim;
@@ -254,7 +256,8 @@ static void list_attention(const struct visitor *visitor)
         c.params.attention =
             (struct attention_params){.queries = {3, shapes[i].heads, shapes[i].head_dim},
                                       .kv_heads = shapes[i].kv_heads,
-                                      .scale = 0.125f * shapes[i].magnitude};
+                                      .scale = 0.125f * shapes[i].magnitude,
+                                      .soft_cap = shapes[i].soft_cap};
         hand_over(visitor, &c);
     }
 }

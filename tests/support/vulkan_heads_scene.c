@@ -362,6 +362,8 @@ void heads_scene_attend(const struct heads_scene *scene, uint32_t row, double *o
             for (uint32_t d = 0; d < dim; d++)
                 scores[p] += query[d] * key[d];
             scores[p] *= (double)shape->scale;
+            if (shape->soft_cap > 0.0f)
+                scores[p] = (double)shape->soft_cap * tanh(scores[p] / (double)shape->soft_cap);
             highest = fmax(highest, scores[p]);
         }
         memset(out + h * dim, 0, dim * sizeof *out);

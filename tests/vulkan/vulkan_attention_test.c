@@ -21,9 +21,31 @@
 
 #define TOLERANCE 2e-3 /* op_list.h: attention */
 
-static struct vulkan_attention_shape shape_of(uint32_t head_dim, uint32_t heads, uint32_t kv_heads,
-                                              uint32_t window)
+/* Which tests take a case: a driver for the CPU spends seconds on every kernel it compiles. LAYER:
+ * also where only matrix units and the validation layer are at stake. */
+enum case_use { DECODE = 1, PROMPT = 2, FUSED = 4, HEADS = 8, LAYER = 16 };
+struct attention_case {
+    uint32_t head_dim, heads, kv_heads, window;
+    float soft_cap; /* low ones, because scores are about 1 */
+    uint32_t uses;
+};
+static const struct attention_case cases[] = {
+    {64, 9, 3, 0, 0, DECODE | PROMPT | FUSED},
+    {128, 8, 2, 0, 0, PROMPT | FUSED | HEADS},
+    {80, 4, 1, 0, 0, DECODE | HEADS},
+    {48, 6, 2, 24, 0.5f, PROMPT | LAYER},
+    {256, 4, 1, 40, 1.5f, DECODE | FUSED},
+    {32, 16, 1, 0, 0, DECODE | PROMPT | HEADS | LAYER},
+    {20, 6, 2, 0, 1, PROMPT | FUSED},
+    {9, 2, 1, 17, 0, DECODE | HEADS},
+    {512, 2, 1, 0, 0, DECODE},
+    {8, 4, 4, 5, 0, FUSED | LAYER},
+};
+#define CASES (sizeof cases / sizeof cases[0])
+
+static struct vulkan_attention_shape shape_of(const struct attention_case *c)
 {
+    uint32_t head_dim = c->head_dim, heads = c->heads, kv_heads = c->kv_heads, window = c->window;
     return (struct vulkan_attention_shape){
         .head_dim = head_dim,
         .heads = heads,
@@ -35,6 +57,7 @@ static struct vulkan_attention_shape shape_of(uint32_t head_dim, uint32_t heads,
         .key_offset = heads * head_dim,
         .value_offset = (heads + kv_heads) * head_dim,
         .scale = 1.0f / sqrtf((float)head_dim),
+        .soft_cap = c->soft_cap,
         .pairing = ROPE_PAIRS_HALVES,
         .rope_dims = head_dim,
         .magnitude = 1.0f,
@@ -168,27 +191,6 @@ static void check_outputs(const struct heads_scene *scene, const struct outputs 
     free(expected);
 }
 
-/* Which tests take a case: a driver for the CPU spends seconds on every kernel it compiles. LAYER:
- * also where only matrix units and the validation layer are at stake. */
-enum case_use { DECODE = 1, PROMPT = 2, FUSED = 4, HEADS = 8, LAYER = 16 };
-struct attention_case {
-    uint32_t head_dim, heads, kv_heads, window;
-    uint32_t uses;
-};
-static const struct attention_case cases[] = {
-    {64, 9, 3, 0, DECODE | PROMPT | FUSED},
-    {128, 8, 2, 0, PROMPT | FUSED | HEADS},
-    {80, 4, 1, 0, DECODE | HEADS},
-    {48, 6, 2, 24, PROMPT | LAYER},
-    {256, 4, 1, 40, DECODE | FUSED},
-    {32, 16, 1, 0, DECODE | PROMPT | HEADS | LAYER},
-    {20, 6, 2, 0, PROMPT | FUSED},
-    {9, 2, 1, 17, DECODE | HEADS},
-    {512, 2, 1, 0, DECODE},
-    {8, 4, 4, 5, FUSED | LAYER},
-};
-#define CASES (sizeof cases / sizeof cases[0])
-
 static bool takes(const struct vulkan_trial *trial, const struct attention_case *c,
                   enum case_use use)
 {
@@ -200,7 +202,7 @@ static void run_case(struct vulkan_trial *trial, struct test_random *random,
                      const struct attention_case *c, const struct heads_scene_part *parts,
                      uint32_t part_count, bool tiles)
 {
-    struct vulkan_attention_shape shape = shape_of(c->head_dim, c->heads, c->kv_heads, c->window);
+    struct vulkan_attention_shape shape = shape_of(c);
     struct heads_scene *scene = heads_scene_create(trial, random, &shape, false, parts, part_count);
     struct outputs outputs = make_outputs(scene);
     heads_scene_write_rows(scene);
@@ -247,7 +249,8 @@ static void attends_with_other_tunings(void **state)
         {4, 8, 4, 1, 32, VULKAN_ATTENTION_FUSE_ROPE}, {2, 4, 8, 3, 16, 0}, {2, 8, 1, 30, 16, 0}};
     struct vulkan_trial trial;
     struct test_random random = {6};
-    struct vulkan_attention_shape shape = shape_of(64, 2, 1, 0);
+    struct vulkan_attention_shape shape =
+        shape_of(&(struct attention_case){64, 2, 1, 0, 0, DECODE});
     if (vulkan_fixture_share(*state) == VULKAN_SHARE_MATRIX)
         skip();
     vulkan_trial_init(&trial, *state);
@@ -287,8 +290,7 @@ static void rotates_writes_and_attends_at_once(void **state)
         if (!takes(&trial, &cases[i], FUSED))
             continue;
         bool norm = i % 2 == 1;
-        struct vulkan_attention_shape shape =
-            shape_of(cases[i].head_dim, cases[i].heads, cases[i].kv_heads, cases[i].window);
+        struct vulkan_attention_shape shape = shape_of(&cases[i]);
         shape.pairing = i % 3 == 0 ? ROPE_PAIRS_ADJACENT : ROPE_PAIRS_HALVES;
         shape.rope_dims = i % 4 == 3 ? shape.head_dim / 4 * 2 : shape.head_dim / 2 * 2;
         shape.magnitude = i % 5 == 4 ? 1.25f : 1.0f;
@@ -314,8 +316,7 @@ static void norms_rotates_and_writes(void **state)
         if (!takes(&trial, &cases[i], HEADS))
             continue;
         bool norm = i % 2 == 0;
-        struct vulkan_attention_shape shape =
-            shape_of(cases[i].head_dim, cases[i].heads, cases[i].kv_heads, cases[i].window);
+        struct vulkan_attention_shape shape = shape_of(&cases[i]);
         shape.pairing = i % 3 == 0 ? ROPE_PAIRS_ADJACENT : ROPE_PAIRS_HALVES;
         shape.rope_dims = i % 4 == 3 ? shape.head_dim / 4 * 2 : shape.head_dim / 2 * 2;
         shape.magnitude = i % 5 == 4 ? 1.25f : 1.0f;

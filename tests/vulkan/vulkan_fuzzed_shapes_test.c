@@ -116,6 +116,8 @@ static struct op_case draw_attention(struct test_random *random)
                              .scale = 0.05f * (float)between(random, 1, 20)},
     };
     draw_steps(random, &c, POSITIONS_MAX - OP_TRIAL_STEPS);
+    if (between(random, 0, 3) == 0)
+        c.params.attention.soft_cap = (float)between(random, 1, 60);
     return c;
 }
 

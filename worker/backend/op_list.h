@@ -19,6 +19,7 @@
  * r at position(r) of its sequence, in layer `layer`'s cache attention     out[r, h, :] = sum_p
  * softmax_p(scale * q[r,h] . k[p, h / (heads/kv_heads)]) v[p, …] over the positions p of r's
  *                sequence with p <= position(r) and, when window > 0, p > position(r) - window.
+ *                With soft_cap > 0 a score s = scale * q . k becomes soft_cap * tanh(s / soft_cap).
  * Rows of one step see each other's keys: kv_write of the layer comes first in the plan. gate
  * out[r, c] = activation(x[r, c]) * x[r, columns + c]   (x is [R, 2 * columns]) gather_rows
  * out[l,:] = x[logit_row(l),:]                           (step rows -> logit rows)
@@ -97,6 +98,7 @@ struct attention_params {
     uint32_t layer;
     uint32_t window;
     float scale;
+    float soft_cap; /* 0: none */
 };
 struct gate_params {
     enum gate_activation activation;

@@ -22,10 +22,7 @@
 
 #include "worker/model/checkpoint_shared.h"
 
-static const struct {
-    const char *name;
-    double neutral;
-} altering_keys[] = {
+static const struct altering_key altering_keys[] = {
     {"expert_count", 0},           {"nextn_predict_layers", 0},    {"use_parallel_residual", 0},
     {"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0}, {"attention.max_alibi_bias", 0},
     {"attention.clamp_kqv", 0},    {"attention.causal", 1},        {"logit_scale", 1},
@@ -99,10 +96,11 @@ static void read_heads(struct checkpoint_keys *keys, struct model_config *config
                                config->head_dim);
 }
 
-static void read_shared(struct checkpoint_keys *keys, struct model_config *config)
+static void read_shared(struct checkpoint_keys *keys, const struct model_family *family,
+                        struct model_config *config)
 {
-    for (size_t i = 0; i < sizeof(altering_keys) / sizeof(altering_keys[0]); i++)
-        checkpoint_keys_expect_neutral(keys, altering_keys[i].name, altering_keys[i].neutral);
+    checkpoint_keys_expect_all_neutral(
+        keys, altering_keys, sizeof(altering_keys) / sizeof(altering_keys[0]), family->own_keys);
     config->layers = checkpoint_keys_u32(keys, "block_count", (struct u32_range){1, LIMIT_LAYERS});
     config->context_tokens =
         checkpoint_keys_u32(keys, "context_length", (struct u32_range){1, LIMIT_CONTEXT_TOKENS});
@@ -110,13 +108,15 @@ static void read_shared(struct checkpoint_keys *keys, struct model_config *confi
         checkpoint_keys_u32(keys, "embedding_length", (struct u32_range){1, LIMIT_HIDDEN});
     config->feed_forward =
         checkpoint_keys_u32(keys, "feed_forward_length", (struct u32_range){1, LIMIT_FEED_FORWARD});
-    config->norm_epsilon = checkpoint_keys_f32(keys, "attention.layer_norm_rms_epsilon",
-                                               (struct f32_range){1e-12f, 1e-1f});
+    config->norm_epsilon = checkpoint_keys_f32(
+        keys, family->epsilon_key ? family->epsilon_key : "attention.layer_norm_rms_epsilon",
+        (struct f32_range){1e-12f, 1e-1f});
     read_heads(keys, config);
     config->attention_scale =
         checkpoint_keys_f32_or(keys, "attention.scale", (struct f32_range){1e-6f, 1e3f},
                                1.0f / sqrtf((float)config->head_dim));
     config->embedding_scale = 1.0f;
+    config->logit_scale = 1.0f;
     read_vocabulary(keys, config);
 }
 
@@ -131,7 +131,7 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
     snprintf(keys.section, sizeof(keys.section), "%s", (*family)->architecture);
     snprintf(config->architecture, sizeof(config->architecture), "%s", (*family)->architecture);
     read_name(file, config);
-    read_shared(&keys, config);
+    read_shared(&keys, *family, config);
     if (keys.result == RESULT_OK)
         (*family)->read_config(&keys, config);
     return keys.result;

@@ -27,10 +27,7 @@
 
 #define TWO_PI 6.283185307179586476925286766559
 
-static const struct {
-    const char *name;
-    double neutral;
-} altering_keys[] = {
+static const struct altering_key altering_keys[] = {
     {"attention_bias", 0},
     {"mlp_bias", 0},
     {"attn_logit_softcapping", 0},
@@ -85,8 +82,8 @@ static void read_shared(struct checkpoint_keys *keys, const struct hf_form *form
                         struct model_config *config)
 {
     const struct hf_defaults *d = &form->defaults;
-    for (size_t i = 0; i < sizeof(altering_keys) / sizeof(altering_keys[0]); i++)
-        checkpoint_keys_expect_neutral(keys, altering_keys[i].name, altering_keys[i].neutral);
+    checkpoint_keys_expect_all_neutral(
+        keys, altering_keys, sizeof(altering_keys) / sizeof(altering_keys[0]), form->own_keys);
     check_activation(keys, form);
     config->layers = checkpoint_keys_u32_or(keys, "num_hidden_layers",
                                             (struct u32_range){1, LIMIT_LAYERS}, d->layers);
@@ -94,8 +91,9 @@ static void read_shared(struct checkpoint_keys *keys, const struct hf_form *form
         checkpoint_keys_u32_or(keys, "hidden_size", (struct u32_range){1, LIMIT_HIDDEN}, d->hidden);
     config->feed_forward = checkpoint_keys_u32_or(
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, d->feed_forward);
-    config->norm_epsilon = checkpoint_keys_f32_or(
-        keys, "rms_norm_eps", (struct f32_range){1e-12f, 1e-1f}, d->norm_epsilon);
+    config->norm_epsilon =
+        checkpoint_keys_f32_or(keys, form->epsilon_key ? form->epsilon_key : "rms_norm_eps",
+                               (struct f32_range){1e-12f, 1e-1f}, d->norm_epsilon);
     config->vocab_tokens = checkpoint_keys_u32_or(
         keys, "vocab_size", (struct u32_range){1, LIMIT_VOCAB_TOKENS}, d->vocab_tokens);
     config->tied_embeddings =
@@ -109,6 +107,7 @@ static void read_shared(struct checkpoint_keys *keys, const struct hf_form *form
     checkpoint_settle_heads(keys, config);
     config->attention_scale = 1.0f / sqrtf((float)config->head_dim);
     config->embedding_scale = 1.0f;
+    config->logit_scale = 1.0f;
 }
 
 enum result checkpoint_hf_read(struct json_value root, const struct model_family **family,

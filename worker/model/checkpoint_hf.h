@@ -29,8 +29,12 @@ struct hf_defaults {
 struct hf_form {
     const char *const *model_types; /* ends with NULL */
     struct hf_defaults defaults;
+    const char *epsilon_key; /* of the norms; NULL: rms_norm_eps */
     const char *activation_key;
     const char *activation; /* the only one known, and the default */
+    /* Of the keys that change the computation, those that read_config reads itself; the others are
+     * refused unless neutral. Ends with NULL; NULL: none. */
+    const char *const *own_keys;
     struct tensor_naming naming;
     /* Fills what is the family's own: ropes, windows, scales. The shared sizes are filled. */
     void (*read_config)(struct checkpoint_keys *keys, struct model_config *config);

@@ -193,6 +193,23 @@ void checkpoint_keys_expect_neutral(struct checkpoint_keys *keys, const char *na
                                neutral);
 }
 
+static bool is_listed(const char *const *names, const char *name)
+{
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+void checkpoint_keys_expect_all_neutral(struct checkpoint_keys *keys,
+                                        const struct altering_key *altering, size_t count,
+                                        const char *const *own)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!is_listed(own, altering[i].name))
+            checkpoint_keys_expect_neutral(keys, altering[i].name, altering[i].neutral);
+}
+
 /* --- objects within the object ---------------------------------------------------------------- */
 
 struct checkpoint_keys checkpoint_keys_enter(struct checkpoint_keys *keys, const char *name)

@@ -10,6 +10,7 @@
 #define SHOAL_WORKER_MODEL_CHECKPOINT_KEYS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "proto/gguf_file.h"
@@ -58,6 +59,15 @@ void checkpoint_keys_leave(struct checkpoint_keys *keys, const struct checkpoint
 /* A key that changes the computation in a way no family here knows: any value but `neutral` is
  * RESULT_UNSUPPORTED. Integer, float and bool keys alike. */
 void checkpoint_keys_expect_neutral(struct checkpoint_keys *keys, const char *name, double neutral);
+struct altering_key {
+    const char *name;
+    double neutral;
+};
+/* All of a table of such keys, but those in `own` (ends with NULL; NULL: none), which the caller
+ * knows. */
+void checkpoint_keys_expect_all_neutral(struct checkpoint_keys *keys,
+                                        const struct altering_key *altering, size_t count,
+                                        const char *const *own);
 
 /* Keeps a refusal unless there is one already. */
 void checkpoint_keys_refuse(struct checkpoint_keys *keys, enum result result, const char *format,

@@ -31,8 +31,9 @@ struct rope_config {
 
 struct layer_config {
     uint32_t window; /* keys a query sees including itself; 0 = all */
-    uint32_t rope;   /* index into model_config.ropes */
+    uint32_t rope;   /* index into model_config.ropes, or ROPE_NONE */
 };
+#define ROPE_NONE UINT32_MAX /* the layer does not rotate */
 
 struct model_config {
     char architecture[32]; /* "llama", "gemma3" */
@@ -48,7 +49,10 @@ struct model_config {
     float norm_epsilon;
     float norm_weight_offset; /* added to every norm's weights */
     float attention_scale;    /* multiplies q.k */
+    float attention_soft_cap; /* bounds scores, 0 = none: op_list.h, attention */
     float embedding_scale;    /* multiplies the embedding row */
+    float logit_scale;        /* multiplies the logits */
+    float logit_soft_cap;     /* then bounds them, 0 = none: op_list.h, soft_cap */
     bool tied_embeddings;
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];

@@ -9,8 +9,14 @@
 #include "worker/model/model_family.h"
 
 static const struct model_family families[] = {
-    {"llama", checkpoint_llama_read, &checkpoint_hf_llama, family_llama_list_ops},
-    {"gemma3", checkpoint_gemma3_read, &checkpoint_hf_gemma3, family_gemma3_list_ops},
+    {.architecture = "llama",
+     .read_config = checkpoint_llama_read,
+     .hf = &checkpoint_hf_llama,
+     .list_ops = family_llama_list_ops},
+    {.architecture = "gemma3",
+     .read_config = checkpoint_gemma3_read,
+     .hf = &checkpoint_hf_gemma3,
+     .list_ops = family_gemma3_list_ops},
 };
 #define FAMILY_COUNT (sizeof(families) / sizeof(families[0]))
 

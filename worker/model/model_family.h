@@ -13,6 +13,9 @@
 
 struct model_family {
     const char *architecture; /* general.architecture */
+    const char *epsilon_key;  /* of the norms in GGUF; NULL: attention.layer_norm_rms_epsilon */
+    /* As in struct hf_form, of GGUF. */
+    const char *const *own_keys;
     /* Fills what is the family's own: ropes, windows, scales. The shared sizes are filled. */
     void (*read_config)(struct checkpoint_keys *keys, struct model_config *config);
     const struct hf_form *hf;

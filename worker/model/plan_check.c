@@ -154,6 +154,8 @@ static const char *check_attention(const struct op_view *v)
         return "the output is not another tensor of [step rows, query heads * head size]";
     if (params->window != v->plan->kv.groups[v->plan->kv.layer_group[params->layer]].window)
         return "the window is not the layer's cache's";
+    if (params->soft_cap != 0.0f && !positive(params->soft_cap))
+        return "the soft cap is neither positive nor 0";
     return positive(params->scale) ? NULL : "the scale is not positive";
 }
 

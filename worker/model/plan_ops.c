@@ -109,6 +109,7 @@ void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_s
     op.params.attention.layer = layer;
     op.params.attention.window = config->layer[layer].window;
     op.params.attention.scale = config->attention_scale;
+    op.params.attention.soft_cap = config->attention_soft_cap;
     plan_builder_append(b, op);
 }
 

@@ -20,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "worker/backend/cpu/simd_exp_avx2.h"
+#include "worker/backend/cpu/simd_tanh_avx2.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
@@ -150,10 +150,14 @@ static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first
         return;
     }
     const __m256 masked = _mm256_set1_ps(-INFINITY);
+    const float cap = work->tile->soft_cap;
     __m256 highest = _mm256_set1_ps(work->maximums[m]);
     for (uint32_t p = first; p < end; p += 8) {
         float *at = scores + (p - first);
-        __m256 s = _mm256_blendv_ps(masked, _mm256_loadu_ps(at), range_mask(p, range));
+        __m256 s = _mm256_loadu_ps(at);
+        if (cap > 0.0f)
+            s = simd_cap_avx2(s, _mm256_set1_ps(cap));
+        s = _mm256_blendv_ps(masked, s, range_mask(p, range));
         _mm256_storeu_ps(at, s);
         highest = _mm256_max_ps(highest, s);
     }

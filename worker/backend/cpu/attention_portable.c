@@ -35,7 +35,7 @@ static float score(const struct attention_tile *tile, const float *query, uint32
     float sum = 0.0f;
     for (uint32_t d = 0; d < tile->head_dim; d++)
         sum += query[d] * tile->scale * element(tile, block, KV_BLOCK_TOKENS * (size_t)d + slot);
-    return sum;
+    return tile->soft_cap > 0.0f ? tile->soft_cap * tanhf(sum / tile->soft_cap) : sum;
 }
 
 /* One query over keys [begin, end) of one tile. */

@@ -67,6 +67,7 @@ static void run_tile(const struct attention_job *job, uint32_t thread, uint32_t 
         .first_position = cpu_step_position(step, first_row),
         .window = job->params->window,
         .scale = job->params->scale,
+        .soft_cap = job->params->soft_cap,
         .cache_type = job->place.type,
         .cache = job->place.memory + kv_head * job->place.head_bytes,
         .block_bytes = job->place.block_bytes,

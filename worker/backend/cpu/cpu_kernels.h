@@ -76,6 +76,7 @@ struct attention_tile {
     uint32_t first_position; /* of the first row */
     uint32_t window;         /* 0: all */
     float scale;
+    float soft_cap; /* of scores; 0: none */
     enum kv_cache_type cache_type;
     const uint8_t *cache; /* this layer's and head's keys in physical block 0 */
     size_t block_bytes;   /* between physical blocks */

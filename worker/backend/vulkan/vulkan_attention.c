@@ -224,6 +224,7 @@ static struct vulkan_attention_shape shape_of(const struct vulkan_program *progr
         .stride = program->tensors[op->inputs[0]].columns,
         .query_offset = params->queries.offset,
         .scale = params->scale,
+        .soft_cap = params->soft_cap,
         .magnitude = 1.0f,
     };
     uint32_t first;

@@ -141,6 +141,7 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     uint64_t quads =
         (uint64_t)queries * 2 * divide_up(shape->head_dim, PIECE_DIMS) + divide_up(queries, 2);
     uint64_t workgroups = (uint64_t)columns * task->items;
+    uint32_t cap = float_bits(shape->soft_cap);
     return (struct vulkan_attention_choice){
         .shader = "attention_rows",
         .specialization = {.count = VULKAN_ATTENTION_ROWS_CONSTANTS,
@@ -169,7 +170,8 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
                                       [VULKAN_ATTENTION_ROWS_VALUE_OFFSET] = shape->value_offset,
                                       [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
                                       [VULKAN_ATTENTION_ROWS_MAGNITUDE] =
-                                          float_bits(shape->magnitude)}},
+                                          float_bits(shape->magnitude),
+                                      [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,
@@ -243,6 +245,7 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
     uint32_t queries = plan->subgroups * plan->unit->m;
     uint64_t quads = (uint64_t)queries * (shape->head_dim / 4) + queries / 2;
     uint64_t workgroups = (uint64_t)columns * task->items;
+    uint32_t cap = float_bits(shape->soft_cap);
     return (struct vulkan_attention_choice){
         .shader = "attention_matrix",
         .specialization = {.count = VULKAN_ATTENTION_MATRIX_CONSTANTS,
@@ -269,7 +272,8 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
                                       [VULKAN_ATTENTION_MATRIX_QUERY_OFFSET] = shape->query_offset,
                                       [VULKAN_ATTENTION_MATRIX_SUBGROUP_SIZE] =
                                           facts->subgroup_size,
-                                      [VULKAN_ATTENTION_MATRIX_SCALE] = float_bits(shape->scale)}},
+                                      [VULKAN_ATTENTION_MATRIX_SCALE] = float_bits(shape->scale),
+                                      [VULKAN_ATTENTION_MATRIX_SOFT_CAP] = cap}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,

@@ -39,6 +39,7 @@ struct vulkan_attention_shape {
     uint32_t key_offset;
     uint32_t value_offset;
     float scale;
+    float soft_cap;   /* 0: none */
     uint32_t pairing; /* enum rope_pairing; this and the rest when fused */
     uint32_t rope_dims;
     float magnitude;

@@ -13,7 +13,7 @@
 #include "worker/backend/vulkan/vulkan_device.h"
 
 #define VULKAN_PUSH_BYTES    128u
-#define VULKAN_CONSTANTS_MAX 24u
+#define VULKAN_CONSTANTS_MAX 32u
 
 /* constant_id i gets values[i]; values[0] is the number of invocations of a workgroup. */
 struct vulkan_specialization {

@@ -31,6 +31,7 @@
 #define FORMS_CONSTANT 1
 #include "kv_blocks.glsl"
 #include "row_forms.glsl"
+#include "score_cap.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint INVOCATIONS = 128;
@@ -53,6 +54,7 @@ layout(constant_id = 17) const uint STRIDE = 6144;
 layout(constant_id = 18) const uint QUERY_OFFSET = 0;
 layout(constant_id = 19) const uint SUBGROUP_SIZE = 32;
 layout(constant_id = 20) const float SCALE = 0.08838834764831845;
+layout(constant_id = 21) const float SOFT_CAP = 0.0; /* of scores; 0: none */
 
 const uint HEAD_TILES = (GROUP_HEADS + HEAD_TILE - 1) / HEAD_TILE;
 const uint PART_QUERIES = FRAGMENTS * UNIT_ROWS; /* of a subgroup */
@@ -291,6 +293,9 @@ bool weigh(uint f, uint first, bool some_unseen)
     [[unroll]] for (uint i = 0; i < LANE_QUADS; i++) {
         uint quad = i * ROW_LANES + lane_quad();
         s[i] = scores[score_base + lane_row() * SCORE_QUADS + quad];
+        if (SOFT_CAP > 0.0)
+            [[unroll]] for (uint e = 0; e < 4; e++)
+                s[i][e] = cap_score(s[i][e], SOFT_CAP);
         if (some_unseen) {
             uvec4 position = first + 4 * quad + uvec4(0, 1, 2, 3);
             [[unroll]] for (uint e = 0; e < 4; e++) {

@@ -34,6 +34,7 @@
 #define FORMS_CONSTANT 1
 #include "kv_blocks.glsl"
 #include "row_forms.glsl"
+#include "score_cap.glsl"
 
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint INVOCATIONS = 128;
@@ -58,6 +59,7 @@ layout(constant_id = 19) const uint KEY_OFFSET = 4096;
 layout(constant_id = 20) const uint VALUE_OFFSET = 5120;
 layout(constant_id = 21) const float SCALE = 0.08838834764831845; /* of q . k */
 layout(constant_id = 22) const float MAGNITUDE = 1.0;             /* of cosines and sines */
+layout(constant_id = 23) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
 
 const bool FUSED = (FUSE & 1) != 0, FUSE_NORM = (FUSE & 2) != 0;
 const uint QUERIES = HEAD_TILE * TILE_ROWS;
@@ -375,6 +377,8 @@ void weigh_scores(uint first, inout float part[SCORES])
     float top = maximum;
     [[unroll]] for (uint i = 0; i < HELD_SCORES; i++) {
         uint position = first + (index % UNROLL + i) * STEP_TOKENS + team;
+        if (SOFT_CAP > 0.0)
+            part[i] = cap_score(part[i], SOFT_CAP);
         part[i] = q < QUERIES && sees(q, position) ? part[i] : MASKED;
         top = max(top, part[i]);
     }

@@ -1,0 +1,12 @@
+/*
+ * The soft cap of attention's scores: cap * tanh(score / cap), for kernels that keep scores in
+ * powers of two (score * log2 e), so that one exp2() does it.
+ *
+ * tanh(x) = 1 - 2 / (1 + exp(2 x)) is right at both ends, where exp() is 0 or infinite. What
+ * cancels near 0 is a millionth of the cap.
+ */
+float cap_score(float score, float cap)
+{
+    const float log2_e = 1.4426950408889634;
+    return cap * log2_e * (1.0 - 2.0 / (1.0 + exp2(score * (2.0 / cap))));
+}
