@@ -83,7 +83,8 @@ static void list_layer(struct small_model *m, uint32_t layer, uint32_t window,
     append(m, OP_kv_write, m->qkv, PLAN_NONE, PLAN_NONE, NULL, 0,
            (union op_params){.kv_write = {k, v, layer}});
     append(m, OP_attention, m->qkv, PLAN_NONE, m->attended, NULL, 0,
-           (union op_params){.attention = {q, KV_HEADS, layer, window, 0.3f}});
+           (union op_params){
+               .attention = {q, KV_HEADS, layer, window, 0.3f, layer == 0 ? 0.0f : 4.0f}});
     plan_weight_id o = weight(m, types[3], HIDDEN, ATTENDED);
     append(m, OP_linear_add, m->attended, m->residual, m->residual, &o, 1, none);
     plan_weight_id n2 = weight(m, GGML_F32, 1, HIDDEN);
