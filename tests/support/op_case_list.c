@@ -292,6 +292,40 @@ static void list_gather_rows(const struct visitor *visitor)
     }
 }
 
+static void list_bias_add(const struct visitor *visitor)
+{
+    static const uint32_t widths[][OP_WEIGHTS_MAX] = {{1}, {512}, {40, 13}, {576, 192, 192}};
+    static const enum ggml_type types[OP_WEIGHTS_MAX] = {GGML_BF16, GGML_F32, GGML_F16};
+    for (uint32_t i = 0; i < COUNT(widths); i++) {
+        struct op_case c = begin(OP_bias_add, 0, 0);
+        for (uint32_t w = 0; w < OP_WEIGHTS_MAX && widths[i][w] > 0; w++) {
+            c.weights[w] = (struct op_trial_weight){types[w], 1, widths[i][w]};
+            c.output_columns += widths[i][w];
+        }
+        c.input_columns[0] = c.output_columns;
+        c.in_place = true;
+        c.on_logit_rows = i == 1;
+        add_long_step(&c);
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_position_scale(const struct visitor *visitor)
+{
+    static const struct position_scale_params params[] = {
+        {{0, 4, 64}, 16384, 0.1f}, {{5, 3, 13}, 7, 0.37f}, {{3, 1, 200}, 1, -0.25f}};
+    static const uint32_t first_positions[COUNT(params)] = {16380, 0, 250000};
+    for (uint32_t i = 0; i < COUNT(params); i++) {
+        struct op_case c = begin(OP_position_scale, 300, 300);
+        add_long_step(&c);
+        c.in_place = true;
+        c.params.position_scale = params[i];
+        c.first_positions[0] = first_positions[i];
+        c.first_positions[1] = 5;
+        hand_over(visitor, &c);
+    }
+}
+
 void op_case_list_visit(enum op_stem stem, op_case_visit_fn *visit, void *context)
 {
     static void (*const lists[OP_STEM_COUNT])(const struct visitor *) = {

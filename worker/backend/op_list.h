@@ -23,6 +23,10 @@
  * Rows of one step see each other's keys: kv_write of the layer comes first in the plan. gate
  * out[r, c] = activation(x[r, c]) * x[r, columns + c]   (x is [R, 2 * columns]) gather_rows
  * out[l,:] = x[logit_row(l),:]                           (step rows -> logit rows)
+ *
+ *  bias_add       out[r, :] = x[r, :] + concat over i of Wi, in place (out == x); 1 to 3 vectors
+ *  position_scale multiplies each head of the slice in place (out == x) by
+ *                 1 + beta * log(1 + floor(position(r) / period_tokens))   (Llama 4, Ministral 3)
  */
 #ifndef SHOAL_WORKER_BACKEND_OP_LIST_H
 #define SHOAL_WORKER_BACKEND_OP_LIST_H
@@ -44,7 +48,9 @@
     X(kv_write, 1, 0, 0, 1e-3)                                                                     \
     X(attention, 1, 0, 0, 2e-3)                                                                    \
     X(gate, 1, 0, 0, 1e-4)                                                                         \
-    X(gather_rows, 1, 0, 0, 0.0)
+    X(gather_rows, 1, 0, 0, 0.0)                                                                   \
+    X(bias_add, 1, 1, 3, 1e-6)                                                                     \
+    X(position_scale, 1, 0, 0, 1e-5)
 
 enum op_stem {
 #define OP_ENUM(stem, inputs, least, most, tolerance) OP_##stem,
@@ -105,6 +111,14 @@ struct gate_params {
 };
 struct gather_rows_params {
     uint32_t unused;
+};
+struct bias_add_params {
+    uint32_t unused;
+};
+struct position_scale_params {
+    struct column_slice slice;
+    uint32_t period_tokens;
+    float beta;
 };
 
 union op_params {

@@ -47,12 +47,14 @@ struct model_config {
     uint32_t kv_heads;
     uint32_t head_dim;
     float norm_epsilon;
-    float norm_weight_offset; /* added to every norm's weights */
-    float attention_scale;    /* multiplies q.k */
-    float attention_soft_cap; /* bounds scores, 0 = none: op_list.h, attention */
-    float embedding_scale;    /* multiplies the embedding row */
-    float logit_scale;        /* multiplies the logits */
-    float logit_soft_cap;     /* then bounds them, 0 = none: op_list.h, soft_cap */
+    float norm_weight_offset;  /* added to every norm's weights */
+    float attention_scale;     /* multiplies q.k */
+    float attention_soft_cap;  /* bounds scores, 0 = none: op_list.h, attention */
+    float embedding_scale;     /* multiplies the embedding row */
+    float position_scale_beta; /* of op position_scale on queries; 0: there is none */
+    uint32_t position_scale_tokens;
+    float logit_scale;    /* multiplies the logits */
+    float logit_soft_cap; /* then bounds them, 0 = none: op_list.h, soft_cap */
     bool tied_embeddings;
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];

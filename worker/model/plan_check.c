@@ -173,6 +173,35 @@ static const char *check_gather_rows(const struct op_view *v)
     return v->x->columns == v->out->columns ? NULL : "input and output differ in columns";
 }
 
+static const char *check_bias_add(const struct op_view *v)
+{
+    uint64_t columns = 0;
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE; i++) {
+        const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->rows != 1)
+            return "a weight is not one row";
+        columns += weight->columns;
+    }
+    return columns == v->x->columns ? NULL
+                                    : "the weights' columns do not add up to the input's columns";
+}
+
+static const char *check_position_scale(const struct op_view *v)
+{
+    const struct position_scale_params *params = &v->op->params.position_scale;
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    if (v->x->rows != PLAN_ROWS_STEP)
+        return "only step rows have positions";
+    if (!slice_fits(&params->slice, v->x))
+        return "the slice lies outside the input";
+    if (params->period_tokens == 0 || !isfinite(params->beta))
+        return "the period is 0 or beta is no number";
+    return NULL;
+}
+
 static const struct op_rule {
     uint32_t inputs;
     uint32_t least_weights;

@@ -121,6 +121,24 @@ void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activatio
     plan_builder_append(b, op);
 }
 
+void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_weights biases)
+{
+    struct plan_op op = new_op(OP_bias_add, x, PLAN_NONE, biases.first, x);
+    op.weights[1] = biases.second;
+    op.weights[2] = biases.third;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice)
+{
+    const struct model_config *config = plan_builder_config(b);
+    struct plan_op op = new_op(OP_position_scale, x, PLAN_NONE, PLAN_NONE, x);
+    op.params.position_scale.slice = slice;
+    op.params.position_scale.period_tokens = config->position_scale_tokens;
+    op.params.position_scale.beta = config->position_scale_beta;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out)
 {
     plan_builder_append(b, new_op(OP_gather_rows, x, PLAN_NONE, PLAN_NONE, out));

@@ -43,6 +43,9 @@ void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_s
                         uint32_t layer, plan_tensor_id out);
 void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activation activation,
                    plan_tensor_id out);
+/* x += first | second | third, vectors of as many columns as x; the latter two may be PLAN_NONE. */
+void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_weights biases);
+void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice);
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
 
 #endif

@@ -6,7 +6,7 @@
  * pools: one mapping per group, touched block by block.
  *
  * Weights that linear ops use are repacked. Embedding rows keep being read from the checkpoint, one
- * row per token. Norm weights become f32 vectors.
+ * row per token. Norm weights and biases become f32 vectors.
  */
 #include "worker/backend/cpu/cpu_program.h"
 
@@ -23,23 +23,30 @@ static uint64_t align_up(uint64_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static bool is_norm(enum op_stem stem)
+static bool takes_vectors(enum op_stem stem)
 {
-    return stem == OP_rms_norm || stem == OP_rms_norm_add || stem == OP_head_norm;
+    return stem == OP_rms_norm || stem == OP_rms_norm_add || stem == OP_head_norm ||
+           stem == OP_bias_add;
 }
 
-/* Norm weights are few and small: they become f32 once. */
+static void init_vector(struct cpu_program *program, plan_weight_id id)
+{
+    const struct plan_weight *weight = &program->plan->weights[id];
+    must(weight->rows == 1);
+    program->vectors[id] = must_alloc(weight->columns, sizeof(float));
+    ggml_dequantize_row(weight->type, weight->data, weight->columns, program->vectors[id]);
+}
+
+/* Norm weights and biases are few and small: they become f32 once. */
 static void init_vectors(struct cpu_program *program)
 {
-    const struct plan *plan = program->plan;
-    for (uint32_t i = 0; i < plan->op_count; i++) {
-        plan_weight_id id = plan->ops[i].weights[0];
-        if (!is_norm(plan->ops[i].stem) || program->vectors[id])
+    for (uint32_t i = 0; i < program->plan->op_count; i++) {
+        const struct plan_op *op = &program->plan->ops[i];
+        if (!takes_vectors(op->stem))
             continue;
-        const struct plan_weight *weight = &plan->weights[id];
-        must(weight->rows == 1);
-        program->vectors[id] = must_alloc(weight->columns, sizeof(float));
-        ggml_dequantize_row(weight->type, weight->data, weight->columns, program->vectors[id]);
+        for (uint32_t w = 0; w < OP_WEIGHTS_MAX && op->weights[w] != PLAN_NONE; w++)
+            if (!program->vectors[op->weights[w]])
+                init_vector(program, op->weights[w]);
     }
 }
 

@@ -44,10 +44,10 @@ struct cpu_program {
     const struct cpu_kernels *kernels;
     uint32_t max_step_rows;
     uint32_t max_logit_rows;
-    struct op_note *notes;              /* [op_count] */
-    struct cpu_tensor *tensors;         /* [tensor_count] */
-    const struct packed_weight *packed; /* [weight_count], of `weights` */
-    float **vectors; /* [weight_count]; f32 [columns] of norm weights, else NULL */
+    struct op_note *notes;               /* [op_count] */
+    struct cpu_tensor *tensors;          /* [tensor_count] */
+    const struct packed_weight *packed;  /* [weight_count], of `weights` */
+    float **vectors;                     /* [weight_count]; f32 [columns] of norm weights, biases */
     float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
     struct kv_pool kv[KV_GROUPS_MAX];
     struct cpu_weights weights;

@@ -42,6 +42,8 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_rms_norm_add:
     case OP_head_norm:
     case OP_rope:
+    case OP_bias_add:
+    case OP_position_scale:
     case OP_kv_write: return SHARED_ROWS;
     default: return SHARED_CLAIM;
     }
@@ -118,6 +120,7 @@ static bool can_quantize_output(const struct plan_op *op)
     case OP_rms_norm:
     case OP_rms_norm_add:
     case OP_gate:
+    case OP_bias_add:
     case OP_gather_rows: return true;
     case OP_attention: return op->params.attention.queries.head_dim % 32 == 0;
     default: return false;

@@ -9,7 +9,7 @@
 static bool writes_in_place(const struct plan_op *op)
 {
     if (op->stem == OP_head_norm || op->stem == OP_rope || op->stem == OP_linear_add ||
-        op->stem == OP_rms_norm_add)
+        op->stem == OP_rms_norm_add || op->stem == OP_bias_add || op->stem == OP_position_scale)
         return true;
     return false;
 }

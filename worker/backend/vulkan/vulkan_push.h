@@ -206,6 +206,27 @@ struct vulkan_rms_norm_add_push {
 };
 static_assert(sizeof(struct vulkan_rms_norm_add_push) == 88, "byte map");
 
+struct vulkan_bias_add_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    uint64_t bias;                      /*  8: f32 [columns] */
+    struct vulkan_outputs_push outputs; /* 16: f32 is x */
+    uint32_t columns;                   /* 48 */
+    uint32_t unused;                    /* 52 */
+};
+static_assert(sizeof(struct vulkan_bias_add_push) == 56, "byte map");
+
+struct vulkan_position_scale_push {
+    uint64_t x;             /*  0: f32 [rows, stride], in place */
+    uint64_t rows;          /*  8: struct vulkan_step_row */
+    uint32_t stride;        /* 16 */
+    uint32_t offset;        /* 20: first column that is scaled */
+    uint32_t columns;       /* 24: that are */
+    uint32_t period_tokens; /* 28 */
+    float beta;             /* 32 */
+    uint32_t unused;        /* 36 */
+};
+static_assert(sizeof(struct vulkan_position_scale_push) == 40, "byte map");
+
 /* Constants of these kernels: the forms (enum vulkan_form), then what the kernel has of its own:
  * gate its enum gate_activation, rms_norm whether its rows are listed, rms_norm_add whether another
  * norm follows, embed_rows the enum vulkan_weight_kind. */

@@ -233,6 +233,46 @@ static void record_gate(struct vulkan_recorder *recorder)
     record_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
+static void record_bias_add(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_bias_add_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .bias = program->weights.vector_address[op->weights[0]],
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_BIAS_ADD, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+static void record_position_scale(struct vulkan_recorder *recorder)
+{
+    const struct plan_op *op = op_of(recorder);
+    const struct position_scale_params *params = &op->params.position_scale;
+    const struct vulkan_tensor *x = &recorder->program->tensors[op->output];
+    const struct vulkan_position_scale_push push = {
+        .x = x->f32,
+        .rows = recorder->recording->batch->rows_address,
+        .stride = x->columns,
+        .offset = params->slice.offset,
+        .columns = params->slice.heads * params->slice.head_dim,
+        .period_tokens = params->period_tokens,
+        .beta = params->beta,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_POSITION_SCALE,
+                                         vulkan_recorder_rows(recorder, op->output), push.columns,
+                                         VULKAN_FORM_F32, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
 static void record_gather_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
@@ -279,6 +319,8 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_attention] = record_attention,
     [OP_gate] = record_gate,
     [OP_gather_rows] = record_gather_rows,
+    [OP_bias_add] = record_bias_add,
+    [OP_position_scale] = record_position_scale,
 };
 
 /* What each op's readers want of it at this shape. */

@@ -38,6 +38,8 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
         [VULKAN_ROW_GATE] = "gate",
         [VULKAN_ROW_NORM] = "rms_norm",
         [VULKAN_ROW_NORM_ADD] = "rms_norm_add",
+        [VULKAN_ROW_BIAS_ADD] = "bias_add",
+        [VULKAN_ROW_POSITION_SCALE] = "position_scale",
     };
     must(task->rows > 0 && task->columns > 0);
     must((task->forms & ~(uint32_t)VULKAN_FORM_F32) == 0 || task->columns % FORM_COLUMNS == 0);

@@ -257,7 +257,8 @@ enum result vulkan_weights_upload(struct vulkan_weights *weights,
 
 static bool takes_vector(enum op_stem stem)
 {
-    return stem == OP_rms_norm || stem == OP_rms_norm_add || stem == OP_head_norm;
+    return stem == OP_rms_norm || stem == OP_rms_norm_add || stem == OP_head_norm ||
+           stem == OP_bias_add;
 }
 
 /* Lays the vectors out from `base` (NULL: only counts), and fills them in. */
@@ -270,12 +271,15 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
         plan_weight_id id = plan->ops[i].weights[0];
         if (!takes_vector(plan->ops[i].stem) || weights->vector_address[id])
             continue;
-        const struct plan_weight *weight = &plan->weights[id];
         weights->vector_address[id] = address + at;
-        if (base)
-            ggml_dequantize_row(weight->type, weight->data, weight->columns,
-                                (float *)(void *)(base + at));
-        at += align_piece(weight->columns * sizeof(float));
+        for (uint32_t w = 0; w < OP_WEIGHTS_MAX && plan->ops[i].weights[w] != PLAN_NONE; w++) {
+            const struct plan_weight *weight = &plan->weights[plan->ops[i].weights[w]];
+            if (base)
+                ggml_dequantize_row(weight->type, weight->data, weight->columns,
+                                    (float *)(void *)(base + at));
+            at += weight->columns * sizeof(float);
+        }
+        at = align_piece(at);
     }
     for (uint32_t r = 0; r < plan->config.rope_count; r++) {
         const struct rope_config *rope = &plan->config.ropes[r];

@@ -5,7 +5,8 @@
  * (q|k|v, gate|up), so that one dispatch does them. An embedding that is also the output matrix is
  * there once. All matrices live in one arena, in the order of the plan: what the vault holds.
  *
- * Vectors: norm weights as f32 and the rotary embeddings' inverse frequencies, in one small buffer.
+ * Vectors: norm weights and biases (those of one op behind each other) as f32 and the rotary
+ * embeddings' inverse frequencies, in one small buffer.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_WEIGHTS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_WEIGHTS_H
@@ -42,7 +43,8 @@ struct vulkan_weights {
     struct vulkan_arena *arena;
     uint64_t matrix_bytes;
     struct vulkan_buffer vectors;
-    uint64_t *vector_address;               /* [plan->weight_count]; 0 for matrices */
+    uint64_t *vector_address;               /* [plan->weight_count]; 0 for matrices
+                                               and for biases behind an op's first */
     uint64_t rope_address[MODEL_ROPES_MAX]; /* f32 [dims / 2] */
 };
 

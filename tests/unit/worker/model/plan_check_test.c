@@ -167,6 +167,48 @@ static void test_rope(void **state)
     refuse(&op, "positions");
 }
 
+/* Made of a norm, whose weight is a vector too. */
+static void test_bias_add(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rms_norm);
+    op.stem = OP_bias_add;
+    op.output = op.inputs[0];
+    accept(&op);
+    op.weights[1] = op.weights[0];
+    refuse(&op, "add up");
+    op = find(OP_linear);
+    op.stem = OP_bias_add;
+    op.output = op.inputs[0];
+    refuse(&op, "not one row");
+    op = find(OP_rms_norm);
+    op.stem = OP_bias_add;
+    op.output = find(OP_linear).inputs[0];
+    refuse(&op, "in place");
+}
+
+static void test_position_scale(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rope);
+    struct column_slice slice = op.params.rope.slice;
+    op.stem = OP_position_scale;
+    op.params.position_scale = (struct position_scale_params){slice, 16, 0.1f};
+    accept(&op);
+    struct plan_op broken = op;
+    broken.params.position_scale.period_tokens = 0;
+    refuse(&broken, "period");
+    broken = op;
+    broken.params.position_scale.beta = NAN;
+    refuse(&broken, "beta");
+    broken = op;
+    broken.params.position_scale.slice.heads = 100;
+    refuse(&broken, "slice");
+    broken = op;
+    broken.inputs[0] = broken.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&broken, "positions");
+}
+
 static void test_linear(void **state)
 {
     (void)state;
@@ -253,6 +295,7 @@ int main(void)
     const struct CMUnitTest gemma3[] = {
         cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_ids),
         cmocka_unit_test(test_norms),        cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_bias_add),     cmocka_unit_test(test_position_scale),
         cmocka_unit_test(test_linear),       cmocka_unit_test(test_caches),
         cmocka_unit_test(test_others),
     };

@@ -1,0 +1,36 @@
+/*
+ * position_scale against a double-precision loop, every tier: positions before, at and far behind
+ * the first period, and columns outside the slice left alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/support/op_check.h"
+
+static void formula(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const struct position_scale_params *params = &c->params.position_scale;
+    const float *x = op_trial_input(trial, 0, output);
+    double periods = floor((double)op_trial_row(trial, output).position / params->period_tokens);
+    double factor = 1.0 + (double)params->beta * log(1.0 + periods);
+    uint32_t end = params->slice.offset + params->slice.heads * params->slice.head_dim;
+    for (uint32_t i = 0; i < c->output_columns; i++)
+        expected[i] = (double)x[i] * (i >= params->slice.offset && i < end ? factor : 1.0);
+}
+
+static void test_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_position_scale, formula, op_check_tolerance);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
