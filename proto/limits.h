@@ -20,18 +20,22 @@
 #define LIMIT_NORMALIZED_BYTES                                                                     \
     (128u << 20) /* a prompt after its tokenizer rewrote it; a space may become 3 bytes */
 #define LIMIT_CONTEXT_TOKENS                                                                       \
-    (1u << 20) /* one million: positions fit 20 bits and an f32 exactly                            \
-                */
-#define LIMIT_GGUF_TENSORS             65536u /* 61-layer MoE models have about 1,800 */
-#define LIMIT_GGUF_METADATA            4096u  /* real files have 20-60 keys */
-#define LIMIT_GGUF_DIMENSIONS          4u     /* the format's own bound */
-#define LIMIT_GGUF_NAME_BYTES          256u   /* format says 64; some tools write more */
-#define LIMIT_GGUF_ALIGNMENT           65536u /* real files say 32; the largest page size in use */
-#define LIMIT_LAYERS                   512u
-#define LIMIT_HIDDEN                   65536u /* columns of the residual; the largest published is 18,432 */
-#define LIMIT_FEED_FORWARD             (1u << 18)  /* largest published is 53,248 */
-#define LIMIT_HEADS                    1024u       /* query heads of a layer; largest seen is 128 */
-#define LIMIT_HEAD_DIM                 512u        /* largest published is 512 */
+    (1u << 20)                       /* one million: positions fit 20 bits and an f32 exactly      \
+                                      */
+#define LIMIT_GGUF_TENSORS    65536u /* 61-layer MoE models have about 1,800 */
+#define LIMIT_GGUF_METADATA   4096u  /* real files have 20-60 keys */
+#define LIMIT_GGUF_DIMENSIONS 4u     /* the format's own bound */
+#define LIMIT_GGUF_NAME_BYTES 256u   /* format says 64; some tools write more */
+#define LIMIT_GGUF_ALIGNMENT  65536u /* real files say 32; the largest page size in use */
+#define LIMIT_LAYERS          512u
+#define LIMIT_HIDDEN          65536u /* columns of the residual; the largest published is 18,432 */
+#define LIMIT_FEED_FORWARD    (1u << 18) /* largest published is 53,248 */
+#define LIMIT_HEADS           1024u      /* query heads of a layer; largest seen is 128 */
+#define LIMIT_HEAD_DIM        512u       /* largest published is 512 */
+#define LIMIT_CONV_TAPS       8u         /* of a short convolution; published ones have 3 and 4 */
+#define LIMIT_CONV_CHANNELS                                                                        \
+    (1u << 18) /* of a short convolution; the largest published has 12,288 */
+#define LIMIT_STATE_FLOATS             (1u << 26) /* of a layer and sequence; published ones stay below 1 M */
 #define LIMIT_JSON_FILE_BYTES          (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */
 #define LIMIT_JSON_DEPTH               64u         /* recursion of readers; requests nest 5 deep */
 #define LIMIT_JSON_NAME_BYTES          256 /* a member of a config; published ones stay below 60 */

@@ -166,6 +166,7 @@ static void load(struct bench *bench)
     uint32_t blocks = (longest_sequence(bench) + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     for (uint32_t g = 0; g < model_plan(bench->model)->kv.group_count; g++)
         bench->options.kv_blocks[g] = BATCH_MAX * blocks;
+    bench->options.state_slots = BATCH_MAX;
     bench->backend =
         bench->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
     if (bench->backend->interface->load(bench->backend, model_plan(bench->model), &bench->options,
@@ -193,7 +194,7 @@ static void launch_step(struct bench *bench, uint32_t sequences, uint32_t rows, 
     static struct sampling_params params;
     params = sampling_params_default();
     for (uint32_t s = 0; s < sequences; s++) {
-        parts[s] = (struct step_sequence){s * rows, rows, position, {NULL}};
+        parts[s] = (struct step_sequence){s * rows, rows, position, {NULL}, s};
         for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
             parts[s].block_tables[g] = bench->blocks[s];
         logit_rows[s] = s * rows + rows - 1;

@@ -64,12 +64,15 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
                                            .step_depth = options->step_depth,
                                            .late = options->late,
                                            .counts_ahead = options->counts_ahead};
+    uint32_t state_slots = options->recurrent ? options->max_sequences : 0;
+    backend.state_slots = state_slots;
     memcpy(backend.kv_blocks, options->kv_blocks, sizeof backend.kv_blocks);
     rig->backend = fake_backend_create(&backend);
     struct worker_engine_parts parts = {
         .link = rig->link,
         .backend = rig->backend,
         .layout = &rig->layout,
+        .state_slots = state_slots,
         .vocab_tokens = options->vocab_tokens,
         .context_tokens = options->context_tokens,
         .max_sequences = options->max_sequences,

@@ -13,6 +13,7 @@ struct engine_rig_options {
     uint32_t windows[KV_GROUPS_MAX]; /* one group each; 0 = full */
     uint32_t group_count;
     uint32_t kv_blocks[KV_GROUPS_MAX];
+    bool recurrent; /* rows have state */
     uint32_t vocab_tokens;
     uint32_t context_tokens;
     uint32_t max_sequences;

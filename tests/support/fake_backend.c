@@ -19,6 +19,12 @@ struct cell {
     bool written;
 };
 
+/* What the rows of a sequence have made of its slot. */
+struct recurrent_state {
+    uint64_t prefix;
+    uint32_t positions;
+};
+
 /* A draw as it was asked for; its counts are copied. */
 struct wanted_draw {
     uint32_t row;
@@ -44,6 +50,7 @@ struct fake_backend {
     struct backend backend;
     struct fake_backend_options options;
     struct cell *cells[KV_GROUPS_MAX];              /* [blocks, KV_BLOCK_TOKENS] */
+    struct recurrent_state *states;                 /* [state_slots] */
     struct launched_step steps[STEP_DEPTH_MAX + 1]; /* a ring; the one before the oldest stays */
     uint32_t newest;                                /* index into steps */
     uint32_t under_way;
@@ -119,6 +126,23 @@ static void write_row(struct fake_backend *fake, const struct step_sequence *seq
                           .position = position,
                           .written = true};
     }
+}
+
+/* A state can only be moved on, by the next position's row; one at position 0 finds nothing. */
+static void move_state(struct fake_backend *fake, const struct step_sequence *sequence,
+                       uint32_t position, uint32_t token)
+{
+    if (fake->options.state_slots == 0) {
+        must(sequence->state_slot == STATE_SLOT_NONE);
+        return;
+    }
+    must(sequence->state_slot < fake->options.state_slots);
+    struct recurrent_state *state = &fake->states[sequence->state_slot];
+    if (position == 0)
+        *state = (struct recurrent_state){0};
+    must(state->positions == position);
+    state->prefix = fake_backend_hash(state->prefix, token);
+    state->positions++;
 }
 
 /* Every position that a query at `position` sees; returns the prefix hash at `position`. */
@@ -248,8 +272,10 @@ static void compute(struct fake_backend *fake, struct launched_step *step,
     for (uint32_t i = 0; i < step->sequence_count; i++) {
         const struct step_sequence *sequence = &step->sequences[i];
         must(sequence->first_row == row && sequence->row_count > 0);
-        for (uint32_t j = 0; j < sequence->row_count; j++, row++)
+        for (uint32_t j = 0; j < sequence->row_count; j++, row++) {
             write_row(fake, sequence, sequence->first_position + j, step->tokens[row]);
+            move_state(fake, sequence, sequence->first_position + j, step->tokens[row]);
+        }
     }
     must(row == step->row_count);
     row = 0;
@@ -257,6 +283,8 @@ static void compute(struct fake_backend *fake, struct launched_step *step,
         const struct step_sequence *sequence = &step->sequences[i];
         for (uint32_t j = 0; j < sequence->row_count; j++, row++) {
             uint64_t prefix = read_row(fake, sequence, sequence->first_position + j);
+            if (fake->options.state_slots > 0 && j + 1 == sequence->row_count)
+                must(fake->states[sequence->state_slot].prefix == prefix);
             if (drawn == step->draw_count || step->draws[drawn].row != row)
                 continue;
             const struct wanted_draw *wanted = &step->draws[drawn];
@@ -332,6 +360,7 @@ static void fake_destroy(struct backend *backend)
         free_step(&fake->steps[i], fake->options.layout->group_count);
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         free(fake->cells[group]);
+    free(fake->states);
     free(fake);
 }
 
@@ -352,6 +381,7 @@ struct backend *fake_backend_create(const struct fake_backend_options *options)
     for (uint32_t group = 0; group < options->layout->group_count; group++)
         fake->cells[group] =
             must_alloc((size_t)options->kv_blocks[group] * KV_BLOCK_TOKENS, sizeof(struct cell));
+    fake->states = must_alloc(options->state_slots + 1u, sizeof *fake->states);
     return &fake->backend;
 }
 

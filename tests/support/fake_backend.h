@@ -4,9 +4,11 @@
  *
  * It keeps real paged memory in which every cell says which prefix it belongs to, and aborts when a
  * row's block tables lead it to a cell that is not exactly its own sequence's: a block shared,
- * given back too early, or never written. It computes a step at the earliest moment that its
- * contract allows, when the step is launched, or at the latest, when it is waited for; what is
- * right in both is right whenever a device gets to it.
+ * given back too early, or never written. Recurrent state it keeps likewise: a slot's is the hash
+ * of the rows that moved it on, and a row that finds another sequence's there, or its own at
+ * another position, aborts. It computes a step at the earliest moment that its contract allows,
+ * when the step is launched, or at the latest, when it is waited for; what is right in both is
+ * right whenever a device gets to it.
  */
 #ifndef SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
 #define SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
@@ -16,6 +18,7 @@
 struct fake_backend_options {
     const struct kv_layout *layout; /* outlives the backend */
     uint32_t kv_blocks[KV_GROUPS_MAX];
+    uint32_t state_slots;  /* 0: rows have no recurrent state */
     uint32_t vocab_tokens; /* bounds the tokens that come out */
     uint32_t step_depth;
     bool late;         /* a step is computed when it is waited for, not when it is launched */

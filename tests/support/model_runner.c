@@ -77,6 +77,7 @@ static void load(struct model_runner *runner)
         .max_logit_rows = o->logit_rows > 0 ? o->logit_rows : o->step_rows,
     };
     struct error_text error = {""};
+    options.state_slots = o->sequences;
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
         uint32_t each =
             kv_layout_blocks_needed(layout_of(runner), group, o->sequence_tokens, o->step_rows);
@@ -195,6 +196,7 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
         .first_row = batch->row_count,
         .row_count = part->count,
         .first_position = slot->position,
+        .state_slot = runner->options.sequences - 1 - part->slot,
     };
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)
         sequence->block_tables[group] = slot->tables[group];

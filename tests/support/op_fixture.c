@@ -63,6 +63,7 @@ bool op_fixture_open(struct op_fixture *f, enum cpu_tier tier, uint32_t threads)
                                       .kv_type = f->kv_type};
     struct error_text error = {{0}};
     options.kv_blocks[0] = OP_FIXTURE_SEQUENCES * OP_FIXTURE_BLOCKS;
+    options.state_slots = OP_FIXTURE_SEQUENCES;
     if (!kernels)
         return false;
     memset(&f->program, 0, sizeof f->program);
@@ -121,7 +122,8 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
     uint32_t rows = 0;
     must(part_count <= OP_FIXTURE_SEQUENCES && logit_row_count <= OP_FIXTURE_LOGITS);
     for (uint32_t p = 0; p < part_count; p++) {
-        sequences[p] = (struct step_sequence){rows, parts[p].rows, parts[p].first_position, {NULL}};
+        sequences[p] = (struct step_sequence){
+            rows, parts[p].rows, parts[p].first_position, {NULL}, parts[p].sequence};
         sequences[p].block_tables[0] = f->block_tables[parts[p].sequence];
         rows += parts[p].rows;
     }

@@ -312,7 +312,8 @@ static void run_step(const struct op_trial *t, struct backend *backend, uint32_t
                 (struct step_sequence){.first_row = row,
                                        .row_count = count,
                                        .first_position = t->fed[first_fed + row].row.position,
-                                       .block_tables = {t->block_tables[s]}};
+                                       .block_tables = {t->block_tables[s]},
+                                       .state_slot = OP_TRIAL_SEQUENCES - 1 - s};
         row += count;
     }
     if (backend_step_run(backend, &batch, results, &error) != RESULT_OK)
@@ -335,6 +336,7 @@ bool op_trial_run(struct op_trial *t, struct backend *backend,
             mine.max_step_rows = step_rows(&t->c, step);
     mine.max_logit_rows = mine.max_step_rows;
     mine.kv_blocks[0] = BLOCKS;
+    mine.state_slots = OP_TRIAL_SEQUENCES;
     enum result result =
         backend->interface->load(backend, plan_sketch_plan(t->sketch), &mine, NULL, NULL, error);
     if (result == RESULT_UNSUPPORTED)

@@ -124,6 +124,7 @@ void plan_sketch_set_kv(struct plan_sketch *s, uint32_t layers, uint32_t kv_head
 {
     s->plan.kv = (struct kv_layout){
         .group_count = 1,
+        .layer_count = layers,
         .groups = {{window ? KV_SLIDING : KV_FULL, window, layers, kv_heads, head_dim}}};
     for (uint32_t layer = 0; layer < layers; layer++)
         s->plan.kv.layer_index[layer] = (uint16_t)layer;

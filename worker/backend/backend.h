@@ -10,9 +10,11 @@
  * simple.
  *
  * Order. Steps take effect as if each was done before the next one was begun: a row sees all keys
- * and values that earlier steps wrote and none that later ones write. So the caller may give a
- * block back, and to another sequence, while steps that read or write it for its former owner are
- * under way: whoever has it next is launched later.
+ * and values that earlier steps wrote and none that later ones write; a slot of recurrent state is
+ * moved on by the rows of each step, in their order. So the caller may give a block or a slot back,
+ * and to another sequence, while steps that read or write it for its former owner are under way:
+ * whoever has it next is launched later, and a slot's next owner begins at position 0, where what
+ * it holds does not count.
  *
  * Copies. All pointers in a step stay the caller's and are only read during step_launch(): block
  * tables, tokens, samplings and counts may change or go as soon as it returns.
@@ -58,6 +60,9 @@ struct step_sequence {
     uint32_t first_position;
     const uint32_t
         *block_tables[KV_GROUPS_MAX]; /* [blocks up to the last row's position], one per group */
+    /* Where its recurrent state is, < state_slots; STATE_SLOT_NONE in models without. The slot is
+     * as the sequence's last row left it, or anything when first_position is 0. */
+    uint32_t state_slot;
 };
 
 /* Steps launched and not yet waited for, at most. */
@@ -116,6 +121,7 @@ struct backend_options {
     enum kv_cache_type kv_type;
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
                                           any request */
+    uint32_t state_slots;              /* of recurrent state, where the plan has any; likewise */
 };
 
 /* Called while weights are prepared; also keeps the heartbeat going. */

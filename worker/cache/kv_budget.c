@@ -7,6 +7,10 @@
  * amount up to max_sequences whole contexts. Where even that fits, memory is left over and not
  * taken.
  *
+ * Recurrent state comes before both: a sequence cannot run without it, and it is the same for the
+ * shortest and the longest. It gets at most half of the memory; where that does not hold as many
+ * sequences as are wanted, fewer run at once.
+ *
  * Bytes are exact (a block's size is the layout's); division rounds down, so the sum never passes
  * the limit. Refuses a limit in which a single sequence could not make a step.
  */
@@ -77,11 +81,10 @@ static uint64_t divide(const struct kv_layout *layout, const struct kv_budget_re
     return used_bytes;
 }
 
-enum result kv_budget_plan(const struct kv_layout *layout, const struct kv_budget_request *request,
-                           struct kv_budget *budget, struct error_text *error)
+static enum result plan_blocks(const struct kv_layout *layout,
+                               const struct kv_budget_request *request, struct kv_budget *budget,
+                               struct error_text *error)
 {
-    must(layout->group_count > 0 && request->max_sequences > 0 && request->step_tokens > 0);
-    *budget = (struct kv_budget){0};
     uint64_t sliding_share = request->limit_bytes;
     for (uint32_t group = 0; group < layout->group_count; group++) {
         if (layout->groups[group].kind == KV_FULL)
@@ -104,4 +107,36 @@ enum result kv_budget_plan(const struct kv_layout *layout, const struct kv_budge
                      "tokens needs %llu bytes or more",
                      (unsigned long long)request->limit_bytes, budget->context_tokens, least_tokens,
                      (unsigned long long)needed_bytes);
+}
+
+/* Takes the states' share off what `request` may still use. */
+static enum result set_state_aside(struct kv_budget_request *request, struct kv_budget *budget,
+                                   struct error_text *error)
+{
+    budget->max_sequences = request->max_sequences;
+    if (request->state_slot_bytes == 0)
+        return RESULT_OK;
+    uint64_t fit = request->limit_bytes / 2 / request->state_slot_bytes;
+    if (fit == 0)
+        return error_set(
+            error, RESULT_TOO_LARGE,
+            "half of a KV cache of %llu bytes does not hold the recurrent state of one "
+            "sequence, %llu bytes",
+            (unsigned long long)request->limit_bytes,
+            (unsigned long long)request->state_slot_bytes);
+    request->max_sequences = (uint32_t)least(fit, request->max_sequences);
+    budget->max_sequences = request->max_sequences;
+    budget->state_bytes = request->max_sequences * request->state_slot_bytes;
+    request->limit_bytes -= budget->state_bytes;
+    return RESULT_OK;
+}
+
+enum result kv_budget_plan(const struct kv_layout *layout, const struct kv_budget_request *wanted,
+                           struct kv_budget *budget, struct error_text *error)
+{
+    must(layout->group_count > 0 && wanted->max_sequences > 0 && wanted->step_tokens > 0);
+    *budget = (struct kv_budget){0};
+    struct kv_budget_request left = *wanted;
+    enum result result = set_state_aside(&left, budget, error);
+    return result == RESULT_OK ? plan_blocks(layout, &left, budget, error) : result;
 }

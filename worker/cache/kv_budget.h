@@ -15,18 +15,21 @@ struct kv_budget_request {
     uint32_t context_tokens; /* longest sequence wanted */
     uint32_t max_sequences;
     uint32_t step_tokens;
+    uint64_t state_slot_bytes; /* state_layout_slot_bytes() */
     uint64_t limit_bytes;
 };
 
 struct kv_budget {
     uint32_t blocks[KV_GROUPS_MAX];
-    uint64_t bytes;          /* of all groups together, <= limit_bytes */
+    uint32_t max_sequences;  /* <= the ones wanted: each has its recurrent state */
+    uint64_t state_bytes;    /* of all of them */
+    uint64_t bytes;          /* of all groups together; with state_bytes <= limit_bytes */
     uint32_t context_tokens; /* longest sequence that fits while it is alone, <= the one wanted */
 };
 
 /* Pure. RESULT_TOO_LARGE, with the numbers, when limit_bytes does not even hold one sequence of one
  * step's rows. */
-enum result kv_budget_plan(const struct kv_layout *layout, const struct kv_budget_request *request,
+enum result kv_budget_plan(const struct kv_layout *layout, const struct kv_budget_request *wanted,
                            struct kv_budget *budget, struct error_text *error) RESULT_CHECKED;
 
 /* Longest sequence, at most `tokens`, that fits into pools of `blocks` while it is alone; 0 when

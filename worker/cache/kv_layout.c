@@ -40,7 +40,7 @@ static void add_group(struct kv_layout *layout, const struct model_config *confi
 static bool any_full_layer(const struct model_config *config)
 {
     for (uint32_t layer = 0; layer < config->layers; layer++)
-        if (config->layer[layer].window == 0)
+        if (config->layer[layer].kind == LAYER_ATTENTION && config->layer[layer].window == 0)
             return true;
     return false;
 }
@@ -49,11 +49,15 @@ enum result kv_layout_init(struct kv_layout *layout, const struct model_config *
                            struct error_text *error)
 {
     memset(layout, 0, sizeof(*layout));
+    layout->layer_count = config->layers;
     if (any_full_layer(config))
         add_group(layout, config, 0);
     for (uint32_t layer = 0; layer < config->layers; layer++) {
         uint32_t window = config->layer[layer].window;
         uint32_t group = group_of_window(layout, window);
+        layout->layer_group[layer] = KV_GROUP_NONE;
+        if (config->layer[layer].kind != LAYER_ATTENTION)
+            continue;
         if (group == KV_GROUPS_MAX)
             return error_set(error, RESULT_UNSUPPORTED,
                              "layer %u: more than %u different attention windows", layer,
@@ -63,6 +67,8 @@ enum result kv_layout_init(struct kv_layout *layout, const struct model_config *
         layout->layer_group[layer] = (uint8_t)group;
         layout->layer_index[layer] = (uint16_t)layout->groups[group].layers++;
     }
+    if (layout->group_count == 0)
+        return error_set(error, RESULT_UNSUPPORTED, "no layer of the model attends");
     return RESULT_OK;
 }
 

@@ -20,6 +20,7 @@
 #define KV_BLOCK_TOKENS 16u
 #define KV_BLOCK_NONE   UINT32_MAX
 #define KV_GROUPS_MAX   4u
+#define KV_GROUP_NONE   UINT8_MAX
 
 enum kv_kind { KV_FULL, KV_SLIDING };
 
@@ -34,15 +35,17 @@ struct kv_group {
 struct kv_layout {
     uint32_t group_count;
     struct kv_group groups[KV_GROUPS_MAX];
-    uint8_t layer_group[LIMIT_LAYERS];  /* group of a model layer */
+    uint32_t layer_count;               /* of the model */
+    uint8_t layer_group[LIMIT_LAYERS];  /* group of a model layer; NONE: it keeps recurrent state */
     uint16_t layer_index[LIMIT_LAYERS]; /* its index inside the group */
 };
 
 struct model_config;
 
 /*
- * Groups the layers of `config` by window. RESULT_UNSUPPORTED when there are more than
- * KV_GROUPS_MAX different ones. Group 0 is the FULL one where the model has any full layer.
+ * Groups the layers of `config` that attend by window. RESULT_UNSUPPORTED when there are more than
+ * KV_GROUPS_MAX different ones, or when no layer attends. Group 0 is the FULL one where the model
+ * has any full layer.
  */
 enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
                            struct error_text *error) RESULT_CHECKED;

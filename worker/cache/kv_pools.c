@@ -8,17 +8,17 @@
 #include <stddef.h>
 
 enum result kv_pools_init(struct kv_pools *pools, const struct kv_layout *layout,
-                          const uint32_t blocks[KV_GROUPS_MAX])
+                          const uint32_t blocks[KV_GROUPS_MAX], uint32_t state_slots)
 {
     *pools = (struct kv_pools){.layout = layout};
-    for (uint32_t group = 0; group < layout->group_count; group++) {
-        enum result result = kv_block_pool_create(blocks[group], &pools->group[group]);
-        if (result != RESULT_OK) {
-            kv_pools_fini(pools);
-            return result;
-        }
-    }
-    return RESULT_OK;
+    enum result result = RESULT_OK;
+    for (uint32_t group = 0; group < layout->group_count && result == RESULT_OK; group++)
+        result = kv_block_pool_create(blocks[group], &pools->group[group]);
+    if (result == RESULT_OK && state_slots > 0)
+        result = kv_block_pool_create(state_slots, &pools->state);
+    if (result != RESULT_OK)
+        kv_pools_fini(pools);
+    return result;
 }
 
 void kv_pools_fini(struct kv_pools *pools)
@@ -27,6 +27,8 @@ void kv_pools_fini(struct kv_pools *pools)
         kv_block_pool_destroy(pools->group[group]);
         pools->group[group] = NULL;
     }
+    kv_block_pool_destroy(pools->state);
+    pools->state = NULL;
 }
 
 uint64_t kv_pools_total(const struct kv_pools *pools)

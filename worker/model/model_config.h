@@ -29,11 +29,26 @@ struct rope_config {
 #define ROPE_DIMS_MAX   512u
 #define MODEL_ROPES_MAX 2u
 
+enum layer_kind {
+    LAYER_ATTENTION,
+    LAYER_SHORT_CONV, /* a gated short convolution: lfm2 */
+    LAYER_GATED_DELTA /* a gated delta net behind a short convolution: qwen3.5 */
+};
+
 struct layer_config {
+    enum layer_kind kind;
     uint32_t window; /* keys a query sees including itself; 0 = all */
     uint32_t rope;   /* index into model_config.ropes, or ROPE_NONE */
 };
 #define ROPE_NONE UINT32_MAX /* the layer does not rotate */
+
+/* A gated delta net: each value head keeps a matrix [value_dim, key_dim]. */
+struct delta_config {
+    uint32_t key_heads; /* of queries and keys; divides value_heads */
+    uint32_t value_heads;
+    uint32_t key_dim;
+    uint32_t value_dim;
+};
 
 struct model_config {
     char architecture[32]; /* "llama", "gemma3" */
@@ -58,6 +73,9 @@ struct model_config {
     bool tied_embeddings;
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
+    uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */
+    uint32_t conv_channels; /* of it */
+    struct delta_config delta;
     struct layer_config layer[LIMIT_LAYERS];
 };
 

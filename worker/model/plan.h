@@ -14,6 +14,7 @@
 #include "proto/gguf_file.h"
 #include "worker/backend/op_list.h"
 #include "worker/cache/kv_layout.h"
+#include "worker/cache/state_layout.h"
 #include "worker/model/model_config.h"
 #include "worker/model/tensor_naming.h"
 
@@ -55,6 +56,7 @@ struct plan_op {
 struct plan {
     struct model_config config;
     struct kv_layout kv;
+    struct state_layout state;
     uint32_t tensor_count;
     struct plan_tensor *tensors;
     uint32_t weight_count;

@@ -67,6 +67,8 @@ struct plan_builder *plan_builder_create(const struct plan_source *source,
     memset(builder->weight_of, 0xff, (tensor_count + 1) * sizeof(*builder->weight_of));
     builder->plan->config = *config;
     builder->result = kv_layout_init(&builder->plan->kv, config, error);
+    if (builder->result == RESULT_OK)
+        builder->result = state_layout_init(&builder->plan->state, config, error);
     return builder;
 }
 

@@ -127,6 +127,8 @@ static const char *check_layer_cache(const struct op_view *v, uint32_t layer,
         return "only step rows have positions";
     if (layer >= v->plan->config.layers)
         return "the model has no such layer";
+    if (v->plan->kv.layer_group[layer] == KV_GROUP_NONE)
+        return "the layer keeps no keys";
     const struct kv_group *group = &v->plan->kv.groups[v->plan->kv.layer_group[layer]];
     if (kv_heads != group->kv_heads || slice->head_dim != group->head_dim)
         return "heads differ from the layer's cache";

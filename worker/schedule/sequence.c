@@ -63,13 +63,14 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
         .token_capacity = request->prompt_tokens,
         .known_tokens = request->prompt_tokens,
         .counts = counts,
+        .recurrent = {.block = KV_BLOCK_NONE},
     };
     request->tokens = NULL;
     request->logit_bias = NULL;
     return RESULT_OK;
 }
 
-enum result sequence_admit(struct sequence *sequence, uint32_t group_count)
+enum result sequence_admit(struct sequence *sequence, struct kv_pools *pools)
 {
     must(sequence->state == SEQUENCE_WAITING || sequence->state == SEQUENCE_PREEMPTED);
     must(sequence->computed_tokens == 0);
@@ -81,13 +82,15 @@ enum result sequence_admit(struct sequence *sequence, uint32_t group_count)
         sequence->request.tokens = tokens;
         sequence->token_capacity = sequence->tokens_max;
     }
-    for (uint32_t group = 0; group < group_count; group++) {
+    for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         /* The last token is told, never computed. */
         enum result result =
             block_table_reserve(&sequence->tables[group], sequence->tokens_max - 1);
         if (result != RESULT_OK)
             return result;
     }
+    if (pools->state)
+        must(kv_block_pool_take(pools->state, &sequence->recurrent) == RESULT_OK);
     sequence->state = SEQUENCE_PREFILL;
     return RESULT_OK;
 }
@@ -101,16 +104,19 @@ void sequence_draw(struct sequence *sequence, uint32_t draw)
     sequence->state = SEQUENCE_DECODE;
 }
 
-static void give_all_blocks(struct sequence *sequence, struct kv_pools *pools)
+static void give_all(struct sequence *sequence, struct kv_pools *pools)
 {
     for (uint32_t group = 0; group < pools->layout->group_count; group++)
         block_table_give_all(&sequence->tables[group], pools->group[group]);
+    if (sequence->recurrent.block != KV_BLOCK_NONE)
+        kv_block_pool_give(pools->state, sequence->recurrent);
+    sequence->recurrent.block = KV_BLOCK_NONE;
 }
 
 void sequence_preempt(struct sequence *sequence, struct kv_pools *pools)
 {
     must(sequence_is_running(sequence) && sequence->drawn_tokens == 0);
-    give_all_blocks(sequence, pools);
+    give_all(sequence, pools);
     sequence->computed_tokens = 0;
     sequence->state = SEQUENCE_PREEMPTED;
 }
@@ -119,7 +125,7 @@ void sequence_finish(struct sequence *sequence, struct kv_pools *pools)
 {
     must(sequence->state != SEQUENCE_FREE);
     must(!sequence->previous && !sequence->next);
-    give_all_blocks(sequence, pools);
+    give_all(sequence, pools);
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         block_table_fini(&sequence->tables[group]);
     token_counts_destroy(sequence->counts);
@@ -212,6 +218,8 @@ void sequence_check(const struct sequence *sequence, const struct kv_pools *pool
         must(sequence->computed_tokens < sequence->known_tokens);
     if (sequence->state == SEQUENCE_DECODE)
         must(sequence_rows_left(sequence) == 1);
+    must((sequence->recurrent.block != KV_BLOCK_NONE) ==
+         (pools->state && sequence_is_running(sequence)));
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         const struct block_table *table = &sequence->tables[group];
         must(table->covered == block_table_blocks(sequence->computed_tokens));

@@ -22,6 +22,11 @@
  * disturbs no step under way (backend.h); preempting it would lose the token and is left until none
  * is.
  *
+ * A running sequence of a model with recurrent layers also has a slot for their state, which is as
+ * far as its launched rows: rows can be added to it and never taken away. So nothing here takes a
+ * computed row back; what ends or is preempted gives its slot back whole, and whoever runs next
+ * begins at position 0, where the slot's contents do not matter (state_layout.h).
+ *
  * Preemption is by recomputation: the generated tokens become part of what is prefilled again.
  * Because a draw depends only on the tokens, the parameters and the position, the sequence goes on
  * as if nothing had happened, and no token is told twice.
@@ -77,13 +82,17 @@ struct sequence {
     uint32_t told_prompt_tokens; /* progress already told */
     struct token_counts *counts; /* NULL when no penalty is on */
     struct block_table tables[KV_GROUPS_MAX];
+    struct kv_block_ref
+        recurrent; /* its slot of recurrent state; block KV_BLOCK_NONE: it has none */
 };
 
 /* The edges. begin takes over `request` (also when it fails). */
 enum result sequence_begin(struct sequence *sequence, struct sequence_request *request,
                            uint64_t arrival, uint32_t tokens_max) RESULT_CHECKED;
-/* Reserves memory for all that the sequence can become; on RESULT_OUT_OF_MEMORY nothing changed. */
-enum result sequence_admit(struct sequence *sequence, uint32_t group_count) RESULT_CHECKED;
+/* Reserves memory for all that the sequence can become, and takes a slot for its recurrent state
+ * (one is free: there are as many as sequences that run); on RESULT_OUT_OF_MEMORY nothing changed.
+ */
+enum result sequence_admit(struct sequence *sequence, struct kv_pools *pools) RESULT_CHECKED;
 /* The token after the last computed one is draw `draw` of the step that is launched. */
 void sequence_draw(struct sequence *sequence, uint32_t draw);
 void sequence_preempt(struct sequence *sequence, struct kv_pools *pools);

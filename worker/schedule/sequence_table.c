@@ -123,11 +123,11 @@ struct sequence *sequence_table_head(const struct sequence_table *table)
     return table->head;
 }
 
-enum result sequence_table_admit(struct sequence_table *table, uint32_t group_count)
+enum result sequence_table_admit(struct sequence_table *table, struct kv_pools *pools)
 {
     struct sequence *sequence = table->head;
     must(sequence && table->running_count < table->max_running);
-    enum result result = sequence_admit(sequence, group_count);
+    enum result result = sequence_admit(sequence, pools);
     if (result != RESULT_OK)
         return result;
     queue_remove(table, sequence);

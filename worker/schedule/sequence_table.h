@@ -27,7 +27,8 @@ enum result sequence_table_add(struct sequence_table *table, struct sequence_req
 /* The oldest waiting sequence, or NULL. */
 struct sequence *sequence_table_head(const struct sequence_table *table);
 /* Moves the head to the running ones; on RESULT_OUT_OF_MEMORY it stays the head. */
-enum result sequence_table_admit(struct sequence_table *table, uint32_t group_count) RESULT_CHECKED;
+enum result sequence_table_admit(struct sequence_table *table,
+                                 struct kv_pools *pools) RESULT_CHECKED;
 /* Moves the youngest running sequence back to the head of the queue. */
 void sequence_table_preempt(struct sequence_table *table, struct kv_pools *pools);
 /* Ends a waiting or running sequence; its slot is free again. */

@@ -120,7 +120,8 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
     struct step_sequence *part = &builder->sequences[at];
     *part = (struct step_sequence){.first_row = batch->row_count,
                                    .row_count = rows,
-                                   .first_position = sequence->computed_tokens};
+                                   .first_position = sequence->computed_tokens,
+                                   .state_slot = sequence->recurrent.block};
     for (uint32_t group = 0; group < builder->group_count; group++) {
         must(block_table_missing(&sequence->tables[group], sequence->computed_tokens + rows) == 0);
         part->block_tables[group] = sequence->tables[group].blocks;

@@ -26,7 +26,7 @@ void step_planner_admit(struct worker_engine *engine)
         engine_snapshot_want(engine, head, &snapshot);
         if (!admission_policy_admits(&snapshot))
             return;
-        if (sequence_table_admit(engine->table, snapshot.group_count) != RESULT_OK) {
+        if (sequence_table_admit(engine->table, &engine->pools) != RESULT_OK) {
             frontend_link_emit_failed(engine->parts.link, head->request.id, RESULT_OUT_OF_MEMORY);
             sequence_table_remove(engine->table, head, &engine->pools);
             return;

@@ -13,6 +13,7 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
                                  struct worker_engine **created)
 {
     must(parts->max_sequences > 0 && parts->max_sequences <= parts->step_tokens);
+    must(parts->state_slots == 0 || parts->state_slots >= parts->max_sequences);
     must(parts->mixed_prefill_tokens > 0 && parts->context_tokens > 0);
     struct worker_engine *engine = must_alloc(1, sizeof *engine);
     engine->parts = *parts;
@@ -20,7 +21,8 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
     engine->limits.context_tokens = parts->context_tokens;
     engine->limits.longest_positions = kv_budget_longest(parts->layout, parts->kv_blocks,
                                                          parts->context_tokens, parts->step_tokens);
-    enum result result = kv_pools_init(&engine->pools, parts->layout, parts->kv_blocks);
+    enum result result =
+        kv_pools_init(&engine->pools, parts->layout, parts->kv_blocks, parts->state_slots);
     if (result != RESULT_OK) {
         free(engine);
         return result;

@@ -105,6 +105,7 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         .context_tokens = options->context_tokens ? options->context_tokens : trained_tokens,
         .max_sequences = options->max_sequences,
         .step_tokens = options->step_tokens,
+        .state_slot_bytes = state_layout_slot_bytes(&plan->state),
         .limit_bytes = options->kv_cache_bytes,
     };
     enum result result = RESULT_OK;
@@ -124,6 +125,14 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         log_warn("context: %u tokens of the model's %u fit a KV cache of %llu bytes",
                  process->kv.context_tokens, trained_tokens,
                  (unsigned long long)request.limit_bytes);
+    if (process->kv.max_sequences < request.max_sequences)
+        log_warn("sequences: %u of %u run at once: more recurrent state does not fit half of a KV "
+                 "cache of %llu bytes",
+                 process->kv.max_sequences, request.max_sequences,
+                 (unsigned long long)request.limit_bytes);
+    if (process->kv.state_bytes > 0)
+        log_info("memory: recurrent state %.1f MB for %u sequences",
+                 (double)process->kv.state_bytes / MEGABYTE, process->kv.max_sequences);
     uint64_t blocks = 0;
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         blocks += process->kv.blocks[group];
@@ -144,6 +153,7 @@ static enum result load_backend(struct worker_process *process, struct error_tex
 {
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         process->backend_options.kv_blocks[group] = process->kv.blocks[group];
+    process->backend_options.state_slots = process->kv.max_sequences;
     return process->backend->interface->load(process->backend, model_plan(process->model),
                                              &process->backend_options, show_progress,
                                              frontend_link_gauges(process->link), error);
@@ -166,7 +176,8 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .layout = &plan->kv,
         .vocab_tokens = plan->config.vocab_tokens,
         .context_tokens = process->kv.context_tokens,
-        .max_sequences = process->options->max_sequences,
+        .state_slots = plan->state.layers > 0 ? process->kv.max_sequences : 0,
+        .max_sequences = process->kv.max_sequences,
         .step_tokens = process->options->step_tokens,
         .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
         .fault = process->fault,
@@ -189,7 +200,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
                           &(struct gauge_ready){
                               .vocab_tokens = plan->config.vocab_tokens,
                               .context_tokens = process->kv.context_tokens,
-                              .max_sequences = process->options->max_sequences,
+                              .max_sequences = process->kv.max_sequences,
                               .kv_blocks_total = kv_pools_total(&process->engine->pools),
                               .kv_block_tokens = KV_BLOCK_TOKENS,
                               .weights_bytes = weights_bytes,

@@ -83,14 +83,6 @@ static enum result place_tensors(struct vulkan_program *program, struct error_te
     return result;
 }
 
-static uint32_t kv_layer_count(const struct kv_layout *layout)
-{
-    uint32_t layers = 0;
-    for (uint32_t g = 0; g < layout->group_count; g++)
-        layers += layout->groups[g].layers;
-    return layers;
-}
-
 static uint64_t kv_region_bytes(const struct kv_group *group, uint32_t blocks)
 {
     return (uint64_t)blocks * group->kv_heads * KV_BLOCK_TOKENS * group->head_dim *
@@ -114,8 +106,10 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
     if (history_bytes > 0)
         result = vulkan_arena_take(program->kv_memory, history_bytes, "token history",
                                    &program->history, error);
-    for (uint32_t l = 0; l < kv_layer_count(layout) && result == RESULT_OK; l++) {
+    for (uint32_t l = 0; l < layout->layer_count && result == RESULT_OK; l++) {
         uint32_t group = layout->layer_group[l];
+        if (group == KV_GROUP_NONE)
+            continue;
         uint64_t bytes = kv_region_bytes(&layout->groups[group], kv_blocks[group]);
         struct vulkan_piece keys, values;
         result = vulkan_arena_take(program->kv_memory, bytes, "KV cache", &keys, error);
@@ -179,7 +173,7 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
         return error_set(error, RESULT_UNSUPPORTED, "on Vulkan the KV cache is f16");
     program->notes = must_alloc(plan->op_count, sizeof *program->notes);
     program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
-    program->kv = must_alloc(kv_layer_count(&plan->kv) + 1, sizeof *program->kv);
+    program->kv = must_alloc(plan->kv.layer_count + 1, sizeof *program->kv);
     vulkan_fusion_annotate(plan, program->notes);
     vulkan_weights_init(&program->weights, device, plan);
     enum result result = place_tensors(program, error);

@@ -97,6 +97,33 @@ static void test_plenty_is_not_taken_whole(void **state)
     assert_true(budget.bytes < 8ull << 30);
 }
 
+static void test_recurrent_state_comes_first(void **state)
+{
+    (void)state;
+    struct kv_layout layout = gemma_like();
+    struct kv_budget_request request = request_of(512u << 20);
+    struct kv_budget without, with, few;
+    assert_int_equal(kv_budget_plan(&layout, &request, &without, NULL), RESULT_OK);
+    assert_int_equal(without.max_sequences, 64);
+    assert_int_equal(without.state_bytes, 0);
+    request.state_slot_bytes = 1u << 20;
+    assert_int_equal(kv_budget_plan(&layout, &request, &with, NULL), RESULT_OK);
+    assert_int_equal(with.max_sequences, 64);
+    assert_int_equal(with.state_bytes, 64u << 20);
+    assert_true(with.state_bytes + with.bytes <= request.limit_bytes);
+    assert_true(with.blocks[0] < without.blocks[0]);
+    /* Half of the memory holds five. */
+    request.state_slot_bytes = 50u << 20;
+    assert_int_equal(kv_budget_plan(&layout, &request, &few, NULL), RESULT_OK);
+    assert_int_equal(few.max_sequences, 5);
+    assert_int_equal(few.state_bytes, 250u << 20);
+    assert_true(few.state_bytes + few.bytes <= request.limit_bytes);
+    struct error_text error = {""};
+    request.state_slot_bytes = 257u << 20;
+    assert_int_equal(kv_budget_plan(&layout, &request, &few, &error), RESULT_TOO_LARGE);
+    assert_non_null(strstr(error.text, "269484032"));
+}
+
 static void test_a_scarce_budget_serves_both_groups(void **state)
 {
     (void)state;
@@ -159,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_budgets_keep_their_promises),
         cmocka_unit_test(test_plenty_is_not_taken_whole),
+        cmocka_unit_test(test_recurrent_state_comes_first),
         cmocka_unit_test(test_a_scarce_budget_serves_both_groups),
         cmocka_unit_test(test_f32_holds_half_as_much),
         cmocka_unit_test(test_too_little_is_refused_with_numbers),

@@ -169,6 +169,30 @@ static void test_pools_that_hold_no_whole_answer(void **state)
     check_run(&options, 4);
 }
 
+/* Of a recurrent state nothing can be taken back: not the row behind a stop token, not one of a
+ * cancelled neighbour. */
+static void test_recurrent_state(void **state)
+{
+    (void)state;
+    struct engine_rig_options options = engine_rig_defaults();
+    options.kv_blocks[0] = 14;
+    options.recurrent = true;
+    check_run(&options, 5);
+}
+
+static void test_recurrent_state_beside_windows(void **state)
+{
+    (void)state;
+    struct engine_rig_options options = engine_rig_defaults();
+    options.group_count = 2;
+    options.windows[1] = 40;
+    options.kv_blocks[0] = 20;
+    options.kv_blocks[1] = 14;
+    options.max_sequences = 5;
+    options.recurrent = true;
+    check_run(&options, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -176,6 +200,8 @@ int main(void)
         cmocka_unit_test(test_full_and_sliding_groups),
         cmocka_unit_test(test_only_sliding_groups),
         cmocka_unit_test(test_pools_that_hold_no_whole_answer),
+        cmocka_unit_test(test_recurrent_state),
+        cmocka_unit_test(test_recurrent_state_beside_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
