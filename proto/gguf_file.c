@@ -176,7 +176,10 @@ static enum result read_metadata(struct gguf_file *file, struct gguf_cursor *cur
  * into a small one. */
 static enum result size_tensor(struct gguf_tensor *tensor, struct error_text *error)
 {
-    struct ggml_block block = ggml_type_block(tensor->type);
+    struct ggml_block block = ggml_type_stored_block(tensor->type);
+    if (block.elements == 0 && ggml_type_name(tensor->type)[0] != '?')
+        return error_set(error, RESULT_UNSUPPORTED, "tensor %.*s: type %s has no reader",
+                         NAME(tensor->name), ggml_type_name(tensor->type));
     if (block.elements == 0)
         return error_set(error, RESULT_UNSUPPORTED, "tensor %.*s: type %d has no reader",
                          NAME(tensor->name), (int)tensor->type);

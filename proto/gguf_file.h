@@ -35,8 +35,8 @@ enum gguf_value_type {
     GGUF_VALUE_TYPE_COUNT
 };
 
-/* Tensor element types by their number in the file. Others are refused with RESULT_UNSUPPORTED at
- * load. */
+/* Element types by their number in a GGUF file. Others are refused with RESULT_UNSUPPORTED at load.
+ */
 enum ggml_type {
     GGML_F32 = 0,
     GGML_F16 = 1,
@@ -50,15 +50,22 @@ enum ggml_type {
     GGML_Q4_K = 12,
     GGML_Q5_K = 13,
     GGML_Q6_K = 14,
-    GGML_BF16 = 30
+    GGML_IQ4_NL = 20,
+    GGML_BF16 = 30,
+    GGML_MXFP4 = 39,
+    GGML_TYPE_END = 64 /* above all that have a reader */
 };
 
-/* Elements and bytes of one block of a type; {0,0} for a type we do not read. */
+/* Elements and bytes of one block of a type. */
 struct ggml_block {
     uint32_t elements;
     uint32_t bytes;
 };
+/* Of a type that kernels read; {0,0} for others. */
 struct ggml_block ggml_type_block(enum ggml_type type);
+/* Of a type that a file may hold: those, and those that become another type at load
+ * (worker/model/weight_source.h); {0,0} for types that nobody reads. */
+struct ggml_block ggml_type_stored_block(enum ggml_type type);
 const char *ggml_type_name(enum ggml_type type); /* "Q4_1"; "?" when unknown */
 
 /* Bytes inside the file, not NUL-terminated. */

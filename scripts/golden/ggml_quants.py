@@ -13,13 +13,14 @@ rng = np.random.default_rng(20261121)
 # Offsets of the f16 fields in a block: random bytes there would often be infinities, which compare badly.
 F16_FIELDS = {
     "F16": None, "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82],
-    "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208],
+    "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "MXFP4": [],
 }
 
 
 def main():
     print("# type columns / row bytes in hex / f32 bits in hex, one word per column")
-    for name in ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]:
+    for name in ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
+                 "IQ4_NL"]:
         qtype = gguf.GGMLQuantizationType[name]
         elements, size = gguf.GGML_QUANT_SIZES[qtype]
         columns = max(elements * 2, 32)
@@ -40,9 +41,23 @@ def main():
                          row.view(np.float32 if name == "F32" else np.float16).reshape(1, -1), qtype)
         out = np.asarray(out, dtype=np.float32).reshape(-1)
         assert len(out) == columns
-        print(name, columns)
-        print(row.tobytes().hex())
-        print(" ".join(f"{bits:08x}" for bits in out.view(np.uint32)))
+        print_row(name, row, out)
+    four_bit_floats(np.arange(104, 144))
+    four_bit_floats(np.array([0, 1, 2, 60, 103, 104, 143, 144, 200, 252]))  # some powers are no halves
+
+
+def four_bit_floats(exponents):
+    """MXFP4 with these exponents, and at last a block of zeros with one that no half holds."""
+    blocks = rng.integers(0, 256, size=(len(exponents) + 1, 17), dtype=np.uint8)
+    blocks[:-1, 0] = exponents
+    blocks[-1] = [3] + [0x08] * 16
+    print_row("MXFP4", blocks.reshape(-1), dequantize(blocks.reshape(1, -1), gguf.GGMLQuantizationType.MXFP4).reshape(-1))
+
+
+def print_row(name, row, out):
+    print(name, len(out))
+    print(row.tobytes().hex())
+    print(" ".join(f"{bits:08x}" for bits in np.asarray(out, np.float32).view(np.uint32)))
 
 
 main()

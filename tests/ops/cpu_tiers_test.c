@@ -97,7 +97,7 @@ static void test_tiers_agree_with_the_portable_one(void **state)
             continue;
         assert_int_equal(kernels->tier, op_fixture_tier(i));
         compare_rows(kernels);
-        for (int type = 0; type <= GGML_BF16; type++)
+        for (int type = 0; type < GGML_TYPE_END; type++)
             if (ggml_type_block((enum ggml_type)type).elements != 0)
                 compare_linear(kernels, (enum ggml_type)type);
     }

@@ -54,7 +54,7 @@ static void set_norm_weight(struct op_case *c, uint32_t columns)
 
 static void list_embed_rows(const struct visitor *visitor)
 {
-    for (int type = 0; type <= GGML_BF16; type++) {
+    for (int type = 0; type < GGML_TYPE_END; type++) {
         if (ggml_type_block((enum ggml_type)type).elements == 0)
             continue;
         struct op_case c = begin(OP_embed_rows, 0, 512);
@@ -178,7 +178,7 @@ static void list_linear(const struct visitor *visitor)
 {
     static const enum ggml_type mixed[] = {GGML_Q5_0, GGML_F32, GGML_Q6_K};
     static const enum ggml_type floats[] = {GGML_BF16, GGML_F32, GGML_F16};
-    for (int type = 0; type <= GGML_BF16; type++)
+    for (int type = 0; type < GGML_TYPE_END; type++)
         if (ggml_type_block((enum ggml_type)type).elements != 0)
             list_linear_type(visitor, (enum ggml_type)type);
     struct op_case c = begin_linear(OP_linear, 256, mixed, (const uint32_t[]){40, 16, 24});
@@ -191,7 +191,7 @@ static void list_linear(const struct visitor *visitor)
 
 static void list_linear_add(const struct visitor *visitor)
 {
-    for (int t = 0; t <= GGML_BF16; t++) {
+    for (int t = 0; t < GGML_TYPE_END; t++) {
         const enum ggml_type types[OP_WEIGHTS_MAX] = {(enum ggml_type)t};
         if (ggml_type_block(types[0]).elements == 0)
             continue;

@@ -42,7 +42,7 @@ static enum ggml_type any_type(struct test_random *random)
 {
     enum ggml_type type;
     do
-        type = (enum ggml_type)test_random_below(random, GGML_BF16 + 1);
+        type = (enum ggml_type)test_random_below(random, GGML_TYPE_END);
     while (ggml_type_block(type).elements == 0);
     return type;
 }

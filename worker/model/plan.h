@@ -17,6 +17,7 @@
 #include "worker/cache/state_layout.h"
 #include "worker/model/model_config.h"
 #include "worker/model/tensor_naming.h"
+#include "worker/model/weight_source.h"
 
 enum plan_rows {
     PLAN_ROWS_STEP,  /* one row per token of the step */
@@ -34,7 +35,8 @@ struct plan_tensor {
 
 /*
  * A weight matrix [rows, columns] (rows = outputs, columns = the contracted dimension) as the
- * checkpoint stores it, or a vector (rows = 1). `data` points into the mapped checkpoint.
+ * checkpoint stores it, or a vector (rows = 1). `data` points into the mapped checkpoint: rows of
+ * `type`, unless `source` says that they are stored otherwise and only become such rows.
  */
 struct plan_weight {
     char name[STORED_NAME_BYTES]; /* the checkpoint's own */
@@ -43,6 +45,7 @@ struct plan_weight {
     uint32_t columns;
     const void *data;
     uint64_t data_bytes;
+    struct weight_source source; /* of a matrix; a vector is always in place */
 };
 
 struct plan_op {

@@ -142,7 +142,8 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
                          name, (unsigned long long)have[0], (unsigned long long)have[1],
                          (unsigned long long)have[2], (unsigned long long)have[3], shape.columns,
                          rows);
-    if (!tensor->readable || (shape.vector && !is_float(tensor->type)))
+    bool plain = is_float(tensor->type) && tensor->source.layout == WEIGHT_IN_PLACE;
+    if (!tensor->readable || (shape.vector && !plain))
         return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32, F16 or BF16",
                          name, tensor->type_name);
     return RESULT_OK;
@@ -172,6 +173,7 @@ static plan_weight_id add_weight(struct plan_builder *builder,
         .columns = shape.columns,
         .data = tensor->data,
         .data_bytes = tensor->data_bytes,
+        .source = tensor->source,
     };
     snprintf(weight->name, sizeof(weight->name), "%s", name);
     return (plan_weight_id)plan->weight_count++;

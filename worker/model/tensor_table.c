@@ -57,7 +57,8 @@ void tensor_table_add_gguf(struct tensor_table *table, const struct gguf_file *f
         row->name = tensor->name;
         row->type_name = ggml_type_name(tensor->type);
         row->readable = true;
-        row->type = tensor->type;
+        row->source = weight_source_of_gguf(tensor);
+        row->type = row->source.type;
         memcpy(row->dimensions, tensor->dimensions, sizeof tensor->dimensions);
         row->data = tensor->data;
         row->data_bytes = tensor->data_bytes;

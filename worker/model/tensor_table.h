@@ -13,6 +13,7 @@
 #include "proto/gguf_file.h"
 #include "proto/result.h"
 #include "proto/safetensors_file.h"
+#include "worker/model/weight_source.h"
 
 #define TENSOR_DIMENSIONS_MAX LIMIT_SAFETENSORS_DIMENSIONS
 
@@ -21,10 +22,11 @@ struct checkpoint_tensor {
     const char *file;      /* of several, the one it is in; else NULL */
     const char *type_name; /* as the file spells it */
     bool readable;         /* false: a type that no weight may have; `type` says nothing then */
-    enum ggml_type type;
+    enum ggml_type type;   /* as backends get it */
     uint64_t dimensions[TENSOR_DIMENSIONS_MAX]; /* fastest first; unused ones are 1 */
     const uint8_t *data;
     uint64_t data_bytes;
+    struct weight_source source; /* where it is stored otherwise than as rows of `type` */
 };
 
 struct tensor_table; /* opaque */

@@ -2,25 +2,42 @@
  * embed_rows and gather_rows: rows that come from elsewhere.
  *
  * Embedding rows are decoded straight from the mapped checkpoint, one per token: the table is far
- * larger than what a conversation touches, so no second form of it is kept for this.
+ * larger than what a conversation touches, so no second form of it is kept for this. A row that is
+ * stored otherwise than as its type becomes so in pieces.
  */
 #include <string.h>
 
 #include "worker/backend/cpu/cpu_ops.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
 
+enum { PIECE = 256 }; /* columns of a row that is made on the way */
+
+static void fetch_row(const struct plan_weight *weight, uint32_t row, float *out)
+{
+    if (weight->source.layout == WEIGHT_IN_PLACE) {
+        uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
+        ggml_dequantize_row(weight->type, (const uint8_t *)weight->data + row * row_bytes,
+                            weight->columns, out);
+        return;
+    }
+    for (uint32_t c = 0; c < weight->columns; c += PIECE) {
+        uint8_t piece[PIECE * sizeof(float)];
+        uint32_t left = weight->columns - c;
+        struct weight_span span = {row, c, left < PIECE ? left : PIECE};
+        weight_source_read(&weight->source, weight->columns, span, piece);
+        ggml_dequantize_row(weight->type, piece, span.count, out + c);
+    }
+}
+
 void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
     const struct plan_weight *weight = &step->program->plan->weights[op->weights[0]];
-    uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
     float scale = op->params.embed_rows.scale;
     struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
-        const uint8_t *source =
-            (const uint8_t *)weight->data + step->batch->token_ids[row] * row_bytes;
         float *out = cpu_step_row(step, op->output, row);
-        ggml_dequantize_row(weight->type, source, weight->columns, out);
+        fetch_row(weight, step->batch->token_ids[row], out);
         for (uint32_t c = 0; c < weight->columns; c++)
             out[c] *= scale;
         if (step->program->notes[index].quantize_output)

@@ -39,6 +39,13 @@ static bool is_linear(enum op_stem stem)
     return stem == OP_linear || stem == OP_linear_add;
 }
 
+/* Of a row in the checkpoint. */
+static uint64_t stored_row_bytes(const struct plan_weight *weight)
+{
+    return weight->source.layout == WEIGHT_IN_PLACE ? ggml_row_bytes(weight->type, weight->columns)
+                                                    : weight->source.row_bytes;
+}
+
 void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan)
 {
     weights->plan = plan;
@@ -49,8 +56,7 @@ void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan)
             if (id == PLAN_NONE || weights->packed[id].group_bytes > 0)
                 continue;
             const struct plan_weight *weight = &plan->weights[id];
-            must(weight->data_bytes >=
-                 weight->rows * ggml_row_bytes(weight->type, weight->columns));
+            must(weight->data_bytes >= weight->rows * stored_row_bytes(weight));
             weights->packed[id] =
                 packed_weight_describe(weight->type, weight->rows, weight->columns);
             weights->packed_bytes += packed_weight_bytes(&weights->packed[id]);
@@ -78,20 +84,40 @@ struct group_job {
     _Atomic uint64_t checksum;
 };
 
+/* `rows`: room for the rows of a group, NULL where the checkpoint's are taken as they are. */
+static void pack_group(const struct group_job *job, uint32_t group, uint8_t *rows)
+{
+    const struct plan_weight *weight = job->source;
+    if (!rows) {
+        packed_weight_fill_group(job->packed, weight->type, weight->data, group);
+        return;
+    }
+    uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
+    uint32_t count = packed_weight_group_rows(job->packed, group);
+    struct weight_span span = {.row = (uint64_t)group * PACKED_ROWS, .count = weight->columns};
+    for (uint32_t row = 0; row < count; row++, span.row++)
+        weight_source_read(&weight->source, weight->columns, span, rows + row * row_bytes);
+    packed_weight_fill_rows(job->packed, weight->type, rows, group);
+}
+
 static void work_on_groups(void *context, uint32_t thread)
 {
     (void)thread;
     struct group_job *job = context;
     uint64_t checksum = 0;
+    uint8_t *rows = NULL;
+    if (job->source && job->source->source.layout != WEIGHT_IN_PLACE)
+        rows = must_alloc(PACKED_ROWS, ggml_row_bytes(job->source->type, job->source->columns));
     for (;;) {
         uint32_t group = atomic_fetch_add_explicit(&job->next_group, 1, memory_order_relaxed);
         if (group >= job->end_group)
             break;
         if (job->source)
-            packed_weight_fill_group(job->packed, job->source->type, job->source->data, group);
+            pack_group(job, group, rows);
         checksum += content_hash(job->packed->data + group * job->packed->group_bytes,
                                  job->packed->group_bytes, group);
     }
+    free(rows);
     atomic_fetch_add_explicit(&job->checksum, checksum, memory_order_relaxed);
 }
 
@@ -110,7 +136,7 @@ static uint64_t pack_weight(const struct loading *loading, uint32_t number, uint
     struct cpu_weights *weights = loading->weights;
     const struct plan_weight *source = &weights->plan->weights[number];
     const struct packed_weight *packed = &weights->packed[number];
-    uint64_t group_source = PACKED_ROWS * ggml_row_bytes(source->type, source->columns);
+    uint64_t group_source = PACKED_ROWS * stored_row_bytes(source);
     uint32_t slice = (uint32_t)(SLICE_BYTES / group_source) + 1;
     uint64_t checksum = 0;
     for (uint32_t first = 0; first < packed->groups; first += slice) {

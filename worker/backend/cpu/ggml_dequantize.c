@@ -17,7 +17,6 @@
  */
 #include "worker/backend/cpu/ggml_dequantize.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "proto/must.h"
@@ -29,50 +28,6 @@ uint64_t ggml_row_bytes(enum ggml_type type, uint32_t columns)
     struct ggml_block block = ggml_type_block(type);
     must(block.elements != 0 && columns % block.elements == 0);
     return (uint64_t)(columns / block.elements) * block.bytes;
-}
-
-uint16_t ggml_load_u16(const uint8_t *bytes)
-{
-    return (uint16_t)(bytes[0] | bytes[1] << 8);
-}
-
-float ggml_f16_to_f32(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16;
-    uint32_t exponent = (half >> 10) & 31;
-    uint32_t mantissa = half & 1023;
-    uint32_t bits;
-    float value;
-    if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24 is exact */
-        value = (float)mantissa * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    if (exponent == 31)
-        bits = sign | 0x7f800000 | mantissa << 13;
-    else
-        bits = sign | (exponent + 112) << 23 | mantissa << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-uint16_t ggml_f32_to_f16(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    uint32_t magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00);
-    if (magnitude >= 0x477ff000) /* 65520 and up round to infinity */
-        return (uint16_t)(sign | 0x7c00);
-    if (magnitude <
-        0x38800000) { /* below 2^-14: count of 2^-24 steps, rounded to even by the FPU */
-        float scaled;
-        memcpy(&scaled, &magnitude, sizeof scaled);
-        return (uint16_t)(sign | (uint16_t)lrintf(scaled * 0x1p24f));
-    }
-    uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-    return (uint16_t)(sign | (uint16_t)((rounded >> 13) - (112u << 10)));
 }
 
 void ggml_k4_scale_min(const uint8_t *packed, uint32_t index, uint8_t *scale, uint8_t *minimum)

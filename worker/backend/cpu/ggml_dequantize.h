@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "proto/ggml_half.h"
 #include "proto/gguf_file.h"
 
 /* Bytes of one row of `columns` elements; must() a known type and whole blocks. */
@@ -15,11 +16,6 @@ uint64_t ggml_row_bytes(enum ggml_type type, uint32_t columns);
 
 /* out [columns]; `row` has ggml_row_bytes() bytes, of any alignment. */
 void ggml_dequantize_row(enum ggml_type type, const void *row, uint32_t columns, float *out);
-
-float ggml_f16_to_f32(uint16_t half);
-/* Round to nearest even; overflow gives infinity, NaN stays NaN. */
-uint16_t ggml_f32_to_f16(float value);
-uint16_t ggml_load_u16(const uint8_t *bytes);
 
 /* The 6-bit scale and minimum of 32-element sub-block `index` (0..7) of a Q4_K or Q5_K block;
  * `packed` [12]. */

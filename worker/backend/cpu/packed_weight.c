@@ -204,21 +204,35 @@ static inline void fill_float_group(const uint8_t *source, uint64_t row_bytes, u
                    source + row * row_bytes + column * width, width);
 }
 
-void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type type,
-                              const void *source, uint32_t group)
+uint32_t packed_weight_group_rows(const struct packed_weight *weight, uint32_t group)
+{
+    uint32_t left = weight->rows - group * PACKED_ROWS;
+    return left < PACKED_ROWS ? left : PACKED_ROWS;
+}
+
+void packed_weight_fill_rows(const struct packed_weight *weight, enum ggml_type type,
+                             const void *source, uint32_t group)
 {
     must(group < weight->groups && packed_weight_shape(type).kind == weight->kind);
     uint64_t row_bytes = ggml_row_bytes(type, weight->columns);
     uint8_t *out = weight->data + group * weight->group_bytes;
-    uint32_t first = group * PACKED_ROWS;
-    uint32_t count = weight->rows - first < PACKED_ROWS ? weight->rows - first : PACKED_ROWS;
+    uint32_t count = packed_weight_group_rows(weight, group);
+    const uint8_t *rows = source;
     if (count < PACKED_ROWS)
         memset(out, 0, weight->group_bytes);
-    const uint8_t *rows = (const uint8_t *)source + first * row_bytes;
     if (weight->kind == PACKED_F32)
         fill_float_group(rows, row_bytes, count, weight->columns, 4, out);
     else if (!weight->quantized)
         fill_float_group(rows, row_bytes, count, weight->columns, 2, out);
     for (uint32_t row = 0; row < count && weight->quantized; row++)
         fill_quantized_row(weight, type, rows + row * row_bytes, row, out);
+}
+
+void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type type,
+                              const void *source, uint32_t group)
+{
+    uint64_t first = (uint64_t)group * PACKED_ROWS;
+    packed_weight_fill_rows(weight, type,
+                            (const uint8_t *)source + first * ggml_row_bytes(type, weight->columns),
+                            group);
 }

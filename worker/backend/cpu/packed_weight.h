@@ -97,5 +97,10 @@ uint64_t packed_weight_bytes(const struct packed_weight *weight);
 /* Fills group `group` from the checkpoint's rows (`source`: all rows of the matrix). */
 void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type type,
                               const void *source, uint32_t group);
+/* Rows of a group that exist: PACKED_ROWS, or fewer in the last one. */
+uint32_t packed_weight_group_rows(const struct packed_weight *weight, uint32_t group);
+/* The same from the group's own rows alone. */
+void packed_weight_fill_rows(const struct packed_weight *weight, enum ggml_type type,
+                             const void *rows, uint32_t group);
 
 #endif

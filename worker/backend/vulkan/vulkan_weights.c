@@ -127,8 +127,10 @@ enum result vulkan_weights_place(struct vulkan_weights *weights, struct vulkan_a
 /* One slice: rows of one weight, packed by all threads. */
 struct slice {
     enum vulkan_weight_kind kind;
-    const uint8_t *source; /* its first row */
-    uint64_t source_row_bytes;
+    const struct plan_weight *weight;
+    uint32_t first_row;        /* of the weight */
+    uint64_t source_row_bytes; /* in the checkpoint */
+    uint64_t typed_row_bytes;  /* of the weight's type */
     uint32_t row_count;
     uint32_t columns;
     struct vulkan_weight_bytes row_bytes; /* packed */
@@ -137,23 +139,41 @@ struct slice {
     _Atomic uint64_t *heartbeat;
 };
 
+/* `count` rows from the slice's row `first` on: in the checkpoint, or made in `made`. */
+static const uint8_t *typed_rows(const struct slice *slice, uint32_t first, uint32_t count,
+                                 uint8_t *made)
+{
+    uint32_t row = slice->first_row + first;
+    if (!made)
+        return (const uint8_t *)slice->weight->data + row * slice->source_row_bytes;
+    for (uint32_t i = 0; i < count; i++)
+        weight_source_read(&slice->weight->source, slice->columns,
+                           (struct weight_span){.row = row + i, .count = slice->columns},
+                           made + i * slice->typed_row_bytes);
+    return made;
+}
+
 static void pack_rows(void *context, uint32_t thread)
 {
     struct slice *slice = context;
     (void)thread;
+    uint8_t *made = NULL;
+    if (slice->weight->source.layout != WEIGHT_IN_PLACE)
+        made = must_alloc(ROWS_AT_ONCE, slice->typed_row_bytes);
     for (;;) {
         uint32_t first = atomic_fetch_add(&slice->next_row, ROWS_AT_ONCE);
         if (first >= slice->row_count)
-            return;
+            break;
         uint32_t left = slice->row_count - first;
         uint32_t count = left < ROWS_AT_ONCE ? left : ROWS_AT_ONCE;
         const struct vulkan_weight_arrays out = {slice->out.codes + first * slice->row_bytes.codes,
                                                  slice->out.high + first * slice->row_bytes.high,
                                                  slice->out.scales +
                                                      first * slice->row_bytes.scales};
-        vulkan_weight_format_pack(slice->kind, slice->source + first * slice->source_row_bytes,
-                                  count, slice->columns, &out);
+        vulkan_weight_format_pack(slice->kind, typed_rows(slice, first, count, made), count,
+                                  slice->columns, &out);
     }
+    free(made);
 }
 
 struct loading {
@@ -198,7 +218,9 @@ static enum result load_slice(struct loading *loading, const struct vulkan_matri
                        matrix->scales.offset + first_row * slice->row_bytes.scales, scales_bytes);
     result = vulkan_upload_commit(loading->upload, error);
     if (loading->options->drop_source_pages)
-        drop_pages(slice->source, slice->row_count * slice->source_row_bytes);
+        drop_pages((const uint8_t *)slice->weight->data +
+                       slice->first_row * slice->source_row_bytes,
+                   slice->row_count * slice->source_row_bytes);
     loading->done_bytes += codes_bytes + high_bytes + scales_bytes;
     if (loading->progress)
         loading->progress(loading->context, loading->done_bytes, loading->total_bytes);
@@ -214,12 +236,16 @@ static enum result load_matrix(struct loading *loading, const struct plan *plan,
     must(rows_at_once > 0);
     for (uint32_t w = 0; w < matrix->weight_count; w++) {
         const struct plan_weight *weight = &plan->weights[matrix->weights[w]];
-        uint64_t source_row_bytes = ggml_row_bytes(weight->type, weight->columns);
+        uint64_t typed_row_bytes = ggml_row_bytes(weight->type, weight->columns);
+        bool in_place = weight->source.layout == WEIGHT_IN_PLACE;
         for (uint32_t done = 0; done < weight->rows;) {
             uint32_t left = weight->rows - done;
             struct slice slice = {.kind = matrix->kind,
-                                  .source = (const uint8_t *)weight->data + done * source_row_bytes,
-                                  .source_row_bytes = source_row_bytes,
+                                  .weight = weight,
+                                  .first_row = done,
+                                  .source_row_bytes =
+                                      in_place ? typed_row_bytes : weight->source.row_bytes,
+                                  .typed_row_bytes = typed_row_bytes,
                                   .row_count = left < rows_at_once ? left : rows_at_once,
                                   .columns = weight->columns,
                                   .row_bytes = row};

@@ -1,0 +1,19 @@
+/*
+ * IEEE half precision as the formats store it. Conversions are written out, so that they are the
+ * same on every machine.
+ */
+#ifndef SHOAL_PROTO_GGML_HALF_H
+#define SHOAL_PROTO_GGML_HALF_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+float ggml_f16_to_f32(uint16_t half);
+/* Round to nearest even; overflow gives infinity, NaN stays NaN. */
+uint16_t ggml_f32_to_f16(float value);
+/* Whether a half is the very number; NaN is none. */
+bool ggml_half_holds(float value);
+/* Little-endian, of any alignment. */
+uint16_t ggml_load_u16(const uint8_t *bytes);
+
+#endif
