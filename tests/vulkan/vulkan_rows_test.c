@@ -193,6 +193,57 @@ static void norm_add_case(struct vulkan_trial *trial, struct test_random *random
     vulkan_trial_clear(trial);
 }
 
+static void layer_norm_case(struct vulkan_trial *trial, struct test_random *random,
+                            uint32_t columns, struct outputs *outputs)
+{
+    float *x, *weights;
+    struct vulkan_layer_norm_push push = {
+        .x = floats(trial, random, ROWS * columns, &x)->address,
+        .weights = floats(trial, random, columns, &weights)->address,
+        .columns = columns,
+        .epsilon = 1e-5f,
+        .weight_offset = 0.5f,
+    };
+    push.outputs = outputs_begin(trial, columns, outputs);
+    for (uint32_t row = 0; row < ROWS; row++) {
+        const float *from = x + row * columns;
+        double mean = 0.0, squares = 0.0;
+        for (uint32_t c = 0; c < columns; c++)
+            mean += (double)from[c] / columns;
+        for (uint32_t c = 0; c < columns; c++)
+            squares += ((double)from[c] - mean) * ((double)from[c] - mean);
+        for (uint32_t c = 0; c < columns; c++)
+            outputs->expected[row * columns + c] = ((double)from[c] - mean) /
+                                                   sqrt(squares / columns + 1e-5) *
+                                                   ((double)weights[c] + 0.5);
+    }
+    run(trial, VULKAN_ROW_LAYER_NORM, outputs, 0, &push, sizeof push);
+    outputs_check(outputs, 1e-5);
+    vulkan_trial_clear(trial);
+}
+
+static void soft_cap_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
+                          float cap, struct outputs *outputs)
+{
+    float *x;
+    struct vulkan_soft_cap_push push = {
+        .x = floats(trial, random, ROWS * columns, &x)->address,
+        .columns = columns,
+        .scale = 1.5f,
+        .cap = cap,
+    };
+    x[0] = 1e6f;
+    x[1] = -1e6f; /* exp() overflows: the result is the cap */
+    push.outputs = outputs_begin(trial, columns, outputs);
+    for (uint32_t i = 0; i < ROWS * columns; i++) {
+        double v = 1.5 * (double)x[i];
+        outputs->expected[i] = cap > 0.0f ? (double)cap * tanh(v / (double)cap) : v;
+    }
+    run(trial, VULKAN_ROW_SOFT_CAP, outputs, 0, &push, sizeof push);
+    outputs_check(outputs, 1e-5);
+    vulkan_trial_clear(trial);
+}
+
 static void gather_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
                         struct outputs *outputs)
 {
@@ -247,11 +298,13 @@ static void test_norms(void **state)
             norm_case(&trial, &random, widths[i], variant != 0, outputs);
             norm_add_case(&trial, &random, widths[i], variant != 0, outputs);
         }
+    for (uint32_t i = 0; i < WIDTHS; i++)
+        layer_norm_case(&trial, &random, widths[i], outputs);
     vulkan_trial_fini(&trial);
     free(outputs);
 }
 
-static void test_gather_and_gate(void **state)
+static void test_gather_gate_and_cap(void **state)
 {
     struct vulkan_trial trial;
     struct test_random random = {12};
@@ -261,6 +314,7 @@ static void test_gather_and_gate(void **state)
         gather_case(&trial, &random, widths[i], outputs);
         gate_case(&trial, &random, widths[i], GATE_SILU, outputs);
         gate_case(&trial, &random, widths[i], GATE_GELU_TANH, outputs);
+        soft_cap_case(&trial, &random, widths[i], i % 2 == 0 ? 3.0f : 0.0f, outputs);
     }
     vulkan_trial_fini(&trial);
     free(outputs);
@@ -375,7 +429,7 @@ static void test_embed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),
-                                       cmocka_unit_test(test_gather_and_gate),
+                                       cmocka_unit_test(test_gather_gate_and_cap),
                                        cmocka_unit_test(test_embed)};
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }

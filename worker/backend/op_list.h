@@ -8,25 +8,36 @@
  * plan_weight; out the output. A column slice (offset, heads, head_dim) views a wide tensor as [R,
  * heads, head_dim] beginning at column `offset`.
  *
- *  embed_rows    out[r,:] = scale * W[token(r),:]     (1e-3: a device may keep scales as f16)
- *  rms_norm      out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset); out may
- * be x rms_norm_add  out[r,:] = y[r,:] + rms_norm(x)[r,:]; out may be y      (post-norm into the
- * residual: gemma) head_norm     rms_norm over each head of the slice, in place (out == x); W is
- * [1, head_dim] rope          rotates each head of the slice in place (out == x) by the row's
- * position; model_config.h has the formula linear        out[r, :] = concat over i of x[r,:] . Wi^T
- * (1 to 3 weights sharing columns: q|k|v, gate|up) linear_add    out[r, :] = y[r,:] + x[r,:] . W^T;
- * out may be y       (projection into the residual) kv_write      stores the k and v slices of row
- * r at position(r) of its sequence, in layer `layer`'s cache attention     out[r, h, :] = sum_p
- * softmax_p(scale * q[r,h] . k[p, h / (heads/kv_heads)]) v[p, …] over the positions p of r's
- *                sequence with p <= position(r) and, when window > 0, p > position(r) - window.
- *                With soft_cap > 0 a score s = scale * q . k becomes soft_cap * tanh(s / soft_cap).
- * Rows of one step see each other's keys: kv_write of the layer comes first in the plan. gate
- * out[r, c] = activation(x[r, c]) * x[r, columns + c]   (x is [R, 2 * columns]) gather_rows
- * out[l,:] = x[logit_row(l),:]                           (step rows -> logit rows)
- *
- *  bias_add       out[r, :] = x[r, :] + concat over i of Wi, in place (out == x); 1 to 3 vectors
+ *  embed_rows     out[r,:] = scale * W[token(r),:]   (1e-3: a device may keep scales as f16)
+ *  rms_norm       out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset);
+ *                 out may be x
+ *  layer_norm     m = mean(x[r,:]);
+ *                 out[r,:] = (x[r,:] - m) * rsqrt(mean((x[r,:] - m)^2) + epsilon) *
+ *                 (W + weight_offset); out may be x
+ *  rms_norm_add   out[r,:] = y[r,:] + rms_norm(x)[r,:]; out may be y
+ *                 (post-norm into the residual)
+ *  head_norm      rms_norm over each head of the slice, in place (out == x); W is [1, head_dim]
+ *  rope           rotates each head of the slice in place (out == x) by the row's position;
+ *                 model_config.h has the formula
+ *  linear         out[r,:] = concat over i of x[r,:] . Wi^T   (1 to 3 weights sharing columns:
+ *                 q|k|v, gate|up)
+ *  linear_add     out[r,:] = y[r,:] + x[r,:] . W^T; out may be y
+ *                 (projection into the residual)
+ *  kv_write       stores the k and v slices of row r at position(r) of its sequence, in layer
+ *                 `layer`'s cache
+ *  attention      out[r,h,:] = sum_p softmax_p(s[p]) v[p, g] over the positions p of r's sequence
+ *                 with p <= position(r) and, when window > 0, p > position(r) - window, where
+ *                 g = h / (heads / kv_heads) and s[p] = scale * q[r,h] . k[p, g]; with
+ *                 soft_cap > 0 that becomes soft_cap * tanh(s[p] / soft_cap).
+ *                 Rows of one step see each other's keys: kv_write of the layer comes first in
+ *                 the plan.
+ *  gate           out[r,c] = activation(x[r,c]) * x[r, columns + c]   (x is [R, 2 * columns])
+ *  gather_rows    out[l,:] = x[logit_row(l),:]   (step rows -> logit rows)
+ *  bias_add       out[r,:] = x[r,:] + concat over i of Wi, in place (out == x); 1 to 3 vectors
  *  position_scale multiplies each head of the slice in place (out == x) by
  *                 1 + beta * log(1 + floor(position(r) / period_tokens))   (Llama 4, Ministral 3)
+ *  soft_cap       out[r,c] = cap * tanh(scale * x[r,c] / cap), scale * x[r,c] when cap is 0;
+ *                 out may be x   (logits: gemma2, cohere2)
  */
 #ifndef SHOAL_WORKER_BACKEND_OP_LIST_H
 #define SHOAL_WORKER_BACKEND_OP_LIST_H
@@ -40,6 +51,7 @@
 #define OP_LIST(X)                                                                                 \
     X(embed_rows, 0, 1, 1, 1e-3)                                                                   \
     X(rms_norm, 1, 1, 1, 1e-5)                                                                     \
+    X(layer_norm, 1, 1, 1, 1e-5)                                                                   \
     X(rms_norm_add, 2, 1, 1, 1e-5)                                                                 \
     X(head_norm, 1, 1, 1, 1e-5)                                                                    \
     X(rope, 1, 0, 0, 1e-5)                                                                         \
@@ -50,7 +62,8 @@
     X(gate, 1, 0, 0, 1e-4)                                                                         \
     X(gather_rows, 1, 0, 0, 0.0)                                                                   \
     X(bias_add, 1, 1, 3, 1e-6)                                                                     \
-    X(position_scale, 1, 0, 0, 1e-5)
+    X(position_scale, 1, 0, 0, 1e-5)                                                               \
+    X(soft_cap, 1, 0, 0, 1e-5)
 
 enum op_stem {
 #define OP_ENUM(stem, inputs, least, most, tolerance) OP_##stem,
@@ -71,6 +84,10 @@ struct embed_rows_params {
     float scale;
 };
 struct rms_norm_params {
+    float epsilon;
+    float weight_offset;
+};
+struct layer_norm_params {
     float epsilon;
     float weight_offset;
 };
@@ -119,6 +136,10 @@ struct position_scale_params {
     struct column_slice slice;
     uint32_t period_tokens;
     float beta;
+};
+struct soft_cap_params {
+    float scale;
+    float cap; /* 0: none */
 };
 
 union op_params {

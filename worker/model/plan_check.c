@@ -60,6 +60,13 @@ static const char *check_rms_norm(const struct op_view *v)
     return check_norm(v, v->x->columns, v->op->params.rms_norm.epsilon);
 }
 
+static const char *check_layer_norm(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    return check_norm(v, v->x->columns, v->op->params.layer_norm.epsilon);
+}
+
 static const char *check_rms_norm_add(const struct op_view *v)
 {
     if (!same_shape(v->x, v->out) || !same_shape(v->y, v->out))
@@ -202,6 +209,16 @@ static const char *check_position_scale(const struct op_view *v)
     if (params->period_tokens == 0 || !isfinite(params->beta))
         return "the period is 0 or beta is no number";
     return NULL;
+}
+
+static const char *check_soft_cap(const struct op_view *v)
+{
+    const struct soft_cap_params *params = &v->op->params.soft_cap;
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    if (params->cap != 0.0f && !positive(params->cap))
+        return "the cap is neither positive nor 0";
+    return positive(params->scale) ? NULL : "the scale is not positive";
 }
 
 static const struct op_rule {

@@ -46,6 +46,15 @@ void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id 
     plan_builder_append(b, op);
 }
 
+void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                         plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_layer_norm, x, PLAN_NONE, weight, out);
+    op.params.layer_norm.epsilon = plan_builder_config(b)->norm_epsilon;
+    op.params.layer_norm.weight_offset = plan_builder_config(b)->norm_weight_offset;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                            plan_tensor_id y)
 {
@@ -142,4 +151,14 @@ void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct co
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out)
 {
     plan_builder_append(b, new_op(OP_gather_rows, x, PLAN_NONE, PLAN_NONE, out));
+}
+
+void plan_ops_soft_cap(struct plan_builder *b, plan_tensor_id logits)
+{
+    const struct model_config *config = plan_builder_config(b);
+    struct plan_op op = new_op(OP_soft_cap, logits, PLAN_NONE, PLAN_NONE, logits);
+    op.params.soft_cap.scale = config->logit_scale;
+    op.params.soft_cap.cap = config->logit_soft_cap;
+    if (config->logit_scale != 1.0f || config->logit_soft_cap != 0.0f)
+        plan_builder_append(b, op);
 }

@@ -19,6 +19,8 @@ struct qkv_slices plan_ops_qkv_slices(const struct model_config *config);
 void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_tensor_id out);
 void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                        plan_tensor_id out);
+void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                         plan_tensor_id out);
 /* y += norm(x) */
 void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                            plan_tensor_id y);
@@ -47,5 +49,7 @@ void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activatio
 void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_weights biases);
 void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice);
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
+/* Scales and caps the logits in place; nothing where the config says neither. */
+void plan_ops_soft_cap(struct plan_builder *b, plan_tensor_id logits);
 
 #endif

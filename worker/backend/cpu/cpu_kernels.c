@@ -21,7 +21,9 @@ const struct cpu_kernels cpu_kernels_portable = {
 #undef LINEAR_ROW
     .quantize = row_portable_quantize,
     .rms_norm = row_portable_rms_norm,
+    .layer_norm = row_portable_layer_norm,
     .gate = row_portable_gate,
+    .soft_cap = row_portable_soft_cap,
     .to_f16 = row_portable_to_f16,
     .attention = attention_portable,
 };
@@ -34,7 +36,9 @@ const struct cpu_kernels cpu_kernels_avx2 = {
 #undef LINEAR_ROW
     .quantize = row_avx2_quantize,
     .rms_norm = row_avx2_rms_norm,
+    .layer_norm = row_avx2_layer_norm,
     .gate = row_avx2_gate,
+    .soft_cap = row_avx2_soft_cap,
     .to_f16 = row_avx2_to_f16,
     .attention = attention_avx2,
 };
@@ -48,7 +52,9 @@ const struct cpu_kernels cpu_kernels_avx512 = {
 #undef LINEAR_ROW
     .quantize = row_avx2_quantize,
     .rms_norm = row_avx2_rms_norm,
+    .layer_norm = row_avx2_layer_norm,
     .gate = row_avx2_gate,
+    .soft_cap = row_avx2_soft_cap,
     .to_f16 = row_avx2_to_f16,
     .attention = attention_avx2,
 };

@@ -96,9 +96,16 @@ struct cpu_kernels {
      * or add */
     void (*rms_norm)(const float *x, const float *weight, float offset, float epsilon,
                      const float *add, uint32_t columns, float *out);
+    /* out = (x - mean(x)) * rsqrt(mean((x - mean(x))^2) + epsilon) * (weight + offset); out may be
+     * x
+     */
+    void (*layer_norm)(const float *x, const float *weight, float offset, float epsilon,
+                       uint32_t columns, float *out);
     /* out[c] = activation(x[c]) * up[c] */
     void (*gate)(enum gate_activation activation, const float *x, const float *up, uint32_t columns,
                  float *out);
+    /* out[c] = cap * tanh(scale * x[c] / cap), scale * x[c] when cap is 0; out may be x */
+    void (*soft_cap)(const float *x, float scale, float cap, uint32_t columns, float *out);
     /* Nearest-even; beyond +-65504 the nearest finite value, so that no cached number is infinite
      * or NaN. */
     void (*to_f16)(const float *x, uint32_t count, uint16_t *out);

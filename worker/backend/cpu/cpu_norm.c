@@ -1,6 +1,6 @@
 /*
- * rms_norm, rms_norm_add and head_norm: each thread normalizes its own rows, and quantizes them
- * while they are in cache when a matrix product comes next.
+ * rms_norm, layer_norm, rms_norm_add and head_norm: each thread normalizes its own rows, and
+ * quantizes them while they are in cache when a matrix product comes next.
  */
 #include "worker/backend/cpu/cpu_ops.h"
 
@@ -26,6 +26,22 @@ void cpu_rms_norm(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct rms_norm_params *params = &step->program->plan->ops[index].params.rms_norm;
     norm_rows(step, index, thread, params->epsilon, params->weight_offset, PLAN_NONE);
+}
+
+void cpu_layer_norm(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct layer_norm_params *params = &op->params.layer_norm;
+    const struct cpu_tensor *out = &step->program->tensors[op->output];
+    const float *weight = step->program->vectors[op->weights[0]];
+    struct row_share share = cpu_step_share(step, out->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        step->program->kernels->layer_norm(cpu_step_row(step, op->inputs[0], row), weight,
+                                           params->weight_offset, params->epsilon, out->columns,
+                                           cpu_step_row(step, op->output, row));
+        if (step->program->notes[index].quantize_output)
+            cpu_step_quantize(step, op->output, row, 0, out->columns);
+    }
 }
 
 void cpu_rms_norm_add(const struct cpu_step *step, uint32_t index, uint32_t thread)

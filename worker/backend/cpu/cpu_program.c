@@ -25,8 +25,8 @@ static uint64_t align_up(uint64_t bytes)
 
 static bool takes_vectors(enum op_stem stem)
 {
-    return stem == OP_rms_norm || stem == OP_rms_norm_add || stem == OP_head_norm ||
-           stem == OP_bias_add;
+    return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
+           stem == OP_head_norm || stem == OP_bias_add;
 }
 
 static void init_vector(struct cpu_program *program, plan_weight_id id)

@@ -39,6 +39,7 @@ static enum sharing op_sharing(enum op_stem stem)
     switch (stem) {
     case OP_embed_rows:
     case OP_rms_norm:
+    case OP_layer_norm:
     case OP_rms_norm_add:
     case OP_head_norm:
     case OP_rope:
@@ -118,6 +119,7 @@ static bool can_quantize_output(const struct plan_op *op)
     switch (op->stem) {
     case OP_embed_rows:
     case OP_rms_norm:
+    case OP_layer_norm:
     case OP_rms_norm_add:
     case OP_gate:
     case OP_bias_add:

@@ -1,5 +1,5 @@
 /*
- * The row kernels for AVX2: quantizing activations, normalization, gated activations.
+ * The row kernels for AVX2: quantizing activations, normalization, gated activations, soft caps.
  *
  * Columns that do not fill a register go through the same vector code on a padded copy, so that a
  * value's result does not depend on where in a row it stands.
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "worker/backend/cpu/simd_exp_avx2.h"
+#include "worker/backend/cpu/simd_tanh_avx2.h"
 
 static float largest_lane(__m256 values)
 {
@@ -140,6 +140,45 @@ void row_avx2_rms_norm(const float *x, const float *weight, float offset, float 
     }
 }
 
+/* Of the first `count` lanes; the others become 0. */
+static __m256 centred_tail(const float *x, uint32_t count, __m256 mean)
+{
+    float padded[8];
+    store_tail(_mm256_sub_ps(load_tail(x, count), mean), padded, count);
+    return load_tail(padded, count);
+}
+
+void row_avx2_layer_norm(const float *x, const float *weight, float offset, float epsilon,
+                         uint32_t columns, float *out)
+{
+    uint32_t whole = columns / 8 * 8;
+    uint32_t tail = columns - whole;
+    __m256 sums = _mm256_setzero_ps();
+    __m256 squares = _mm256_setzero_ps();
+    for (uint32_t c = 0; c < whole; c += 8)
+        sums = _mm256_add_ps(_mm256_loadu_ps(x + c), sums);
+    if (tail > 0)
+        sums = _mm256_add_ps(load_tail(x + whole, tail), sums);
+    __m256 mean = _mm256_set1_ps(sum_lanes(sums) / (float)columns);
+    for (uint32_t c = 0; c < whole; c += 8) {
+        __m256 v = _mm256_sub_ps(_mm256_loadu_ps(x + c), mean);
+        squares = _mm256_fmadd_ps(v, v, squares);
+    }
+    if (tail > 0) {
+        __m256 v = centred_tail(x + whole, tail, mean);
+        squares = _mm256_fmadd_ps(v, v, squares);
+    }
+    __m256 factor = _mm256_set1_ps(1.0f / sqrtf(sum_lanes(squares) / (float)columns + epsilon));
+    __m256 offsets = _mm256_set1_ps(offset);
+    for (uint32_t c = 0; c < whole; c += 8)
+        _mm256_storeu_ps(out + c, norm_values(_mm256_sub_ps(_mm256_loadu_ps(x + c), mean), factor,
+                                              _mm256_loadu_ps(weight + c), offsets));
+    if (tail > 0)
+        store_tail(norm_values(centred_tail(x + whole, tail, mean), factor,
+                               load_tail(weight + whole, tail), offsets),
+                   out + whole, tail);
+}
+
 static __m256 gate_values(enum gate_activation activation, __m256 x, __m256 up)
 {
     const __m256 one = _mm256_set1_ps(1.0f);
@@ -164,6 +203,23 @@ void row_avx2_gate(enum gate_activation activation, const float *x, const float 
     if (tail > 0)
         store_tail(gate_values(activation, load_tail(x + whole, tail), load_tail(up + whole, tail)),
                    out + whole, tail);
+}
+
+void row_avx2_soft_cap(const float *x, float scale, float cap, uint32_t columns, float *out)
+{
+    const __m256 scales = _mm256_set1_ps(scale);
+    const __m256 caps = _mm256_set1_ps(cap);
+    uint32_t whole = columns / 8 * 8;
+    for (uint32_t c = 0; c < columns; c += 8) {
+        __m256 v = c < whole ? _mm256_loadu_ps(x + c) : load_tail(x + c, columns - c);
+        v = _mm256_mul_ps(scales, v);
+        if (cap > 0.0f)
+            v = simd_cap_avx2(v, caps);
+        if (c < whole)
+            _mm256_storeu_ps(out + c, v);
+        else
+            store_tail(v, out + c, columns - c);
+    }
 }
 
 void row_avx2_to_f16(const float *x, uint32_t count, uint16_t *out)

@@ -9,8 +9,11 @@
 void row_avx2_quantize(const float *x, uint32_t columns, struct quantized_block *out);
 void row_avx2_rms_norm(const float *x, const float *weight, float offset, float epsilon,
                        const float *add, uint32_t columns, float *out);
+void row_avx2_layer_norm(const float *x, const float *weight, float offset, float epsilon,
+                         uint32_t columns, float *out);
 void row_avx2_gate(enum gate_activation activation, const float *x, const float *up,
                    uint32_t columns, float *out);
+void row_avx2_soft_cap(const float *x, float scale, float cap, uint32_t columns, float *out);
 void row_avx2_to_f16(const float *x, uint32_t count, uint16_t *out);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * The kernels over one row in plain C: quantizing activations, normalization, gated activations.
+ * The kernels over one row in plain C: quantizing activations, normalization, gated activations,
+ * soft caps.
  */
 #include "worker/backend/cpu/row_portable.h"
 
@@ -64,6 +65,21 @@ void row_portable_rms_norm(const float *x, const float *weight, float offset, fl
     }
 }
 
+void row_portable_layer_norm(const float *x, const float *weight, float offset, float epsilon,
+                             uint32_t columns, float *out)
+{
+    float sum = 0.0f;
+    float squares = 0.0f;
+    for (uint32_t c = 0; c < columns; c++)
+        sum += x[c];
+    float mean = sum / (float)columns;
+    for (uint32_t c = 0; c < columns; c++)
+        squares += (x[c] - mean) * (x[c] - mean);
+    float factor = 1.0f / sqrtf(squares / (float)columns + epsilon);
+    for (uint32_t c = 0; c < columns; c++)
+        out[c] = (x[c] - mean) * factor * (weight[c] + offset);
+}
+
 void row_portable_gate(enum gate_activation activation, const float *x, const float *up,
                        uint32_t columns, float *out)
 {
@@ -75,6 +91,12 @@ void row_portable_gate(enum gate_activation activation, const float *x, const fl
             inner = 1.5957691216057308f * v * (1.0f + 0.044715f * v * v);
         out[c] = v / (1.0f + expf(-inner)) * up[c];
     }
+}
+
+void row_portable_soft_cap(const float *x, float scale, float cap, uint32_t columns, float *out)
+{
+    for (uint32_t c = 0; c < columns; c++)
+        out[c] = cap > 0.0f ? cap * tanhf(scale * x[c] / cap) : scale * x[c];
 }
 
 void row_portable_to_f16(const float *x, uint32_t count, uint16_t *out)

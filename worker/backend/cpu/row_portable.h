@@ -9,8 +9,11 @@
 void row_portable_quantize(const float *x, uint32_t columns, struct quantized_block *out);
 void row_portable_rms_norm(const float *x, const float *weight, float offset, float epsilon,
                            const float *add, uint32_t columns, float *out);
+void row_portable_layer_norm(const float *x, const float *weight, float offset, float epsilon,
+                             uint32_t columns, float *out);
 void row_portable_gate(enum gate_activation activation, const float *x, const float *up,
                        uint32_t columns, float *out);
+void row_portable_soft_cap(const float *x, float scale, float cap, uint32_t columns, float *out);
 void row_portable_to_f16(const float *x, uint32_t count, uint16_t *out);
 
 #endif

@@ -191,6 +191,27 @@ struct vulkan_rms_norm_push {
 };
 static_assert(sizeof(struct vulkan_rms_norm_push) == 72, "byte map");
 
+struct vulkan_layer_norm_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    uint64_t weights;                   /*  8: f32 [columns] */
+    struct vulkan_outputs_push outputs; /* 16 */
+    uint32_t columns;                   /* 48 */
+    float epsilon;                      /* 52 */
+    float weight_offset;                /* 56 */
+    uint32_t unused;                    /* 60 */
+};
+static_assert(sizeof(struct vulkan_layer_norm_push) == 64, "byte map");
+
+struct vulkan_soft_cap_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    struct vulkan_outputs_push outputs; /*  8 */
+    uint32_t columns;                   /* 40 */
+    float scale;                        /* 44 */
+    float cap;                          /* 48: 0: none */
+    uint32_t unused;                    /* 52 */
+};
+static_assert(sizeof(struct vulkan_soft_cap_push) == 56, "byte map");
+
 struct vulkan_rms_norm_add_push {
     uint64_t x;                         /*  0: f32 [rows, columns] */
     uint64_t y;                         /*  8: f32 [rows, columns], in place */

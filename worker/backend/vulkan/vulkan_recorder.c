@@ -189,6 +189,26 @@ static void record_rms_norm(struct vulkan_recorder *recorder)
     record_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
+static void record_layer_norm(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_layer_norm_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .epsilon = op->params.layer_norm.epsilon,
+        .weight_offset = op->params.layer_norm.weight_offset,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_LAYER_NORM, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
 static void record_rms_norm_add(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
@@ -291,6 +311,25 @@ static void record_gather_rows(struct vulkan_recorder *recorder)
     record_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
+static void record_soft_cap(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_soft_cap_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .scale = op->params.soft_cap.scale,
+        .cap = op->params.soft_cap.cap,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_SOFT_CAP, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
 static void record_linear(struct vulkan_recorder *recorder)
 {
     uint32_t gate = recorder->program->notes[recorder->op].gate;
@@ -310,6 +349,7 @@ static void record_attention(struct vulkan_recorder *recorder)
 static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) = {
     [OP_embed_rows] = record_embed_rows,
     [OP_rms_norm] = record_rms_norm,
+    [OP_layer_norm] = record_layer_norm,
     [OP_rms_norm_add] = record_rms_norm_add,
     [OP_head_norm] = record_heads,
     [OP_rope] = record_heads,
@@ -321,6 +361,7 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_gather_rows] = record_gather_rows,
     [OP_bias_add] = record_bias_add,
     [OP_position_scale] = record_position_scale,
+    [OP_soft_cap] = record_soft_cap,
 };
 
 /* What each op's readers want of it at this shape. */

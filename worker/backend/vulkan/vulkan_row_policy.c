@@ -40,10 +40,13 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
         [VULKAN_ROW_NORM_ADD] = "rms_norm_add",
         [VULKAN_ROW_BIAS_ADD] = "bias_add",
         [VULKAN_ROW_POSITION_SCALE] = "position_scale",
+        [VULKAN_ROW_LAYER_NORM] = "layer_norm",
+        [VULKAN_ROW_SOFT_CAP] = "soft_cap",
     };
     must(task->rows > 0 && task->columns > 0);
     must((task->forms & ~(uint32_t)VULKAN_FORM_F32) == 0 || task->columns % FORM_COLUMNS == 0);
-    bool whole_row = task->kernel == VULKAN_ROW_NORM || task->kernel == VULKAN_ROW_NORM_ADD;
+    bool whole_row = task->kernel == VULKAN_ROW_NORM || task->kernel == VULKAN_ROW_NORM_ADD ||
+                     task->kernel == VULKAN_ROW_LAYER_NORM;
     uint32_t each = whole_row ? COLUMNS_EACH * (task->rows < MANY_ROWS ? 2 : 4) : COLUMNS_EACH;
     uint32_t count = invocations(facts, task->columns, each, whole_row ? NORM_MOST : TILE);
     uint32_t tiles = (task->columns + COLUMNS_EACH * count - 1) / (COLUMNS_EACH * count);

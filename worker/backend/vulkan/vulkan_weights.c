@@ -283,8 +283,8 @@ enum result vulkan_weights_upload(struct vulkan_weights *weights,
 
 static bool takes_vector(enum op_stem stem)
 {
-    return stem == OP_rms_norm || stem == OP_rms_norm_add || stem == OP_head_norm ||
-           stem == OP_bias_add;
+    return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
+           stem == OP_head_norm || stem == OP_bias_add;
 }
 
 /* Lays the vectors out from `base` (NULL: only counts), and fills them in. */
