@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Makes the tiny Hugging Face checkpoints of tests/golden/checkpoints and records what mlx-lm says on them.
+"""Makes the tiny Hugging Face checkpoints of tests/golden/checkpoints and records what Hugging Face transformers says on them.
 
 usage: checkpoint_folders.py DIRECTORY [FAMILY ...]
 
 For each family of families/ (or those named) a folder with everything that a published checkpoint has, its weights
 random, in BF16. They are multiples of a power of two with seven bits, so that F32, F16 and BF16 hold the very same
-numbers. logits.f32 are the logits (F32, little-endian) of every position of the sequence ids.txt, computed in F32 by
-mlx-lm or, where a family has one, by its own reference(). Needs mlx, mlx-lm and numpy.
+numbers. logits.f32 are the logits (F32,
+little-endian) of every position of the sequence ids.txt, computed in F32 on the CPU by transformers or, where a family
+has one, by its own reference(). layers.txt is for finding the layer that goes wrong: the mean magnitude of the last
+position's hidden state, after the embedding, after each layer and (the last line) after the last norm, which takes the
+last layer's place. Needs torch, transformers, gguf and numpy.
 """
 import json
 import pathlib
@@ -15,9 +18,9 @@ import struct
 import sys
 import tempfile
 
-import mlx.core as mx
-import mlx_lm.utils
 import numpy as np
+import torch
+import transformers
 
 from families import VOCAB, all_families
 
@@ -91,19 +94,38 @@ def write_texts(folder, config):
 
 
 def reference_logits(folder, weights, ids):
-    """In F32, from a copy of the folder with F32 weights."""
+    """Of all positions at once; token by token, and with another sequence in the batch, transformers must say the same."""
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
         write_safetensors(pathlib.Path(copy) / "model.safetensors",
                           {name: ("F32", w.shape, w.tobytes()) for name, w in weights.items()})
-        model, _ = mlx_lm.utils.load_model(pathlib.Path(copy))
-        return np.array(model(mx.array([ids]))[0].astype(mx.float32), dtype=np.float32)
+        model, loading = transformers.AutoModelForCausalLM.from_pretrained(
+            copy, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    if loading["missing_keys"] or loading["mismatched_keys"] or loading["unexpected_keys"]:
+        sys.exit(f"{folder}: not this family's tensors: {loading}")
+    model.eval()
+    with torch.no_grad():
+        ids = torch.tensor([ids])
+        whole = model(ids, output_hidden_states=True)
+        both = model(torch.cat([ids, ids.flip(1)])).logits[0]
+        cache, single = None, []
+        for position in range(ids.shape[1]):
+            step = model(ids[:, position:position + 1], past_key_values=cache, use_cache=True)
+            cache = step.past_key_values
+            single.append(step.logits[0, 0])
+    logits = whole.logits[0]
+    for other in (both, torch.stack(single)):
+        difference = ((logits - other).abs().max() / logits.abs().max()).item()
+        if difference > 1e-5:
+            sys.exit(f"{folder}: transformers itself differs by {difference} between batches or chunks")
+    magnitudes = [states[0, -1].abs().mean().item() for states in whole.hidden_states]
+    (folder / "layers.txt").write_text("".join(f"{value:.7g}\n" for value in magnitudes))
+    return logits.float().numpy()
 
 
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    mx.set_default_device(mx.cpu)
     families = all_families()
     for name in sys.argv[2:] or families:
         family = families[name]
@@ -121,7 +143,7 @@ def main():
             logits = reference_logits(folder, weights, ids)
         assert logits.shape == (POSITIONS, VOCAB)
         (folder / "logits.f32").write_bytes(logits.tobytes())
-        print(name, logits.std(), np.abs(logits).max(), mlx_lm.__version__, mx.__version__)
+        print(name, logits.std(), np.abs(logits).max(), transformers.__version__, torch.__version__)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 /*
  * The tiny checkpoints of tests/golden/checkpoints in every form that scripts/golden/
- * checkpoint_variants.py writes, against the logits that mlx-lm recorded (PROVENANCE.md there).
+ * checkpoint_variants.py writes, against the logits that transformers recorded (PROVENANCE.md
+ * there).
  */
 #ifndef SHOAL_TESTS_SUPPORT_CHECKPOINT_FORMS_H
 #define SHOAL_TESTS_SUPPORT_CHECKPOINT_FORMS_H
