@@ -15,6 +15,7 @@
 #include <math.h>
 
 #include "worker/model/checkpoint_gguf.h"
+#include "worker/model/checkpoint_gguf_rope.h"
 #include "worker/model/checkpoint_shared.h"
 #include "worker/model/model_family.h"
 

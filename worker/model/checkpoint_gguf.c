@@ -9,10 +9,9 @@
  * soft-capping, logit scales), which a loader that only reads what it knows would run wrong. The
  * last are listed in `altering_keys` and refused unless neutral.
  *
- * Sources: the GGUF specification's key list for names and meanings; Hugging Face's modeling files
- * for the formulas of rotary scaling.
+ * Source: the GGUF specification's key list for names and meanings.
  *
- * Refuses to do: YaRN and LongRoPE scaling, sharded files, key and value heads of different size.
+ * Refuses to do: sharded files, key and value heads of different size.
  */
 #include "worker/model/checkpoint_gguf.h"
 
@@ -137,71 +136,8 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
     return keys.result;
 }
 
-/* --- rotary embeddings and windows, for families ---------------------------------------------- */
-
-/* The factor by which positions are stretched: 1 unless <arch>.rope.scaling.* says otherwise. */
-static float read_linear_factor(struct checkpoint_keys *keys)
-{
-    struct gguf_string type = checkpoint_keys_string_or_empty(keys, "rope.scaling.type");
-    bool none = checkpoint_keys_is(type, "none");
-    bool linear = checkpoint_keys_is(type, "linear");
-    if (type.length > 0 && !none && !linear)
-        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "rope.scaling.type \"%.*s\"",
-                               (int)(type.length < 32 ? type.length : 32), type.bytes);
-    /* 0 is what converters write for "no scaling"; rope.scale_linear is the key's older name. */
-    struct f32_range range = {0.0f, 1e4f};
-    float older = checkpoint_keys_f32_or(keys, "rope.scale_linear", range, 0.0f);
-    float factor = checkpoint_keys_f32_or(keys, "rope.scaling.factor", range, older);
-    if (none || factor == 0.0f)
-        return 1.0f;
-    if (factor < 1e-4f)
-        checkpoint_keys_refuse(keys, RESULT_INVALID, "rope.scaling.factor %g is absurd",
-                               (double)factor);
-    return factor;
-}
-
-/* Llama 3.1 and later: one divisor per frequency, computed by the converter into a tensor. */
-static void apply_frequency_divisors(struct checkpoint_keys *keys, struct rope_config *rope)
-{
-    const struct gguf_tensor *tensor = gguf_file_find_tensor(keys->file, "rope_freqs.weight");
-    if (!tensor)
-        return;
-    if (tensor->type != GGML_F32 || tensor->dimensions[0] != rope->dims / 2 ||
-        tensor->data_bytes != (uint64_t)rope->dims / 2 * sizeof(float)) {
-        checkpoint_keys_refuse(keys, RESULT_INVALID, "tensor rope_freqs.weight is not F32 [%u]",
-                               rope->dims / 2);
-        return;
-    }
-    for (uint32_t i = 0; i < rope->dims / 2; i++) {
-        float divisor;
-        memcpy(&divisor, tensor->data + i * sizeof(divisor), sizeof(divisor));
-        if (!(divisor >= 1e-6f && divisor <= 1e6f)) {
-            checkpoint_keys_refuse(keys, RESULT_INVALID,
-                                   "tensor rope_freqs.weight: element %u is %g", i,
-                                   (double)divisor);
-            return;
-        }
-        rope->inverse_frequency[i] /= divisor;
-    }
-}
-
-void checkpoint_gguf_read_rope(struct checkpoint_keys *keys, const struct model_config *config,
-                               float base, struct rope_config *rope)
-{
-    float stated =
-        checkpoint_keys_f32_or(keys, "rope.freq_base", (struct f32_range){1.0f, 1e12f}, base);
-    struct u32_range range = {2, config->head_dim};
-    rope->dims = checkpoint_keys_u32_or(keys, "rope.dimension_count", range, config->head_dim);
-    if (rope->dims % 2 != 0 || rope->dims < 2 || rope->dims > ROPE_DIMS_MAX)
-        checkpoint_keys_refuse(keys, RESULT_INVALID,
-                               "rope.dimension_count %u is not even or not within 2 to %u",
-                               rope->dims, ROPE_DIMS_MAX);
-    float factor = read_linear_factor(keys);
-    if (keys->result != RESULT_OK)
-        return;
-    checkpoint_plain_rope(rope, stated, factor);
-    apply_frequency_divisors(keys, rope);
-}
+/* --- windows, for families ---------------------------------------------------------------------
+ */
 
 uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,
                                 bool required)

@@ -15,11 +15,6 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
                                  struct model_config *config,
                                  struct error_text *error) RESULT_CHECKED;
 
-/* For families: the rotary embedding over all layers that <arch>.rope.* and rope_freqs.weight
- * state, with frequencies of base `base` divided by the stated linear scaling factor. */
-void checkpoint_gguf_read_rope(struct checkpoint_keys *keys, const struct model_config *config,
-                               float base, struct rope_config *rope);
-
 /* <arch>.attention.sliding_window as a layer's window; one that the context cannot outgrow is no
  * window: 0. */
 uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,

@@ -6,14 +6,9 @@
  * `altering_keys` and refused unless neutral. One is added: a key that is absent does not mean
  * "none" but the default of the model's configuration class, so each family brings its defaults.
  *
- * Rotary embeddings are stated in two generations: rope_theta beside rope_scaling, and later both
- * in rope_parameters; a family enters the object that it finds and reads it here.
+ * Source: Hugging Face transformers, configuration_*.py for keys and defaults.
  *
- * Sources: Hugging Face transformers, configuration_*.py for keys and defaults,
- * modeling_rope_utils.py for the formulas of scaling.
- *
- * Refuses to do: quantized weights (quantization_config), YaRN, LongRoPE and dynamic scaling,
- * rotation of a part of a head.
+ * Refuses to do: quantized weights (quantization_config).
  */
 #include "worker/model/checkpoint_hf.h"
 
@@ -24,8 +19,6 @@
 #include "proto/hf_config.h"
 #include "worker/model/checkpoint_shared.h"
 #include "worker/model/model_family.h"
-
-#define TWO_PI 6.283185307179586476925286766559
 
 static const struct altering_key altering_keys[] = {
     {"attention_bias", 0},
@@ -131,59 +124,4 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
         (*family)->hf->read_config(&keys, config);
     return keys.result == RESULT_OK ? RESULT_OK
                                     : error_set(error, keys.result, "config.json: %s", reason.text);
-}
-
-/* --- rotary embeddings, for families ---------------------------------------------------------- */
-
-/*
- * Llama 3.1: long waves are slowed down by the factor, short ones are left alone, those between are
- * blended.
- */
-static void apply_llama3(struct checkpoint_keys *scaling, double factor, struct rope_config *rope)
-{
-    struct f32_range range = {1e-3f, 1e6f};
-    double low = (double)checkpoint_keys_f32(scaling, "low_freq_factor", range);
-    double high = (double)checkpoint_keys_f32(scaling, "high_freq_factor", range);
-    double context = checkpoint_keys_u32(scaling, "original_max_position_embeddings",
-                                         (struct u32_range){1, LIMIT_CONTEXT_TOKENS});
-    if (scaling->result == RESULT_OK && !(high > low))
-        checkpoint_keys_refuse(scaling, RESULT_INVALID,
-                               "high_freq_factor %g is not above low_freq_factor %g", high, low);
-    if (scaling->result != RESULT_OK)
-        return;
-    for (uint32_t i = 0; i < rope->dims / 2; i++) {
-        double frequency = (double)rope->inverse_frequency[i];
-        double waves = context * frequency / TWO_PI; /* within the original context */
-        double kept = (waves - low) / (high - low);
-        kept = kept < 0 ? 0 : kept > 1 ? 1 : kept;
-        rope->inverse_frequency[i] = (float)(frequency * (kept + (1 - kept) / factor));
-    }
-}
-
-void checkpoint_hf_read_rope(struct checkpoint_keys *scaling, const struct model_config *config,
-                             float base, struct rope_config *rope)
-{
-    float stated =
-        checkpoint_keys_f32_or(scaling, "rope_theta", (struct f32_range){1.0f, 1e12f}, base);
-    struct gguf_string type = checkpoint_keys_string_or_empty(scaling, "rope_type");
-    if (type.length == 0)
-        type = checkpoint_keys_string_or_empty(scaling, "type");
-    checkpoint_keys_expect_neutral(scaling, "partial_rotary_factor", 1);
-    bool linear = checkpoint_keys_is(type, "linear"), llama3 = checkpoint_keys_is(type, "llama3");
-    if (type.length > 0 && !linear && !llama3 && !checkpoint_keys_is(type, "default"))
-        checkpoint_keys_refuse(scaling, RESULT_UNSUPPORTED, "rope_type \"%.*s\" is not supported",
-                               (int)(type.length < 32 ? type.length : 32), type.bytes);
-    rope->dims = config->head_dim;
-    if (rope->dims % 2 != 0)
-        checkpoint_keys_refuse(scaling, RESULT_INVALID, "head size %u is odd, so it cannot rotate",
-                               rope->dims);
-    float factor = 1.0f;
-    if (linear || llama3)
-        factor = checkpoint_keys_f32(scaling, "factor", (struct f32_range){1e-4f, 1e4f});
-    if (scaling->result != RESULT_OK)
-        return;
-    rope->pairing = ROPE_PAIRS_HALVES;
-    checkpoint_plain_rope(rope, stated, linear ? factor : 1.0f);
-    if (llama3)
-        apply_llama3(scaling, (double)factor, rope);
 }

@@ -46,11 +46,6 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
                                struct model_config *config,
                                struct error_text *error) RESULT_CHECKED;
 
-/* For families: the rotary embedding over all of a head that the keys of a scaling object
- * (rope_scaling, rope_parameters) state; `base` where they state none. */
-void checkpoint_hf_read_rope(struct checkpoint_keys *scaling, const struct model_config *config,
-                             float base, struct rope_config *rope);
-
 /* checkpoint_hf_llama.c, checkpoint_hf_gemma3.c */
 extern const struct hf_form checkpoint_hf_llama;
 extern const struct hf_form checkpoint_hf_gemma3;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_rope.h"
 #include "worker/model/checkpoint_shared.h"
 
 #define GLOBAL_ROPE_BASE     1000000.0f

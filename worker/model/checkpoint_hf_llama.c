@@ -5,6 +5,7 @@
  * Source: transformers, configuration_llama.py and modeling_llama.py.
  */
 #include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_rope.h"
 
 #define LLAMA_ROPE_BASE 10000.0f
 
@@ -30,14 +31,8 @@ static const char *const other_parts[] = {NULL};
 
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    struct checkpoint_keys scaling = checkpoint_keys_enter(keys, "rope_parameters");
-    if (json_value_type(scaling.object) == JSON_ABSENT && scaling.result == RESULT_OK)
-        scaling = checkpoint_keys_enter(keys, "rope_scaling");
-    float base = checkpoint_keys_f32_or(keys, "rope_theta", (struct f32_range){1.0f, 1e12f},
-                                        LLAMA_ROPE_BASE);
-    config->rope_count = 1;
-    checkpoint_hf_read_rope(&scaling, config, base, &config->ropes[0]);
-    checkpoint_keys_leave(keys, &scaling);
+    checkpoint_hf_read_only_rope(keys, config,
+                                 &(const struct hf_rope_terms){.base = LLAMA_ROPE_BASE});
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }

@@ -10,6 +10,7 @@
  * keys that must be neutral).
  */
 #include "worker/model/checkpoint_gguf.h"
+#include "worker/model/checkpoint_gguf_rope.h"
 #include "worker/model/model_family.h"
 
 #define LLAMA_ROPE_BASE 10000.0f

@@ -135,8 +135,8 @@ static void test_what_no_family_computes(void **state)
     tiny_checkpoint_set_string(&tiny, "llama.final_logit_softcapping", "30");
     tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "llama.final_logit_softcapping");
     tiny_checkpoint_init_llama(&tiny, 1);
-    tiny_checkpoint_set_string(&tiny, "llama.rope.scaling.type", "yarn");
-    tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "yarn");
+    tiny_checkpoint_set_string(&tiny, "llama.rope.scaling.type", "axial");
+    tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "axial");
     tiny_checkpoint_init_llama(&tiny, 1);
     tiny_checkpoint_set_string(&tiny, "general.architecture", "mamba");
     tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "mamba");
