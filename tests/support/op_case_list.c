@@ -122,6 +122,9 @@ static void list_head_norm(const struct visitor *visitor)
         c.in_place = true;
         c.params.head_norm = params[i];
         hand_over(visitor, &c);
+        c.weights[0].rows = 0; /* the norm alone */
+        c.params.head_norm.weight_offset = 0.0f;
+        hand_over(visitor, &c);
     }
 }
 

@@ -131,6 +131,14 @@ static void make_tables(struct heads_scene *scene, struct test_random *random)
     free(order);
 }
 
+static double norm_factor(const struct heads_scene *scene, const float *head)
+{
+    double squares = 0.0;
+    for (uint32_t d = 0; d < scene->shape.head_dim; d++)
+        squares += (double)head[d] * (double)head[d];
+    return 1.0 / sqrt(squares / scene->shape.head_dim + (double)HEADS_SCENE_EPSILON);
+}
+
 /* head [head_dim] f32 -> out, normed and rotated. */
 static void prepare_head(const struct heads_scene *scene, const float *head, const float *weights,
                          uint32_t position, double *out)
@@ -138,10 +146,7 @@ static void prepare_head(const struct heads_scene *scene, const float *head, con
     const struct vulkan_attention_shape *shape = &scene->shape;
     const float *frequencies = scene->frequencies->mapped;
     uint32_t pairs = shape->rope_dims / 2;
-    double squares = 0.0;
-    for (uint32_t d = 0; d < shape->head_dim; d++)
-        squares += (double)head[d] * (double)head[d];
-    double factor = 1.0 / sqrt(squares / shape->head_dim + (double)HEADS_SCENE_EPSILON);
+    double factor = norm_factor(scene, head);
     for (uint32_t d = 0; d < shape->head_dim; d++)
         out[d] = (double)head[d] *
                  (scene->norm ? factor * (double)(weights[d] + HEADS_SCENE_WEIGHT_OFFSET) : 1.0);
@@ -177,10 +182,12 @@ static void make_rows(struct heads_scene *scene, struct test_random *random)
             size_t at = ((size_t)row * shape->kv_heads + h) * dim;
             prepare_head(scene, own + shape->key_offset + h * dim, scene->key_norm->mapped,
                          position, scene->row_keys + at);
+            const float *value = own + shape->value_offset + h * dim;
+            double factor =
+                scene->norm == HEADS_SCENE_NORM_VALUES ? norm_factor(scene, value) : 1.0;
             for (uint32_t d = 0; d < dim; d++) {
                 scene->row_keys[at + d] = round_to_half(scene->row_keys[at + d]);
-                scene->row_values[at + d] =
-                    round_to_half((double)own[shape->value_offset + h * dim + d]);
+                scene->row_values[at + d] = round_to_half(factor * (double)value[d]);
             }
         }
     }
@@ -218,7 +225,8 @@ static void make_buffers(struct heads_scene *scene, struct test_random *random)
 }
 
 struct heads_scene *heads_scene_create(struct vulkan_trial *trial, struct test_random *random,
-                                       const struct vulkan_attention_shape *shape, bool norm,
+                                       const struct vulkan_attention_shape *shape,
+                                       enum heads_scene_norm norm,
                                        const struct heads_scene_part *parts, uint32_t part_count)
 {
     struct heads_scene *scene = must_alloc(1, sizeof *scene);
@@ -304,11 +312,12 @@ static void check_cache_row(const struct heads_scene *scene, uint32_t row)
         const uint16_t *value = (const uint16_t *)scene->values->mapped + at;
         for (uint32_t d = 0; d < dim; d++) {
             size_t own = ((size_t)row * scene->shape.kv_heads + h) * dim + d;
-            double k = scene->row_keys[own];
-            /* A key next to the border between two halves may fall to either side. */
+            double k = scene->row_keys[own], v = scene->row_values[own];
+            bool exact = scene->norm != HEADS_SCENE_NORM_VALUES;
+            /* What is next to the border between two halves may fall to either side. */
             expect_close("key", row, d, (double)ggml_f16_to_f32(key[d]), k, fabs(k) / 1000 + 2e-5);
-            expect_close("value", row, d, (double)ggml_f16_to_f32(value[d]), scene->row_values[own],
-                         0.0);
+            expect_close("value", row, d, (double)ggml_f16_to_f32(value[d]), v,
+                         exact ? 0.0 : fabs(v) / 1000 + 2e-5);
         }
     }
 }

@@ -22,10 +22,13 @@ struct heads_scene_part {
     uint32_t first_position;
 };
 
+/* What is normed before rotation: values without weights. */
+enum heads_scene_norm { HEADS_SCENE_PLAIN, HEADS_SCENE_NORM, HEADS_SCENE_NORM_VALUES };
+
 struct heads_scene {
     struct vulkan_trial *trial;
     struct vulkan_attention_shape shape;
-    bool norm; /* heads are normed before rotation */
+    enum heads_scene_norm norm;
     uint32_t rows;
     uint32_t part_count;
     struct heads_scene_part parts[HEADS_SCENE_PARTS];
@@ -48,7 +51,8 @@ struct heads_scene {
 /* Buffers live until the trial is cleared; heads_scene_destroy() frees the rest. The cache holds
  * the pasts, not the rows' own keys and values. */
 struct heads_scene *heads_scene_create(struct vulkan_trial *trial, struct test_random *random,
-                                       const struct vulkan_attention_shape *shape, bool norm,
+                                       const struct vulkan_attention_shape *shape,
+                                       enum heads_scene_norm norm,
                                        const struct heads_scene_part *parts, uint32_t part_count);
 void heads_scene_destroy(struct heads_scene *scene);
 

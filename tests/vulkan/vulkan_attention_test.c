@@ -289,7 +289,9 @@ static void rotates_writes_and_attends_at_once(void **state)
     for (size_t i = 0; i < CASES; i++) {
         if (!takes(&trial, &cases[i], FUSED))
             continue;
-        bool norm = i % 2 == 1;
+        enum heads_scene_norm norm = i % 4 == 1   ? HEADS_SCENE_NORM
+                                     : i % 4 == 3 ? HEADS_SCENE_NORM_VALUES
+                                                  : HEADS_SCENE_PLAIN;
         struct vulkan_attention_shape shape = shape_of(&cases[i]);
         shape.pairing = i % 3 == 0 ? ROPE_PAIRS_ADJACENT : ROPE_PAIRS_HALVES;
         shape.rope_dims = i % 4 == 3 ? shape.head_dim / 4 * 2 : shape.head_dim / 2 * 2;
@@ -297,7 +299,8 @@ static void rotates_writes_and_attends_at_once(void **state)
         struct heads_scene *scene = heads_scene_create(&trial, &random, &shape, norm, parts, 5);
         struct outputs outputs = make_outputs(scene);
         attend(scene, &outputs, false,
-               VULKAN_ATTENTION_FUSE_ROPE | (norm ? VULKAN_ATTENTION_FUSE_NORM : 0u));
+               VULKAN_ATTENTION_FUSE_ROPE | (norm ? VULKAN_ATTENTION_FUSE_NORM : 0u) |
+                   (norm == HEADS_SCENE_NORM_VALUES ? VULKAN_ATTENTION_FUSE_NORM_VALUES : 0u));
         heads_scene_check_written(scene, false);
         check_outputs(scene, &outputs, ALL_ROWS);
         heads_scene_destroy(scene);
@@ -315,7 +318,9 @@ static void norms_rotates_and_writes(void **state)
     for (size_t i = 0; i < CASES; i++) {
         if (!takes(&trial, &cases[i], HEADS))
             continue;
-        bool norm = i % 2 == 0;
+        enum heads_scene_norm norm = i % 4 == 0   ? HEADS_SCENE_NORM
+                                     : i % 4 == 2 ? HEADS_SCENE_NORM_VALUES
+                                                  : HEADS_SCENE_PLAIN;
         struct vulkan_attention_shape shape = shape_of(&cases[i]);
         shape.pairing = i % 3 == 0 ? ROPE_PAIRS_ADJACENT : ROPE_PAIRS_HALVES;
         shape.rope_dims = i % 4 == 3 ? shape.head_dim / 4 * 2 : shape.head_dim / 2 * 2;
@@ -324,7 +329,8 @@ static void norms_rotates_and_writes(void **state)
             heads_scene_create(&trial, &random, &shape, norm, parts, i % 4 == 0 ? 4 : 3);
         struct vulkan_rope_kv_write_push push = heads_scene_heads_push(scene);
         struct vulkan_heads_task task = {
-            .parts = VULKAN_HEADS_ROPE | VULKAN_HEADS_WRITE | (norm ? VULKAN_HEADS_NORM : 0u),
+            .parts = VULKAN_HEADS_ROPE | VULKAN_HEADS_WRITE | (norm ? VULKAN_HEADS_NORM : 0u) |
+                     (norm == HEADS_SCENE_NORM_VALUES ? VULKAN_HEADS_NORM_VALUES : 0u),
             .rows = scene->rows,
             .head_dim = shape.head_dim,
             .heads = shape.heads,

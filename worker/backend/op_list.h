@@ -16,7 +16,8 @@
  *                 (W + weight_offset); out may be x
  *  rms_norm_add   out[r,:] = y[r,:] + rms_norm(x)[r,:]; out may be y
  *                 (post-norm into the residual)
- *  head_norm      rms_norm over each head of the slice, in place (out == x); W is [1, head_dim]
+ *  head_norm      rms_norm over each head of the slice, in place (out == x); W is [1, head_dim],
+ *                 or 1 where there is none
  *  rope           rotates each head of the slice in place (out == x) by the row's position;
  *                 model_config.h has the formula
  *  linear         out[r,:] = concat over i of x[r,:] . Wi^T   (1 to 3 weights sharing columns:
@@ -53,7 +54,7 @@
     X(rms_norm, 1, 1, 1, 1e-5)                                                                     \
     X(layer_norm, 1, 1, 1, 1e-5)                                                                   \
     X(rms_norm_add, 2, 1, 1, 1e-5)                                                                 \
-    X(head_norm, 1, 1, 1, 1e-5)                                                                    \
+    X(head_norm, 1, 0, 1, 1e-5)                                                                    \
     X(rope, 1, 0, 0, 1e-5)                                                                         \
     X(linear, 1, 1, 3, 2e-2)                                                                       \
     X(linear_add, 2, 1, 1, 2e-2)                                                                   \

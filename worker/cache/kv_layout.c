@@ -4,13 +4,13 @@
  * Layers that look equally far back forget together, so they share block ids: one block of a group
  * is KV_BLOCK_TOKENS positions of all its layers. A model of full and sliding layers thus has two
  * block tables per sequence, however many layers it has, and a long prompt costs the sliding group
- * only its window.
+ * only its window. All layers of a group have one key and value shape; layers of another shape are
+ * another group.
  *
- * Within one checkpoint every layer has the same key and value shape (struct model_config), so the
- * window alone tells groups apart.
+ * A layer that attends over an earlier layer's keys has that layer's place, and takes no memory.
  *
- * Refuses: checkpoints with more different windows than KV_GROUPS_MAX. Takes and gives no block;
- * that is the block pool's work.
+ * Refuses: checkpoints with more different windows and shapes than KV_GROUPS_MAX. Takes and gives
+ * no block; that is the block pool's work.
  */
 #include "worker/cache/kv_layout.h"
 
@@ -19,30 +19,46 @@
 #include "proto/must.h"
 #include "worker/model/model_config.h"
 
-static uint32_t group_of_window(const struct kv_layout *layout, uint32_t window)
+static struct kv_group group_of_layer(const struct model_config *config, uint32_t layer)
 {
-    uint32_t group = 0;
-    while (group < layout->group_count && layout->groups[group].window != window)
-        group++;
-    return group;
-}
-
-static void add_group(struct kv_layout *layout, const struct model_config *config, uint32_t window)
-{
-    layout->groups[layout->group_count++] = (struct kv_group){
+    uint32_t window = config->layer[layer].window;
+    return (struct kv_group){
         .kind = window == 0 ? KV_FULL : KV_SLIDING,
         .window = window,
-        .kv_heads = config->kv_heads,
-        .head_dim = config->head_dim,
+        .kv_heads = model_config_kv_heads(config, layer),
+        .head_dim = model_config_head_dim(config, layer),
     };
 }
 
-static bool any_full_layer(const struct model_config *config)
+static uint32_t find_group(const struct kv_layout *layout, const struct kv_group *wanted)
 {
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        if (config->layer[layer].kind == LAYER_ATTENTION && config->layer[layer].window == 0)
-            return true;
-    return false;
+    for (uint32_t g = 0; g < layout->group_count; g++)
+        if (layout->groups[g].window == wanted->window &&
+            layout->groups[g].kv_heads == wanted->kv_heads &&
+            layout->groups[g].head_dim == wanted->head_dim)
+            return g;
+    return layout->group_count;
+}
+
+/* The FULL group comes first, whichever layer is the first. */
+static void add_first_full(struct kv_layout *layout, const struct model_config *config)
+{
+    uint32_t layer = 0;
+    while (layer < config->layers &&
+           (config->layer[layer].kind != LAYER_ATTENTION || config->layer[layer].window != 0))
+        layer++;
+    if (layer < config->layers)
+        layout->groups[layout->group_count++] = group_of_layer(config, layer);
+}
+
+static void share_place(struct kv_layout *layout, const struct model_config *config, uint32_t layer)
+{
+    uint32_t source = model_config_cache(config, layer);
+    const struct kv_group own = group_of_layer(config, layer);
+    must(model_config_cache(config, source) == source);
+    must(find_group(layout, &own) == layout->layer_group[source]);
+    layout->layer_group[layer] = layout->layer_group[source];
+    layout->layer_index[layer] = layout->layer_index[source];
 }
 
 enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
@@ -50,20 +66,23 @@ enum result kv_layout_init(struct kv_layout *layout, const struct model_config *
 {
     memset(layout, 0, sizeof(*layout));
     layout->layer_count = config->layers;
-    if (any_full_layer(config))
-        add_group(layout, config, 0);
+    add_first_full(layout, config);
     for (uint32_t layer = 0; layer < config->layers; layer++) {
-        uint32_t window = config->layer[layer].window;
-        uint32_t group = group_of_window(layout, window);
         layout->layer_group[layer] = KV_GROUP_NONE;
         if (config->layer[layer].kind != LAYER_ATTENTION)
             continue;
+        if (model_config_cache(config, layer) != layer) {
+            share_place(layout, config, layer);
+            continue;
+        }
+        const struct kv_group wanted = group_of_layer(config, layer);
+        uint32_t group = find_group(layout, &wanted);
         if (group == KV_GROUPS_MAX)
             return error_set(error, RESULT_UNSUPPORTED,
-                             "layer %u: more than %u different attention windows", layer,
-                             KV_GROUPS_MAX);
+                             "layer %u: more than %u different attention windows and head shapes",
+                             layer, KV_GROUPS_MAX);
         if (group == layout->group_count)
-            add_group(layout, config, window);
+            layout->groups[layout->group_count++] = wanted;
         layout->layer_group[layer] = (uint8_t)group;
         layout->layer_index[layer] = (uint16_t)layout->groups[group].layers++;
     }

@@ -27,7 +27,7 @@ enum kv_kind { KV_FULL, KV_SLIDING };
 struct kv_group {
     enum kv_kind kind;
     uint32_t window; /* SLIDING: keys seen including the query's own; else 0 */
-    uint32_t layers; /* how many layers the group holds */
+    uint32_t layers; /* how many layers store keys in it */
     uint32_t kv_heads;
     uint32_t head_dim;
 };
@@ -35,17 +35,19 @@ struct kv_group {
 struct kv_layout {
     uint32_t group_count;
     struct kv_group groups[KV_GROUPS_MAX];
-    uint32_t layer_count;               /* of the model */
-    uint8_t layer_group[LIMIT_LAYERS];  /* group of a model layer; NONE: it keeps recurrent state */
-    uint16_t layer_index[LIMIT_LAYERS]; /* its index inside the group */
+    uint32_t layer_count; /* of the model */
+    /* Group of a model layer (NONE: it keeps recurrent state), and its index inside the group:
+     * where it has no keys of its own, those of the layer that it shares with. */
+    uint8_t layer_group[LIMIT_LAYERS];
+    uint16_t layer_index[LIMIT_LAYERS];
 };
 
 struct model_config;
 
 /*
- * Groups the layers of `config` that attend by window. RESULT_UNSUPPORTED when there are more than
- * KV_GROUPS_MAX different ones, or when no layer attends. Group 0 is the FULL one where the model
- * has any full layer.
+ * Groups the layers of `config` that attend by window and head shape. RESULT_UNSUPPORTED when there
+ * are more than KV_GROUPS_MAX different ones, or when no layer attends. Group 0 is a FULL one where
+ * the model has any full layer.
  */
 enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
                            struct error_text *error) RESULT_CHECKED;

@@ -35,10 +35,17 @@ enum layer_kind {
     LAYER_GATED_DELTA /* a gated delta net behind a short convolution: qwen3.5 */
 };
 
+/* Sizes that are 0 are the model's. */
 struct layer_config {
     enum layer_kind kind;
     uint32_t window; /* keys a query sees including itself; 0 = all */
     uint32_t rope;   /* index into model_config.ropes, or ROPE_NONE */
+    uint32_t head_dim;
+    uint32_t kv_heads;
+    uint32_t feed_forward;
+    /* It stores no keys and values but attends over those of the layer that many before it, which
+     * has its window and sizes and stores its own; 0: it stores its own. */
+    uint32_t cache_back;
 };
 #define ROPE_NONE UINT32_MAX /* the layer does not rotate */
 
@@ -78,5 +85,12 @@ struct model_config {
     struct delta_config delta;
     struct layer_config layer[LIMIT_LAYERS];
 };
+
+/* Of a layer, whether it or the model states them. */
+uint32_t model_config_head_dim(const struct model_config *config, uint32_t layer);
+uint32_t model_config_kv_heads(const struct model_config *config, uint32_t layer);
+uint32_t model_config_feed_forward(const struct model_config *config, uint32_t layer);
+/* The layer whose keys and values it attends over: itself, or an earlier one. */
+uint32_t model_config_cache(const struct model_config *config, uint32_t layer);
 
 #endif

@@ -39,7 +39,7 @@ static bool positive(float value)
 
 static const char *check_norm(const struct op_view *v, uint32_t columns, float epsilon)
 {
-    if (v->w->rows != 1 || v->w->columns != columns)
+    if (v->w && (v->w->rows != 1 || v->w->columns != columns))
         return "the weight is not one row of the normalized columns";
     return positive(epsilon) ? NULL : "epsilon is not positive";
 }

@@ -18,6 +18,20 @@ struct qkv_slices plan_ops_qkv_slices(const struct model_config *config)
     };
 }
 
+struct qkv_slices plan_ops_layer_slices(const struct model_config *config, uint32_t layer)
+{
+    uint32_t head_dim = model_config_head_dim(config, layer);
+    bool stores = config->layer[layer].cache_back == 0;
+    uint32_t kv_heads = stores ? model_config_kv_heads(config, layer) : 0;
+    uint32_t query_columns = config->heads * head_dim, kv_columns = kv_heads * head_dim;
+    return (struct qkv_slices){
+        .queries = {0, config->heads, head_dim},
+        .keys = {query_columns, kv_heads, head_dim},
+        .values = {query_columns + kv_columns, kv_heads, head_dim},
+        .columns = query_columns + 2 * kv_columns,
+    };
+}
+
 /* An op of up to two inputs and one weight; callers add parameters and further weights. */
 static struct plan_op new_op(enum op_stem stem, plan_tensor_id x, plan_tensor_id y,
                              plan_weight_id weight, plan_tensor_id out)
@@ -70,7 +84,8 @@ void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_
     struct plan_op op = new_op(OP_head_norm, x, PLAN_NONE, weight, x);
     op.params.head_norm.slice = slice;
     op.params.head_norm.epsilon = plan_builder_config(b)->norm_epsilon;
-    op.params.head_norm.weight_offset = plan_builder_config(b)->norm_weight_offset;
+    op.params.head_norm.weight_offset =
+        weight == PLAN_NONE ? 0.0f : plan_builder_config(b)->norm_weight_offset;
     plan_builder_append(b, op);
 }
 
@@ -114,8 +129,8 @@ void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_s
     const struct model_config *config = plan_builder_config(b);
     struct plan_op op = new_op(OP_attention, qkv, PLAN_NONE, PLAN_NONE, out);
     op.params.attention.queries = slices.queries;
-    op.params.attention.kv_heads = config->kv_heads;
-    op.params.attention.layer = layer;
+    op.params.attention.kv_heads = model_config_kv_heads(config, layer);
+    op.params.attention.layer = model_config_cache(config, layer);
     op.params.attention.window = config->layer[layer].window;
     op.params.attention.scale = config->attention_scale;
     op.params.attention.soft_cap = config->attention_soft_cap;

@@ -15,6 +15,8 @@ struct qkv_slices {
     uint32_t columns;
 };
 struct qkv_slices plan_ops_qkv_slices(const struct model_config *config);
+/* The same of a layer with sizes of its own; queries alone where it stores no keys. */
+struct qkv_slices plan_ops_layer_slices(const struct model_config *config, uint32_t layer);
 
 void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_tensor_id out);
 void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
@@ -24,6 +26,7 @@ void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_i
 /* y += norm(x) */
 void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                            plan_tensor_id y);
+/* `weight` may be PLAN_NONE: the norm alone. */
 void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
                         plan_weight_id weight);
 void plan_ops_rope(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
@@ -41,6 +44,7 @@ void plan_ops_linear_add(struct plan_builder *b, plan_tensor_id x, plan_weight_i
                          plan_tensor_id y);
 void plan_ops_kv_write(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                        uint32_t layer);
+/* Over the keys that `layer` stored, or those that it shares. */
 void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                         uint32_t layer, plan_tensor_id out);
 void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activation activation,

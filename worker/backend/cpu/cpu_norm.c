@@ -55,7 +55,8 @@ void cpu_head_norm(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
     const struct head_norm_params *params = &op->params.head_norm;
-    const float *weight = step->program->vectors[op->weights[0]];
+    const float *weight =
+        op->weights[0] == PLAN_NONE ? step->program->ones : step->program->vectors[op->weights[0]];
     uint32_t head_dim = params->slice.head_dim;
     struct row_share share = cpu_step_share(step, step->program->tensors[op->output].rows, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {

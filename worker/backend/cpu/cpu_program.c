@@ -40,6 +40,9 @@ static void init_vector(struct cpu_program *program, plan_weight_id id)
 /* Norm weights and biases are few and small: they become f32 once. */
 static void init_vectors(struct cpu_program *program)
 {
+    program->ones = must_alloc(LIMIT_HEAD_DIM, sizeof(float));
+    for (uint32_t d = 0; d < LIMIT_HEAD_DIM; d++)
+        program->ones[d] = 1.0f;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
         const struct plan_op *op = &program->plan->ops[i];
         if (!takes_vectors(op->stem))
@@ -148,6 +151,7 @@ void cpu_program_fini(struct cpu_program *program)
     for (uint32_t w = 0; program->vectors && w < program->plan->weight_count; w++)
         free(program->vectors[w]);
     free(program->vectors);
+    free(program->ones);
     free(program->tensors);
     free(program->notes);
     cpu_weights_fini(&program->weights);

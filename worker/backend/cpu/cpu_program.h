@@ -48,6 +48,7 @@ struct cpu_program {
     struct cpu_tensor *tensors;          /* [tensor_count] */
     const struct packed_weight *packed;  /* [weight_count], of `weights` */
     float **vectors;                     /* [weight_count]; f32 [columns] of norm weights, biases */
+    float *ones;                         /* [LIMIT_HEAD_DIM]: the weight of norms that have none */
     float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
     struct kv_pool kv[KV_GROUPS_MAX];
     struct cpu_weights weights;

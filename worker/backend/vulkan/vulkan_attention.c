@@ -2,9 +2,9 @@
  * From q|k|v to attended heads.
  *
  * A run of norms, rotations and the KV write over one tensor is one dispatch when it has the usual
- * form: both rotated, both or neither normed. In a step in which every sequence has one row, even
- * that is done by the attention kernel. Otherwise, and for ops that stand alone, each op is one
- * dispatch of the same kernel with parts switched off.
+ * form: queries and keys rotated, both or neither normed, values normed without weight or not. In a
+ * step in which every sequence has one row, even that is done by the attention kernel. Otherwise,
+ * and for ops that stand alone, each op is one dispatch of the same kernel with parts switched off.
  *
  * Sequences with several rows are attended in tiles, the others as decodes: two dispatches, side by
  * side, which therefore have scratch memory of their own.
@@ -18,7 +18,7 @@
 
 /* The ops of a run, by what they do. */
 struct heads_run {
-    const struct plan_op *query_norm, *key_norm;
+    const struct plan_op *query_norm, *key_norm, *value_norm;
     const struct plan_op *query_rope, *key_rope;
     const struct plan_op *write;
     bool usual;
@@ -35,13 +35,17 @@ static struct heads_run read_run(const struct plan *plan, uint32_t first, uint32
 {
     struct heads_run run = {.write = &plan->ops[first + count - 1]};
     uint32_t key_offset = run.write->params.kv_write.keys.offset;
+    uint32_t value_offset = run.write->params.kv_write.values.offset;
     uint32_t known = 0;
     for (uint32_t i = first; i < first + count; i++) {
         const struct plan_op *op = &plan->ops[i];
         if (op->stem == OP_head_norm) {
-            bool key = op->params.head_norm.slice.offset == key_offset;
-            known += !(key ? run.key_norm : run.query_norm);
-            *(key ? &run.key_norm : &run.query_norm) = op;
+            uint32_t offset = op->params.head_norm.slice.offset;
+            const struct plan_op **norm = offset == key_offset     ? &run.key_norm
+                                          : offset == value_offset ? &run.value_norm
+                                                                   : &run.query_norm;
+            known += !*norm;
+            *norm = op;
         } else if (op->stem == OP_rope) {
             bool key = op->params.rope.slice.offset == key_offset;
             known += !(key ? run.key_rope : run.query_rope);
@@ -58,7 +62,17 @@ static struct heads_run read_run(const struct plan *plan, uint32_t first, uint32
                     float_bits(q->weight_offset) == float_bits(k->weight_offset) &&
                     run.query_norm < run.query_rope && run.key_norm < run.key_rope;
     }
+    if (run.usual && run.value_norm)
+        run.usual = run.query_norm && run.value_norm->weights[0] == PLAN_NONE &&
+                    float_bits(run.value_norm->params.head_norm.epsilon) ==
+                        float_bits(run.query_norm->params.head_norm.epsilon);
     return run;
+}
+
+static uint64_t norm_weights(const struct vulkan_program *program, const struct plan_op *norm)
+{
+    return norm->weights[0] == PLAN_NONE ? program->weights.ones_address
+                                         : program->weights.vector_address[norm->weights[0]];
 }
 
 /* Whether the attention behind the run does all of it: only for decodes. */
@@ -151,7 +165,7 @@ static void record_one(struct vulkan_recorder *recorder, uint32_t index)
         task.head_dim = op->params.head_norm.slice.head_dim;
         task.heads = op->params.head_norm.slice.heads;
         push.query_offset = op->params.head_norm.slice.offset;
-        push.query_norm = program->weights.vector_address[op->weights[0]];
+        push.query_norm = norm_weights(program, op);
         push.epsilon = op->params.head_norm.epsilon;
         push.weight_offset = op->params.head_norm.weight_offset;
     }
@@ -172,9 +186,9 @@ static void record_run(struct vulkan_recorder *recorder, const struct heads_run 
     set_rope(program, run->query_rope, &task, &push);
     set_write(program, run->write, &task, &push);
     if (run->query_norm) {
-        task.parts |= VULKAN_HEADS_NORM;
-        push.query_norm = program->weights.vector_address[run->query_norm->weights[0]];
-        push.key_norm = program->weights.vector_address[run->key_norm->weights[0]];
+        task.parts |= VULKAN_HEADS_NORM | (run->value_norm ? VULKAN_HEADS_NORM_VALUES : 0);
+        push.query_norm = norm_weights(program, run->query_norm);
+        push.key_norm = norm_weights(program, run->key_norm);
         push.epsilon = run->query_norm->params.head_norm.epsilon;
         push.weight_offset = run->query_norm->params.head_norm.weight_offset;
     }
@@ -275,8 +289,10 @@ static void fuse_run(const struct vulkan_program *program, const struct heads_ru
     if (!run->query_norm)
         return;
     task->fuse |= VULKAN_ATTENTION_FUSE_NORM;
-    push->query_norm = program->weights.vector_address[run->query_norm->weights[0]];
-    push->key_norm = program->weights.vector_address[run->key_norm->weights[0]];
+    if (run->value_norm)
+        task->fuse |= VULKAN_ATTENTION_FUSE_NORM_VALUES;
+    push->query_norm = norm_weights(program, run->query_norm);
+    push->key_norm = norm_weights(program, run->key_norm);
     push->epsilon = run->query_norm->params.head_norm.epsilon;
     push->weight_offset = run->query_norm->params.head_norm.weight_offset;
 }
@@ -334,13 +350,15 @@ void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, u
 
 uint32_t vulkan_attention_tile_rows(const struct vulkan_program *program)
 {
+    uint32_t least = UINT32_MAX;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
         if (program->plan->ops[i].stem != OP_attention)
             continue;
         const struct vulkan_attention_shape shape = shape_of(program, i);
-        return vulkan_attention_policy_tile_rows(&program->device->facts, &shape);
+        uint32_t rows = vulkan_attention_policy_tile_rows(&program->device->facts, &shape);
+        least = rows < least ? rows : least;
     }
-    return 1;
+    return least == UINT32_MAX ? 1 : least;
 }
 
 static void raise(uint64_t *most, uint64_t bytes)

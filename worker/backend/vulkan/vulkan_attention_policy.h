@@ -69,7 +69,7 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
 /* Forms that the kernels can write for this shape: enum vulkan_form bits. */
 uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shape);
 
-/* The same for all layers of a model. */
+/* Rows of a tile at most. A step has one list of tiles: the least of all layers' is kept to. */
 uint32_t vulkan_attention_policy_tile_rows(const struct vulkan_facts *facts,
                                            const struct vulkan_attention_shape *shape);
 

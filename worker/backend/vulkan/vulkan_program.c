@@ -106,10 +106,11 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
     if (history_bytes > 0)
         result = vulkan_arena_take(program->kv_memory, history_bytes, "token history",
                                    &program->history, error);
+    uint32_t placed[KV_GROUPS_MAX] = {0}; /* layers of each group, in their order */
     for (uint32_t l = 0; l < layout->layer_count && result == RESULT_OK; l++) {
         uint32_t group = layout->layer_group[l];
-        if (group == KV_GROUP_NONE)
-            continue;
+        if (group == KV_GROUP_NONE || layout->layer_index[l] != placed[group])
+            continue; /* none, or an earlier layer's, which its ops name */
         uint64_t bytes = kv_region_bytes(&layout->groups[group], kv_blocks[group]);
         struct vulkan_piece keys, values;
         result = vulkan_arena_take(program->kv_memory, bytes, "KV cache", &keys, error);
@@ -117,6 +118,7 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
             result = vulkan_arena_take(program->kv_memory, bytes, "KV cache", &values, error);
         if (result == RESULT_OK)
             program->kv[l] = (struct vulkan_kv_layer){keys.address, values.address};
+        placed[group]++;
     }
     return result;
 }

@@ -48,7 +48,7 @@ struct vulkan_program {
     struct vulkan_weights weights;
     struct vulkan_fusion_note *notes; /* [plan->op_count] */
     struct vulkan_tensor *tensors;    /* [plan->tensor_count] */
-    struct vulkan_kv_layer *kv;       /* [layers] */
+    struct vulkan_kv_layer *kv;       /* [LIMIT_LAYERS]; of layers that store keys */
     struct vulkan_piece scratch;      /* of linear ops: counters, then partial results */
     struct vulkan_piece attention_memory;
     struct vulkan_attention_scratch attention_scratch;

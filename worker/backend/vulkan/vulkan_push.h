@@ -295,7 +295,8 @@ enum vulkan_heads_part {
     VULKAN_HEADS_NORM = 1,
     VULKAN_HEADS_ROPE = 2,
     VULKAN_HEADS_WRITE = 4,
-    VULKAN_HEADS_QUERIES_F16 = 8 /* queries go to queries_f16, not back */
+    VULKAN_HEADS_QUERIES_F16 = 8, /* queries go to queries_f16, not back */
+    VULKAN_HEADS_NORM_VALUES = 16 /* besides the norm: of values, without weights */
 };
 enum vulkan_rope_kv_write_constant {
     VULKAN_ROPE_KV_WRITE_INVOCATIONS,
@@ -328,7 +329,11 @@ struct vulkan_attention_rows_push {
 static_assert(sizeof(struct vulkan_attention_rows_push) == 128, "byte map");
 static_assert(offsetof(struct vulkan_attention_rows_push, outputs) == 64, "byte map");
 
-enum vulkan_attention_fuse { VULKAN_ATTENTION_FUSE_ROPE = 1, VULKAN_ATTENTION_FUSE_NORM = 2 };
+enum vulkan_attention_fuse {
+    VULKAN_ATTENTION_FUSE_ROPE = 1,
+    VULKAN_ATTENTION_FUSE_NORM = 2,
+    VULKAN_ATTENTION_FUSE_NORM_VALUES = 4 /* besides; without weights */
+};
 enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_INVOCATIONS,
     VULKAN_ATTENTION_ROWS_FORMS,

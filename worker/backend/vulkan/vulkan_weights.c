@@ -295,7 +295,7 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
     memset(weights->vector_address, 0, plan->weight_count * sizeof *weights->vector_address);
     for (uint32_t i = 0; i < plan->op_count; i++) {
         plan_weight_id id = plan->ops[i].weights[0];
-        if (!takes_vector(plan->ops[i].stem) || weights->vector_address[id])
+        if (!takes_vector(plan->ops[i].stem) || id == PLAN_NONE || weights->vector_address[id])
             continue;
         weights->vector_address[id] = address + at;
         for (uint32_t w = 0; w < OP_WEIGHTS_MAX && plan->ops[i].weights[w] != PLAN_NONE; w++) {
@@ -307,6 +307,10 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
         }
         at = align_piece(at);
     }
+    weights->ones_address = address + at;
+    for (uint32_t d = 0; base && d < LIMIT_HEAD_DIM; d++)
+        memcpy(base + at + d * sizeof(float), &(float){1.0f}, sizeof(float));
+    at += align_piece(LIMIT_HEAD_DIM * sizeof(float));
     for (uint32_t r = 0; r < plan->config.rope_count; r++) {
         const struct rope_config *rope = &plan->config.ropes[r];
         weights->rope_address[r] = address + at;

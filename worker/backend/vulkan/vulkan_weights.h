@@ -45,6 +45,7 @@ struct vulkan_weights {
     struct vulkan_buffer vectors;
     uint64_t *vector_address;               /* [plan->weight_count]; 0 for matrices
                                                and for biases behind an op's first */
+    uint64_t ones_address;                  /* [LIMIT_HEAD_DIM], for head norms without weights */
     uint64_t rope_address[MODEL_ROPES_MAX]; /* f32 [dims / 2] */
 };
 

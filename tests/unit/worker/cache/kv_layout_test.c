@@ -49,6 +49,34 @@ static void test_groups(void **state)
     }
 }
 
+static void test_shapes_and_shared_layers(void **state)
+{
+    (void)state;
+    struct error_text error = {""};
+    config = (struct model_config){.layers = 6, .kv_heads = 3, .head_dim = 64};
+    for (uint32_t i = 0; i < 6; i++)
+        config.layer[i].window = i % 2 == 0 ? 8 : 0;
+    config.layer[1].head_dim = config.layer[5].head_dim = 128; /* layer 3 has the model's */
+    config.layer[1].kv_heads = config.layer[5].kv_heads = 2;
+    config.layer[4].cache_back = 2;
+    config.layer[5].cache_back = 4;
+    assert_int_equal(kv_layout_init(&layout, &config, &error), RESULT_OK);
+    assert_int_equal(layout.group_count, 3);
+    assert_int_equal(layout.groups[0].head_dim, 128);
+    assert_int_equal(layout.groups[0].kv_heads, 2);
+    assert_int_equal(layout.groups[0].layers, 1);
+    assert_int_equal(layout.groups[1].window, 8);
+    assert_int_equal(layout.groups[1].layers, 2);
+    assert_int_equal(layout.groups[2].kind, KV_FULL);
+    assert_int_equal(layout.groups[2].head_dim, 64);
+    static const uint8_t group_of[] = {1, 0, 1, 2, 1, 0};
+    static const uint16_t index_of[] = {0, 0, 1, 0, 1, 0};
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(layout.layer_group[i], group_of[i]);
+        assert_int_equal(layout.layer_index[i], index_of[i]);
+    }
+}
+
 static void test_too_many_groups(void **state)
 {
     (void)state;
@@ -135,6 +163,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),
+        cmocka_unit_test(test_shapes_and_shared_layers),
         cmocka_unit_test(test_too_many_groups),
         cmocka_unit_test(test_block_bytes),
         cmocka_unit_test(test_full_needs_all),

@@ -137,6 +137,9 @@ static void test_norms(void **state)
     op.params.rms_norm_add.epsilon = 0;
     refuse(&op, "epsilon");
     op = find(OP_head_norm);
+    op.weights[0] = PLAN_NONE;
+    accept(&op);
+    op = find(OP_head_norm);
     op.params.head_norm.slice.offset = 32 - 15;
     refuse(&op, "slice");
     op = find(OP_head_norm);

@@ -9,20 +9,22 @@
 
 bool has_fused_head(uint h)
 {
-    return h == HEAD_TILE || h < tile_heads();
+    return h >= HEAD_TILE || h < tile_heads();
 }
 
-/* f32 of query `h`, or of the key when h is HEAD_TILE. */
+/* f32 of query `h`, of the key when h is HEAD_TILE, of the value when it is one more. */
 uint64_t fused_head(uint h)
 {
-    uint column = h < HEAD_TILE ? QUERY_OFFSET + (first_head + h) * HEAD_DIM
-                                : KEY_OFFSET + kv_head * HEAD_DIM;
+    uint column = h < HEAD_TILE    ? QUERY_OFFSET + (first_head + h) * HEAD_DIM
+                  : h == HEAD_TILE ? KEY_OFFSET + kv_head * HEAD_DIM
+                                   : VALUE_OFFSET + kv_head * HEAD_DIM;
     return push.qkv + 4 * row_index(first_row, column, STRIDE);
 }
 
 void find_norm_factors()
 {
-    for (uint h = gl_SubgroupID; h <= HEAD_TILE; h += gl_NumSubgroups) {
+    const uint heads = HEAD_TILE + (FUSE_NORM_VALUES ? 2 : 1);
+    for (uint h = gl_SubgroupID; h < heads; h += gl_NumSubgroups) {
         float squares = 0.0;
         Floats head = Floats(fused_head(has_fused_head(h) ? h : HEAD_TILE));
         for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize)
@@ -102,8 +104,9 @@ void put_heads(RawHeads raw)
         find_norm_factors();
     [[unroll]] for (uint i = 0; i < VALUE_LOADS; i++) {
         uint d = gl_LocalInvocationIndex + i * INVOCATIONS;
+        float factor = FUSE_NORM_VALUES ? shared_factors[HEAD_TILE + 1] : 1.0;
         if (d < HEAD_DIM)
-            put_element(QUERIES + 1, d, raw.value[i]);
+            put_element(QUERIES + 1, d, raw.value[i] * factor);
     }
     [[unroll]] for (uint round = 0; round < FUSE_ROUNDS; round++) {
         uint pair = fuse_pair(round);

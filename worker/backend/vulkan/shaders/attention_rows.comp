@@ -49,7 +49,7 @@ layout(constant_id = 9) const uint SPLITS = 16;       /* at most */
 layout(constant_id = 10) const uint SPLIT_TOKENS = 32; /* at least, of a split */
 layout(constant_id = 11) const uint WINDOW = 0;
 layout(constant_id = 12) const uint KV_GROUP = 0; /* which of a sequence's block tables */
-layout(constant_id = 13) const uint FUSE = 0;     /* bit 0 rope and write, bit 1 norm before */
+layout(constant_id = 13) const uint FUSE = 0;     /* bit 0 rope and write, 1 norm before, 2 values too */
 layout(constant_id = 14) const uint PAIRING = 0;
 layout(constant_id = 15) const uint ROPE_DIMS = 128;
 layout(constant_id = 16) const bool TILES = false; /* work items are tiles, not sequences */
@@ -62,6 +62,7 @@ layout(constant_id = 22) const float MAGNITUDE = 1.0;             /* of cosines 
 layout(constant_id = 23) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
 
 const bool FUSED = (FUSE & 1) != 0, FUSE_NORM = (FUSE & 2) != 0;
+const bool FUSE_NORM_VALUES = (FUSE & 4) != 0;
 const uint QUERIES = HEAD_TILE * TILE_ROWS;
 const uint QUERIES_PADDED = QUERIES <= 1    ? 1
                             : QUERIES <= 2  ? 2
@@ -112,7 +113,7 @@ const uint HEADS_BEFORE = QUERIES + (FUSED ? 2 : 0), HEADS_BEHIND = SUBGROUPS * 
 const uint SHARED_HEADS = HEADS_BEHIND > HEADS_BEFORE ? HEADS_BEHIND : HEADS_BEFORE;
 shared vec4 shared_heads[SHARED_HEADS * QUADS];
 shared vec2 shared_softmax[SUBGROUPS * QUERIES]; /* {maximum, sum} */
-shared float shared_factors[HEAD_TILE + 1];
+shared float shared_factors[HEAD_TILE + 2]; /* of queries, key and value */
 
 /* What this workgroup works on. */
 uint kv_heads, kv_head, first_head; /* first_head: query head */

@@ -2,7 +2,8 @@
 /*
  * What happens to a row's q|k|v between projection and attention, in one dispatch: rms norm of each
  * query and key head (NORM), rotation of both by the row's position (ROPE), keys and values into
- * the paged cache as f16 (WRITE). Queries go back where they were, or to an f16 tensor of their own
+ * the paged cache as f16 (WRITE). Values may be normed too, without weights (NORM_VALUES). Queries go
+ * back where they were, or to an f16 tensor of their own
  * [rows, HEADS * HEAD_DIM] (QUERIES_F16).
  *
  * With parts switched off it is each of the ops alone: head_norm and rope are HEADS heads and no KV
@@ -18,7 +19,7 @@
 #include "rope_angle.glsl"
 
 layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint PARTS = 7; /* bit 0 norm, 1 rope, 2 write, 3 queries as f16 */
+layout(constant_id = 1) const uint PARTS = 7; /* enum vulkan_heads_part */
 layout(constant_id = 2) const uint HEAD_DIM = 128;
 layout(constant_id = 3) const uint HEADS = 32;
 layout(constant_id = 4) const uint KV_HEADS = 8;
@@ -27,7 +28,7 @@ layout(constant_id = 6) const uint ROPE_DIMS = 128;
 layout(constant_id = 7) const uint KV_GROUP = 0; /* which of a sequence's block tables */
 
 const bool NORM = (PARTS & 1) != 0, ROPE = (PARTS & 2) != 0, WRITE = (PARTS & 4) != 0;
-const bool QUERIES_F16 = (PARTS & 8) != 0;
+const bool QUERIES_F16 = (PARTS & 8) != 0, NORM_VALUES = (PARTS & 16) != 0;
 const uint TOTAL_HEADS = HEADS + 2 * KV_HEADS;
 const uint PAIRS = (HEAD_DIM + 1) / 2;
 const uint DIMS = ROPE ? ROPE_DIMS : 0;
@@ -82,8 +83,15 @@ float norm_factor(Floats head)
     return inversesqrt(subgroupAdd(squares) / float(HEAD_DIM) + push.epsilon);
 }
 
+bool is_normed(uint head)
+{
+    return NORM && (NORM_VALUES || !is_value(head));
+}
+
 float norm_weight(uint head, uint d)
 {
+    if (is_value(head))
+        return 1.0;
     Floats weights = Floats(is_query(head) ? push.query_norm : push.key_norm);
     return weights.at[d] + push.weight_offset;
 }
@@ -124,7 +132,7 @@ void main()
     if (ROPE || WRITE)
         step_row = StepRows(push.rows).at[row];
     Floats source = Floats(head_address(row, head));
-    float factor = NORM && !is_value(head) ? norm_factor(source) : 1.0;
+    float factor = is_normed(head) ? norm_factor(source) : 1.0;
     uint64_t target = head_address(row, head);
     if (!is_query(head))
         target = WRITE ? cache_address(step_row, head) : 0;
@@ -134,7 +142,7 @@ void main()
         uvec2 elements = rope_pair_elements(pair, DIMS, PAIRING);
         bool both = elements.y < HEAD_DIM;
         vec2 x = vec2(source.at[elements.x], both ? source.at[elements.y] : 0.0);
-        if (NORM && !is_value(head)) {
+        if (is_normed(head)) {
             x.x *= factor * norm_weight(head, elements.x);
             x.y *= both ? factor * norm_weight(head, elements.y) : 0.0;
         }
