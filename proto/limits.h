@@ -36,6 +36,8 @@
 #define LIMIT_CONV_CHANNELS                                                                        \
     (1u << 18) /* of a short convolution; the largest published has 12,288 */
 #define LIMIT_STATE_FLOATS             (1u << 26) /* of a layer and sequence; published ones stay below 1 M */
+#define LIMIT_EXPERTS                  1024u       /* of a layer; the most published is 512 */
+#define LIMIT_EXPERTS_CHOSEN           32u         /* for a row; the most published is 22 */
 #define LIMIT_JSON_FILE_BYTES          (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */
 #define LIMIT_JSON_DEPTH               64u         /* recursion of readers; requests nest 5 deep */
 #define LIMIT_JSON_NAME_BYTES          256 /* a member of a config; published ones stay below 60 */

@@ -24,7 +24,7 @@ static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type typ
 {
     struct plan_sketch *s = plan_sketch_create(type);
     plan_weight_id id = plan_sketch_weight(s, type, OUTPUTS, COLUMNS);
-    struct packed_weight packed = packed_weight_describe(type, OUTPUTS, COLUMNS);
+    struct packed_weight packed = packed_weight_describe(type, 1, OUTPUTS, COLUMNS);
     static float x[ROWS * COLUMNS];
     static struct quantized_block blocks[ROWS * COLUMNS / 32];
     float expected[ROWS * 16], actual[ROWS * 16], add[ROWS * 16];

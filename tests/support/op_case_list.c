@@ -367,6 +367,116 @@ static void list_soft_cap(const struct visitor *visitor)
     }
 }
 
+/* --- mixtures of experts --- */
+
+static void list_moe_route(const struct visitor *visitor)
+{
+    static const struct {
+        uint32_t experts;
+        struct moe_route_params params;
+        bool scaled;
+    } routes[] = {
+        {128, {8, false, true, 1.0f}, false}, {8, {2, false, false, 2.5f}, false},
+        {5, {5, true, false, 1.0f}, true},    {33, {1, false, false, 1.0f}, false},
+        {1, {1, true, false, 1.0f}, false},   {512, {22, true, false, 0.5f}, true},
+    };
+    for (uint32_t i = 0; i < COUNT(routes); i++) {
+        struct op_case c = begin(OP_moe_route, routes[i].experts, 2 * routes[i].params.chosen);
+        add_long_step(&c);
+        c.input_scale = 6.0f;
+        c.params.moe_route = routes[i].params;
+        if (routes[i].scaled)
+            set_norm_weight(&c, routes[i].experts);
+        hand_over(visitor, &c);
+    }
+}
+
+/* An op with a route: `columns` of x and of the output for one of `chosen` out of `experts`. */
+static struct op_case begin_moe(enum op_stem stem, uint32_t columns, uint32_t outputs,
+                                uint32_t chosen, uint32_t experts)
+{
+    bool parts = stem == OP_moe_linear || stem == OP_moe_gate;
+    struct op_case c = begin(stem, chosen * columns, parts ? chosen * outputs : outputs);
+    c.input_columns[1] = experts;
+    c.route = (struct moe_route_params){chosen, false, true, 1.0f};
+    return c;
+}
+
+static void add_stack(struct op_case *c, uint32_t slot, enum ggml_type type, uint32_t rows,
+                      uint32_t columns)
+{
+    c->weights[slot] = (struct op_trial_weight){type, rows, columns};
+}
+
+/* The same x for all chosen experts and two stacks; then a part of x for each, one stack. */
+static void list_moe_linear(const struct visitor *visitor)
+{
+    for (int t = 0; t < GGML_TYPE_END; t++) {
+        enum ggml_type type = (enum ggml_type)t;
+        if (ggml_type_block(type).elements == 0)
+            continue;
+        struct op_case c = begin_moe(OP_moe_linear, 256, 48 + 17, 2, 6);
+        c.input_columns[0] = 256;
+        add_stack(&c, 0, type, 48, 256);
+        add_stack(&c, 1, type, 17, 256);
+        hand_over(visitor, &c);
+        c = begin_moe(OP_moe_linear, 256, 21, 3, 40);
+        c.on_logit_rows = t % 2 == 0;
+        add_stack(&c, 0, type, 21, 256);
+        hand_over(visitor, &c);
+    }
+    struct op_case c = begin_moe(OP_moe_linear, 45, 19 + 3 + 7, 4, 5);
+    add_stack(&c, 0, GGML_BF16, 19, 45);
+    add_stack(&c, 1, GGML_F32, 3, 45);
+    add_stack(&c, 2, GGML_F16, 7, 45);
+    add_long_step(&c);
+    hand_over(visitor, &c);
+    c = begin_moe(OP_moe_linear, 64, 40, 1, 1);
+    add_stack(&c, 0, GGML_Q8_0, 40, 64);
+    add_long_step(&c);
+    hand_over(visitor, &c);
+}
+
+static void list_moe_gate(const struct visitor *visitor)
+{
+    static const struct {
+        uint32_t columns;
+        uint32_t chosen;
+        uint32_t biases; /* weights */
+        struct moe_gate_params params;
+    } gates[] = {
+        {13, 2, 0, {GATE_SILU, false, 0, 0}},        {512, 1, 0, {GATE_GELU_TANH, false, 0, 0}},
+        {33, 3, 2, {GATE_GELU_TANH, false, 0, 0}},   {600, 2, 1, {GATE_SILU, true, 0, 0}},
+        {64, 4, 1, {GATE_SILU, true, 7.0f, 1.702f}}, {70, 4, 2, {GATE_SILU, false, 7.0f, 1.702f}},
+    };
+    for (uint32_t i = 0; i < COUNT(gates); i++) {
+        uint32_t columns = gates[i].columns;
+        struct op_case c = begin_moe(OP_moe_gate, 2 * columns, columns, gates[i].chosen, 9);
+        for (uint32_t w = 0; w < gates[i].biases; w++)
+            c.weights[w] =
+                (struct op_trial_weight){GGML_F32, 9, gates[i].biases == 2 ? columns : 2 * columns};
+        c.input_scale = 12.0f;
+        c.params.moe_gate = gates[i].params;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_moe_combine(const struct visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 37, 640};
+    for (uint32_t i = 0; i < COUNT(widths); i++) {
+        for (uint32_t variant = 0; variant < 4; variant++) {
+            struct op_case c = begin_moe(OP_moe_combine, widths[i], widths[i], 1 + variant, 7);
+            c.params.moe_combine.add = variant / 2 == 1;
+            if (c.params.moe_combine.add)
+                c.input_columns[OP_TRIAL_INPUTS - 1] = widths[i];
+            if (variant % 2 == 1)
+                c.weights[0] = (struct op_trial_weight){GGML_BF16, 7, widths[i]};
+            hand_over(visitor, &c);
+        }
+    }
+}
+
 void op_case_list_visit(enum op_stem stem, op_case_visit_fn *visit, void *context)
 {
     static void (*const lists[OP_STEM_COUNT])(const struct visitor *) = {

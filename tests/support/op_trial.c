@@ -35,7 +35,7 @@ struct op_trial {
     char name[96];
     struct plan_sketch *sketch;
     uint32_t vocab;
-    float *inputs[OP_INPUTS_MAX];         /* [vocab, input_columns] */
+    float *inputs[OP_TRIAL_INPUTS];       /* [vocab, input_columns] */
     float *weights[OP_WEIGHTS_MAX];       /* [rows, columns] */
     uint32_t lengths[OP_TRIAL_SEQUENCES]; /* positions fed */
     uint32_t fed_count;
@@ -96,6 +96,30 @@ static plan_tensor_id append_input(struct op_trial *t, uint32_t input)
     return c->on_logit_rows ? append_gather(t, tensor, columns) : tensor;
 }
 
+static plan_weight_id append_weight(struct op_trial *t, uint32_t w)
+{
+    const struct op_trial_weight *weight = &t->c.weights[w];
+    uint32_t experts = t->c.stem == OP_moe_linear ? t->c.input_columns[1] : 0;
+    plan_weight_id id = add_weight(t, weight->type, (experts > 0 ? experts : 1) * weight->rows,
+                                   weight->columns, 1.0f, &t->weights[w]);
+    if (experts > 0)
+        plan_sketch_split_weight(t->sketch, id, experts);
+    return id;
+}
+
+static bool takes_route(const struct op_case *c)
+{
+    return c->stem == OP_moe_linear || c->stem == OP_moe_gate || c->stem == OP_moe_combine;
+}
+
+static plan_tensor_id append_route(struct op_trial *t, plan_tensor_id scores)
+{
+    enum plan_rows kind = t->c.on_logit_rows ? PLAN_ROWS_LOGITS : PLAN_ROWS_STEP;
+    plan_tensor_id route = plan_sketch_tensor(t->sketch, kind, 2 * t->c.route.chosen);
+    append(t, OP_moe_route, scores, route, PLAN_NONE, (union op_params){.moe_route = t->c.route});
+    return route;
+}
+
 /* The pair's slices: see struct op_case. */
 static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_tensor_id output)
 {
@@ -135,10 +159,13 @@ static void build_plan(struct op_trial *t)
     for (; inputs < OP_INPUTS_MAX && c->input_columns[inputs] > 0; inputs++)
         op.inputs[inputs] = append_input(t, inputs);
     for (uint32_t w = 0; w < OP_WEIGHTS_MAX && c->weights[w].rows > 0; w++)
-        op.weights[w] = add_weight(t, c->weights[w].type, c->weights[w].rows, c->weights[w].columns,
-                                   1.0f, &t->weights[w]);
+        op.weights[w] = append_weight(t, w);
+    if (takes_route(c))
+        op.inputs[1] = append_route(t, op.inputs[1]);
     if (c->stem == OP_gather_rows)
         op.output = op.inputs[0]; /* the gathering below is the op */
+    else if (c->input_columns[OP_TRIAL_INPUTS - 1] > 0)
+        op.output = append_input(t, OP_TRIAL_INPUTS - 1);
     else
         op.output = c->in_place ? op.inputs[inputs - 1]
                                 : plan_sketch_tensor(t->sketch, kind, c->output_columns);
@@ -226,7 +253,7 @@ struct op_trial *op_trial_create(const struct op_case *c)
 
 void op_trial_destroy(struct op_trial *t)
 {
-    for (uint32_t i = 0; i < OP_INPUTS_MAX; i++)
+    for (uint32_t i = 0; i < OP_TRIAL_INPUTS; i++)
         free(t->inputs[i]);
     for (uint32_t w = 0; w < OP_WEIGHTS_MAX; w++)
         free(t->weights[w]);

@@ -22,6 +22,9 @@
 #define OP_TRIAL_SEQUENCES 2u
 #define OP_TRIAL_STEPS     8u
 
+/* The last one is what the output holds before an op that adds to it. */
+#define OP_TRIAL_INPUTS (OP_INPUTS_MAX + 1u)
+
 struct op_trial_weight {
     enum ggml_type type;
     uint32_t rows; /* 0: no such weight */
@@ -32,17 +35,21 @@ struct op_trial_weight {
  * kv_write and attention come as a pair, whichever of them the case is about: rows are
  * queries | keys | values beginning at the slice's offset. A case of kv_write has no queries: its
  * keys are asked for, and with a window of 1 the answer is the values.
+ *
+ * Ops that take a route have scores for their second input, from which moe_route makes it; those of
+ * moe_linear's weights are stacks of as many experts.
  */
 struct op_case {
     enum op_stem stem;
     union op_params params;
-    uint32_t input_columns[OP_INPUTS_MAX]; /* 0: no such input */
-    enum ggml_type input_type;             /* of the tables: F16 numbers survive an f16 cache */
-    float input_scale;                     /* of the first input; the others' is 1 */
+    uint32_t input_columns[OP_TRIAL_INPUTS]; /* 0: no such input */
+    enum ggml_type input_type;               /* of the tables: F16 numbers survive an f16 cache */
+    float input_scale;                       /* of the first input; the others' is 1 */
     uint32_t output_columns;
     struct op_trial_weight weights[OP_WEIGHTS_MAX];
-    bool in_place;         /* the output is the last input */
-    bool on_logit_rows;    /* gather_rows comes before the op */
+    struct moe_route_params route; /* of ops that take a route */
+    bool in_place;                 /* the output is the last input */
+    bool on_logit_rows;            /* gather_rows comes before the op */
     uint32_t wanted_every; /* of a step's rows every n-th is an output, the last one always */
     uint32_t window;       /* kv_write, attention: of the cache and the op */
     struct rope_config rope;
@@ -73,7 +80,7 @@ const float *op_trial_input(const struct op_trial *trial, uint32_t input, uint32
 /* The same for any position of a sequence that the trial feeds. */
 const float *op_trial_input_at(const struct op_trial *trial, uint32_t input, uint32_t sequence,
                                uint32_t position);
-/* [weights[weight].rows, columns] as f32. */
+/* [weights[weight].rows, columns] as f32, of each expert. */
 const float *op_trial_weight(const struct op_trial *trial, uint32_t weight);
 
 /*

@@ -113,6 +113,14 @@ plan_weight_id plan_sketch_weight(struct plan_sketch *s, enum ggml_type type, ui
     return (plan_weight_id)id;
 }
 
+void plan_sketch_split_weight(struct plan_sketch *s, plan_weight_id weight, uint32_t experts)
+{
+    struct plan_weight *w = &s->weights[weight];
+    must(w->rows % experts == 0);
+    w->rows /= experts;
+    w->experts = experts;
+}
+
 void plan_sketch_append(struct plan_sketch *s, struct plan_op op)
 {
     must(s->plan.op_count < OPS_MAX);

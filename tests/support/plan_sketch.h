@@ -28,6 +28,8 @@ plan_tensor_id plan_sketch_tensor(struct plan_sketch *sketch, enum plan_rows row
                                   uint32_t columns);
 plan_weight_id plan_sketch_weight(struct plan_sketch *sketch, enum ggml_type type, uint32_t rows,
                                   uint32_t columns);
+/* Makes the matrix a stack of as many experts, which share its rows evenly. */
+void plan_sketch_split_weight(struct plan_sketch *sketch, plan_weight_id weight, uint32_t experts);
 void plan_sketch_append(struct plan_sketch *sketch, struct plan_op op);
 /* One KV group of `layers` layers, window 0 for all positions. */
 void plan_sketch_set_kv(struct plan_sketch *sketch, uint32_t layers, uint32_t kv_heads,

@@ -40,9 +40,33 @@
  *  soft_cap       out[r,c] = cap * tanh(scale * x[r,c] / cap), scale * x[r,c] when cap is 0;
  *                 out may be x   (logits: gemma2, cohere2)
  */
+
+/*
+ * Mixtures of experts: K experts are chosen for each row out of E.
+ *
+ * A route tensor is [R, 2 * K]: the numbers of a row's experts, e(r, j), in order of falling score
+ * (equal ones by number), then their weights g(r, j). A weight of these ops is a stack of E
+ * matrices (plan_weight.experts), or E rows of floats.
+ *
+ * moe_route: x are scores [R, E]. The K largest are chosen; g is the softmax over all E scores, or
+ * over the chosen K; then, where `normalized`, divided by the sum of the K; then times `scale`,
+ * then times W[e(r, j)] where there is a weight [1, E].
+ *
+ * moe_linear: x, route -> [R, K * n]. out[r, j, :] = concat over i of x(r, j) . Wi[e(r, j)]^T,
+ * where x(r, j) is x[r, :], or for an x of K times the weights' columns its j-th part.
+ *
+ * moe_gate: x [R, K * 2 * n], route -> [R, K * n]. Of part j the first n columns are the gate's and
+ * the second the up's; `interleaved`: they take turns. W, [E, 2 * n] or two of [E, n], is added in
+ * the same order first. out = activation(gate) * up; with a `limit` above 0 gate is at most limit,
+ * up within +-limit, and out = gate * sigmoid(alpha * gate) * (up + 1).
+ *
+ * moe_combine: x [R, K * n], route -> [R, n]. out[r, :] = sum_j g(r, j) * (x[r, j, :] +
+ * W[e(r, j), :]); W, [E, n], may be missing; `add`: to what out holds.
+ */
 #ifndef SHOAL_WORKER_BACKEND_OP_LIST_H
 #define SHOAL_WORKER_BACKEND_OP_LIST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define OP_INPUTS_MAX  2
@@ -64,7 +88,11 @@
     X(gather_rows, 1, 0, 0, 0.0)                                                                   \
     X(bias_add, 1, 1, 3, 1e-6)                                                                     \
     X(position_scale, 1, 0, 0, 1e-5)                                                               \
-    X(soft_cap, 1, 0, 0, 1e-5)
+    X(soft_cap, 1, 0, 0, 1e-5)                                                                     \
+    X(moe_route, 1, 0, 1, 1e-6)                                                                    \
+    X(moe_linear, 2, 1, 3, 2e-2)                                                                   \
+    X(moe_gate, 2, 0, 2, 1e-4)                                                                     \
+    X(moe_combine, 2, 0, 1, 1e-5)
 
 enum op_stem {
 #define OP_ENUM(stem, inputs, least, most, tolerance) OP_##stem,
@@ -141,6 +169,24 @@ struct position_scale_params {
 struct soft_cap_params {
     float scale;
     float cap; /* 0: none */
+};
+struct moe_route_params {
+    uint32_t chosen;     /* K */
+    bool softmax_chosen; /* over the chosen scores only */
+    bool normalized;
+    float scale;
+};
+struct moe_linear_params {
+    uint32_t unused;
+};
+struct moe_gate_params {
+    enum gate_activation activation; /* GATE_SILU when there is a limit */
+    bool interleaved;
+    float limit; /* 0: none */
+    float alpha; /* with a limit */
+};
+struct moe_combine_params {
+    bool add;
 };
 
 union op_params {

@@ -46,6 +46,7 @@ struct layer_config {
     /* It stores no keys and values but attends over those of the layer that many before it, which
      * has its window and sizes and stores its own; 0: it stores its own. */
     uint32_t cache_back;
+    bool experts; /* its feed-forward part is a mixture of experts */
 };
 #define ROPE_NONE UINT32_MAX /* the layer does not rotate */
 
@@ -55,6 +56,13 @@ struct delta_config {
     uint32_t value_heads;
     uint32_t key_dim;
     uint32_t value_dim;
+};
+
+struct expert_config {
+    uint32_t count;        /* of a layer that has experts; 0: no layer has */
+    uint32_t chosen;       /* for a row, at most count */
+    uint32_t feed_forward; /* of one expert */
+    bool normalized;       /* the chosen ones' weights add up to one */
 };
 
 struct model_config {
@@ -83,6 +91,7 @@ struct model_config {
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */
     uint32_t conv_channels; /* of it */
     struct delta_config delta;
+    struct expert_config experts;
     struct layer_config layer[LIMIT_LAYERS];
 };
 

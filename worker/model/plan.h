@@ -33,6 +33,13 @@ struct plan_tensor {
     uint32_t columns;
 };
 
+/* One matrix of a stack of experts. */
+struct plan_weight_part {
+    const void *data;
+    struct weight_source source;
+    uint64_t first_row;
+};
+
 /*
  * A weight matrix [rows, columns] (rows = outputs, columns = the contracted dimension) as the
  * checkpoint stores it, or a vector (rows = 1). `data` points into the mapped checkpoint: rows of
@@ -43,10 +50,17 @@ struct plan_weight {
     enum ggml_type type;
     uint32_t rows;
     uint32_t columns;
+    uint32_t experts; /* 0: one matrix; else a stack of so many, [experts, rows, columns] */
     const void *data;
     uint64_t data_bytes;
-    struct weight_source source; /* of a matrix; a vector is always in place */
+    struct weight_source source;    /* of a matrix; a vector is always in place */
+    struct plan_weight_part *parts; /* [experts], or NULL: they lie behind each other */
 };
+
+/* How many matrices a weight is: 1, or its experts. */
+uint32_t plan_weight_matrices(const struct plan_weight *weight);
+/* Matrix `number` of them; its row r is row first_row + r of the source. */
+struct plan_weight_part plan_weight_part(const struct plan_weight *weight, uint32_t number);
 
 struct plan_op {
     enum op_stem stem;

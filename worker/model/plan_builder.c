@@ -32,10 +32,11 @@ struct plan_builder {
     struct plan *plan;
     uint32_t weight_capacity;
     uint32_t op_capacity;
-    bool *used;                /* [tensors of the checkpoint] */
-    plan_weight_id *weight_of; /* the same: id, or PLAN_NONE */
-    bool written[TENSORS_MAX]; /* [tensor_count] */
-    bool cached[LIMIT_LAYERS]; /* kv_write seen */
+    bool *used;                   /* [tensors of the checkpoint] */
+    plan_weight_id *weight_of;    /* the same: id, or PLAN_NONE */
+    bool written[TENSORS_MAX];    /* [tensor_count] */
+    uint32_t routed[TENSORS_MAX]; /* [tensor_count]: experts that a route chooses among; else 0 */
+    bool cached[LIMIT_LAYERS];    /* kv_write seen */
 };
 
 /* Ends of names that may stand unused: rotary frequencies that old converters stored beside the
@@ -121,6 +122,7 @@ struct weight_shape {
     uint32_t rows;
     uint32_t columns;
     bool vector;
+    uint32_t experts; /* 0: one matrix; else a tensor of three dimensions */
 };
 
 static bool is_float(enum ggml_type type)
@@ -132,16 +134,21 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
                                 struct weight_shape shape, struct error_text *error)
 {
     uint32_t rows = shape.vector ? 1 : shape.rows;
+    uint32_t deep = shape.experts > 0 ? shape.experts : 1;
     const uint64_t *have = tensor->dimensions;
     bool flat = true;
-    for (uint32_t i = 2; i < TENSOR_DIMENSIONS_MAX; i++)
+    for (uint32_t i = 3; i < TENSOR_DIMENSIONS_MAX; i++)
         flat &= have[i] == 1;
-    if (have[0] != shape.columns || have[1] != rows || !flat)
+    if (have[0] != shape.columns || have[1] != rows || have[2] != deep || !flat) {
+        char experts[16] = "";
+        if (shape.experts > 0)
+            snprintf(experts, sizeof experts, ", %u", deep);
         return error_set(error, RESULT_INVALID,
-                         "tensor %s is [%llu, %llu, %llu, %llu], not [%u, %u] (fastest first)",
+                         "tensor %s is [%llu, %llu, %llu, %llu], not [%u, %u%s] (fastest first)",
                          name, (unsigned long long)have[0], (unsigned long long)have[1],
                          (unsigned long long)have[2], (unsigned long long)have[3], shape.columns,
-                         rows);
+                         rows, experts);
+    }
     bool plain = is_float(tensor->type) && tensor->source.layout == WEIGHT_IN_PLACE;
     if (!tensor->readable || (shape.vector && !plain))
         return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32, F16 or BF16",
@@ -171,6 +178,7 @@ static plan_weight_id add_weight(struct plan_builder *builder,
         .type = tensor->type,
         .rows = shape.vector ? 1 : shape.rows,
         .columns = shape.columns,
+        .experts = shape.experts,
         .data = tensor->data,
         .data_bytes = tensor->data_bytes,
         .source = tensor->source,
@@ -243,12 +251,99 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
                        (struct weight_shape){.columns = columns, .vector = true});
 }
 
+bool plan_builder_has(const struct plan_builder *builder, const char *name_format, ...)
+{
+    struct stored_name stored;
+    va_list arguments;
+    va_start(arguments, name_format);
+    struct stored_name name = format_name(name_format, arguments);
+    va_end(arguments);
+    return find_tensor(builder, name.text, &stored) != NULL;
+}
+
 void plan_builder_use_in_config(struct plan_builder *builder, const char *name)
 {
     struct stored_name stored;
     const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
     if (tensor)
         builder->used[tensor_index(builder, tensor)] = true;
+}
+
+/* --- experts ---------------------------------------------------------------------------------- */
+
+/* What the matrix of one expert is asked for, by the name of the stack. */
+static struct stored_name expert_name(const char *stack, uint32_t expert)
+{
+    static const char ending[] = "_exps";
+    struct stored_name name;
+    const char *at = strstr(stack, ending);
+    must(at);
+    int length = snprintf(name.text, sizeof name.text, "%.*s.%u%s", (int)(at - stack), stack,
+                          expert, at + sizeof ending - 1);
+    must(length > 0 && (size_t)length < sizeof name.text);
+    return name;
+}
+
+/* One expert's matrix joins the weight of expert 0. */
+static void join_expert(struct plan_builder *builder, struct plan_weight *weight, uint32_t expert,
+                        const char *stack, struct weight_shape shape)
+{
+    struct stored_name asked = expert_name(stack, expert), stored;
+    const struct checkpoint_tensor *tensor = find_tensor(builder, asked.text, &stored);
+    if (!tensor) {
+        builder->result =
+            error_set(builder->error, RESULT_INVALID, "tensor %s is missing", stored.text);
+        return;
+    }
+    builder->result = tensor_check(tensor, stored.text, shape, builder->error);
+    bool alike = tensor->type == weight->type && tensor->source.layout == weight->source.layout;
+    if (builder->result == RESULT_OK && !alike)
+        builder->result = error_set(builder->error, RESULT_UNSUPPORTED,
+                                    "tensor %s is of type %s, and expert 0's of another",
+                                    stored.text, tensor->type_name);
+    if (builder->result != RESULT_OK)
+        return;
+    weight->parts[expert] =
+        (struct plan_weight_part){.data = tensor->data, .source = tensor->source};
+    builder->used[tensor_index(builder, tensor)] = true;
+}
+
+static plan_weight_id find_experts(struct plan_builder *builder, const char *stack,
+                                   struct weight_shape shape)
+{
+    struct stored_name stored, first = expert_name(stack, 0);
+    uint32_t experts = shape.experts;
+    if (find_tensor(builder, stack, &stored) || !find_tensor(builder, first.text, &stored))
+        return find_weight(builder, stack, shape);
+    shape.experts = 0;
+    plan_weight_id id = find_weight(builder, first.text, shape);
+    if (builder->result != RESULT_OK || builder->plan->weights[id].experts > 0)
+        return id;
+    struct plan_weight *weight = &builder->plan->weights[id];
+    weight->parts = calloc(experts, sizeof *weight->parts);
+    if (!weight->parts) {
+        builder->result = error_set(builder->error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
+        return id;
+    }
+    weight->experts = experts;
+    weight->data_bytes *= experts;
+    for (uint32_t expert = 0; expert < experts && builder->result == RESULT_OK; expert++)
+        join_expert(builder, weight, expert, stack, shape);
+    return id;
+}
+
+plan_weight_id plan_builder_experts(struct plan_builder *builder, uint32_t experts, uint32_t rows,
+                                    uint32_t columns, const char *name_format, ...)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    va_list arguments;
+    va_start(arguments, name_format);
+    struct stored_name name = format_name(name_format, arguments);
+    va_end(arguments);
+    return find_experts(
+        builder, name.text,
+        (struct weight_shape){.rows = rows, .columns = columns, .experts = experts});
 }
 
 /* --- ops -------------------------------------------------------------------------------------- */
@@ -262,10 +357,38 @@ static enum result order_check(const struct plan_builder *builder, const struct 
             return error_set(builder->error, RESULT_INVALID,
                              "op %u %s: tensor %u is read before it is written", number,
                              op_stem_name(op->stem), op->inputs[i]);
+    if (op->stem == OP_moe_combine && op->params.moe_combine.add && !builder->written[op->output])
+        return error_set(builder->error, RESULT_INVALID,
+                         "op %u moe_combine: tensor %u is added to before it is written", number,
+                         op->output);
     if (op->stem == OP_attention && !builder->cached[op->params.attention.layer])
         return error_set(builder->error, RESULT_INVALID,
                          "op %u attention: layer %u has stored no keys", number,
                          op->params.attention.layer);
+    return RESULT_OK;
+}
+
+/* A route's numbers may only lead to as many experts as were scored. */
+static enum result route_check(const struct plan_builder *builder, const struct plan_op *op)
+{
+    uint32_t scored = 0, experts = 0;
+    switch (op->stem) {
+    case OP_moe_linear: experts = builder->plan->weights[op->weights[0]].experts; break;
+    case OP_moe_gate:
+    case OP_moe_combine:
+        if (op->weights[0] != PLAN_NONE)
+            experts = builder->plan->weights[op->weights[0]].rows;
+        break;
+    default: return RESULT_OK;
+    }
+    scored = builder->routed[op->inputs[1]];
+    if (scored == 0)
+        return error_set(builder->error, RESULT_INVALID, "op %u %s: tensor %u is no route",
+                         builder->plan->op_count, op_stem_name(op->stem), op->inputs[1]);
+    if (experts > 0 && experts != scored)
+        return error_set(builder->error, RESULT_INVALID, "op %u %s (%s): %u experts of %u scored",
+                         builder->plan->op_count, op_stem_name(op->stem),
+                         builder->plan->weights[op->weights[0]].name, experts, scored);
     return RESULT_OK;
 }
 
@@ -278,14 +401,19 @@ void plan_builder_append(struct plan_builder *builder, struct plan_op op)
     builder->result = plan_op_check(plan, &op, plan->op_count, builder->error);
     if (builder->result == RESULT_OK)
         builder->result = order_check(builder, &op);
+    if (builder->result == RESULT_OK)
+        builder->result = route_check(builder, &op);
     void *array = plan->ops;
     if (builder->result != RESULT_OK ||
         !make_room(builder, &array, plan->op_count, &builder->op_capacity, sizeof(*plan->ops)))
         return;
     plan->ops = array;
     plan->ops[plan->op_count++] = op;
-    if (op.output != PLAN_NONE)
+    if (op.output != PLAN_NONE) {
         builder->written[op.output] = true;
+        builder->routed[op.output] =
+            op.stem == OP_moe_route ? plan->tensors[op.inputs[0]].columns : 0;
+    }
     if (op.stem == OP_kv_write)
         builder->cached[op.params.kv_write.layer] = true;
 }

@@ -53,6 +53,17 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
                                    const char *name_format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A stack of experts' matrices [experts, rows, columns], asked for by the name that ends in
+ * "_exps.weight": one tensor of three dimensions, or one of two for each expert ("…_exps.weight"
+ * becomes "….7.weight"), all of one type. */
+plan_weight_id plan_builder_experts(struct plan_builder *builder, uint32_t experts, uint32_t rows,
+                                    uint32_t columns, const char *name_format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Whether the checkpoint has a tensor of this name of GGUF's. */
+bool plan_builder_has(const struct plan_builder *builder, const char *name_format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Says that the config already holds what this tensor states; absent is fine. */
 void plan_builder_use_in_config(struct plan_builder *builder, const char *name);
 

@@ -107,6 +107,8 @@ static const char *check_linear(const struct op_view *v)
     uint64_t rows = 0;
     for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE; i++) {
         const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->experts > 0)
+            return "a weight is a stack of experts";
         if (weight->columns != v->x->columns)
             return "a weight's columns are not the input's";
         rows += weight->rows;
@@ -219,6 +221,100 @@ static const char *check_soft_cap(const struct op_view *v)
     if (params->cap != 0.0f && !positive(params->cap))
         return "the cap is neither positive nor 0";
     return positive(params->scale) ? NULL : "the scale is not positive";
+}
+
+/* --- mixtures of experts --- */
+
+/* Experts chosen for a row of the second input, a route. */
+static uint32_t chosen_of(const struct op_view *v)
+{
+    return v->y->columns / 2;
+}
+
+static const char *check_route(const struct op_view *v)
+{
+    uint32_t chosen = chosen_of(v);
+    if (v->y->columns % 2 != 0 || chosen == 0 || chosen > LIMIT_EXPERTS_CHOSEN)
+        return "the second input is no route";
+    if (v->x->rows != v->out->rows || v->y->rows != v->out->rows)
+        return "inputs and output differ in rows";
+    return v->x == v->out || v->y == v->out ? "the output overwrites an input" : NULL;
+}
+
+/* Rows of floats for each expert. */
+static const char *check_expert_vectors(const struct op_view *v, uint64_t columns)
+{
+    uint64_t wide = 0;
+    for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE; i++) {
+        const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->rows != v->w->rows || weight->rows > LIMIT_EXPERTS || weight->experts > 0)
+            return "the weights are not a row for each expert";
+        if (weight->type != GGML_F32 && weight->type != GGML_F16 && weight->type != GGML_BF16)
+            return "a weight is not F32, F16 or BF16";
+        wide += weight->columns;
+    }
+    return wide == columns || !v->w ? NULL : "the weights' columns are not the input's";
+}
+
+static const char *check_moe_route(const struct op_view *v)
+{
+    const struct moe_route_params *params = &v->op->params.moe_route;
+    if (params->chosen == 0 || params->chosen > LIMIT_EXPERTS_CHOSEN ||
+        params->chosen > v->x->columns || v->x->columns > LIMIT_EXPERTS)
+        return "so many experts cannot be chosen";
+    if (v->x->rows != v->out->rows || v->out->columns != 2 * params->chosen || v->x == v->out)
+        return "the output is not another tensor of the chosen experts and their weights";
+    if (v->w && v->w->rows != 1)
+        return "the weight is not one row";
+    const char *wrong = check_expert_vectors(v, v->x->columns);
+    return wrong || positive(params->scale) ? wrong : "the scale is not positive";
+}
+
+static const char *check_moe_linear(const struct op_view *v)
+{
+    const char *wrong = check_route(v);
+    uint64_t rows = 0;
+    for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE && !wrong; i++) {
+        const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->experts == 0 || weight->experts > LIMIT_EXPERTS ||
+            weight->experts != v->w->experts)
+            return "the weights are not stacks of as many experts";
+        if (weight->columns != v->x->columns &&
+            (uint64_t)weight->columns * chosen_of(v) != v->x->columns)
+            return "a weight's columns are not the input's";
+        if (weight->columns != v->w->columns)
+            return "the weights differ in columns";
+        rows += weight->rows;
+    }
+    if (wrong)
+        return wrong;
+    return rows * chosen_of(v) == v->out->columns
+               ? NULL
+               : "the weights' rows do not add up to the output's columns";
+}
+
+static const char *check_moe_gate(const struct op_view *v)
+{
+    const struct moe_gate_params *params = &v->op->params.moe_gate;
+    const char *wrong = check_route(v);
+    if (wrong)
+        return wrong;
+    if (v->x->columns != 2 * (uint64_t)v->out->columns || v->out->columns % chosen_of(v) != 0)
+        return "the input is not twice as wide as the output";
+    if (params->limit != 0.0f &&
+        (!positive(params->limit) || !positive(params->alpha) || params->activation != GATE_SILU))
+        return "the limit is not one of silu's";
+    return check_expert_vectors(v, v->x->columns / chosen_of(v));
+}
+
+static const char *check_moe_combine(const struct op_view *v)
+{
+    const char *wrong = check_route(v);
+    if (wrong)
+        return wrong;
+    if (v->x->columns != (uint64_t)v->out->columns * chosen_of(v))
+        return "the input is not the output's columns for each expert";
+    return check_expert_vectors(v, v->out->columns);
 }
 
 static const struct op_rule {

@@ -163,6 +163,45 @@ void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct co
     plan_builder_append(b, op);
 }
 
+void plan_ops_moe_route(struct plan_builder *b, plan_tensor_id x, bool softmax_chosen,
+                        plan_weight_id scales, plan_tensor_id route)
+{
+    const struct expert_config *experts = &plan_builder_config(b)->experts;
+    struct plan_op op = new_op(OP_moe_route, x, PLAN_NONE, scales, route);
+    op.params.moe_route = (struct moe_route_params){.chosen = experts->chosen,
+                                                    .softmax_chosen = softmax_chosen,
+                                                    .normalized = experts->normalized,
+                                                    .scale = 1.0f};
+    plan_builder_append(b, op);
+}
+
+void plan_ops_moe_linear(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
+                         struct linear_weights stacks, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_moe_linear, x, route, stacks.first, out);
+    op.weights[1] = stacks.second;
+    op.weights[2] = stacks.third;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_moe_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
+                       struct linear_weights biases, struct moe_gate_params params,
+                       plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_moe_gate, x, route, biases.first, out);
+    op.weights[1] = biases.second;
+    op.params.moe_gate = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_moe_combine(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
+                          plan_weight_id bias, bool add, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_moe_combine, x, route, bias, out);
+    op.params.moe_combine.add = add;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out)
 {
     plan_builder_append(b, new_op(OP_gather_rows, x, PLAN_NONE, PLAN_NONE, out));

@@ -52,6 +52,19 @@ void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activatio
 /* x += first | second | third, vectors of as many columns as x; the latter two may be PLAN_NONE. */
 void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_weights biases);
 void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice);
+/* The experts of every row by its scores x, as the config says; `scales`, one for each expert, may
+ * be PLAN_NONE. */
+void plan_ops_moe_route(struct plan_builder *b, plan_tensor_id x, bool softmax_chosen,
+                        plan_weight_id scales, plan_tensor_id route);
+void plan_ops_moe_linear(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
+                         struct linear_weights stacks, plan_tensor_id out);
+/* The biases may be PLAN_NONE; see struct moe_gate_params for the rest. */
+void plan_ops_moe_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
+                       struct linear_weights biases, struct moe_gate_params params,
+                       plan_tensor_id out);
+/* out = or += the weighted sum; `bias` may be PLAN_NONE. */
+void plan_ops_moe_combine(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
+                          plan_weight_id bias, bool add, plan_tensor_id out);
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
 /* Scales and caps the logits in place; nothing where the config says neither. */
 void plan_ops_soft_cap(struct plan_builder *b, plan_tensor_id logits);

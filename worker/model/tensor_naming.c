@@ -1,8 +1,8 @@
 /*
  * Names by pattern: a table row a kind of tensor, whatever the number of layers.
  *
- * A row matches when the text before and behind its '*' is the asked name's and digits stand
- * between; they are copied into the stored name. Names asked for come from family files, not from
+ * A row matches when its text is the asked name's and digits stand where it has a '*'; they are
+ * copied into the stored name, in order. Names asked for come from family files, not from
  * input, so one that does not fit is a bug.
  */
 #include "worker/model/tensor_naming.h"
@@ -11,20 +11,31 @@
 
 #include "proto/must.h"
 
-/* Whether `asked` matches; the digits for '*' are then its `*digit_count` bytes at `*digits`. */
-static bool matches(const char *pattern, const char *asked, const char **digits,
-                    size_t *digit_count)
+#define STARS_MAX 2u
+
+/* What the stars of a pattern stand for. */
+struct digits {
+    const char *at[STARS_MAX];
+    size_t count[STARS_MAX];
+};
+
+static bool matches(const char *pattern, const char *asked, struct digits *digits)
 {
-    const char *star = strchr(pattern, '*');
-    *digit_count = 0;
-    if (!star)
-        return strcmp(pattern, asked) == 0;
-    size_t front = (size_t)(star - pattern);
-    if (strncmp(pattern, asked, front) != 0)
-        return false;
-    *digits = asked + front;
-    *digit_count = strspn(*digits, "0123456789");
-    return *digit_count > 0 && strcmp(star + 1, *digits + *digit_count) == 0;
+    uint32_t stars = 0;
+    for (; *pattern; pattern++) {
+        if (*pattern != '*') {
+            if (*asked++ != *pattern)
+                return false;
+            continue;
+        }
+        must(stars < STARS_MAX);
+        digits->at[stars] = asked;
+        digits->count[stars] = strspn(asked, "0123456789");
+        if (digits->count[stars] == 0)
+            return false;
+        asked += digits->count[stars++];
+    }
+    return *asked == '\0';
 }
 
 static void append(struct stored_name *name, size_t *at, const char *bytes, size_t count)
@@ -38,20 +49,24 @@ static void append(struct stored_name *name, size_t *at, const char *bytes, size
 bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
                          struct stored_name *stored)
 {
-    const char *digits = NULL;
-    size_t digit_count = 0, at = 0;
+    struct digits digits = {{NULL}, {0}};
+    uint32_t stars = 0;
+    size_t at = 0;
     const struct tensor_name *row = naming->names;
-    while (row->asked && !matches(row->asked, asked, &digits, &digit_count))
+    while (row->asked && !matches(row->asked, asked, &digits))
         row++;
     if (!row->asked)
         return false;
     for (const char *c = row->stored; *c; c++) {
-        if (*c == '^')
+        if (*c == '^') {
             append(stored, &at, prefix, strlen(prefix));
-        else if (*c == '*')
-            append(stored, &at, digits, digit_count);
-        else
+        } else if (*c == '*') {
+            must(stars < STARS_MAX && digits.at[stars]);
+            append(stored, &at, digits.at[stars], digits.count[stars]);
+            stars++;
+        } else {
             append(stored, &at, c, 1);
+        }
     }
     return true;
 }

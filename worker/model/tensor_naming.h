@@ -11,7 +11,8 @@
 
 #include "worker/model/tensor_table.h"
 
-/* '*' stands for a layer's number; in `stored` '^' stands for the prefix. */
+/* The first '*' stands for a layer's number, a second for an expert's; in `stored` '^' stands for
+ * the prefix. */
 struct tensor_name {
     const char *asked;
     const char *stored;

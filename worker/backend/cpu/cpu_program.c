@@ -26,15 +26,19 @@ static uint64_t align_up(uint64_t bytes)
 static bool takes_vectors(enum op_stem stem)
 {
     return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
-           stem == OP_head_norm || stem == OP_bias_add;
+           stem == OP_head_norm || stem == OP_bias_add || stem == OP_moe_route ||
+           stem == OP_moe_gate || stem == OP_moe_combine;
 }
 
 static void init_vector(struct cpu_program *program, plan_weight_id id)
 {
     const struct plan_weight *weight = &program->plan->weights[id];
-    must(weight->rows == 1);
-    program->vectors[id] = must_alloc(weight->columns, sizeof(float));
-    ggml_dequantize_row(weight->type, weight->data, weight->columns, program->vectors[id]);
+    uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
+    must(weight->experts == 0);
+    program->vectors[id] = must_alloc((size_t)weight->rows * weight->columns, sizeof(float));
+    for (uint32_t row = 0; row < weight->rows; row++)
+        ggml_dequantize_row(weight->type, (const uint8_t *)weight->data + row * row_bytes,
+                            weight->columns, program->vectors[id] + (size_t)row * weight->columns);
 }
 
 /* Norm weights and biases are few and small: they become f32 once. */

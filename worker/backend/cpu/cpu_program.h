@@ -44,11 +44,11 @@ struct cpu_program {
     const struct cpu_kernels *kernels;
     uint32_t max_step_rows;
     uint32_t max_logit_rows;
-    struct op_note *notes;               /* [op_count] */
-    struct cpu_tensor *tensors;          /* [tensor_count] */
-    const struct packed_weight *packed;  /* [weight_count], of `weights` */
-    float **vectors;                     /* [weight_count]; f32 [columns] of norm weights, biases */
-    float *ones;                         /* [LIMIT_HEAD_DIM]: the weight of norms that have none */
+    struct op_note *notes;              /* [op_count] */
+    struct cpu_tensor *tensors;         /* [tensor_count] */
+    const struct packed_weight *packed; /* [weight_count], of `weights` */
+    float **vectors; /* [weight_count]; f32 [rows, columns] of norm weights and biases, else NULL */
+    float *ones;     /* [LIMIT_HEAD_DIM]: the weight of norms that have none */
     float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
     struct kv_pool kv[KV_GROUPS_MAX];
     struct cpu_weights weights;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "proto/must.h"
+#include "worker/backend/cpu/cpu_moe.h"
 #include "worker/backend/cpu/cpu_ops.h"
 
 #define PIECES_PER_BEAT 64u /* of one op; a piece takes well below a millisecond */
@@ -43,11 +44,14 @@ enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *progr
     step->row_sequence = must_alloc(program->max_step_rows, sizeof *step->row_sequence);
     step->claims = must_alloc(plan->op_count + 1, sizeof *step->claims);
     step->scratch = must_alloc(step->threads, sizeof *step->scratch);
+    step->moe_scratch = must_alloc(step->threads, sizeof *step->moe_scratch);
     step->samplers = must_alloc(step->threads, sizeof *step->samplers);
     for (uint32_t t = 0; t < step->threads; t++) {
         step->scratch[t] = aligned_alloc(64, (scratch_bytes + 63) / 64 * 64);
         step->samplers[t] = row_sampler_create(plan->config.vocab_tokens);
-        if (!step->scratch[t] || !step->samplers[t])
+        bool enough;
+        step->moe_scratch[t] = cpu_moe_scratch_create(program, &enough);
+        if (!step->scratch[t] || !step->samplers[t] || !enough)
             return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for thread %u's scratch", t);
     }
     return RESULT_OK;
@@ -57,10 +61,12 @@ void cpu_step_fini(struct cpu_step *step)
 {
     for (uint32_t t = 0; t < step->threads; t++) {
         free(step->scratch[t]);
+        cpu_moe_scratch_destroy(step->moe_scratch[t]);
         if (step->samplers[t])
             row_sampler_destroy(step->samplers[t]);
     }
     free(step->scratch);
+    free(step->moe_scratch);
     free(step->samplers);
     free(step->claims);
     free(step->row_sequence);

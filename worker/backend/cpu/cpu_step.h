@@ -13,13 +13,14 @@ struct cpu_step {
     const struct cpu_program *program;
     struct cpu_thread_pool *pool;
     uint32_t threads;
-    const struct step_batch *batch; /* NULL, or `known` */
-    struct step_batch known;        /* the caller's, with every token id known */
-    uint32_t *token_ids;            /* [max_step_rows] */
-    uint32_t *row_sequence;         /* [max_step_rows] index into batch->sequences */
-    _Atomic uint32_t *claims;       /* [op_count + 1]; the last is the sampler's */
-    float **scratch;                /* [threads]; one thread's own, for attention */
-    struct row_sampler **samplers;  /* [threads] */
+    const struct step_batch *batch;       /* NULL, or `known` */
+    struct step_batch known;              /* the caller's, with every token id known */
+    uint32_t *token_ids;                  /* [max_step_rows] */
+    uint32_t *row_sequence;               /* [max_step_rows] index into batch->sequences */
+    _Atomic uint32_t *claims;             /* [op_count + 1]; the last is the sampler's */
+    float **scratch;                      /* [threads]; one thread's own, for attention */
+    struct cpu_moe_scratch **moe_scratch; /* [threads]; NULL without experts */
+    struct row_sampler **samplers;        /* [threads] */
     struct sampled_token *results;
     _Atomic uint64_t *heartbeat; /* or NULL: grows with the pieces that are claimed */
 };

@@ -36,7 +36,7 @@ struct loading {
 
 static bool is_linear(enum op_stem stem)
 {
-    return stem == OP_linear || stem == OP_linear_add;
+    return stem == OP_linear || stem == OP_linear_add || stem == OP_moe_linear;
 }
 
 /* Of a row in the checkpoint. */
@@ -56,9 +56,10 @@ void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan)
             if (id == PLAN_NONE || weights->packed[id].group_bytes > 0)
                 continue;
             const struct plan_weight *weight = &plan->weights[id];
-            must(weight->data_bytes >= weight->rows * stored_row_bytes(weight));
+            uint32_t matrices = plan_weight_matrices(weight);
+            must(weight->data_bytes / matrices >= weight->rows * stored_row_bytes(weight));
             weights->packed[id] =
-                packed_weight_describe(weight->type, weight->rows, weight->columns);
+                packed_weight_describe(weight->type, matrices, weight->rows, weight->columns);
             weights->packed_bytes += packed_weight_bytes(&weights->packed[id]);
         }
     }
@@ -88,15 +89,18 @@ struct group_job {
 static void pack_group(const struct group_job *job, uint32_t group, uint8_t *rows)
 {
     const struct plan_weight *weight = job->source;
+    const struct plan_weight_part part = plan_weight_part(weight, group / job->packed->groups);
     if (!rows) {
-        packed_weight_fill_group(job->packed, weight->type, weight->data, group);
+        packed_weight_fill_group(job->packed, weight->type, part.data, group);
         return;
     }
     uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
     uint32_t count = packed_weight_group_rows(job->packed, group);
-    struct weight_span span = {.row = (uint64_t)group * PACKED_ROWS, .count = weight->columns};
+    struct weight_span span = {.row = part.first_row +
+                                      (uint64_t)(group % job->packed->groups) * PACKED_ROWS,
+                               .count = weight->columns};
     for (uint32_t row = 0; row < count; row++, span.row++)
-        weight_source_read(&weight->source, weight->columns, span, rows + row * row_bytes);
+        weight_source_read(&part.source, weight->columns, span, rows + row * row_bytes);
     packed_weight_fill_rows(job->packed, weight->type, rows, group);
 }
 
@@ -130,34 +134,46 @@ static void drop_pages(const uint8_t *first, uint64_t byte_count)
     (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only memory is lost if it fails */
 }
 
-/* Packs one weight to where it was placed, in slices; returns its checksum. */
-static uint64_t pack_weight(const struct loading *loading, uint32_t number, uint64_t *done_bytes)
+/* Packs one matrix of a weight to where it was placed, in slices; returns its checksum. */
+static uint64_t pack_matrix(const struct loading *loading, uint32_t number, uint32_t matrix,
+                            uint64_t *done_bytes)
 {
     struct cpu_weights *weights = loading->weights;
     const struct plan_weight *source = &weights->plan->weights[number];
     const struct packed_weight *packed = &weights->packed[number];
+    const uint8_t *matrix_source = plan_weight_part(source, matrix).data;
+    uint64_t matrix_bytes = source->data_bytes / packed->matrices;
     uint64_t group_source = PACKED_ROWS * stored_row_bytes(source);
     uint32_t slice = (uint32_t)(SLICE_BYTES / group_source) + 1;
+    uint32_t base = matrix * packed->groups;
     uint64_t checksum = 0;
     for (uint32_t first = 0; first < packed->groups; first += slice) {
         uint32_t left = packed->groups - first;
         uint32_t count = left < slice ? left : slice;
         uint64_t source_bytes = (uint64_t)count * group_source;
-        struct group_job job = {packed, source, first, first + count, 0};
+        struct group_job job = {packed, source, base + first, base + first + count, 0};
         if (weights->vault.bytes)
             weight_mapping_prepare(&weights->vault,
                                    (uint64_t)(packed->data - weights->vault.bytes) +
-                                       (first + count) * packed->group_bytes);
+                                       (base + first + count) * packed->group_bytes);
         cpu_thread_pool_run(loading->pool, work_on_groups, &job);
         checksum += job.checksum;
         if (first + count == packed->groups)
-            source_bytes = source->data_bytes - first * group_source;
+            source_bytes = matrix_bytes - first * group_source;
         if (loading->options->drop_source_pages)
-            drop_pages((const uint8_t *)source->data + first * group_source, source_bytes);
+            drop_pages(matrix_source + first * group_source, source_bytes);
         *done_bytes += count * packed->group_bytes;
         if (loading->progress)
             loading->progress(loading->context, *done_bytes, weights->packed_bytes);
     }
+    return checksum;
+}
+
+static uint64_t pack_weight(const struct loading *loading, uint32_t number, uint64_t *done_bytes)
+{
+    uint64_t checksum = 0;
+    for (uint32_t m = 0; m < loading->weights->packed[number].matrices; m++)
+        checksum += pack_matrix(loading, number, m, done_bytes);
     return checksum;
 }
 
@@ -204,7 +220,7 @@ static enum result verify(const struct loading *loading)
         const struct packed_weight *packed = &weights->packed[w];
         if (packed->group_bytes == 0)
             continue;
-        struct group_job job = {packed, NULL, 0, packed->groups, 0};
+        struct group_job job = {packed, NULL, 0, packed->matrices * packed->groups, 0};
         cpu_thread_pool_run(loading->pool, work_on_groups, &job);
         if (job.checksum != (entry++)->checksum)
             return error_set(&weights->reason, RESULT_CORRUPT, "weight %.64s is damaged",

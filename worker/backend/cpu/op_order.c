@@ -45,6 +45,7 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_rope:
     case OP_bias_add:
     case OP_position_scale:
+    case OP_moe_route:
     case OP_kv_write: return SHARED_ROWS;
     default: return SHARED_CLAIM;
     }
@@ -105,7 +106,7 @@ static void place_barrier(struct order_state *state, const struct plan *plan,
 
 static bool reads_quantized(const struct plan *plan, const struct plan_op *op)
 {
-    if (op->stem != OP_linear && op->stem != OP_linear_add)
+    if (op->stem != OP_linear && op->stem != OP_linear_add && op->stem != OP_moe_linear)
         return false;
     for (uint32_t i = 0; i < OP_WEIGHTS_MAX; i++)
         if (op->weights[i] != PLAN_NONE &&
@@ -123,6 +124,7 @@ static bool can_quantize_output(const struct plan_op *op)
     case OP_rms_norm_add:
     case OP_gate:
     case OP_bias_add:
+    case OP_moe_gate:
     case OP_gather_rows: return true;
     case OP_attention: return op->params.attention.queries.head_dim % 32 == 0;
     default: return false;

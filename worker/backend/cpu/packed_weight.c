@@ -45,13 +45,15 @@ struct packed_shape packed_weight_shape(enum ggml_type type)
     return packed_shapes[0].shape;
 }
 
-struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t rows, uint32_t columns)
+struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t matrices, uint32_t rows,
+                                            uint32_t columns)
 {
     struct packed_shape shape = packed_weight_shape(type);
-    must(rows > 0 && columns > 0 && columns % shape.unit_columns == 0);
+    must(matrices > 0 && rows > 0 && columns > 0 && columns % shape.unit_columns == 0);
     size_t units = columns / shape.unit_columns;
     return (struct packed_weight){.kind = shape.kind,
                                   .quantized = shape.quantized,
+                                  .matrices = matrices,
                                   .rows = rows,
                                   .columns = columns,
                                   .groups = (rows + PACKED_ROWS - 1) / PACKED_ROWS,
@@ -60,7 +62,7 @@ struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t rows, 
 
 uint64_t packed_weight_bytes(const struct packed_weight *weight)
 {
-    return (uint64_t)weight->groups * weight->group_bytes;
+    return (uint64_t)weight->matrices * weight->groups * weight->group_bytes;
 }
 
 /* One row's `quads` quads to their places in a plane. */
@@ -206,14 +208,15 @@ static inline void fill_float_group(const uint8_t *source, uint64_t row_bytes, u
 
 uint32_t packed_weight_group_rows(const struct packed_weight *weight, uint32_t group)
 {
-    uint32_t left = weight->rows - group * PACKED_ROWS;
+    uint32_t left = weight->rows - group % weight->groups * PACKED_ROWS;
     return left < PACKED_ROWS ? left : PACKED_ROWS;
 }
 
 void packed_weight_fill_rows(const struct packed_weight *weight, enum ggml_type type,
                              const void *source, uint32_t group)
 {
-    must(group < weight->groups && packed_weight_shape(type).kind == weight->kind);
+    must(group / weight->groups < weight->matrices &&
+         packed_weight_shape(type).kind == weight->kind);
     uint64_t row_bytes = ggml_row_bytes(type, weight->columns);
     uint8_t *out = weight->data + group * weight->group_bytes;
     uint32_t count = packed_weight_group_rows(weight, group);
@@ -231,7 +234,7 @@ void packed_weight_fill_rows(const struct packed_weight *weight, enum ggml_type 
 void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type type,
                               const void *source, uint32_t group)
 {
-    uint64_t first = (uint64_t)group * PACKED_ROWS;
+    uint64_t first = (uint64_t)(group % weight->groups) * PACKED_ROWS;
     packed_weight_fill_rows(weight, type,
                             (const uint8_t *)source + first * ggml_row_bytes(type, weight->columns),
                             group);

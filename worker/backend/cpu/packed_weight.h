@@ -83,18 +83,21 @@ struct packed_shape packed_weight_shape(enum ggml_type type);
 struct packed_weight {
     enum packed_kind kind;
     bool quantized;
-    uint32_t rows;
+    uint32_t matrices; /* of a stack of experts: one behind the other, each of whole groups */
+    uint32_t rows;     /* of one matrix, and so on */
     uint32_t columns;
     uint32_t groups;
     size_t group_bytes;
-    uint8_t *data; /* [groups][group_bytes], starts 64-byte aligned */
+    uint8_t *data; /* [matrices][groups][group_bytes], starts 64-byte aligned */
 };
 
-/* Shape of a [rows, columns] matrix; data is NULL. */
-struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t rows, uint32_t columns);
+/* Shape of one or more [rows, columns] matrices; data is NULL. */
+struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t matrices, uint32_t rows,
+                                            uint32_t columns);
 uint64_t packed_weight_bytes(const struct packed_weight *weight);
 
-/* Fills group `group` from the checkpoint's rows (`source`: all rows of the matrix). */
+/* Fills group `group`, counted through all matrices, from the checkpoint's rows (`source`: all rows
+ * of the group's matrix). */
 void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type type,
                               const void *source, uint32_t group);
 /* Rows of a group that exist: PACKED_ROWS, or fewer in the last one. */

@@ -67,7 +67,7 @@ struct weight_manifest weight_manifest_create(const struct plan *plan,
             .offset = at,
             .bytes = packed_weight_bytes(&packed[w]),
             .kind = packed[w].kind,
-            .rows = packed[w].rows,
+            .rows = packed[w].matrices * packed[w].rows,
             .columns = packed[w].columns,
         };
         at += align_up(entry->bytes, WEIGHT_MANIFEST_ALIGNMENT);

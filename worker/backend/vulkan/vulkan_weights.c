@@ -29,7 +29,8 @@ static uint64_t align_piece(uint64_t bytes)
 
 static bool takes_matrices(enum op_stem stem)
 {
-    return stem == OP_linear || stem == OP_linear_add || stem == OP_embed_rows;
+    return stem == OP_linear || stem == OP_linear_add || stem == OP_embed_rows ||
+           stem == OP_moe_linear;
 }
 
 /* The matrix whose weights begin with `id`, or a new one. */
@@ -54,7 +55,9 @@ static void list_matrices(struct vulkan_weights *weights, uint32_t op_index)
         const struct plan_weight *weight = &plan->weights[id];
         struct vulkan_matrix *last =
             mine->count ? &weights->matrices[mine->index[mine->count - 1]] : NULL;
-        if (!last || last->kind != vulkan_weight_format_kind(weight->type)) {
+        bool joins =
+            last && weight->experts == 0 && last->kind == vulkan_weight_format_kind(weight->type);
+        if (!joins) {
             uint32_t known = weights->matrix_count;
             uint32_t index = matrix_of(weights, id);
             mine->index[mine->count++] = index;
@@ -63,7 +66,7 @@ static void list_matrices(struct vulkan_weights *weights, uint32_t op_index)
                 continue; /* another op listed it */
         }
         last->weights[last->weight_count++] = id;
-        last->rows += weight->rows;
+        last->rows += plan_weight_matrices(weight) * weight->rows;
     }
 }
 
@@ -127,8 +130,8 @@ enum result vulkan_weights_place(struct vulkan_weights *weights, struct vulkan_a
 /* One slice: rows of one weight, packed by all threads. */
 struct slice {
     enum vulkan_weight_kind kind;
-    const struct plan_weight *weight;
-    uint32_t first_row;        /* of the weight */
+    struct plan_weight_part part;
+    uint32_t first_row;        /* of the part */
     uint64_t source_row_bytes; /* in the checkpoint */
     uint64_t typed_row_bytes;  /* of the weight's type */
     uint32_t row_count;
@@ -145,11 +148,12 @@ static const uint8_t *typed_rows(const struct slice *slice, uint32_t first, uint
 {
     uint32_t row = slice->first_row + first;
     if (!made)
-        return (const uint8_t *)slice->weight->data + row * slice->source_row_bytes;
+        return (const uint8_t *)slice->part.data + row * slice->source_row_bytes;
     for (uint32_t i = 0; i < count; i++)
-        weight_source_read(&slice->weight->source, slice->columns,
-                           (struct weight_span){.row = row + i, .count = slice->columns},
-                           made + i * slice->typed_row_bytes);
+        weight_source_read(
+            &slice->part.source, slice->columns,
+            (struct weight_span){.row = slice->part.first_row + row + i, .count = slice->columns},
+            made + i * slice->typed_row_bytes);
     return made;
 }
 
@@ -158,7 +162,7 @@ static void pack_rows(void *context, uint32_t thread)
     struct slice *slice = context;
     (void)thread;
     uint8_t *made = NULL;
-    if (slice->weight->source.layout != WEIGHT_IN_PLACE)
+    if (slice->part.source.layout != WEIGHT_IN_PLACE)
         made = must_alloc(ROWS_AT_ONCE, slice->typed_row_bytes);
     for (;;) {
         uint32_t first = atomic_fetch_add(&slice->next_row, ROWS_AT_ONCE);
@@ -218,8 +222,7 @@ static enum result load_slice(struct loading *loading, const struct vulkan_matri
                        matrix->scales.offset + first_row * slice->row_bytes.scales, scales_bytes);
     result = vulkan_upload_commit(loading->upload, error);
     if (loading->options->drop_source_pages)
-        drop_pages((const uint8_t *)slice->weight->data +
-                       slice->first_row * slice->source_row_bytes,
+        drop_pages((const uint8_t *)slice->part.data + slice->first_row * slice->source_row_bytes,
                    slice->row_count * slice->source_row_bytes);
     loading->done_bytes += codes_bytes + high_bytes + scales_bytes;
     if (loading->progress)
@@ -227,33 +230,49 @@ static enum result load_slice(struct loading *loading, const struct vulkan_matri
     return result;
 }
 
-static enum result load_matrix(struct loading *loading, const struct plan *plan,
-                               const struct vulkan_matrix *matrix, struct error_text *error)
+/* `rows` rows of a weight, which become those of the matrix from `first_row` on. */
+static enum result load_part(struct loading *loading, const struct vulkan_matrix *matrix,
+                             const struct plan_weight *weight, struct plan_weight_part part,
+                             uint32_t rows, uint32_t first_row, struct error_text *error)
 {
     struct vulkan_weight_bytes row = vulkan_weight_format_row_bytes(matrix->kind, matrix->columns);
     uint32_t rows_at_once = (uint32_t)(STAGING_BYTES / (row.codes + row.high + row.scales));
-    uint32_t first_row = 0;
+    uint64_t typed_row_bytes = ggml_row_bytes(weight->type, weight->columns);
+    bool in_place = part.source.layout == WEIGHT_IN_PLACE;
     must(rows_at_once > 0);
+    for (uint32_t done = 0; done < rows;) {
+        uint32_t left = rows - done;
+        struct slice slice = {.kind = matrix->kind,
+                              .part = part,
+                              .first_row = done,
+                              .source_row_bytes =
+                                  in_place ? typed_row_bytes : part.source.row_bytes,
+                              .typed_row_bytes = typed_row_bytes,
+                              .row_count = left < rows_at_once ? left : rows_at_once,
+                              .columns = weight->columns,
+                              .row_bytes = row};
+        enum result result = load_slice(loading, matrix, &slice, first_row + done, error);
+        if (result != RESULT_OK)
+            return result;
+        done += slice.row_count;
+    }
+    return RESULT_OK;
+}
+
+static enum result load_matrix(struct loading *loading, const struct plan *plan,
+                               const struct vulkan_matrix *matrix, struct error_text *error)
+{
+    uint32_t first_row = 0;
     for (uint32_t w = 0; w < matrix->weight_count; w++) {
         const struct plan_weight *weight = &plan->weights[matrix->weights[w]];
-        uint64_t typed_row_bytes = ggml_row_bytes(weight->type, weight->columns);
-        bool in_place = weight->source.layout == WEIGHT_IN_PLACE;
-        for (uint32_t done = 0; done < weight->rows;) {
-            uint32_t left = weight->rows - done;
-            struct slice slice = {.kind = matrix->kind,
-                                  .weight = weight,
-                                  .first_row = done,
-                                  .source_row_bytes =
-                                      in_place ? typed_row_bytes : weight->source.row_bytes,
-                                  .typed_row_bytes = typed_row_bytes,
-                                  .row_count = left < rows_at_once ? left : rows_at_once,
-                                  .columns = weight->columns,
-                                  .row_bytes = row};
-            enum result result = load_slice(loading, matrix, &slice, first_row, error);
+        /* Experts that lie behind each other are rows of one matrix. */
+        uint32_t parts = weight->parts ? weight->experts : 1;
+        uint32_t rows = plan_weight_matrices(weight) / parts * weight->rows;
+        for (uint32_t p = 0; p < parts; p++, first_row += rows) {
+            enum result result = load_part(loading, matrix, weight, plan_weight_part(weight, p),
+                                           rows, first_row, error);
             if (result != RESULT_OK)
                 return result;
-            done += slice.row_count;
-            first_row += slice.row_count;
         }
     }
     return RESULT_OK;
@@ -284,7 +303,16 @@ enum result vulkan_weights_upload(struct vulkan_weights *weights,
 static bool takes_vector(enum op_stem stem)
 {
     return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
-           stem == OP_head_norm || stem == OP_bias_add;
+           stem == OP_head_norm || stem == OP_bias_add || stem == OP_moe_route ||
+           stem == OP_moe_gate || stem == OP_moe_combine;
+}
+
+static void lay_vector(const struct plan_weight *weight, float *out)
+{
+    uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
+    for (uint32_t row = 0; row < weight->rows; row++)
+        ggml_dequantize_row(weight->type, (const uint8_t *)weight->data + row * row_bytes,
+                            weight->columns, out + (uint64_t)row * weight->columns);
 }
 
 /* Lays the vectors out from `base` (NULL: only counts), and fills them in. */
@@ -301,9 +329,8 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
         for (uint32_t w = 0; w < OP_WEIGHTS_MAX && plan->ops[i].weights[w] != PLAN_NONE; w++) {
             const struct plan_weight *weight = &plan->weights[plan->ops[i].weights[w]];
             if (base)
-                ggml_dequantize_row(weight->type, weight->data, weight->columns,
-                                    (float *)(void *)(base + at));
-            at += weight->columns * sizeof(float);
+                lay_vector(weight, (float *)(void *)(base + at));
+            at += (uint64_t)weight->rows * weight->columns * sizeof(float);
         }
         at = align_piece(at);
     }

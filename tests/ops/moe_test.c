@@ -1,0 +1,183 @@
+/*
+ * The ops of a mixture of experts against double precision, every tier: routes by both kinds of
+ * softmax, scaled and not; stacks of every weight type, of x shared by the chosen experts and of a
+ * part for each; gates with biases, interleaved and limited; sums with and without a bias, added to
+ * what is there and not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/support/op_check.h"
+
+struct route {
+    uint32_t experts[LIMIT_EXPERTS_CHOSEN];
+    double weights[LIMIT_EXPERTS_CHOSEN];
+};
+
+/* Experts in order of falling scores, and the weights that the parameters ask for. */
+static struct route make_route(const struct moe_route_params *params, const float *scores,
+                               uint32_t experts, const float *scales)
+{
+    struct route route;
+    bool taken[LIMIT_EXPERTS] = {false};
+    double all = 0.0, chosen = 0.0;
+    for (uint32_t e = 0; e < experts; e++)
+        all += exp((double)scores[e]);
+    for (uint32_t j = 0; j < params->chosen; j++) {
+        uint32_t best = UINT32_MAX;
+        for (uint32_t e = 0; e < experts; e++)
+            if (!taken[e] && (best == UINT32_MAX || scores[e] > scores[best]))
+                best = e;
+        taken[best] = true;
+        route.experts[j] = best;
+        chosen += exp((double)scores[best]);
+    }
+    for (uint32_t j = 0; j < params->chosen; j++) {
+        double weight = exp((double)scores[route.experts[j]]);
+        weight /= params->softmax_chosen || params->normalized ? chosen : all;
+        weight *= (double)params->scale;
+        route.weights[j] = scales ? weight * (double)scales[route.experts[j]] : weight;
+    }
+    return route;
+}
+
+static void moe_route(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    struct route route =
+        make_route(&c->params.moe_route, op_trial_input(trial, 0, output), c->input_columns[0],
+                   c->weights[0].rows > 0 ? op_trial_weight(trial, 0) : NULL);
+    for (uint32_t j = 0; j < c->params.moe_route.chosen; j++) {
+        expected[j] = route.experts[j];
+        expected[c->params.moe_route.chosen + j] = route.weights[j];
+    }
+}
+
+static struct route route_of(const struct op_trial *trial, uint32_t output)
+{
+    const struct op_case *c = op_trial_case(trial);
+    return make_route(&c->route, op_trial_input(trial, 1, output), c->input_columns[1], NULL);
+}
+
+static void moe_linear(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    struct route route = route_of(trial, output);
+    for (uint32_t j = 0; j < c->route.chosen; j++) {
+        const float *x = op_trial_input(trial, 0, output);
+        if (c->input_columns[0] != c->weights[0].columns)
+            x += j * c->weights[0].columns;
+        for (uint32_t w = 0; w < OP_WEIGHTS_MAX && c->weights[w].rows > 0; w++) {
+            uint32_t rows = c->weights[w].rows, columns = c->weights[w].columns;
+            const float *matrix =
+                op_trial_weight(trial, w) + (size_t)route.experts[j] * rows * columns;
+            for (uint32_t n = 0; n < rows; n++, expected++)
+                for (uint32_t i = 0; i < columns; i++)
+                    *expected += (double)matrix[(size_t)n * columns + i] * (double)x[i];
+        }
+    }
+}
+
+/* Column `column` of the biases that lie side by side; 0 where there are none. */
+static double bias_of(const struct op_trial *trial, uint32_t expert, uint32_t column)
+{
+    const struct op_case *c = op_trial_case(trial);
+    for (uint32_t w = 0; w < OP_WEIGHTS_MAX && c->weights[w].rows > 0; w++) {
+        uint32_t columns = c->weights[w].columns;
+        if (column < columns)
+            return (double)op_trial_weight(trial, w)[expert * columns + column];
+        column -= columns;
+    }
+    return 0.0;
+}
+
+static double activate(enum gate_activation activation, double v)
+{
+    if (activation == GATE_SILU)
+        return v / (1.0 + exp(-v));
+    return 0.5 * v * (1.0 + tanh(sqrt(2.0 / acos(-1.0)) * (v + 0.044715 * v * v * v)));
+}
+
+static void moe_gate(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const struct moe_gate_params *params = &c->params.moe_gate;
+    struct route route = route_of(trial, output);
+    uint32_t columns = c->output_columns / c->route.chosen;
+    for (uint32_t j = 0; j < c->route.chosen; j++) {
+        const float *x = op_trial_input(trial, 0, output) + j * 2 * columns;
+        for (uint32_t i = 0; i < columns; i++, expected++) {
+            uint32_t gate_at = params->interleaved ? 2 * i : i;
+            uint32_t up_at = params->interleaved ? 2 * i + 1 : columns + i;
+            double gate = (double)x[gate_at] + bias_of(trial, route.experts[j], gate_at);
+            double up = (double)x[up_at] + bias_of(trial, route.experts[j], up_at);
+            double limit = (double)params->limit;
+            if (limit > 0.0) {
+                gate = fmin(gate, limit);
+                up = fmax(fmin(up, limit), -limit);
+                *expected = gate / (1.0 + exp(-(double)params->alpha * gate)) * (up + 1.0);
+            } else {
+                *expected = activate(params->activation, gate) * up;
+            }
+        }
+    }
+}
+
+static void moe_combine(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    struct route route = route_of(trial, output);
+    for (uint32_t i = 0; i < c->output_columns; i++) {
+        if (c->params.moe_combine.add)
+            expected[i] = (double)op_trial_input(trial, OP_TRIAL_INPUTS - 1, output)[i];
+        for (uint32_t j = 0; j < c->route.chosen; j++)
+            expected[i] += route.weights[j] *
+                           ((double)op_trial_input(trial, 0, output)[j * c->output_columns + i] +
+                            bias_of(trial, route.experts[j], i));
+    }
+}
+
+/* Float weights meet float activations: nothing is rounded but sums. */
+static double linear_tolerance(const struct op_case *c)
+{
+    enum ggml_type type = c->weights[0].type;
+    bool floats = type == GGML_F32 || type == GGML_F16 || type == GGML_BF16;
+    return floats ? 1e-5 : op_check_tolerance(c);
+}
+
+static void test_moe_route_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_moe_route, moe_route, op_check_tolerance);
+}
+
+static void test_moe_linear_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_moe_linear, moe_linear, linear_tolerance);
+}
+
+static void test_moe_gate_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_moe_gate, moe_gate, op_check_tolerance);
+}
+
+static void test_moe_combine_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_moe_combine, moe_combine, op_check_tolerance);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_moe_route_against_double),
+                                       cmocka_unit_test(test_moe_linear_against_double),
+                                       cmocka_unit_test(test_moe_gate_against_double),
+                                       cmocka_unit_test(test_moe_combine_against_double)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
