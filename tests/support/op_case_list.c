@@ -367,6 +367,46 @@ static void list_soft_cap(const struct visitor *visitor)
     }
 }
 
+static void list_gate_with(const struct visitor *visitor)
+{
+    static const struct {
+        uint32_t columns, wide, offset;
+    } shapes[] = {{1, 3, 2}, {13, 40, 27}, {64, 256, 128}, {1543, 1600, 5}};
+    for (uint32_t i = 0; i < COUNT(shapes); i++) {
+        struct op_case c = begin(OP_gate_with, shapes[i].columns, shapes[i].columns);
+        c.input_columns[1] = shapes[i].wide;
+        c.input_scale = i % 2 == 0 ? 1.0f : 12.0f;
+        c.params.gate_with =
+            (struct gate_with_params){i % 2 == 0 ? GATE_GELU_TANH : GATE_SILU, shapes[i].offset};
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_add_rows(const struct visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 13, 512, 1543};
+    for (uint32_t i = 0; i < COUNT(widths); i++) {
+        struct op_case c = begin(OP_add_rows, widths[i], widths[i]);
+        c.input_columns[1] = widths[i];
+        c.in_place = i % 2 == 0;
+        c.params.add_rows.scale = i == 0 ? 1.0f : 0.70710678f;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_scale_columns(const struct visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 13, 512, 1543};
+    for (uint32_t i = 0; i < COUNT(widths); i++) {
+        for (int one = 0; one < 2; one++) {
+            struct op_case c = begin(OP_scale_columns, widths[i], widths[i]);
+            set_norm_weight(&c, one ? 1 : widths[i]);
+            c.in_place = (i + (uint32_t)one) % 2 == 0;
+            hand_over(visitor, &c);
+        }
+    }
+}
+
 /* --- mixtures of experts --- */
 
 static void list_moe_route(const struct visitor *visitor)

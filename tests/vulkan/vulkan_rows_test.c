@@ -244,6 +244,31 @@ static void soft_cap_case(struct vulkan_trial *trial, struct test_random *random
     vulkan_trial_clear(trial);
 }
 
+/* y is four times as wide, and read from its third quarter. */
+static void gate_with_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
+                           struct outputs *outputs)
+{
+    float *x, *y;
+    uint32_t wide = 4 * columns;
+    struct vulkan_gate_with_push push = {
+        .x = floats(trial, random, ROWS * columns, &x)->address,
+        .y = floats(trial, random, ROWS * wide, &y)->address,
+        .columns = columns,
+        .y_stride = wide,
+        .y_offset = 2 * columns,
+    };
+    push.outputs = outputs_begin(trial, columns, outputs);
+    for (uint32_t row = 0; row < ROWS; row++)
+        for (uint32_t c = 0; c < columns; c++) {
+            double v = (double)x[row * columns + c];
+            outputs->expected[row * columns + c] =
+                v / (1.0 + exp(-v)) * (double)y[row * wide + 2 * columns + c];
+        }
+    run(trial, VULKAN_ROW_GATE_WITH, outputs, GATE_SILU, &push, sizeof push);
+    outputs_check(outputs, 1e-5);
+    vulkan_trial_clear(trial);
+}
+
 static void gather_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
                         struct outputs *outputs)
 {
@@ -314,6 +339,7 @@ static void test_gather_gate_and_cap(void **state)
         gather_case(&trial, &random, widths[i], outputs);
         gate_case(&trial, &random, widths[i], GATE_SILU, outputs);
         gate_case(&trial, &random, widths[i], GATE_GELU_TANH, outputs);
+        gate_with_case(&trial, &random, widths[i], outputs);
         soft_cap_case(&trial, &random, widths[i], i % 2 == 0 ? 3.0f : 0.0f, outputs);
     }
     vulkan_trial_fini(&trial);

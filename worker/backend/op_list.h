@@ -8,7 +8,8 @@
  * plan_weight; out the output. A column slice (offset, heads, head_dim) views a wide tensor as [R,
  * heads, head_dim] beginning at column `offset`.
  *
- *  embed_rows     out[r,:] = scale * W[token(r),:]   (1e-3: a device may keep scales as f16)
+ *  embed_rows     out[r,:] = scale * W[token(r),:], row 0 for a token that W has no row for
+ *                 (1e-3: a device may keep scales as f16)
  *  rms_norm       out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset);
  *                 out may be x
  *  layer_norm     m = mean(x[r,:]);
@@ -39,6 +40,9 @@
  *                 1 + beta * log(1 + floor(position(r) / period_tokens))   (Llama 4, Ministral 3)
  *  soft_cap       out[r,c] = cap * tanh(scale * x[r,c] / cap), scale * x[r,c] when cap is 0;
  *                 out may be x   (logits: gemma2, cohere2)
+ *  gate_with      out[r,c] = activation(x[r,c]) * y[r, offset + c]; out may be x
+ *  add_rows       out[r,c] = scale * (x[r,c] + y[r,c]); out may be x or y
+ *  scale_columns  out[r,c] = x[r,c] * W[c], or W[0] where W has one column; out may be x
  */
 
 /*
@@ -89,6 +93,9 @@
     X(bias_add, 1, 1, 3, 1e-6)                                                                     \
     X(position_scale, 1, 0, 0, 1e-5)                                                               \
     X(soft_cap, 1, 0, 0, 1e-5)                                                                     \
+    X(gate_with, 2, 0, 0, 1e-4)                                                                    \
+    X(add_rows, 2, 0, 0, 1e-6)                                                                     \
+    X(scale_columns, 1, 1, 1, 1e-6)                                                                \
     X(moe_route, 1, 0, 1, 1e-6)                                                                    \
     X(moe_linear, 2, 1, 3, 2e-2)                                                                   \
     X(moe_gate, 2, 0, 2, 1e-4)                                                                     \
@@ -187,6 +194,16 @@ struct moe_gate_params {
 };
 struct moe_combine_params {
     bool add;
+};
+struct gate_with_params {
+    enum gate_activation activation;
+    uint32_t offset; /* first column of y */
+};
+struct add_rows_params {
+    float scale;
+};
+struct scale_columns_params {
+    uint32_t unused;
 };
 
 union op_params {

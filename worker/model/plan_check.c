@@ -48,8 +48,8 @@ static const char *check_embed_rows(const struct op_view *v)
 {
     if (v->out->rows != PLAN_ROWS_STEP)
         return "the output is not of step rows";
-    if (v->w->columns != v->out->columns || v->w->rows != v->plan->config.vocab_tokens)
-        return "the weight is not [vocabulary, output columns]";
+    if (v->w->columns != v->out->columns || v->w->rows > v->plan->config.vocab_tokens)
+        return "the weight is not [vocabulary at most, output columns]";
     return positive(v->op->params.embed_rows.scale) ? NULL : "the scale is not positive";
 }
 
@@ -315,6 +315,34 @@ static const char *check_moe_combine(const struct op_view *v)
     if (v->x->columns != (uint64_t)v->out->columns * chosen_of(v))
         return "the input is not the output's columns for each expert";
     return check_expert_vectors(v, v->out->columns);
+}
+
+static const char *check_gate_with(const struct op_view *v)
+{
+    const struct gate_with_params *params = &v->op->params.gate_with;
+    if (!same_shape(v->x, v->out))
+        return "first input and output differ in shape";
+    if (v->y->rows != v->out->rows || v->y == v->out)
+        return "the second input is no other tensor of the output's rows";
+    if ((uint64_t)params->offset + v->out->columns > v->y->columns)
+        return "the columns lie outside the second input";
+    return NULL;
+}
+
+static const char *check_add_rows(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out) || !same_shape(v->y, v->out))
+        return "inputs and output differ in shape";
+    return positive(v->op->params.add_rows.scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_scale_columns(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    if (v->w->rows != 1 || (v->w->columns != 1 && v->w->columns != v->x->columns))
+        return "the weight is neither one number nor one a column";
+    return NULL;
 }
 
 static const struct op_rule {

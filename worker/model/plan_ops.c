@@ -46,8 +46,14 @@ static struct plan_op new_op(enum op_stem stem, plan_tensor_id x, plan_tensor_id
 
 void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_tensor_id out)
 {
+    plan_ops_embed_rows_scaled(b, weight, plan_builder_config(b)->embedding_scale, out);
+}
+
+void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, float scale,
+                                plan_tensor_id out)
+{
     struct plan_op op = new_op(OP_embed_rows, PLAN_NONE, PLAN_NONE, weight, out);
-    op.params.embed_rows.scale = plan_builder_config(b)->embedding_scale;
+    op.params.embed_rows.scale = scale;
     plan_builder_append(b, op);
 }
 
@@ -81,9 +87,15 @@ void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight
 void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
                         plan_weight_id weight)
 {
+    plan_ops_head_norm_scaled(b, x, slice, weight, 1.0f);
+}
+
+void plan_ops_head_norm_scaled(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
+                               plan_weight_id weight, float scale)
+{
     struct plan_op op = new_op(OP_head_norm, x, PLAN_NONE, weight, x);
     op.params.head_norm.slice = slice;
-    op.params.head_norm.epsilon = plan_builder_config(b)->norm_epsilon;
+    op.params.head_norm.epsilon = plan_builder_config(b)->norm_epsilon / (scale * scale);
     op.params.head_norm.weight_offset =
         weight == PLAN_NONE ? 0.0f : plan_builder_config(b)->norm_weight_offset;
     plan_builder_append(b, op);
@@ -215,4 +227,26 @@ void plan_ops_soft_cap(struct plan_builder *b, plan_tensor_id logits)
     op.params.soft_cap.cap = config->logit_soft_cap;
     if (config->logit_scale != 1.0f || config->logit_soft_cap != 0.0f)
         plan_builder_append(b, op);
+}
+
+void plan_ops_gate_with(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y, uint32_t offset,
+                        enum gate_activation activation, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_gate_with, x, y, PLAN_NONE, out);
+    op.params.gate_with.activation = activation;
+    op.params.gate_with.offset = offset;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_add_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y, float scale,
+                       plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_add_rows, x, y, PLAN_NONE, out);
+    op.params.add_rows.scale = scale;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_scale_columns(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight)
+{
+    plan_builder_append(b, new_op(OP_scale_columns, x, PLAN_NONE, weight, x));
 }

@@ -19,6 +19,9 @@ struct qkv_slices plan_ops_qkv_slices(const struct model_config *config);
 struct qkv_slices plan_ops_layer_slices(const struct model_config *config, uint32_t layer);
 
 void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_tensor_id out);
+/* Of another table than the config's embedding. */
+void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, float scale,
+                                plan_tensor_id out);
 void plan_ops_rms_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                        plan_tensor_id out);
 void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
@@ -26,6 +29,9 @@ void plan_ops_layer_norm(struct plan_builder *b, plan_tensor_id x, plan_weight_i
 /* y += norm(x) */
 void plan_ops_rms_norm_add(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                            plan_tensor_id y);
+/* Of scale * x: what a norm makes of it is what it makes of x with another epsilon. */
+void plan_ops_head_norm_scaled(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
+                               plan_weight_id weight, float scale);
 /* `weight` may be PLAN_NONE: the norm alone. */
 void plan_ops_head_norm(struct plan_builder *b, plan_tensor_id x, struct column_slice slice,
                         plan_weight_id weight);
@@ -68,5 +74,13 @@ void plan_ops_moe_combine(struct plan_builder *b, plan_tensor_id x, plan_tensor_
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
 /* Scales and caps the logits in place; nothing where the config says neither. */
 void plan_ops_soft_cap(struct plan_builder *b, plan_tensor_id logits);
+/* out = activation(x) * y's columns from `offset` on */
+void plan_ops_gate_with(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y, uint32_t offset,
+                        enum gate_activation activation, plan_tensor_id out);
+/* out = scale * (x + y) */
+void plan_ops_add_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y, float scale,
+                       plan_tensor_id out);
+/* x *= weight, one number or one a column */
+void plan_ops_scale_columns(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight);
 
 #endif

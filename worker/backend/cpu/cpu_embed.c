@@ -37,7 +37,8 @@ void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
     struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
         float *out = cpu_step_row(step, op->output, row);
-        fetch_row(weight, step->batch->token_ids[row], out);
+        uint32_t token = step->batch->token_ids[row];
+        fetch_row(weight, token < weight->rows ? token : 0, out);
         for (uint32_t c = 0; c < weight->columns; c++)
             out[c] *= scale;
         if (step->program->notes[index].quantize_output)

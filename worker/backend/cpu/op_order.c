@@ -45,6 +45,9 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_rope:
     case OP_bias_add:
     case OP_position_scale:
+    case OP_gate_with:
+    case OP_add_rows:
+    case OP_scale_columns:
     case OP_moe_route:
     case OP_kv_write: return SHARED_ROWS;
     default: return SHARED_CLAIM;
@@ -123,6 +126,7 @@ static bool can_quantize_output(const struct plan_op *op)
     case OP_layer_norm:
     case OP_rms_norm_add:
     case OP_gate:
+    case OP_gate_with:
     case OP_bias_add:
     case OP_moe_gate:
     case OP_gather_rows: return true;

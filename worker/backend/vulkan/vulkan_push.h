@@ -212,6 +212,35 @@ struct vulkan_soft_cap_push {
 };
 static_assert(sizeof(struct vulkan_soft_cap_push) == 56, "byte map");
 
+struct vulkan_gate_with_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    uint64_t y;                         /*  8: f32 [rows, y_stride] */
+    struct vulkan_outputs_push outputs; /* 16 */
+    uint32_t columns;                   /* 48 */
+    uint32_t y_stride;                  /* 52 */
+    uint32_t y_offset;                  /* 56 */
+    uint32_t unused;                    /* 60 */
+};
+static_assert(sizeof(struct vulkan_gate_with_push) == 64, "byte map");
+
+struct vulkan_add_rows_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    uint64_t y;                         /*  8: f32 [rows, columns] */
+    struct vulkan_outputs_push outputs; /* 16 */
+    uint32_t columns;                   /* 48 */
+    float scale;                        /* 52 */
+};
+static_assert(sizeof(struct vulkan_add_rows_push) == 56, "byte map");
+
+struct vulkan_scale_columns_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    uint64_t weights;                   /*  8: f32 [weight_columns] */
+    struct vulkan_outputs_push outputs; /* 16 */
+    uint32_t columns;                   /* 48 */
+    uint32_t weight_columns;            /* 52: 1 or columns */
+};
+static_assert(sizeof(struct vulkan_scale_columns_push) == 56, "byte map");
+
 struct vulkan_rms_norm_add_push {
     uint64_t x;                         /*  0: f32 [rows, columns] */
     uint64_t y;                         /*  8: f32 [rows, columns], in place */
@@ -249,8 +278,8 @@ struct vulkan_position_scale_push {
 static_assert(sizeof(struct vulkan_position_scale_push) == 40, "byte map");
 
 /* Constants of these kernels: the forms (enum vulkan_form), then what the kernel has of its own:
- * gate its enum gate_activation, rms_norm whether its rows are listed, rms_norm_add whether another
- * norm follows, embed_rows the enum vulkan_weight_kind. */
+ * gate and gate_with their enum gate_activation, rms_norm whether its rows are listed, rms_norm_add
+ * whether another norm follows, embed_rows the enum vulkan_weight_kind. */
 enum vulkan_row_constant {
     VULKAN_ROW_INVOCATIONS,
     VULKAN_ROW_FORMS,

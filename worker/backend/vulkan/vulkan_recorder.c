@@ -137,6 +137,15 @@ static void record_row_kernel(struct vulkan_recorder *recorder, const struct vul
                              choice.grid, touch);
 }
 
+/* The first table is the vocabulary's, and knows every token. */
+static bool is_first_embedding(const struct vulkan_recorder *recorder)
+{
+    for (uint32_t i = 0; i < recorder->op; i++)
+        if (recorder->program->plan->ops[i].stem == OP_embed_rows)
+            return false;
+    return true;
+}
+
 static void record_embed_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
@@ -151,7 +160,7 @@ static void record_embed_rows(struct vulkan_recorder *recorder)
         .sampled = recording->drawn_before,
         .sequences = recording->batch->sequences_address,
         .tables = recording->batch->tables.address,
-        .history = program->history.address,
+        .history = is_first_embedding(recorder) ? program->history.address : 0,
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
         .columns = matrix->columns,
         .vocab_tokens = matrix->rows,
@@ -330,6 +339,105 @@ static void record_soft_cap(struct vulkan_recorder *recorder)
     record_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
+static void record_gate_with(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_gate_with_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .y = program->tensors[op->inputs[1]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .y_stride = program->tensors[op->inputs[1]].columns,
+        .y_offset = op->params.gate_with.offset,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_GATE_WITH,
+                                         vulkan_recorder_rows(recorder, op->output), push.columns,
+                                         forms, op->params.gate_with.activation};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+static void record_add_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_add_rows_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .y = program->tensors[op->inputs[1]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .scale = op->params.add_rows.scale,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_ADD, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+static void record_scale_columns(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_scale_columns_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .weight_columns = program->plan->weights[op->weights[0]].columns,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_SCALE, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+/* The forms that the op's own kernels write; the others are made of f32 behind them. */
+static uint32_t own_forms(const struct vulkan_recorder *recorder, uint32_t index)
+{
+    switch (recorder->program->plan->ops[index].stem) {
+    case OP_embed_rows:
+    case OP_rms_norm:
+    case OP_layer_norm:
+    case OP_gate:
+    case OP_gather_rows:
+    case OP_bias_add:
+    case OP_soft_cap:
+    case OP_gate_with:
+    case OP_add_rows:
+    case OP_scale_columns: return VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8;
+    case OP_attention: return vulkan_attention_forms(recorder->program, index);
+    default: return VULKAN_FORM_F32;
+    }
+}
+
+/* soft_cap that neither scales nor caps: a copy, in the forms that are missing. */
+static void record_missing_forms(struct vulkan_recorder *recorder)
+{
+    const struct plan_op *op = op_of(recorder);
+    uint32_t missing = recorder->missing_forms[recorder->op];
+    if (missing == 0)
+        return;
+    const struct vulkan_tensor *tensor = &recorder->program->tensors[op->output];
+    const struct vulkan_soft_cap_push push = {
+        .x = tensor->f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, missing),
+        .columns = tensor->columns,
+        .scale = 1.0f,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_SOFT_CAP, vulkan_recorder_rows(recorder, op->output), push.columns, missing, 0};
+    const struct vulkan_touch touch = {.reads = {op->output, PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
 static void record_linear(struct vulkan_recorder *recorder)
 {
     uint32_t gate = recorder->program->notes[recorder->op].gate;
@@ -362,6 +470,9 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_bias_add] = record_bias_add,
     [OP_position_scale] = record_position_scale,
     [OP_soft_cap] = record_soft_cap,
+    [OP_gate_with] = record_gate_with,
+    [OP_add_rows] = record_add_rows,
+    [OP_scale_columns] = record_scale_columns,
 };
 
 /* What each op's readers want of it at this shape. */
@@ -378,6 +489,13 @@ static void choose_forms(struct vulkan_recorder *recorder)
         uint32_t rows = vulkan_recorder_rows(recorder, plan->ops[i].inputs[0]);
         recorder->forms[producer] |= (uint8_t)vulkan_linear_way(program, i, rows).input;
     }
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        uint32_t missing = recorder->forms[i] & ~own_forms(recorder, i);
+        if (missing == 0)
+            continue;
+        recorder->forms[i] = (uint8_t)((recorder->forms[i] & ~missing) | VULKAN_FORM_F32);
+        recorder->missing_forms[i] = (uint8_t)missing;
+    }
 }
 
 enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct error_text *error)
@@ -386,6 +504,7 @@ enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct
     struct vulkan_recorder recorder = {
         .recording = recording, .program = recording->program, .error = error};
     recorder.forms = must_alloc(plan->op_count, sizeof *recorder.forms);
+    recorder.missing_forms = must_alloc(plan->op_count, sizeof *recorder.missing_forms);
     recorder.was_read = must_alloc(plan->tensor_count + EXTRA_TENSORS, sizeof(bool));
     recorder.was_written = must_alloc(plan->tensor_count + EXTRA_TENSORS, sizeof(bool));
     choose_forms(&recorder);
@@ -400,10 +519,12 @@ enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct
         if (recording->attention_only && plan->ops[recorder.op].stem != OP_attention)
             continue;
         record_functions[plan->ops[recorder.op].stem](&recorder);
+        record_missing_forms(&recorder);
     }
     if (recording->commands)
         vulkan_commands_barrier(recording->commands);
     free(recorder.forms);
+    free(recorder.missing_forms);
     free(recorder.was_read);
     free(recorder.was_written);
     return recorder.result;

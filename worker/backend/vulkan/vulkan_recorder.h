@@ -41,8 +41,9 @@ enum result vulkan_recorder_run(const struct vulkan_recording *recording,
 struct vulkan_recorder {
     const struct vulkan_recording *recording;
     const struct vulkan_program *program;
-    uint8_t *forms; /* [op_count] enum vulkan_form bits that the op's output is wanted in */
-    bool *was_read; /* [tensor_count + 2] since the last barrier; then KV cache, scratch */
+    uint8_t *forms;         /* [op_count] enum vulkan_form bits that the op's output is wanted in */
+    uint8_t *missing_forms; /* likewise: wanted, but not among those that the op's kernels write */
+    bool *was_read;         /* [tensor_count + 2] since the last barrier; then KV cache, scratch */
     bool *was_written;
     uint32_t op; /* being recorded */
     enum result result;

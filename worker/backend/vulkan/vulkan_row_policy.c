@@ -42,6 +42,9 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
         [VULKAN_ROW_POSITION_SCALE] = "position_scale",
         [VULKAN_ROW_LAYER_NORM] = "layer_norm",
         [VULKAN_ROW_SOFT_CAP] = "soft_cap",
+        [VULKAN_ROW_GATE_WITH] = "gate_with",
+        [VULKAN_ROW_ADD] = "add_rows",
+        [VULKAN_ROW_SCALE] = "scale_columns",
     };
     must(task->rows > 0 && task->columns > 0);
     must((task->forms & ~(uint32_t)VULKAN_FORM_F32) == 0 || task->columns % FORM_COLUMNS == 0);

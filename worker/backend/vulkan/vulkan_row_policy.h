@@ -17,7 +17,10 @@ enum vulkan_row_kernel {
     VULKAN_ROW_BIAS_ADD,
     VULKAN_ROW_POSITION_SCALE,
     VULKAN_ROW_LAYER_NORM,
-    VULKAN_ROW_SOFT_CAP
+    VULKAN_ROW_SOFT_CAP,
+    VULKAN_ROW_GATE_WITH,
+    VULKAN_ROW_ADD,
+    VULKAN_ROW_SCALE
 };
 
 struct vulkan_row_task {

@@ -153,6 +153,41 @@ static void test_norms(void **state)
     refuse(&op, "in place");
 }
 
+/* No plan here has these: they are made of its tensors. */
+static void test_elementwise(void **state)
+{
+    (void)state;
+    const struct plan_op norm = find(OP_rms_norm), gate = find(OP_gate);
+    struct plan_op with = {.stem = OP_gate_with,
+                           .inputs = {gate.output, gate.inputs[0]},
+                           .output = gate.output,
+                           .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
+    with.params.gate_with.offset = plan->tensors[gate.output].columns;
+    accept(&with);
+    with.params.gate_with.offset++;
+    refuse(&with, "outside");
+    with.params.gate_with.offset = 0;
+    with.inputs[1] = with.output;
+    refuse(&with, "no other tensor");
+    struct plan_op add = {.stem = OP_add_rows,
+                          .inputs = {norm.inputs[0], norm.output},
+                          .output = norm.output,
+                          .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
+    add.params.add_rows.scale = 1.0f;
+    accept(&add);
+    add.params.add_rows.scale = INFINITY;
+    refuse(&add, "scale");
+    add.inputs[1] = gate.inputs[0];
+    refuse(&add, "shape");
+    struct plan_op scale = {.stem = OP_scale_columns,
+                            .inputs = {norm.output, PLAN_NONE},
+                            .output = norm.output,
+                            .weights = {norm.weights[0], PLAN_NONE, PLAN_NONE}};
+    accept(&scale);
+    scale.weights[0] = find(OP_head_norm).weights[0];
+    refuse(&scale, "one a column");
+}
+
 static void test_rope(void **state)
 {
     (void)state;
@@ -296,11 +331,11 @@ static void test_others(void **state)
 int main(void)
 {
     const struct CMUnitTest gemma3[] = {
-        cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_norms),        cmocka_unit_test(test_rope),
-        cmocka_unit_test(test_bias_add),     cmocka_unit_test(test_position_scale),
-        cmocka_unit_test(test_linear),       cmocka_unit_test(test_caches),
-        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_all_ops_pass),   cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_norms),          cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_elementwise),    cmocka_unit_test(test_bias_add),
+        cmocka_unit_test(test_position_scale), cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_caches),         cmocka_unit_test(test_others),
     };
     const struct CMUnitTest llama[] = {
         cmocka_unit_test(test_all_ops_pass),

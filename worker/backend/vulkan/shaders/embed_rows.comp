@@ -29,7 +29,7 @@ layout(push_constant) uniform Push
     uint64_t history;     /* u32 [blocks of group 0, KV_BLOCK_TOKENS], or 0: not kept */
     RowOutputs outputs;   /* [rows, columns] */
     uint columns;
-    uint vocab_tokens;
+    uint vocab_tokens; /* rows of the table; a token beyond them reads row 0 */
     float scale;
 } push;
 
@@ -42,7 +42,8 @@ uint token_of(StepRow row)
 {
     bool is_drawn = (row.drawn & STEP_DRAWN) != 0;
     uint drawn = StepWords(push.drawn).at[is_drawn ? row.drawn & STEP_DRAW : 0];
-    return min(is_drawn ? drawn : row.token, push.vocab_tokens - 1);
+    uint token = is_drawn ? drawn : row.token;
+    return token < push.vocab_tokens ? token : 0;
 }
 
 void remember(StepRow row, uint token)

@@ -2,9 +2,6 @@
 /*
  * out[r, c] = activation(x[r, c]) * x[r, columns + c], x being [rows, 2 * columns].
  *
- * Both activations are v * sigmoid(inner): silu with inner = v, gelu by its tanh approximation with
- * inner = 2 sqrt(2/pi) (v + 0.044715 v^3).
- *
  * Grid: (rows, column tiles of 4 * invocations).
  */
 #extension GL_GOOGLE_include_directive : require
@@ -13,9 +10,7 @@ layout(local_size_x_id = 0) in;
 
 #define FORMS_CONSTANT 1
 #include "row_forms.glsl"
-
-layout(constant_id = 2) const uint ACTIVATION = 0;
-const uint ACTIVATION_SILU = 0, ACTIVATION_GELU_TANH = 1;
+#include "activation.glsl"
 
 layout(push_constant) uniform Push
 {
@@ -23,15 +18,6 @@ layout(push_constant) uniform Push
     RowOutputs outputs;
     uint columns; /* of the output */
 } push;
-
-vec4 activation(vec4 v)
-{
-    vec4 inner = v;
-    if (ACTIVATION == ACTIVATION_GELU_TANH)
-        inner = 1.5957691216057308 * v * (1.0 + 0.044715 * v * v);
-    /* Where exp() overflows, the result is -0 as it should be. */
-    return v / (1.0 + exp(-inner));
-}
 
 void main()
 {
