@@ -280,6 +280,40 @@ static void list_attention(const struct visitor *visitor)
     }
 }
 
+/* --- recurrent state --- */
+
+/* Steps of both sequences shorter than the state, as long and longer; one leaves the other alone.
+ */
+static void set_state_steps(struct op_case *c)
+{
+    static const uint32_t steps[][OP_TRIAL_SEQUENCES] = {{5, 1}, {1, 2}, {0, 1}, {1, 1},
+                                                         {2, 7}, {1, 0}, {40, 3}};
+    memcpy(c->steps, steps, sizeof steps);
+}
+
+static void list_short_conv(const struct visitor *visitor)
+{
+    static const struct {
+        enum short_conv_form form;
+        uint32_t channels;
+        uint32_t taps;
+        uint32_t beside; /* columns behind those of the op */
+        enum ggml_type type;
+    } shapes[] = {{SHORT_CONV_GATED, 288, 3, 0, GGML_F32},
+                  {SHORT_CONV_SILU, 320, 4, 7, GGML_BF16},
+                  {SHORT_CONV_SILU, 37, 2, 0, GGML_F16},
+                  {SHORT_CONV_GATED, 530, 8, 0, GGML_F32}};
+    for (uint32_t i = 0; i < COUNT(shapes); i++) {
+        uint32_t copies = shapes[i].form == SHORT_CONV_GATED ? 3 : 1;
+        struct op_case c = begin(OP_short_conv, copies * shapes[i].channels + shapes[i].beside,
+                                 shapes[i].channels);
+        set_state_steps(&c);
+        c.weights[0] = (struct op_trial_weight){shapes[i].type, shapes[i].channels, shapes[i].taps};
+        c.params.short_conv = (struct short_conv_params){.form = shapes[i].form, .layer = 1};
+        hand_over(visitor, &c);
+    }
+}
+
 /* --- the rest --- */
 
 static void list_gate(const struct visitor *visitor)

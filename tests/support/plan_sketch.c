@@ -138,6 +138,15 @@ void plan_sketch_set_kv(struct plan_sketch *s, uint32_t layers, uint32_t kv_head
         s->plan.kv.layer_index[layer] = (uint16_t)layer;
 }
 
+void plan_sketch_set_state(struct plan_sketch *s, uint32_t layers, uint32_t conv_floats,
+                           uint32_t delta_floats)
+{
+    s->plan.state = (struct state_layout){
+        .layers = layers, .conv_floats = conv_floats, .delta_floats = delta_floats};
+    for (uint32_t layer = 0; layer < layers; layer++)
+        s->plan.state.layer_index[layer] = (uint16_t)layer;
+}
+
 void plan_sketch_weight_row(const struct plan_sketch *s, plan_weight_id weight, uint32_t row,
                             float *out)
 {

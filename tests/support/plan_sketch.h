@@ -34,6 +34,9 @@ void plan_sketch_append(struct plan_sketch *sketch, struct plan_op op);
 /* One KV group of `layers` layers, window 0 for all positions. */
 void plan_sketch_set_kv(struct plan_sketch *sketch, uint32_t layers, uint32_t kv_heads,
                         uint32_t head_dim, uint32_t window);
+/* `layers` layers that keep state, each of so many floats. */
+void plan_sketch_set_state(struct plan_sketch *sketch, uint32_t layers, uint32_t conv_floats,
+                           uint32_t delta_floats);
 
 /* A weight's row as f32 [columns]. */
 void plan_sketch_weight_row(const struct plan_sketch *sketch, plan_weight_id weight, uint32_t row,

@@ -36,6 +36,12 @@
  *  gate           out[r,c] = activation(x[r,c]) * x[r, columns + c]   (x is [R, 2 * columns])
  *  gather_rows    out[l,:] = x[logit_row(l),:]   (step rows -> logit rows)
  *  bias_add       out[r,:] = x[r,:] + concat over i of Wi, in place (out == x); 1 to 3 vectors
+ *  short_conv     a causal convolution of each channel by itself, W being [channels, taps]:
+ *                 s[r, c] = sum_t W[c, t] * u[position(r) - taps + 1 + t, c]   over r's sequence,
+ *                 u being 0 before position 0.
+ *                 SILU: u = x's first `channels` columns, out = silu(s)        (qwen3.5)
+ *                 GATED: x is B | C | X, u = B * X, out = C * s                (lfm2)
+ *                 The last taps - 1 columns of u are layer `layer`'s state of the sequence.
  *  position_scale multiplies each head of the slice in place (out == x) by
  *                 1 + beta * log(1 + floor(position(r) / period_tokens))   (Llama 4, Ministral 3)
  *  soft_cap       out[r,c] = cap * tanh(scale * x[r,c] / cap), scale * x[r,c] when cap is 0;
@@ -91,6 +97,7 @@
     X(gate, 1, 0, 0, 1e-4)                                                                         \
     X(gather_rows, 1, 0, 0, 0.0)                                                                   \
     X(bias_add, 1, 1, 3, 1e-6)                                                                     \
+    X(short_conv, 1, 1, 1, 1e-5)                                                                   \
     X(position_scale, 1, 0, 0, 1e-5)                                                               \
     X(soft_cap, 1, 0, 0, 1e-5)                                                                     \
     X(gate_with, 2, 0, 0, 1e-4)                                                                    \
@@ -167,6 +174,11 @@ struct gather_rows_params {
 };
 struct bias_add_params {
     uint32_t unused;
+};
+enum short_conv_form { SHORT_CONV_SILU, SHORT_CONV_GATED };
+struct short_conv_params {
+    enum short_conv_form form;
+    uint32_t layer;
 };
 struct position_scale_params {
     struct column_slice slice;

@@ -122,6 +122,7 @@ struct weight_shape {
     uint32_t rows;
     uint32_t columns;
     bool vector;
+    bool taps;        /* of a convolution: read as a vector is */
     uint32_t experts; /* 0: one matrix; else a tensor of three dimensions */
 };
 
@@ -136,10 +137,12 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
     uint32_t rows = shape.vector ? 1 : shape.rows;
     uint32_t deep = shape.experts > 0 ? shape.experts : 1;
     const uint64_t *have = tensor->dimensions;
+    bool between = shape.taps && have[1] == 1; /* one dimension more than there need be */
+    uint64_t second = between ? have[2] : have[1], third = between ? 1 : have[2];
     bool flat = true;
     for (uint32_t i = 3; i < TENSOR_DIMENSIONS_MAX; i++)
         flat &= have[i] == 1;
-    if (have[0] != shape.columns || have[1] != rows || have[2] != deep || !flat) {
+    if (have[0] != shape.columns || second != rows || third != deep || !flat) {
         char experts[16] = "";
         if (shape.experts > 0)
             snprintf(experts, sizeof experts, ", %u", deep);
@@ -150,7 +153,7 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
                          rows, experts);
     }
     bool plain = is_float(tensor->type) && tensor->source.layout == WEIGHT_IN_PLACE;
-    if (!tensor->readable || (shape.vector && !plain))
+    if (!tensor->readable || ((shape.vector || shape.taps) && !plain))
         return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32, F16 or BF16",
                          name, tensor->type_name);
     return RESULT_OK;
@@ -249,6 +252,19 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
     va_end(arguments);
     return find_weight(builder, name.text,
                        (struct weight_shape){.columns = columns, .vector = true});
+}
+
+plan_weight_id plan_builder_taps(struct plan_builder *builder, uint32_t channels, uint32_t taps,
+                                 const char *name_format, ...)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    va_list arguments;
+    va_start(arguments, name_format);
+    struct stored_name name = format_name(name_format, arguments);
+    va_end(arguments);
+    return find_weight(builder, name.text,
+                       (struct weight_shape){.rows = channels, .columns = taps, .taps = true});
 }
 
 bool plan_builder_has(const struct plan_builder *builder, const char *name_format, ...)

@@ -53,6 +53,12 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
                                    const char *name_format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The kernel of a convolution that treats each channel by itself: [channels, taps] of F32, F16 or
+ * BF16; a dimension of 1 between the two, which Hugging Face checkpoints have, is left out. */
+plan_weight_id plan_builder_taps(struct plan_builder *builder, uint32_t channels, uint32_t taps,
+                                 const char *name_format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* A stack of experts' matrices [experts, rows, columns], asked for by the name that ends in
  * "_exps.weight": one tensor of three dimensions, or one of two for each expert ("…_exps.weight"
  * becomes "….7.weight"), all of one type. */

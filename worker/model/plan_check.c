@@ -199,6 +199,34 @@ static const char *check_bias_add(const struct op_view *v)
                                     : "the weights' columns do not add up to the input's columns";
 }
 
+/* A layer that keeps state, for ops that move it on. */
+static const char *check_layer_state(const struct op_view *v, uint32_t layer)
+{
+    if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_STEP)
+        return "only step rows have positions";
+    if (layer >= LIMIT_LAYERS || layer >= v->plan->config.layers)
+        return "the model has no such layer";
+    if (v->plan->state.layer_index[layer] == STATE_LAYER_NONE)
+        return "the layer keeps no state";
+    return NULL;
+}
+
+static const char *check_short_conv(const struct op_view *v)
+{
+    const struct short_conv_params *params = &v->op->params.short_conv;
+    const char *wrong = check_layer_state(v, params->layer);
+    uint64_t channels = v->out->columns, taps = v->w->columns;
+    if (wrong)
+        return wrong;
+    if (v->w->rows != channels || taps < 2 || taps > LIMIT_CONV_TAPS)
+        return "the weight is not [output columns, taps]";
+    if ((taps - 1) * channels != v->plan->state.conv_floats)
+        return "the layer's state is of another shape";
+    if (params->form == SHORT_CONV_GATED ? v->x->columns != 3 * channels : v->x->columns < channels)
+        return "the input's columns do not fit the output's";
+    return v->x == v->out ? "the output overwrites the input" : NULL;
+}
+
 static const char *check_position_scale(const struct op_view *v)
 {
     const struct position_scale_params *params = &v->op->params.position_scale;

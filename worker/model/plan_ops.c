@@ -165,6 +165,14 @@ void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_w
     plan_builder_append(b, op);
 }
 
+void plan_ops_short_conv(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                         struct short_conv_params params, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_short_conv, x, PLAN_NONE, weight, out);
+    op.params.short_conv = params;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice)
 {
     const struct model_config *config = plan_builder_config(b);

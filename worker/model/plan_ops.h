@@ -57,6 +57,8 @@ void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activatio
                    plan_tensor_id out);
 /* x += first | second | third, vectors of as many columns as x; the latter two may be PLAN_NONE. */
 void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_weights biases);
+void plan_ops_short_conv(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                         struct short_conv_params params, plan_tensor_id out);
 void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice);
 /* The experts of every row by its scores x, as the config says; `scales`, one for each expert, may
  * be PLAN_NONE. */

@@ -3,7 +3,7 @@
  *
  * Three kinds of memory. Weights: one mapping, used whole (cpu_weights.c). Tensors: one mapping
  * sized for the largest step and touched only as far as steps reach, since rows come first. KV
- * pools: one mapping per group, touched block by block.
+ * pools: one mapping per group, touched block by block; recurrent state (cpu_state.c): one mapping.
  *
  * Weights that linear ops use are repacked. Embedding rows keep being read from the checkpoint, one
  * row per token. Norm weights and biases become f32 vectors.
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "proto/must.h"
+#include "worker/backend/cpu/cpu_state.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
 #include "worker/backend/cpu/op_order.h"
 
@@ -26,8 +27,9 @@ static uint64_t align_up(uint64_t bytes)
 static bool takes_vectors(enum op_stem stem)
 {
     return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
-           stem == OP_head_norm || stem == OP_bias_add || stem == OP_scale_columns ||
-           stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine;
+           stem == OP_head_norm || stem == OP_bias_add || stem == OP_short_conv ||
+           stem == OP_scale_columns || stem == OP_moe_route || stem == OP_moe_gate ||
+           stem == OP_moe_combine;
 }
 
 static void init_vector(struct cpu_program *program, plan_weight_id id)
@@ -147,6 +149,8 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
     enum result result = init_tensors(program, error);
     if (result == RESULT_OK)
         result = init_kv(program, options, error);
+    if (result == RESULT_OK)
+        result = cpu_state_init(program, options->state_slots, error);
     return result;
 }
 
@@ -162,4 +166,5 @@ void cpu_program_fini(struct cpu_program *program)
     cpu_memory_release(&program->tensor_memory);
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
         cpu_memory_release(&program->kv_memory[g]);
+    cpu_memory_release(&program->state_memory);
 }

@@ -51,9 +51,11 @@ struct cpu_program {
     float *ones;     /* [LIMIT_HEAD_DIM]: the weight of norms that have none */
     float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
     struct kv_pool kv[KV_GROUPS_MAX];
+    uint32_t state_slots; /* of recurrent state: cpu_state.h */
     struct cpu_weights weights;
     struct cpu_memory tensor_memory;
     struct cpu_memory kv_memory[KV_GROUPS_MAX];
+    struct cpu_memory state_memory;
 };
 
 /* Fills *program, which is zeroed, but for the weights' contents (cpu_weights_load()); on failure

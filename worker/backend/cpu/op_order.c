@@ -128,6 +128,7 @@ static bool can_quantize_output(const struct plan_op *op)
     case OP_gate:
     case OP_gate_with:
     case OP_bias_add:
+    case OP_short_conv:
     case OP_moe_gate:
     case OP_gather_rows: return true;
     case OP_attention: return op->params.attention.queries.head_dim % 32 == 0;

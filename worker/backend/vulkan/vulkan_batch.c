@@ -93,7 +93,8 @@ static void fill_sequence(struct vulkan_batch *batch, const struct step_batch *s
     const struct step_sequence *from = &step->sequences[index];
     struct vulkan_step_sequence to = {.first_row = from->first_row,
                                       .row_count = from->row_count,
-                                      .first_position = from->first_position};
+                                      .first_position = from->first_position,
+                                      .state_slot = from->state_slot};
     uint32_t entries = table_entries(from);
     for (uint32_t group = 0; group < batch->limits.groups; group++) {
         to.table[group] = *next_entry;

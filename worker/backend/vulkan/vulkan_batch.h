@@ -25,7 +25,7 @@ struct vulkan_step_sequence {
     uint32_t first_row;
     uint32_t row_count;
     uint32_t first_position;
-    uint32_t reserved;
+    uint32_t state_slot;
     uint32_t table[KV_GROUPS_MAX]; /* first entry of its block table among all tables' entries */
 };
 _Static_assert(sizeof(struct vulkan_step_row) == 16, "byte map");

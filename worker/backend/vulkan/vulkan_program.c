@@ -14,6 +14,7 @@
 #include "worker/backend/vulkan/vulkan_attention.h"
 #include "worker/backend/vulkan/vulkan_commands.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_recurrent.h"
 
 #define FORM_COLUMNS 32u
 
@@ -186,6 +187,8 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     if (result == RESULT_OK)
         result = place_kv(program, options->kv_blocks, error);
     if (result == RESULT_OK)
+        result = vulkan_recurrent_place(program, options->state_slots, error);
+    if (result == RESULT_OK)
         result = place_scratch(program, error);
     return result;
 }
@@ -198,8 +201,10 @@ void vulkan_program_fini(struct vulkan_program *program)
     vulkan_arena_destroy(program->tensor_memory);
     vulkan_arena_destroy(program->kv_memory);
     vulkan_arena_destroy(program->scratch_memory);
+    vulkan_arena_destroy(program->state_memory);
     free(program->notes);
     free(program->tensors);
     free(program->kv);
+    free(program->states);
     *program = (struct vulkan_program){0};
 }

@@ -277,9 +277,29 @@ struct vulkan_position_scale_push {
 };
 static_assert(sizeof(struct vulkan_position_scale_push) == 40, "byte map");
 
+struct vulkan_short_conv_push {
+    uint64_t x;                         /*  0: f32 [rows, stride] */
+    uint64_t weights;                   /*  8: f32 [columns, taps] */
+    uint64_t state;                     /* 16: f32 [slots, slot_floats] of the layer */
+    uint64_t rows;                      /* 24: struct vulkan_step_row */
+    uint64_t sequences;                 /* 32: struct vulkan_step_sequence */
+    struct vulkan_outputs_push outputs; /* 40 */
+    uint32_t stride;                    /* 72: columns of x */
+    uint32_t columns;                   /* 76: of the output */
+    uint32_t taps;                      /* 80 */
+    uint32_t slot_floats;               /* 84 */
+};
+static_assert(sizeof(struct vulkan_short_conv_push) == 88, "byte map");
+enum vulkan_short_conv_own {
+    VULKAN_SHORT_CONV_GATED = 1,
+    VULKAN_SHORT_CONV_ROWS = 2,
+    VULKAN_SHORT_CONV_MOVE = 4
+};
+
 /* Constants of these kernels: the forms (enum vulkan_form), then what the kernel has of its own:
  * gate and gate_with their enum gate_activation, rms_norm whether its rows are listed, rms_norm_add
- * whether another norm follows, embed_rows the enum vulkan_weight_kind. */
+ * whether another norm follows, embed_rows the enum vulkan_weight_kind, short_conv bits of enum
+ * vulkan_short_conv_own. */
 enum vulkan_row_constant {
     VULKAN_ROW_INVOCATIONS,
     VULKAN_ROW_FORMS,

@@ -6,8 +6,8 @@
  * everybody else reads f32. Then every op is dispatched, except those that a neighbour does on the
  * way.
  *
- * Hazards are tracked per tensor; the KV cache and the scratch memory count as two more. A barrier
- * orders everything, so after it nothing is outstanding.
+ * Hazards are tracked per tensor; the KV cache, the scratch memory and all recurrent states count
+ * as three more. A barrier orders everything, so after it nothing is outstanding.
  */
 #include "worker/backend/vulkan/vulkan_recorder.h"
 
@@ -17,9 +17,9 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_attention.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
-#include "worker/backend/vulkan/vulkan_row_policy.h"
+#include "worker/backend/vulkan/vulkan_recurrent.h"
 
-#define EXTRA_TENSORS 2u /* KV cache, scratch */
+#define EXTRA_TENSORS 3u /* KV cache, scratch, recurrent states */
 
 static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 {
@@ -34,6 +34,11 @@ plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder)
 plan_tensor_id vulkan_recorder_scratch(const struct vulkan_recorder *recorder)
 {
     return (plan_tensor_id)(recorder->program->plan->tensor_count + 1);
+}
+
+plan_tensor_id vulkan_recorder_states(const struct vulkan_recorder *recorder)
+{
+    return (plan_tensor_id)(recorder->program->plan->tensor_count + 2);
 }
 
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor)
@@ -127,9 +132,9 @@ void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from,
                                  sizeof(float));
 }
 
-static void record_row_kernel(struct vulkan_recorder *recorder, const struct vulkan_row_task *task,
-                              const void *push, uint32_t push_bytes,
-                              const struct vulkan_touch *touch)
+void vulkan_recorder_row_kernel(struct vulkan_recorder *recorder,
+                                const struct vulkan_row_task *task, const void *push,
+                                uint32_t push_bytes, const struct vulkan_touch *touch)
 {
     struct vulkan_row_choice choice =
         vulkan_row_policy_choose(&recorder->program->device->facts, task);
@@ -171,7 +176,7 @@ static void record_embed_rows(struct vulkan_recorder *recorder)
                                          matrix->columns, forms, matrix->kind};
     const struct vulkan_touch touch = {.reads = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_rms_norm(struct vulkan_recorder *recorder)
@@ -195,7 +200,7 @@ static void record_rms_norm(struct vulkan_recorder *recorder)
     const struct vulkan_row_task task = {VULKAN_ROW_NORM, rows, columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_layer_norm(struct vulkan_recorder *recorder)
@@ -215,7 +220,7 @@ static void record_layer_norm(struct vulkan_recorder *recorder)
         VULKAN_ROW_LAYER_NORM, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_rms_norm_add(struct vulkan_recorder *recorder)
@@ -238,7 +243,7 @@ static void record_rms_norm_add(struct vulkan_recorder *recorder)
                                          VULKAN_FORM_F32, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], op->output, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_gate(struct vulkan_recorder *recorder)
@@ -259,7 +264,7 @@ static void record_gate(struct vulkan_recorder *recorder)
                                          op->params.gate.activation};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_bias_add(struct vulkan_recorder *recorder)
@@ -277,7 +282,7 @@ static void record_bias_add(struct vulkan_recorder *recorder)
         VULKAN_ROW_BIAS_ADD, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_position_scale(struct vulkan_recorder *recorder)
@@ -299,7 +304,7 @@ static void record_position_scale(struct vulkan_recorder *recorder)
                                          VULKAN_FORM_F32, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_gather_rows(struct vulkan_recorder *recorder)
@@ -317,7 +322,7 @@ static void record_gather_rows(struct vulkan_recorder *recorder)
         VULKAN_ROW_GATHER, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_soft_cap(struct vulkan_recorder *recorder)
@@ -336,7 +341,7 @@ static void record_soft_cap(struct vulkan_recorder *recorder)
         VULKAN_ROW_SOFT_CAP, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_gate_with(struct vulkan_recorder *recorder)
@@ -357,7 +362,7 @@ static void record_gate_with(struct vulkan_recorder *recorder)
                                          forms, op->params.gate_with.activation};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_add_rows(struct vulkan_recorder *recorder)
@@ -376,7 +381,7 @@ static void record_add_rows(struct vulkan_recorder *recorder)
                                          push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_scale_columns(struct vulkan_recorder *recorder)
@@ -395,7 +400,7 @@ static void record_scale_columns(struct vulkan_recorder *recorder)
         VULKAN_ROW_SCALE, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 /* The forms that the op's own kernels write; the others are made of f32 behind them. */
@@ -408,6 +413,7 @@ static uint32_t own_forms(const struct vulkan_recorder *recorder, uint32_t index
     case OP_gate:
     case OP_gather_rows:
     case OP_bias_add:
+    case OP_short_conv:
     case OP_soft_cap:
     case OP_gate_with:
     case OP_add_rows:
@@ -435,7 +441,7 @@ static void record_missing_forms(struct vulkan_recorder *recorder)
         VULKAN_ROW_SOFT_CAP, vulkan_recorder_rows(recorder, op->output), push.columns, missing, 0};
     const struct vulkan_touch touch = {.reads = {op->output, PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
-    record_row_kernel(recorder, &task, &push, sizeof push, &touch);
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 static void record_linear(struct vulkan_recorder *recorder)
@@ -454,6 +460,11 @@ static void record_attention(struct vulkan_recorder *recorder)
     vulkan_attention_record(recorder, recorder->op, recorder->forms[recorder->op]);
 }
 
+static void record_short_conv(struct vulkan_recorder *recorder)
+{
+    vulkan_recurrent_record_short_conv(recorder, recorder->forms[recorder->op]);
+}
+
 static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) = {
     [OP_embed_rows] = record_embed_rows,
     [OP_rms_norm] = record_rms_norm,
@@ -468,6 +479,7 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_gate] = record_gate,
     [OP_gather_rows] = record_gather_rows,
     [OP_bias_add] = record_bias_add,
+    [OP_short_conv] = record_short_conv,
     [OP_position_scale] = record_position_scale,
     [OP_soft_cap] = record_soft_cap,
     [OP_gate_with] = record_gate_with,

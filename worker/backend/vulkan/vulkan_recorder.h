@@ -13,6 +13,7 @@
 #include "worker/backend/vulkan/vulkan_profile.h"
 #include "worker/backend/vulkan/vulkan_program.h"
 #include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/backend/vulkan/vulkan_row_policy.h"
 
 struct vulkan_shape {
     uint32_t rows;
@@ -43,7 +44,7 @@ struct vulkan_recorder {
     const struct vulkan_program *program;
     uint8_t *forms;         /* [op_count] enum vulkan_form bits that the op's output is wanted in */
     uint8_t *missing_forms; /* likewise: wanted, but not among those that the op's kernels write */
-    bool *was_read;         /* [tensor_count + 2] since the last barrier; then KV cache, scratch */
+    bool *was_read; /* [tensor_count + 3] since the last barrier; then KV cache, scratch, states */
     bool *was_written;
     uint32_t op; /* being recorded */
     enum result result;
@@ -59,12 +60,17 @@ struct vulkan_touch {
 };
 plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_scratch(const struct vulkan_recorder *recorder);
+plan_tensor_id vulkan_recorder_states(const struct vulkan_recorder *recorder);
 
 /* A kernel by name with its push constants. After an error it does nothing. */
 void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shader,
                               const struct vulkan_specialization *specialization, const void *push,
                               uint32_t push_bytes, struct vulkan_grid grid,
                               const struct vulkan_touch *touch);
+/* A kernel over one row, as the policy dispatches it. */
+void vulkan_recorder_row_kernel(struct vulkan_recorder *recorder,
+                                const struct vulkan_row_task *task, const void *push,
+                                uint32_t push_bytes, const struct vulkan_touch *touch);
 /* A tensor's f32 rows into another of the same shape. */
 void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from, plan_tensor_id to);
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor);

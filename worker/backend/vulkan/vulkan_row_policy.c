@@ -39,6 +39,7 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
         [VULKAN_ROW_NORM] = "rms_norm",
         [VULKAN_ROW_NORM_ADD] = "rms_norm_add",
         [VULKAN_ROW_BIAS_ADD] = "bias_add",
+        [VULKAN_ROW_SHORT_CONV] = "short_conv",
         [VULKAN_ROW_POSITION_SCALE] = "position_scale",
         [VULKAN_ROW_LAYER_NORM] = "layer_norm",
         [VULKAN_ROW_SOFT_CAP] = "soft_cap",

@@ -1,7 +1,7 @@
 /*
  * How the kernels over one row (embed_rows, gather_rows, gate, norms, bias_add, position_scale,
- * soft_cap) are dispatched for a shape: pure, asked while pipelines are made and while steps are
- * recorded.
+ * soft_cap, short_conv) are dispatched for a shape: pure, asked while pipelines are made and while
+ * steps are recorded.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_ROW_POLICY_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_ROW_POLICY_H
@@ -15,6 +15,7 @@ enum vulkan_row_kernel {
     VULKAN_ROW_NORM,
     VULKAN_ROW_NORM_ADD,
     VULKAN_ROW_BIAS_ADD,
+    VULKAN_ROW_SHORT_CONV,
     VULKAN_ROW_POSITION_SCALE,
     VULKAN_ROW_LAYER_NORM,
     VULKAN_ROW_SOFT_CAP,

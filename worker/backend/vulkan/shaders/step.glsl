@@ -26,7 +26,7 @@ struct StepSequence {
     uint first_row;
     uint row_count;
     uint first_position;
-    uint reserved;
+    uint state_slot;
     uint table[4]; /* of each group: where in `tables` its block table begins */
 };
 

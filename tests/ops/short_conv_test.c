@@ -1,0 +1,44 @@
+/*
+ * short_conv against a double-precision loop over the whole sequence, every tier: both forms, two
+ * to eight taps, in steps shorter and longer than what the state holds.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/support/op_check.h"
+
+static void formula(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    struct op_trial_row row = op_trial_row(trial, output);
+    bool gated = c->params.short_conv.form == SHORT_CONV_GATED;
+    uint32_t channels = c->output_columns, taps = c->weights[0].columns;
+    const float *x = op_trial_input(trial, 0, output);
+    for (uint32_t channel = 0; channel < channels; channel++) {
+        double sum = 0;
+        for (uint32_t back = 0; back < taps && back <= row.position; back++) {
+            const float *at = op_trial_input_at(trial, 0, row.sequence, row.position - back);
+            double u = (double)at[channel];
+            if (gated)
+                u *= (double)at[2 * channels + channel];
+            sum += u * (double)op_trial_weight(trial, 0)[channel * taps + taps - 1 - back];
+        }
+        expected[channel] = gated ? (double)x[channels + channel] * sum : sum / (1 + exp(-sum));
+    }
+}
+
+static void test_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_short_conv, formula, op_check_tolerance);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

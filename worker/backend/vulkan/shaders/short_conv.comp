@@ -1,0 +1,112 @@
+#version 450
+/*
+ * A convolution of each channel with itself over the last TAPS rows of its sequence
+ * (worker/backend/op_list.h, short_conv), and the columns of input that its sequence keeps for the
+ * rows of later steps.
+ *
+ * Inputs of the step's own rows are read where they lie, so rows need not wait for each other; only
+ * those before the sequence's first row come from its slot. So the slot may not be written before
+ * all rows have read it: a step that has several rows of a sequence takes two dispatches, ROWS and
+ * then MOVE, and one of decodes only does both at once.
+ *
+ * Grid: (rows, or with MOVE sequences; column tiles of 4 * invocations).
+ */
+#extension GL_GOOGLE_include_directive : require
+
+layout(local_size_x_id = 0) in;
+
+#define FORMS_CONSTANT 1
+#include "row_forms.glsl"
+#include "step.glsl"
+
+layout(constant_id = 2) const uint OWN = 0; /* bit 0: gated; bit 1: ROWS; bit 2: MOVE */
+const bool GATED = (OWN & 1) != 0, ROWS = (OWN & 2) != 0, MOVE = (OWN & 4) != 0;
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
+
+layout(push_constant) uniform Push
+{
+    uint64_t x;         /* f32 [rows, stride] */
+    uint64_t weights;   /* f32 [columns, taps] */
+    uint64_t state;     /* f32 [slots, slot_floats], of it the first [taps - 1, columns] */
+    uint64_t rows;      /* StepRow [] */
+    uint64_t sequences; /* StepSequence [] */
+    RowOutputs outputs; /* [rows, columns] */
+    uint stride;
+    uint columns;
+    uint taps;
+    uint slot_floats;
+} push;
+
+struct Place {
+    uint row;
+    uint before; /* rows of the sequence before it in the step */
+    uint first_position;
+    uint64_t state; /* of the sequence */
+};
+
+float row_input(uint row, uint column)
+{
+    Floats x = Floats(push.x + 4 * (uint64_t(row) * push.stride));
+    return GATED ? x.at[column] * x.at[2 * push.columns + column] : x.at[column];
+}
+
+/* `back` positions before the place's. */
+float input_at(Place place, uint back, uint column)
+{
+    if (back <= place.before)
+        return row_input(place.row - back, column);
+    if (place.first_position == 0)
+        return 0.0;
+    uint kept = push.taps - 1 + place.before - back;
+    return Floats(place.state).at[kept * push.columns + column];
+}
+
+Place find_place()
+{
+    Place place;
+    uint index = gl_WorkGroupID.x;
+    uint number = ROWS ? StepRows(push.rows).at[index].sequence : index;
+    StepSequence sequence = StepSequences(push.sequences).at[number];
+    place.row = ROWS ? index : sequence.first_row + sequence.row_count - 1;
+    place.before = place.row - sequence.first_row;
+    place.first_position = sequence.first_position;
+    place.state = push.state + 4 * (uint64_t(sequence.state_slot) * push.slot_floats);
+    return place;
+}
+
+float convolve(Place place, uint column)
+{
+    Floats weights = Floats(push.weights + 4 * (uint64_t(column) * push.taps));
+    float sum = 0.0;
+    for (uint tap = 0; tap < push.taps; tap++)
+        sum += weights.at[tap] * input_at(place, push.taps - 1 - tap, column);
+    if (GATED)
+        return Floats(push.x + 4 * (uint64_t(place.row) * push.stride)).at[push.columns + column] *
+               sum;
+    return sum / (1.0 + exp(-sum));
+}
+
+/* Columns move towards the front, and each is read before it is overwritten. */
+void move_state(Place place, uint column)
+{
+    for (uint kept = 0; kept + 1 < push.taps; kept++)
+        Floats(place.state).at[kept * push.columns + column] =
+            input_at(place, push.taps - 2 - kept, column);
+}
+
+void main()
+{
+    Place place = find_place();
+    uint first = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    if (ROWS) {
+        vec4 sums = vec4(0.0);
+        for (uint i = 0; i < 4; i++)
+            if (first + i < push.columns)
+                sums[i] = convolve(place, first + i);
+        row_store(push.outputs, place.row, first, push.columns, sums);
+    }
+    for (uint i = 0; MOVE && i < 4; i++)
+        if (first + i < push.columns)
+            move_state(place, first + i);
+}

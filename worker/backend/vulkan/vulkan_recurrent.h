@@ -1,0 +1,16 @@
+/*
+ * Ops with recurrent state: where it lies on the device, and their dispatches.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_RECURRENT_H
+#define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_RECURRENT_H
+
+#include "worker/backend/vulkan/vulkan_recorder.h"
+
+/* Memory for the states of `slots` sequences, a region for each recurrent layer. */
+enum result vulkan_recurrent_place(struct vulkan_program *program, uint32_t slots,
+                                   struct error_text *error) RESULT_CHECKED;
+
+/* For the recorder: the op being recorded, its output in `forms`. */
+void vulkan_recurrent_record_short_conv(struct vulkan_recorder *recorder, uint32_t forms);
+
+#endif
