@@ -128,7 +128,7 @@ $(OBJ)/worker/backend/cpu/%.o: CFLAGS += $(if $(SAN),-O2,-O3)
 $(OBJ)/%_avx2.o:   CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c
 $(OBJ)/%_avx512.o: CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 # Pure functions over bytes, run over every weight at every start: the thread sanitizer has nothing to see in them.
-PER_WEIGHT_OBJ := $(addprefix $(OBJ)/worker/,backend/cpu/packed_weight.o backend/cpu/ggml_dequantize.o model/content_hash.o model/weight_source.o)
+PER_WEIGHT_OBJ := $(addprefix $(OBJ)/worker/,backend/cpu/packed_weight.o backend/cpu/ggml_dequantize.o model/content_hash.o $(addprefix model/,weight_source.o weight_affine.o weight_fp8.o))
 $(PER_WEIGHT_OBJ): CFLAGS += $(if $(filter thread,$(SANS)),-fno-sanitize=thread)
 
 $(LIB_BASE): $(call objects,$(PROTO_SRC) $(SHM_SRC))

@@ -30,6 +30,7 @@ static const struct {
     {GGML_Q4_K, "Q4_K", {256, 144}, BY_KERNELS},
     {GGML_Q5_K, "Q5_K", {256, 176}, BY_KERNELS},
     {GGML_Q6_K, "Q6_K", {256, 210}, BY_KERNELS},
+    {GGML_A8, "A8", {32, 36}, MADE_AT_LOAD},
     {GGML_IQ4_NL, "IQ4_NL", {32, 18}, AT_LOAD},
     {GGML_MXFP4, "MXFP4", {32, 17}, AT_LOAD},
 #define NOBODY(number, name)                                                                       \

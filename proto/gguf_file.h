@@ -53,6 +53,7 @@ enum ggml_type {
     GGML_IQ4_NL = 20,
     GGML_BF16 = 30,
     GGML_MXFP4 = 39,
+    GGML_A8 = 63,      /* in no file: d * q + m, q of 8 bits; what groups of 6 and 8 bits become */
     GGML_TYPE_END = 64 /* above all that have a reader */
 };
 

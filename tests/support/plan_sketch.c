@@ -67,6 +67,7 @@ static const int *f16_fields(enum ggml_type type)
     switch (type) {
     case GGML_Q4_1:
     case GGML_Q5_1:
+    case GGML_A8:
     case GGML_Q4_K:
     case GGML_Q5_K: return both;
     case GGML_Q2_K: return q2;

@@ -20,6 +20,7 @@
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 #include "proto/safetensors_file.h"
+#include "worker/model/checkpoint_quantization.h"
 #include "worker/model/content_hash.h"
 #include "worker/model/shard_index.h"
 
@@ -128,7 +129,9 @@ static enum result make_table(struct checkpoint_folder *folder, struct error_tex
     for (uint32_t i = 0; i < folder->shard_count; i++)
         tensor_table_add_safetensors(folder->table, folder->shards[i].tensors,
                                      folder->shards[i].name.text);
-    return tensor_table_finish(folder->table, error);
+    enum result result = tensor_table_finish(folder->table, error);
+    return result == RESULT_OK ? checkpoint_quantization_apply(folder->config, folder->table, error)
+                               : result;
 }
 
 static bool has_single_file(int folder_fd)

@@ -8,7 +8,7 @@
  *
  * Source: Hugging Face transformers, configuration_*.py for keys and defaults.
  *
- * Refuses to do: quantized weights (quantization_config).
+ * Which weights are quantized is checkpoint_quantization.c's to read.
  */
 #include "worker/model/checkpoint_hf.h"
 
@@ -42,10 +42,6 @@ static void find_family(struct checkpoint_keys *root, const struct model_family 
     else if (!*family)
         checkpoint_keys_refuse(root, RESULT_UNSUPPORTED, "model_type \"%.*s\" is not supported",
                                (int)(type.length < 64 ? type.length : 64), type.bytes);
-    if (json_value_type(json_value_member(root->object, "quantization_config")) != JSON_ABSENT)
-        checkpoint_keys_refuse(root, RESULT_UNSUPPORTED,
-                               "quantization_config: quantized weights are read from GGUF files "
-                               "only");
 }
 
 static void check_activation(struct checkpoint_keys *keys, const struct hf_form *form)

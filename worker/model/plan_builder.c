@@ -453,8 +453,9 @@ static enum result check_all_used(const struct plan_builder *builder)
 {
     uint32_t count = tensor_table_count(builder->source.tensors);
     for (uint32_t i = 0; i < count; i++) {
-        struct gguf_string name = tensor_table_at(builder->source.tensors, i)->name;
-        if (!builder->used[i] && !is_harmless(builder, name))
+        const struct checkpoint_tensor *tensor = tensor_table_at(builder->source.tensors, i);
+        struct gguf_string name = tensor->name;
+        if (!builder->used[i] && !tensor->part && !is_harmless(builder, name))
             return error_set(builder->error, RESULT_UNSUPPORTED,
                              "tensor %.*s is not part of architecture %s as this build knows it",
                              (int)(name.length < 100 ? name.length : 100), name.bytes,

@@ -114,6 +114,12 @@ enum result tensor_table_finish(struct tensor_table *table, struct error_text *e
     return RESULT_OK;
 }
 
+struct checkpoint_tensor *tensor_table_edit(struct tensor_table *table, uint32_t index)
+{
+    must(index < table->count);
+    return &table->tensors[index];
+}
+
 uint32_t tensor_table_count(const struct tensor_table *table)
 {
     return table->count;

@@ -26,6 +26,7 @@ struct checkpoint_tensor {
     uint64_t dimensions[TENSOR_DIMENSIONS_MAX]; /* fastest first; unused ones are 1 */
     const uint8_t *data;
     uint64_t data_bytes;
+    bool part;                   /* scales or the like of another tensor, which answers for it */
     struct weight_source source; /* where it is stored otherwise than as rows of `type` */
 };
 
@@ -44,6 +45,11 @@ void tensor_table_add_safetensors(struct tensor_table *table, const struct safet
 /* After the last addition: RESULT_CORRUPT when a name occurs twice. */
 enum result tensor_table_finish(struct tensor_table *table,
                                 struct error_text *error) RESULT_CHECKED;
+
+/* A row to be joined with others: its name may become shorter, and tensor_table_finish() must
+ * follow.
+ */
+struct checkpoint_tensor *tensor_table_edit(struct tensor_table *table, uint32_t index);
 
 uint32_t tensor_table_count(const struct tensor_table *table);
 const struct checkpoint_tensor *tensor_table_at(const struct tensor_table *table, uint32_t index);

@@ -10,7 +10,8 @@
  *
  * Sources: ggml's published block layouts; the OCP Microscaling formats specification (E2M1, E8M0).
  *
- * Refuses to do: rounding. What is handed out means what is stored, bit for bit.
+ * Refuses to do: rounding. What is handed out means what is stored, bit for bit; but for 8-bit
+ * floats, of which weight_fp8.c says how and why.
  */
 #include "worker/model/weight_source.h"
 
@@ -19,6 +20,8 @@
 
 #include "proto/ggml_half.h"
 #include "proto/must.h"
+#include "worker/model/weight_affine.h"
+#include "worker/model/weight_fp8.h"
 
 #define BLOCK       WEIGHT_SOURCE_BLOCK
 #define Q8_0_BYTES  34u
@@ -164,12 +167,28 @@ struct weight_source weight_source_of_gguf(const struct gguf_tensor *tensor)
     return source;
 }
 
+float weight_source_float(const struct weight_source *source, const uint8_t *floats, uint64_t index)
+{
+    uint32_t bits;
+    float value;
+    if (source->scale_type == GGML_F16)
+        return ggml_f16_to_f32(ggml_load_u16(floats + 2 * index));
+    if (source->scale_type == GGML_BF16)
+        bits = (uint32_t)ggml_load_u16(floats + 2 * index) << 16;
+    else
+        memcpy(&bits, floats + 4 * index, sizeof bits);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint64_t columns)
 {
     switch (source->layout) {
     case WEIGHT_IQ4_NL: source->type = GGML_Q8_0; return;
     case WEIGHT_MXFP4:
     case WEIGHT_FP4: source->type = choose_for_fp4(source, rows, columns); return;
+    case WEIGHT_FP8: source->type = GGML_BF16; return;
+    case WEIGHT_AFFINE: source->type = weight_affine_type(source, rows, columns); return;
     default: must_fail("a layout with a choice", __FILE__, __LINE__);
     }
 }
@@ -177,11 +196,13 @@ void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint
 void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out)
 {
-    must(span.first % BLOCK == 0 && span.count % BLOCK == 0);
+    must(source->layout == WEIGHT_FP8 || (span.first % BLOCK == 0 && span.count % BLOCK == 0));
     switch (source->layout) {
     case WEIGHT_IQ4_NL: read_iq4_nl(source, span, out); return;
     case WEIGHT_MXFP4:
     case WEIGHT_FP4: read_fp4(source, columns, span, out); return;
+    case WEIGHT_FP8: weight_fp8_read(source, columns, span, out); return;
+    case WEIGHT_AFFINE: weight_affine_read(source, columns, span, out); return;
     default: must_fail("a layout to read", __FILE__, __LINE__);
     }
 }

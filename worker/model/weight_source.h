@@ -3,11 +3,19 @@
  * in a GGUF element type that holds every value exactly. Backends pack the latter like any other
  * row of that type, so a new way of storing weights needs no kernel.
  *
- *   stored as                                          handed out as           where that is not
- * exact IQ4_NL (GGUF)                                      Q8_0                    - MXFP4 (GGUF);
- * FP4 with an exponent per 32          Q5_0                    BF16
+ *   IQ4_NL (GGUF)                                   Q8_0
  *
- * A row of the type is exact where its scales fit in halves. Whether they do is seen by reading all
+ *   MXFP4 (GGUF); FP4 with an exponent per 32       Q5_0, or BF16
+ *
+ *   groups with scale and bias (MLX), 2 3 4 bits    Q4_1, or F32
+ *
+ *   the same, 5 bits                                Q5_1, or F32
+ *
+ *   the same, 6 8 bits                              A8, or F32
+ *
+ *   E4M3 with scales                                BF16, rounded (weight_fp8.c)
+ *
+ * The smaller type is exact where its scales fit in halves. Whether they do is seen by reading all
  * of them when the checkpoint is opened (weight_source_choose_type()).
  */
 #ifndef SHOAL_WORKER_MODEL_WEIGHT_SOURCE_H
@@ -23,7 +31,9 @@ enum weight_layout {
     WEIGHT_IN_PLACE, /* rows of `type` as they are; nothing else is filled */
     WEIGHT_IQ4_NL,   /* GGUF's blocks: a half, 16 bytes of nibbles */
     WEIGHT_MXFP4,    /* GGUF's blocks: an exponent, 16 bytes of nibbles */
-    WEIGHT_FP4       /* nibbles in column order; exponents apart, one per 32 columns */
+    WEIGHT_FP4,      /* nibbles in column order; exponents apart, one per 32 columns */
+    WEIGHT_AFFINE,   /* codes of `bits` bits in column order; scales and biases apart */
+    WEIGHT_FP8       /* E4M3; scales apart */
 };
 
 struct weight_source {
@@ -31,7 +41,15 @@ struct weight_source {
     enum ggml_type type; /* of the rows handed out */
     const uint8_t *data; /* [rows][row_bytes], of any alignment, as all that follows */
     uint64_t row_bytes;
-    const uint8_t *scales; /* FP4: [rows][columns / 32] exponents */
+    const uint8_t *scales; /* FP4: [rows][columns / 32] exponents; AFFINE: [rows][columns / group]
+                              floats; FP8: [rows / block_rows][columns / block_columns], both
+                              rounded up */
+    const uint8_t *biases; /* AFFINE: the same shape */
+    enum ggml_type scale_type; /* of scales and biases: F32, F16 or BF16 */
+    uint32_t bits;             /* AFFINE: 2 to 6 or 8 */
+    uint32_t group;            /* AFFINE: columns of a scale, a multiple of WEIGHT_SOURCE_BLOCK */
+    uint64_t block_rows;       /* FP8: that share a scale */
+    uint64_t block_columns;
 };
 
 /* The source of a GGUF tensor; WEIGHT_IN_PLACE where kernels read its type. */
@@ -42,7 +60,8 @@ void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint
 
 /*
  * Columns [first, first + count) of a row as `type` lays them out, to `out`; both are multiples of
- * WEIGHT_SOURCE_BLOCK. `columns` is the matrix's. must() a source that is not in place.
+ * WEIGHT_SOURCE_BLOCK, but for FP8. `columns` is the matrix's. must() a source that is not in
+ * place.
  */
 struct weight_span {
     uint64_t row;
@@ -51,5 +70,9 @@ struct weight_span {
 };
 void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out);
+
+/* Number `index` of scales or biases, of the source's scale_type. */
+float weight_source_float(const struct weight_source *source, const uint8_t *floats,
+                          uint64_t index);
 
 #endif

@@ -9,6 +9,7 @@
  *   Q4_0 Q5_0     d * (q - half)          32 columns, f16 d
  *   Q4_1 Q5_1     d * q + m               32 columns, f16 d and m
  *   Q8_0          d * q                   32 columns, signed q
+ *   A8            d * q + m               32 columns, f16 d and m; in no file (weight_source.h)
  *   Q2_K Q4_K Q5_K  d * sc * q - dmin * m   256 columns; sc and m per 16 (Q2_K) or 32
  *   Q3_K Q6_K     d * sc * (q - half)     256 columns; signed sc per 16
  *
@@ -99,6 +100,10 @@ void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quan
         for (int i = 0; i < 32; i++)
             quants[i] = (int8_t)block[2 + i];
         return;
+    case GGML_A8:
+        for (int i = 0; i < 32; i++)
+            quants[i] = block[4 + i];
+        return;
     case GGML_Q2_K: unpack_2bit(block + 16, quants); return;
     case GGML_Q3_K:
         unpack_2bit(block + 32, quants);
@@ -129,7 +134,7 @@ static void dequantize_simple(enum ggml_type type, const uint8_t *block, const i
 {
     float d = ggml_f16_to_f32(ggml_load_u16(block));
     int center = type == GGML_Q4_0 ? 8 : type == GGML_Q5_0 ? 16 : 0;
-    bool has_minimum = type == GGML_Q4_1 || type == GGML_Q5_1;
+    bool has_minimum = type == GGML_Q4_1 || type == GGML_Q5_1 || type == GGML_A8;
     float m = has_minimum ? ggml_f16_to_f32(ggml_load_u16(block + 2)) : 0.0f;
     for (int i = 0; i < 32; i++)
         out[i] = d * (float)(quants[i] - center) + m;

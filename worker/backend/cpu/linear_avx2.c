@@ -178,7 +178,10 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, u
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits) + 16 * half;
     __m256 scale = load_halves(scales);
     __m256 minimum = _mm256_setzero_ps();
-    if (kind.minimum)
+    if (kind.minimum && kind.center) /* A8's bytes are so much too low */
+        minimum =
+            _mm256_fmadd_ps(scale, _mm256_set1_ps((float)kind.center), load_halves(scales + 32));
+    else if (kind.minimum)
         minimum = load_halves(scales + 32);
     else if (kind.center)
         minimum = _mm256_mul_ps(scale, _mm256_set1_ps(-(float)kind.center));

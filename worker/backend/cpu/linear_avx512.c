@@ -98,7 +98,10 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
     __m512 scale = load_halves(scales);
     __m512 minimum = _mm512_setzero_ps();
-    if (kind.minimum)
+    if (kind.minimum && kind.center) /* A8's bytes are so much too low */
+        minimum =
+            _mm512_fmadd_ps(scale, _mm512_set1_ps((float)kind.center), load_halves(scales + 32));
+    else if (kind.minimum)
         minimum = load_halves(scales + 32);
     else if (kind.center)
         minimum = _mm512_mul_ps(scale, _mm512_set1_ps(-(float)kind.center));

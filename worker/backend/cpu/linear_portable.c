@@ -6,9 +6,10 @@
  * a block stands out, cpu_kernels.h) the sixteen rows' values are taken out of their planes,
  * multiplied with the activations in integers, and joined to the running f32 sums:
  *
- *   plain kinds  sum += isum * (weight scale * x scale); then sum += (m or -center * scale) * x.sum
- *   K kinds      inside a unit: s += isum * x scale, n += imin * x scale; at its end sum += s * d,
- * then sum -= n * dmin, where isum and imin already carry the integer sub-scales
+ *   plain kinds  sum += isum * (weight scale * x scale); then sum += (m or -center * scale) *
+ * x.sum; A8, whose bytes are 128 too low: (m + 128 * scale) * x.sum K kinds      inside a unit: s
+ * += isum * x scale, n += imin * x scale; at its end sum += s * d, then sum -= n * dmin, where isum
+ * and imin already carry the integer sub-scales
  *
  * Float kinds: a partial sum per 32 columns, added to the running sum.
  */
@@ -77,10 +78,14 @@ static void plain_block(const struct packed_shape *shape, const uint8_t *block,
     for (uint32_t row = 0; row < ROWS; row++) {
         float scale = load_f16(scales, row);
         sums[row] += (float)dot(values[row], x->quants, COLUMNS) * (scale * x->scale);
-        if (shape->minimum)
-            sums[row] += load_f16(scales + 32, row) * x->sum;
-        else if (shape->center)
+        if (shape->minimum) {
+            float minimum = load_f16(scales + 32, row);
+            if (shape->center)
+                minimum += (float)shape->center * scale;
+            sums[row] += minimum * x->sum;
+        } else if (shape->center) {
             sums[row] -= (float)shape->center * scale * x->sum;
+        }
     }
 }
 

@@ -179,6 +179,8 @@ static void fill_quantized_row(const struct packed_weight *weight, enum ggml_typ
     int16_t quants[8 * PACKED_COLUMNS];
     for (uint32_t unit = 0; unit < weight->columns / shape.unit_columns; unit++) {
         ggml_unpack_quants(type, source, quants);
+        for (uint32_t i = 0; i < PACKED_COLUMNS && shape.kind == PACKED_A8; i++)
+            quants[i] = (int16_t)(quants[i] - (int16_t)shape.center);
         for (uint32_t block = 0; block < shape.blocks; block++) {
             uint8_t *planes = group + block * block_bytes;
             fill_planes(shape.bits, quants + PACKED_COLUMNS * block, row, planes);

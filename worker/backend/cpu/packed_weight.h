@@ -30,18 +30,19 @@
 
 #include "proto/gguf_file.h"
 
-#define PACKED_LAYOUT_VERSION 1u
+#define PACKED_LAYOUT_VERSION 2u
 #define PACKED_ROWS           16u
 #define PACKED_COLUMNS        32u /* of a block */
 
 /* X(type, bits of a value, columns per scale, blocks per unit, has a minimum, center subtracted
- * from every value) */
+ * from every value - of A8 while packing, so that its bytes are signed like Q8_0's) */
 #define PACKED_QUANT_LIST(X)                                                                       \
     X(Q4_0, 4, 32, 1, 0, 8)                                                                        \
     X(Q4_1, 4, 32, 1, 1, 0)                                                                        \
     X(Q5_0, 5, 32, 1, 0, 16)                                                                       \
     X(Q5_1, 5, 32, 1, 1, 0)                                                                        \
     X(Q8_0, 8, 32, 1, 0, 0)                                                                        \
+    X(A8, 8, 32, 1, 1, 128)                                                                        \
     X(Q2_K, 2, 16, 8, 1, 0)                                                                        \
     X(Q3_K, 3, 16, 8, 0, 4)                                                                        \
     X(Q4_K, 4, 32, 8, 1, 0)                                                                        \

@@ -195,6 +195,22 @@ static void pack_simple_row(const struct vulkan_weight_facts *facts, const uint8
     }
 }
 
+/* A8: its codes become signed by taking 128 off, which the minimum makes good. */
+static void pack_wide_row(const uint8_t *source, uint32_t columns, struct vulkan_weight_arrays out)
+{
+    uint32_t block_bytes = ggml_type_block(GGML_A8).bytes;
+    for (uint32_t column = 0; column < columns; column += VULKAN_WEIGHT_BLOCK_COLUMNS) {
+        float minimum = load_half(source + 2) + 128.0f * load_half(source);
+        memcpy(out.scales, source, 2);
+        store_u16(out.scales + 2, ggml_f32_to_f16(minimum));
+        for (uint32_t e = 0; e < VULKAN_WEIGHT_BLOCK_COLUMNS; e++)
+            out.codes[e] = source[4 + e] ^ 0x80;
+        out.codes += VULKAN_WEIGHT_BLOCK_COLUMNS;
+        out.scales += 4;
+        source += block_bytes;
+    }
+}
+
 void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source, uint32_t row_count,
                                uint32_t columns, const struct vulkan_weight_arrays *out)
 {
@@ -211,6 +227,8 @@ void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source,
         if (!facts.quantized) {
             memcpy(at.codes, row, source_bytes);
             memset(at.codes + source_bytes, 0, bytes.codes - source_bytes);
+        } else if (kind == VULKAN_WEIGHT_A8) {
+            pack_wide_row(row, columns, at);
         } else if (ggml_type_block(facts.type).elements == VULKAN_WEIGHT_BLOCK_COLUMNS) {
             pack_simple_row(&facts, row, columns, at);
         } else {

@@ -11,7 +11,7 @@
  *
  *    2 bits: 2 words; column e in word e / 16 at bit 8 * (e % 4) + 2 * (e % 16 / 4)
  *
- *    8 bits: 32 signed bytes in order
+ *    8 bits: 32 signed bytes in order; of A8, whose codes are unsigned, each less 128
  *
  *  codes, float: rows in order, each padded with zeros to a multiple of 16 bytes
  *
@@ -22,7 +22,7 @@
  *    2 bits: as the 2-bit codes
  *
  *  scales: per span of 32 or 16 columns one f16, or two {scale, minimum}; K types' products are
- *  rounded to f16 here
+ *  rounded to f16 here, and so is A8's minimum with 128 scales added
  *
  * So four neighbouring columns' codes are always one word's four bytes after a shift and a mask,
  * which is what packed dot products and conversions to f16 want.
@@ -38,7 +38,7 @@
 #include "proto/gguf_file.h"
 
 /* Part of what a vault's manifest must match. */
-#define VULKAN_WEIGHT_LAYOUT_VERSION 1u
+#define VULKAN_WEIGHT_LAYOUT_VERSION 2u
 #define VULKAN_WEIGHT_BLOCK_COLUMNS  32u
 #define VULKAN_WEIGHT_ALIGN_BYTES    16u
 
@@ -50,6 +50,7 @@
     X(Q5_0, 4, 1, 32, 0, 16)                                                                       \
     X(Q5_1, 4, 1, 32, 1, 0)                                                                        \
     X(Q8_0, 8, 0, 32, 0, 0)                                                                        \
+    X(A8, 8, 0, 32, 1, 0)                                                                          \
     X(Q2_K, 2, 0, 16, 1, 0)                                                                        \
     X(Q3_K, 2, 1, 16, 0, 4)                                                                        \
     X(Q4_K, 4, 0, 32, 1, 0)                                                                        \

@@ -28,14 +28,14 @@
 layout(constant_id = WEIGHT_KIND_CONSTANT) const uint WEIGHT_KIND = 0;
 
 const uint WEIGHT_Q4_0 = 0, WEIGHT_Q4_1 = 1, WEIGHT_Q5_0 = 2, WEIGHT_Q5_1 = 3, WEIGHT_Q8_0 = 4,
-           WEIGHT_Q2_K = 5, WEIGHT_Q3_K = 6, WEIGHT_Q4_K = 7, WEIGHT_Q5_K = 8, WEIGHT_Q6_K = 9,
-           WEIGHT_F32 = 10, WEIGHT_F16 = 11, WEIGHT_BF16 = 12;
+           WEIGHT_A8 = 5, WEIGHT_Q2_K = 6, WEIGHT_Q3_K = 7, WEIGHT_Q4_K = 8, WEIGHT_Q5_K = 9,
+           WEIGHT_Q6_K = 10, WEIGHT_F32 = 11, WEIGHT_F16 = 12, WEIGHT_BF16 = 13;
 
 /* Columns of a block. */
 const uint WEIGHT_BLOCK = 32;
 
 const bool WEIGHT_QUANTIZED = WEIGHT_KIND < WEIGHT_F32;
-const uint WEIGHT_CODE_BITS = WEIGHT_KIND == WEIGHT_Q8_0                                 ? 8
+const uint WEIGHT_CODE_BITS = WEIGHT_KIND == WEIGHT_Q8_0 || WEIGHT_KIND == WEIGHT_A8     ? 8
                               : WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q3_K ? 2
                                                                                          : 4;
 const uint WEIGHT_HIGH_BITS = WEIGHT_KIND == WEIGHT_Q6_K ? 2
@@ -47,7 +47,7 @@ const uint WEIGHT_HIGH_BITS = WEIGHT_KIND == WEIGHT_Q6_K ? 2
 const uint WEIGHT_SPANS =
     WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q3_K || WEIGHT_KIND == WEIGHT_Q6_K ? 2 : 1;
 const bool WEIGHT_MINIMUM = WEIGHT_KIND == WEIGHT_Q4_1 || WEIGHT_KIND == WEIGHT_Q5_1 ||
-                            WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q4_K ||
+                            WEIGHT_KIND == WEIGHT_A8 || WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q4_K ||
                             WEIGHT_KIND == WEIGHT_Q5_K;
 /* weight = scale * (code - center) for kinds without a minimum. */
 const uint WEIGHT_CENTER = WEIGHT_KIND == WEIGHT_Q4_0   ? 8
@@ -126,7 +126,7 @@ WeightBlock weight_load(WeightMatrix matrix, uint block)
     return w;
 }
 
-/* Columns 4 * j .. 4 * j + 3 as four bytes, before any center is subtracted: 0..63, Q8_0 signed.
+/* Columns 4 * j .. 4 * j + 3 as four bytes, before any center is subtracted: 0..63, those of 8 bits signed.
  * `j` < 8, a constant once loops are unrolled. */
 uint weight_codes(WeightBlock w, uint j)
 {

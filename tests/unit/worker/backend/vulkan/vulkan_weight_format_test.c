@@ -60,9 +60,9 @@ static uint8_t *random_rows(struct test_random *random, enum ggml_type type, uin
     static const struct {
         enum ggml_type type;
         uint32_t first, count; /* byte of the block's scales, how many */
-    } halves[] = {{GGML_Q4_0, 0, 1},   {GGML_Q4_1, 0, 2},  {GGML_Q5_0, 0, 1}, {GGML_Q5_1, 0, 2},
-                  {GGML_Q8_0, 0, 1},   {GGML_Q2_K, 80, 2}, {GGML_Q4_K, 0, 2}, {GGML_Q5_K, 0, 2},
-                  {GGML_Q3_K, 108, 1}, {GGML_Q6_K, 208, 1}};
+    } halves[] = {{GGML_Q4_0, 0, 1},   {GGML_Q4_1, 0, 2},   {GGML_Q5_0, 0, 1}, {GGML_Q5_1, 0, 2},
+                  {GGML_Q8_0, 0, 1},   {GGML_Q2_K, 80, 2},  {GGML_Q4_K, 0, 2}, {GGML_Q5_K, 0, 2},
+                  {GGML_Q3_K, 108, 1}, {GGML_Q6_K, 208, 1}, {GGML_A8, 0, 2}};
     uint8_t *rows = malloc(bytes);
     uint32_t block_bytes = ggml_type_block(type).bytes;
     assert_non_null(rows);
@@ -98,8 +98,9 @@ static void check_quantized(struct test_random *random, enum vulkan_weight_kind 
         ggml_dequantize_row(type, source + r * row_bytes, COLUMNS, expected);
         for (uint32_t c = 0; c < COLUMNS; c++) {
             float value = packed_value(kind, &arrays, COLUMNS, r, c);
-            /* K types' scales and minimums are rounded to f16 (2^-11 of each). */
-            float slack = type >= GGML_Q2_K && type <= GGML_Q6_K ? 2.0f : 1e-5f;
+            /* K types' scales and minimums are rounded to f16 (2^-11 of each), A8's minimums. */
+            bool rounded = (type >= GGML_Q2_K && type <= GGML_Q6_K) || type == GGML_A8;
+            float slack = rounded ? 2.0f : 1e-5f;
             float bound = slack * 0x1p-11f * (fabsf(expected[c]) + 0.5f) + 1e-7f;
             if (!(fabsf(value - expected[c]) <= bound))
                 fail_msg("%s [%u, %u]: %.9g, expected %.9g", ggml_type_name(type), r, c,

@@ -1,0 +1,127 @@
+/*
+ * Matrices that kernels do not read as they are stored become rows whose values have the bits that
+ * MLX gives (tests/golden/weight_forms), in the smallest type that holds them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/backend/cpu/ggml_dequantize.h"
+#include "worker/model/weight_source.h"
+
+enum { LINE_BYTES = 16384, VALUES_MAX = 1024, CASES = 27 };
+
+struct form {
+    char layout[16], scale_type[8], becomes[8];
+    uint32_t bits, group, block_rows, rows, columns;
+};
+
+/* At an odd address, as data of a folder may lie; freed by the caller, one byte before. */
+static uint8_t *read_hex(const char *text)
+{
+    size_t count = strspn(text, "0123456789abcdef") / 2;
+    uint8_t *bytes = malloc(count + 1);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < count; i++) {
+        unsigned value = 0;
+        assert_int_equal(sscanf(text + 2 * i, "%2x", &value), 1);
+        bytes[1 + i] = (uint8_t)value;
+    }
+    return bytes + 1;
+}
+
+static struct weight_source describe(const struct form *form)
+{
+    struct weight_source source = {.layout = WEIGHT_AFFINE,
+                                   .row_bytes = (uint64_t)form->columns * form->bits / 8,
+                                   .bits = form->bits,
+                                   .group = form->group,
+                                   .block_rows = form->block_rows,
+                                   .block_columns = form->group};
+    if (strcmp(form->layout, "affine") != 0)
+        source.layout = strcmp(form->layout, "fp4") == 0 ? WEIGHT_FP4 : WEIGHT_FP8;
+    source.scale_type = strcmp(form->scale_type, "F16") == 0    ? GGML_F16
+                        : strcmp(form->scale_type, "BF16") == 0 ? GGML_BF16
+                                                                : GGML_F32;
+    return source;
+}
+
+static void check_values(const struct form *form, const struct weight_source *source,
+                         const char *words)
+{
+    float out[VALUES_MAX];
+    uint8_t made[sizeof out];
+    for (uint32_t row = 0; row < form->rows; row++) {
+        /* In two pieces, as embeddings are fetched. */
+        for (uint32_t first = 0, count = 32; first < form->columns; first += count) {
+            count = first == 0 ? 32 : form->columns - first;
+            weight_source_read(source, form->columns, (struct weight_span){row, first, count},
+                               made);
+            ggml_dequantize_row(source->type, made, count, out + first);
+        }
+        for (uint32_t c = 0; c < form->columns; c++) {
+            char *end;
+            uint32_t bits = (uint32_t)strtoul(words, &end, 16);
+            float expected;
+            memcpy(&expected, &bits, sizeof expected);
+            words = end;
+            if (out[c] != expected)
+                fail_msg("%s %u bits, groups of %u, [%u, %u]: %.9g, expected %.9g", form->layout,
+                         form->bits, form->group, row, c, (double)out[c], (double)expected);
+        }
+    }
+}
+
+static bool read_form(FILE *file, struct form *form)
+{
+    static char head[LINE_BYTES];
+    if (!fgets(head, sizeof head, file))
+        return false;
+    assert_int_equal(sscanf(head, "%15s %u %u %u %7s %u %u %7s", form->layout, &form->bits,
+                            &form->group, &form->block_rows, form->scale_type, &form->rows,
+                            &form->columns, form->becomes),
+                     8);
+    assert_true(form->columns <= VALUES_MAX);
+    return true;
+}
+
+static void test_forms_mean_what_mlx_says(void **state)
+{
+    (void)state;
+    FILE *file = fopen("tests/golden/weight_forms/vectors.txt", "r");
+    static char codes[LINE_BYTES], scales[LINE_BYTES], biases[LINE_BYTES], words[LINE_BYTES];
+    struct form form;
+    int checked = 0;
+    assert_non_null(file);
+    for (; read_form(file, &form); checked++) {
+        assert_non_null(fgets(codes, sizeof codes, file));
+        assert_non_null(fgets(scales, sizeof scales, file));
+        assert_non_null(fgets(biases, sizeof biases, file));
+        assert_non_null(fgets(words, sizeof words, file));
+        struct weight_source source = describe(&form);
+        source.data = read_hex(codes);
+        source.scales = read_hex(scales);
+        source.biases = read_hex(biases);
+        weight_source_choose_type(&source, form.rows, form.columns);
+        assert_string_equal(ggml_type_name(source.type), form.becomes);
+        check_values(&form, &source, words);
+        free((void *)(uintptr_t)(source.data - 1));
+        free((void *)(uintptr_t)(source.scales - 1));
+        free((void *)(uintptr_t)(source.biases - 1));
+    }
+    fclose(file);
+    assert_int_equal(checked, CASES);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forms_mean_what_mlx_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
