@@ -24,6 +24,7 @@
                                       */
 #define LIMIT_GGUF_TENSORS    65536u /* 61-layer MoE models have about 1,800 */
 #define LIMIT_GGUF_METADATA   4096u  /* real files have 20-60 keys */
+#define LIMIT_GGUF_PARTS      1024u  /* of a split file; a terabyte model in 10 GB parts has 100 */
 #define LIMIT_GGUF_DIMENSIONS 4u     /* the format's own bound */
 #define LIMIT_GGUF_NAME_BYTES 256u   /* format says 64; some tools write more */
 #define LIMIT_GGUF_ALIGNMENT  65536u /* real files say 32; the largest page size in use */

@@ -11,7 +11,7 @@
  *
  * Source: the GGUF specification's key list for names and meanings.
  *
- * Refuses to do: sharded files, key and value heads of different size.
+ * Refuses to do: key and value heads of different size.
  */
 #include "worker/model/checkpoint_gguf.h"
 
@@ -39,9 +39,6 @@ static enum result find_family(const struct gguf_file *file, const struct model_
         return error_set(error, RESULT_UNSUPPORTED, "architecture \"%.*s\" is not supported",
                          (int)(architecture.length < 32 ? architecture.length : 32),
                          architecture.bytes);
-    uint32_t shards = 0;
-    if (gguf_file_u32(file, "split.count", &shards) == RESULT_OK && shards > 1)
-        return error_set(error, RESULT_UNSUPPORTED, "the file is one of %u shards", shards);
     return RESULT_OK;
 }
 

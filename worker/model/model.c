@@ -7,7 +7,7 @@
  * costs the headers, not the weights.
  *
  * Refuses to do: guarding against a file being changed under the mapping (model.h says what
- * happens), and GGUF in several files.
+ * happens).
  */
 #include "worker/model/model.h"
 
@@ -16,19 +16,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/gguf_file.h"
-#include "proto/mapped_file.h"
 #include "worker/model/checkpoint_folder.h"
 #include "worker/model/checkpoint_gguf.h"
 #include "worker/model/checkpoint_hf.h"
 #include "worker/model/checkpoint_shared.h"
-#include "worker/model/content_hash.h"
+#include "worker/model/gguf_parts.h"
 #include "worker/model/plan_builder.h"
 
 struct model {
-    struct mapped_file mapped; /* of a GGUF; closed when the bytes are the caller's */
-    struct gguf_file *gguf;
-    struct tensor_table *gguf_tensors;
+    struct gguf_parts *gguf;
     struct checkpoint_folder *folder;
     struct plan *plan;
     struct model_fingerprint fingerprint;
@@ -49,53 +45,26 @@ static enum result build_plan(struct model *model, const struct model_family *fa
 
 /* --- GGUF ------------------------------------------------------------------------------------- */
 
-/* The header ends where the first tensor's data begins. */
-static uint64_t hash_header(const struct gguf_file *file, const void *bytes, size_t byte_count)
-{
-    const uint8_t *end = (const uint8_t *)bytes + byte_count;
-    uint32_t count = gguf_file_tensor_count(file);
-    for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *data = gguf_file_tensor(file, i)->data;
-        end = data < end ? data : end;
-    }
-    return content_hash(bytes, (size_t)(end - (const uint8_t *)bytes), 0);
-}
-
-static enum result open_gguf(struct model *model, const void *bytes, size_t byte_count,
-                             struct error_text *error)
+/* Takes what was opened, or the result of not doing so. */
+static enum result open_gguf(struct model *model, enum result opened, struct error_text *error)
 {
     const struct model_family *family = NULL;
     struct model_config config;
-    enum result result = gguf_file_open(bytes, byte_count, &model->gguf, error);
-    if (result == RESULT_OK)
-        result = checkpoint_gguf_read(model->gguf, &family, &config, error);
+    if (opened != RESULT_OK)
+        return opened;
+    enum result result =
+        checkpoint_gguf_read(gguf_parts_first(model->gguf), &family, &config, error);
     if (result != RESULT_OK)
         return result;
-    model->gguf_tensors = tensor_table_create(gguf_file_tensor_count(model->gguf));
-    if (!model->gguf_tensors)
-        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for the tensor table");
-    tensor_table_add_gguf(model->gguf_tensors, model->gguf);
-    result = tensor_table_finish(model->gguf_tensors, error);
-    struct plan_source source = {.tensors = model->gguf_tensors};
-    if (result == RESULT_OK)
-        result = build_plan(model, family, &config, &source, error);
-    model->fingerprint.file_bytes = byte_count;
-    model->fingerprint.header_hash = hash_header(model->gguf, bytes, byte_count);
-    return result;
+    struct plan_source source = {.tensors = gguf_parts_tensors(model->gguf)};
+    model->fingerprint = gguf_parts_fingerprint(model->gguf);
+    return build_plan(model, family, &config, &source, error);
 }
 
 static enum result open_file(struct model *model, const char *path, struct error_text *error)
 {
-    enum result result = mapped_file_open(AT_FDCWD, path, &model->mapped, error);
-    if (result == RESULT_NOT_FOUND)
-        return RESULT_IO;
-    if (result != RESULT_OK)
-        return result;
-    model->fingerprint.modified_ns = model->mapped.modified_ns;
-    model->fingerprint.changed_ns = model->mapped.changed_ns;
-    model->fingerprint.device = model->mapped.device;
-    model->fingerprint.inode = model->mapped.inode;
-    return open_gguf(model, model->mapped.bytes, model->mapped.byte_count, error);
+    enum result result = gguf_parts_open(path, &model->gguf, error);
+    return open_gguf(model, result == RESULT_NOT_FOUND ? RESULT_IO : result, error);
 }
 
 /* --- a folder --------------------------------------------------------------------------------- */
@@ -145,7 +114,8 @@ enum result model_open_bytes(const void *bytes, size_t byte_count, struct model 
     struct model *opened = calloc(1, sizeof(*opened));
     if (!opened)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
-    enum result result = open_gguf(opened, bytes, byte_count, error);
+    enum result result =
+        open_gguf(opened, gguf_parts_open_bytes(bytes, byte_count, &opened->gguf, error), error);
     if (result == RESULT_OK)
         *model = opened;
     else
@@ -181,9 +151,7 @@ void model_close(struct model *model)
     if (!model)
         return;
     plan_destroy(model->plan);
-    tensor_table_destroy(model->gguf_tensors);
-    gguf_file_close(model->gguf);
-    mapped_file_close(&model->mapped);
+    gguf_parts_close(model->gguf);
     checkpoint_folder_close(model->folder);
     free(model);
 }

@@ -49,12 +49,14 @@ static struct checkpoint_tensor *new_row(struct tensor_table *table)
     return row;
 }
 
-void tensor_table_add_gguf(struct tensor_table *table, const struct gguf_file *file)
+void tensor_table_add_gguf(struct tensor_table *table, const struct gguf_file *file,
+                           const char *name)
 {
     for (uint32_t i = 0; i < gguf_file_tensor_count(file); i++) {
         const struct gguf_tensor *tensor = gguf_file_tensor(file, i);
         struct checkpoint_tensor *row = new_row(table);
         row->name = tensor->name;
+        row->file = name;
         row->type_name = ggml_type_name(tensor->type);
         row->readable = true;
         row->source = weight_source_of_gguf(tensor);

@@ -38,7 +38,8 @@ void tensor_table_destroy(struct tensor_table *table);
 
 /* All tensors of a file, whose index and bytes outlive the table. must() the capacity. `name` as in
  * checkpoint_tensor.file. */
-void tensor_table_add_gguf(struct tensor_table *table, const struct gguf_file *file);
+void tensor_table_add_gguf(struct tensor_table *table, const struct gguf_file *file,
+                           const char *name);
 void tensor_table_add_safetensors(struct tensor_table *table, const struct safetensors_file *file,
                                   const char *name);
 

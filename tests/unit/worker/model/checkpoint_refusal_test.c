@@ -142,7 +142,7 @@ static void test_what_no_family_computes(void **state)
     tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "mamba");
     tiny_checkpoint_init_llama(&tiny, 1);
     tiny_checkpoint_set_u32(&tiny, "split.count", 2);
-    tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "shards");
+    tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "one of 2 parts");
 }
 
 static void test_neutral_values_are_fine(void **state)

@@ -32,7 +32,7 @@ static int open_file(void **state)
     if (gguf_file_open(tiny.file.bytes, tiny.file.byte_count, &file, &error) != RESULT_OK)
         return -1;
     tensors = tensor_table_create(gguf_file_tensor_count(file));
-    tensor_table_add_gguf(tensors, file);
+    tensor_table_add_gguf(tensors, file, NULL);
     source.tensors = tensors;
     return tensor_table_finish(tensors, &error) == RESULT_OK ? 0 : -1;
 }
