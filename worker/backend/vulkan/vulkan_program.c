@@ -14,6 +14,7 @@
 #include "worker/backend/vulkan/vulkan_attention.h"
 #include "worker/backend/vulkan/vulkan_commands.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_moe.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
 
 #define FORM_COLUMNS 32u
@@ -153,13 +154,17 @@ static enum result place_scratch(struct vulkan_program *program, struct error_te
     uint64_t attention_bytes = VULKAN_ALIGNMENT + attention->decode_counter_bytes +
                                attention->tile_counter_bytes + attention->decode_partial_bytes +
                                attention->tile_partial_bytes;
+    uint64_t moe_bytes = align_piece(vulkan_moe_memory_bytes(program));
     program->scratch_memory =
-        vulkan_arena_create(program->device, linear_bytes + attention_bytes, false);
+        vulkan_arena_create(program->device, linear_bytes + attention_bytes + moe_bytes, false);
     enum result result = vulkan_arena_take(program->scratch_memory, linear_bytes, "scratch memory",
                                            &program->scratch, error);
     if (result == RESULT_OK)
         result = vulkan_arena_take(program->scratch_memory, attention_bytes, "scratch memory",
                                    &program->attention_memory, error);
+    if (result == RESULT_OK && moe_bytes > 0)
+        result = vulkan_arena_take(program->scratch_memory, moe_bytes, "scratch memory",
+                                   &program->moe_memory, error);
     return result == RESULT_OK ? clear_scratch(program, error) : result;
 }
 
@@ -174,10 +179,6 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
                                        .max_logit_rows = options->max_logit_rows};
     if (options->kv_type != KV_CACHE_F16)
         return error_set(error, RESULT_UNSUPPORTED, "on Vulkan the KV cache is f16");
-    for (uint32_t i = 0; i < plan->op_count; i++)
-        if (plan->ops[i].stem == OP_moe_route)
-            return error_set(error, RESULT_UNSUPPORTED,
-                             "mixtures of experts run on the CPU backend only");
     program->notes = must_alloc(plan->op_count, sizeof *program->notes);
     program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
     program->kv = must_alloc(plan->kv.layer_count + 1, sizeof *program->kv);

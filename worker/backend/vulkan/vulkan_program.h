@@ -51,6 +51,7 @@ struct vulkan_program {
     struct vulkan_kv_layer *kv;       /* [LIMIT_LAYERS]; of layers that store keys */
     struct vulkan_piece scratch;      /* of linear ops: counters, then partial results */
     struct vulkan_piece attention_memory;
+    struct vulkan_piece moe_memory; /* a step's pairs by expert (vulkan_moe.h) */
     struct vulkan_attention_scratch attention_scratch;
     uint32_t tile_rows;          /* of a sequence that attention does together */
     struct vulkan_piece history; /* u32 [blocks of group 0][KV_BLOCK_TOKENS]: tokens */

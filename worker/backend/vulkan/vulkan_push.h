@@ -307,6 +307,94 @@ enum vulkan_row_constant {
     VULKAN_ROW_CONSTANTS
 };
 
+/* --- mixtures of experts; a pair is a row and one of its experts --- */
+
+struct vulkan_moe_route_push {
+    uint64_t x;       /*  0: f32 [rows, experts] */
+    uint64_t scales;  /*  8: f32 [experts], or 0 */
+    uint64_t route;   /* 16: f32 [rows, 2 * chosen] */
+    uint32_t experts; /* 24 */
+    uint32_t chosen;  /* 28 */
+    float scale;      /* 32 */
+    uint32_t unused;  /* 36 */
+};
+static_assert(sizeof(struct vulkan_moe_route_push) == 40, "byte map");
+enum vulkan_moe_route_constant {
+    VULKAN_MOE_ROUTE_INVOCATIONS,
+    VULKAN_MOE_ROUTE_SOFTMAX_ALL,
+    VULKAN_MOE_ROUTE_CONSTANTS
+};
+
+struct vulkan_moe_group_push {
+    uint64_t route;      /*  0 */
+    uint64_t groups;     /*  8: shaders/moe_groups.glsl */
+    uint64_t pairs;      /* 16: u32 [pair_count] */
+    uint32_t pair_count; /* 24 */
+    uint32_t chosen;     /* 28 */
+    uint32_t experts;    /* 32 */
+    uint32_t unused;     /* 36 */
+};
+static_assert(sizeof(struct vulkan_moe_group_push) == 40, "byte map");
+enum vulkan_moe_group_constant {
+    VULKAN_MOE_GROUP_INVOCATIONS,
+    VULKAN_MOE_GROUP_TILE_ROWS,
+    VULKAN_MOE_GROUP_CONSTANTS
+};
+
+struct vulkan_moe_linear_push {
+    struct vulkan_matrix_push weights; /*  0: [experts * n, k] */
+    uint64_t x;                        /* 24: f32 [rows, k], or [pairs, k] */
+    uint64_t out_f32;                  /* 32: f32 [pairs, out_stride] */
+    uint64_t groups;                   /* 40 */
+    uint64_t pairs;                    /* 48 */
+    uint32_t n;                        /* 56 */
+    uint32_t k;                        /* 60 */
+    uint32_t out_stride;               /* 64 */
+    uint32_t pairs_per_x;              /* 68 */
+};
+static_assert(sizeof(struct vulkan_moe_linear_push) == 72, "byte map");
+enum vulkan_moe_linear_constant {
+    VULKAN_MOE_LINEAR_INVOCATIONS,
+    VULKAN_MOE_LINEAR_WEIGHT_KIND,
+    VULKAN_MOE_LINEAR_TILE_ROWS,
+    VULKAN_MOE_LINEAR_OUTPUTS, /* of a subgroup */
+    VULKAN_MOE_LINEAR_CONSTANTS
+};
+
+struct vulkan_moe_gate_push {
+    uint64_t x;            /*  0: f32 [pairs, 2 * columns] */
+    uint64_t route;        /*  8 */
+    uint64_t bias;         /* 16: f32 [experts, bias_columns], or 0 */
+    uint64_t bias_up;      /* 24: of columns from bias_columns on */
+    uint64_t out_f32;      /* 32: f32 [pairs, columns] */
+    uint32_t columns;      /* 40 */
+    uint32_t chosen;       /* 44 */
+    uint32_t bias_columns; /* 48 */
+    float limit;           /* 52 */
+    float alpha;           /* 56 */
+    uint32_t unused;       /* 60 */
+};
+static_assert(sizeof(struct vulkan_moe_gate_push) == 64, "byte map");
+enum vulkan_moe_gate_constant {
+    VULKAN_MOE_GATE_INVOCATIONS,
+    VULKAN_MOE_GATE_ACTIVATION, /* enum gate_activation */
+    VULKAN_MOE_GATE_INTERLEAVED,
+    VULKAN_MOE_GATE_LIMITED,
+    VULKAN_MOE_GATE_CONSTANTS
+};
+
+/* Constants as for kernels over one row; its own is whether it adds. */
+struct vulkan_moe_combine_push {
+    uint64_t x;                         /*  0: f32 [pairs, columns] */
+    uint64_t route;                     /*  8 */
+    uint64_t bias;                      /* 16: f32 [experts, columns], or 0 */
+    uint64_t held;                      /* 24: f32 [rows, columns] */
+    struct vulkan_outputs_push outputs; /* 32 */
+    uint32_t columns;                   /* 64 */
+    uint32_t chosen;                    /* 68 */
+};
+static_assert(sizeof(struct vulkan_moe_combine_push) == 72, "byte map");
+
 struct vulkan_matrix_unpack_push {
     struct vulkan_matrix_push weights; /*  0: [n, k] */
     uint64_t halves;                   /* 24: f16 [n, k] */

@@ -17,9 +17,10 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_attention.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_moe.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
 
-#define EXTRA_TENSORS 3u /* KV cache, scratch, recurrent states */
+#define EXTRA_TENSORS 4u /* KV cache, scratch, recurrent states, groups of experts */
 
 static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 {
@@ -39,6 +40,11 @@ plan_tensor_id vulkan_recorder_scratch(const struct vulkan_recorder *recorder)
 plan_tensor_id vulkan_recorder_states(const struct vulkan_recorder *recorder)
 {
     return (plan_tensor_id)(recorder->program->plan->tensor_count + 2);
+}
+
+plan_tensor_id vulkan_recorder_groups(const struct vulkan_recorder *recorder)
+{
+    return (plan_tensor_id)(recorder->program->plan->tensor_count + 3);
 }
 
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor)
@@ -485,6 +491,10 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_gate_with] = record_gate_with,
     [OP_add_rows] = record_add_rows,
     [OP_scale_columns] = record_scale_columns,
+    [OP_moe_route] = vulkan_moe_record_route,
+    [OP_moe_linear] = vulkan_moe_record_linear,
+    [OP_moe_gate] = vulkan_moe_record_gate,
+    [OP_moe_combine] = vulkan_moe_record_combine,
 };
 
 /* What each op's readers want of it at this shape. */
@@ -515,6 +525,7 @@ enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct
     const struct plan *plan = recording->program->plan;
     struct vulkan_recorder recorder = {
         .recording = recording, .program = recording->program, .error = error};
+    recorder.grouped = PLAN_NONE;
     recorder.forms = must_alloc(plan->op_count, sizeof *recorder.forms);
     recorder.missing_forms = must_alloc(plan->op_count, sizeof *recorder.missing_forms);
     recorder.was_read = must_alloc(plan->tensor_count + EXTRA_TENSORS, sizeof(bool));

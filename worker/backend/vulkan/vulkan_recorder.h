@@ -44,9 +44,11 @@ struct vulkan_recorder {
     const struct vulkan_program *program;
     uint8_t *forms;         /* [op_count] enum vulkan_form bits that the op's output is wanted in */
     uint8_t *missing_forms; /* likewise: wanted, but not among those that the op's kernels write */
-    bool *was_read; /* [tensor_count + 3] since the last barrier; then KV cache, scratch, states */
+    /* [tensor_count + 4] since the last barrier; then KV cache, scratch, states, groups */
+    bool *was_read;
     bool *was_written;
-    uint32_t op; /* being recorded */
+    plan_tensor_id grouped; /* the route that the groups are of, or PLAN_NONE */
+    uint32_t op;            /* being recorded */
     enum result result;
     struct error_text *error;
 };
@@ -61,6 +63,7 @@ struct vulkan_touch {
 plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_scratch(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_states(const struct vulkan_recorder *recorder);
+plan_tensor_id vulkan_recorder_groups(const struct vulkan_recorder *recorder);
 
 /* A kernel by name with its push constants. After an error it does nothing. */
 void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shader,

@@ -1,0 +1,36 @@
+/*
+ * The pairs of a step, (row, number of one of its experts), sorted by expert: what moe_group writes
+ * and moe_linear reads. Pair p is row p / chosen and its expert number p % chosen.
+ */
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+
+/* Some pairs of one expert. */
+struct MoeTile {
+    uint expert;
+    uint first; /* index into pairs */
+    uint count;
+    uint unused;
+};
+
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer MoeGroups
+{
+    uint tile_count;
+    uint unused[3];
+    MoeTile tiles[]; /* [the most that there can be]; pairs lie elsewhere */
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer MoePairs { uint at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer MoeFloats
+{
+    float at[];
+};
+
+/* Of a route [rows, 2 * chosen]. */
+uint moe_expert(uint64_t route, uint pair, uint chosen)
+{
+    return uint(MoeFloats(route).at[pair / chosen * 2 * chosen + pair % chosen]);
+}
+float moe_weight(uint64_t route, uint pair, uint chosen)
+{
+    return MoeFloats(route).at[pair / chosen * 2 * chosen + chosen + pair % chosen];
+}
