@@ -14,9 +14,8 @@ static const struct {
     const char *model_type;
     uint32_t context_tokens;
 } defaults[] = {
-    {"llama", 2048},
-    {"gemma3", 131072},
-    {"gemma3_text", 131072},
+    {"llama", 2048},  {"mistral", 131072}, {"ministral3", 262144}, {"phi3", 4096},
+    {"qwen2", 32768}, {"qwen3", 32768},    {"gemma3", 131072},     {"gemma3_text", 131072},
 };
 
 struct json_value hf_config_text(struct json_value config)
@@ -25,9 +24,23 @@ struct json_value hf_config_text(struct json_value config)
     return json_value_type(text) == JSON_OBJECT ? text : config;
 }
 
-enum result hf_config_context(struct json_value config, uint32_t *tokens, struct error_text *error)
+/* By the model_type of the object. */
+static bool find_default(struct json_value object, uint32_t *tokens)
 {
     char model_type[MODEL_TYPE_BYTES];
+    if (json_value_string(json_value_member(object, "model_type"), model_type, sizeof model_type) !=
+        RESULT_OK)
+        return false;
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
+        if (strcmp(defaults[i].model_type, model_type) == 0) {
+            *tokens = defaults[i].context_tokens;
+            return true;
+        }
+    return false;
+}
+
+enum result hf_config_context(struct json_value config, uint32_t *tokens, struct error_text *error)
+{
     uint32_t stated = 0;
     enum result result =
         json_value_u32(json_value_member(hf_config_text(config), CONTEXT_KEY), &stated);
@@ -37,12 +50,7 @@ enum result hf_config_context(struct json_value config, uint32_t *tokens, struct
     }
     if (result != RESULT_NOT_FOUND)
         return error_set(error, RESULT_INVALID, "key " CONTEXT_KEY " is no 32-bit count above 0");
-    if (json_value_string(json_value_member(config, "model_type"), model_type, sizeof model_type) ==
-        RESULT_OK)
-        for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++)
-            if (strcmp(defaults[i].model_type, model_type) == 0) {
-                *tokens = defaults[i].context_tokens;
-                return RESULT_OK;
-            }
+    if (find_default(config, tokens) || find_default(hf_config_text(config), tokens))
+        return RESULT_OK;
     return error_set(error, RESULT_INVALID, "key " CONTEXT_KEY " is missing");
 }

@@ -51,7 +51,8 @@ enum json_type json_value_type(struct json_value value)
     }
 }
 
-struct json_value json_value_member(struct json_value object, const char *name)
+/* The last member of this name, null too. */
+static struct json_value find_member(struct json_value object, const char *name)
 {
     struct json_value found = {0};
     char candidate[LIMIT_JSON_NAME_BYTES];
@@ -67,7 +68,19 @@ struct json_value json_value_member(struct json_value object, const char *name)
         if (name_bytes == strlen(name) && memcmp(candidate, name, name_bytes) == 0)
             found = (struct json_value){value, value_bytes};
     }
+    return found;
+}
+
+struct json_value json_value_member(struct json_value object, const char *name)
+{
+    struct json_value found = find_member(object, name);
     return json_value_type(found) == JSON_ABSENT ? (struct json_value){0} : found;
+}
+
+bool json_value_member_is_null(struct json_value object, const char *name)
+{
+    struct json_value found = find_member(object, name);
+    return found.byte_count > 0 && json_value_type(found) == JSON_ABSENT;
 }
 
 struct json_reader json_value_elements(struct json_value array)

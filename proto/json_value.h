@@ -33,6 +33,8 @@ enum json_type json_value_type(struct json_value value);
 
 /* Absent when `object` is no object, has no such member, or the member is null. */
 struct json_value json_value_member(struct json_value object, const char *name);
+/* Whether it is there and null: "none", where a configuration class has a default for absence. */
+bool json_value_member_is_null(struct json_value object, const char *name);
 
 /* The elements of an array (none of another type): for (struct json_reader at =
  * json_value_elements(array); json_value_next(&at, &element);) */

@@ -93,7 +93,7 @@ def write_texts(folder, config):
         (folder / f"{name}.json").write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
-def reference_logits(folder, weights, ids):
+def reference_logits(folder, weights, ids, table_changes):
     """Of all positions at once; token by token, and with another sequence in the batch, transformers must say the same."""
     with tempfile.TemporaryDirectory() as copy:
         shutil.copytree(folder, copy, dirs_exist_ok=True)
@@ -114,7 +114,7 @@ def reference_logits(folder, weights, ids):
             cache = step.past_key_values
             single.append(step.logits[0, 0])
     logits = whole.logits[0]
-    for other in (both, torch.stack(single)):
+    for other in (both,) if table_changes else (both, torch.stack(single)):
         difference = ((logits - other).abs().max() / logits.abs().max()).item()
         if difference > 1e-5:
             sys.exit(f"{folder}: transformers itself differs by {difference} between batches or chunks")
@@ -140,7 +140,7 @@ def main():
         if hasattr(family, "reference"):
             logits = family.reference(family.CONFIG, weights, ids).astype(np.float32)
         else:
-            logits = reference_logits(folder, weights, ids)
+            logits = reference_logits(folder, weights, ids, getattr(family, "TABLE_CHANGES", False))
         assert logits.shape == (POSITIONS, VOCAB)
         (folder / "logits.f32").write_bytes(logits.tobytes())
         print(name, logits.std(), np.abs(logits).max(), transformers.__version__, torch.__version__)

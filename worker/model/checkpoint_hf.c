@@ -37,6 +37,13 @@ static void find_family(struct checkpoint_keys *root, const struct model_family 
     if (root->result != RESULT_OK)
         return;
     *family = model_family_find_hf(type);
+    if (!*family) { /* a class of several parts that takes any family for its text */
+        struct json_value text = json_value_member(root->object, "text_config");
+        struct checkpoint_keys inner = {.object = text, .error = root->error};
+        struct gguf_string named = checkpoint_keys_string_or_empty(&inner, "model_type");
+        checkpoint_keys_leave(root, &inner);
+        *family = model_family_find_hf(named);
+    }
     if (type.length == 0)
         checkpoint_keys_refuse(root, RESULT_INVALID, "key model_type is missing");
     else if (!*family)

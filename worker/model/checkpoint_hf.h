@@ -49,5 +49,15 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
 /* checkpoint_hf_llama.c, checkpoint_hf_gemma3.c */
 extern const struct hf_form checkpoint_hf_llama;
 extern const struct hf_form checkpoint_hf_gemma3;
+/* checkpoint_hf_mistral.c, checkpoint_hf_ministral3.c, checkpoint_hf_phi3.c, checkpoint_hf_qwen.c
+ */
+extern const struct hf_form checkpoint_hf_mistral;
+extern const struct hf_form checkpoint_hf_ministral3;
+extern const struct hf_form checkpoint_hf_phi3;
+extern const struct hf_form checkpoint_hf_qwen2;
+extern const struct hf_form checkpoint_hf_qwen3;
+
+/* What most decoders call their tensors: llama's names, biases of q, k and v, norms of heads. */
+extern const struct tensor_name checkpoint_hf_dense_names[];
 
 #endif

@@ -11,14 +11,20 @@
 
 static const char *const model_types[] = {"llama", NULL};
 
-static const struct tensor_name names[] = {
+const struct tensor_name checkpoint_hf_dense_names[] = {
     {"token_embd.weight", "^embed_tokens.weight"},
     {"output_norm.weight", "^norm.weight"},
     {"output.weight", "lm_head.weight"},
+    {"output.weight", "language_model.lm_head.weight"},
     {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
     {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
     {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
     {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
+    {"blk.*.attn_q.bias", "^layers.*.self_attn.q_proj.bias"},
+    {"blk.*.attn_k.bias", "^layers.*.self_attn.k_proj.bias"},
+    {"blk.*.attn_v.bias", "^layers.*.self_attn.v_proj.bias"},
+    {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_norm.weight"},
+    {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_norm.weight"},
     {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
     {"blk.*.ffn_norm.weight", "^layers.*.post_attention_layernorm.weight"},
     {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
@@ -47,6 +53,6 @@ const struct hf_form checkpoint_hf_llama = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {names, prefixes, other_parts},
+    .naming = {checkpoint_hf_dense_names, prefixes, other_parts},
     .read_config = read_config,
 };

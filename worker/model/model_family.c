@@ -13,6 +13,24 @@ static const struct model_family families[] = {
      .read_config = checkpoint_llama_read,
      .hf = &checkpoint_hf_llama,
      .list_ops = family_llama_list_ops},
+    /* In GGUF it is called llama. */
+    {.architecture = "mistral", .hf = &checkpoint_hf_mistral, .list_ops = family_llama_list_ops},
+    {.architecture = "mistral3",
+     .read_config = checkpoint_mistral3_read,
+     .hf = &checkpoint_hf_ministral3,
+     .list_ops = family_llama_list_ops},
+    {.architecture = "qwen2",
+     .read_config = checkpoint_qwen_read,
+     .hf = &checkpoint_hf_qwen2,
+     .list_ops = family_qwen2_list_ops},
+    {.architecture = "qwen3",
+     .read_config = checkpoint_qwen_read,
+     .hf = &checkpoint_hf_qwen3,
+     .list_ops = family_qwen3_list_ops},
+    {.architecture = "phi3",
+     .read_config = checkpoint_phi3_read,
+     .hf = &checkpoint_hf_phi3,
+     .list_ops = family_phi3_list_ops},
     {.architecture = "gemma3",
      .read_config = checkpoint_gemma3_read,
      .hf = &checkpoint_hf_gemma3,
@@ -23,7 +41,7 @@ static const struct model_family families[] = {
 const struct model_family *model_family_find(struct gguf_string architecture)
 {
     for (size_t i = 0; i < FAMILY_COUNT; i++)
-        if (checkpoint_keys_is(architecture, families[i].architecture))
+        if (families[i].read_config && checkpoint_keys_is(architecture, families[i].architecture))
             return &families[i];
     return NULL;
 }

@@ -16,7 +16,8 @@ struct model_family {
     const char *epsilon_key;  /* of the norms in GGUF; NULL: attention.layer_norm_rms_epsilon */
     /* As in struct hf_form, of GGUF. */
     const char *const *own_keys;
-    /* Fills what is the family's own: ropes, windows, scales. The shared sizes are filled. */
+    /* Fills what is the family's own: ropes, windows, scales. The shared sizes are filled. NULL: in
+     * GGUF it has another name. */
     void (*read_config)(struct checkpoint_keys *keys, struct model_config *config);
     const struct hf_form *hf;
     /* Lists the forward pass and returns the logits tensor. Errors stay in the builder. */
@@ -32,9 +33,19 @@ const struct model_family *model_family_find_hf(struct gguf_string model_type);
 /* checkpoint_llama.c, checkpoint_gemma3.c */
 void checkpoint_llama_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_gemma3_read(struct checkpoint_keys *keys, struct model_config *config);
+/* checkpoint_mistral3.c, checkpoint_phi3.c, checkpoint_qwen.c (qwen2, qwen3) */
+void checkpoint_mistral3_read(struct checkpoint_keys *keys, struct model_config *config);
+void checkpoint_phi3_read(struct checkpoint_keys *keys, struct model_config *config);
+void checkpoint_qwen_read(struct checkpoint_keys *keys, struct model_config *config);
 
-/* family_llama.c, family_gemma3.c */
+/* family_<name>.c */
 plan_tensor_id family_llama_list_ops(struct plan_builder *builder,
+                                     const struct model_config *config);
+plan_tensor_id family_phi3_list_ops(struct plan_builder *builder,
+                                    const struct model_config *config);
+plan_tensor_id family_qwen2_list_ops(struct plan_builder *builder,
+                                     const struct model_config *config);
+plan_tensor_id family_qwen3_list_ops(struct plan_builder *builder,
                                      const struct model_config *config);
 plan_tensor_id family_gemma3_list_ops(struct plan_builder *builder,
                                       const struct model_config *config);

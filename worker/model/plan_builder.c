@@ -196,8 +196,8 @@ static const struct checkpoint_tensor *find_tensor(const struct plan_builder *bu
 {
     const struct plan_source *source = &builder->source;
     snprintf(stored->text, sizeof stored->text, "%s", asked);
-    if (source->naming && !tensor_naming_spell(source->naming, source->prefix, asked, stored))
-        return NULL;
+    if (source->naming)
+        return tensor_naming_find(source->naming, source->tensors, source->prefix, asked, stored);
     return tensor_table_find(source->tensors, stored->text);
 }
 

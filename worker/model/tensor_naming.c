@@ -2,7 +2,8 @@
  * Names by pattern: a table row a kind of tensor, whatever the number of layers.
  *
  * A row matches when its text is the asked name's and digits stand where it has a '*'; they are
- * copied into the stored name, in order. Names asked for come from family files, not from
+ * copied into the stored name, in order. Several rows may match: a class spelled a tensor one way
+ * in one version and another way in the next. Names asked for come from family files, not from
  * input, so one that does not fit is a bug.
  */
 #include "worker/model/tensor_naming.h"
@@ -46,16 +47,14 @@ static void append(struct stored_name *name, size_t *at, const char *bytes, size
     name->text[*at] = '\0';
 }
 
-bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
-                         struct stored_name *stored)
+/* Whether the row is one for `asked`; then *stored is its spelling. */
+static bool spell_row(const struct tensor_name *row, const char *prefix, const char *asked,
+                      struct stored_name *stored)
 {
     struct digits digits = {{NULL}, {0}};
     uint32_t stars = 0;
     size_t at = 0;
-    const struct tensor_name *row = naming->names;
-    while (row->asked && !matches(row->asked, asked, &digits))
-        row++;
-    if (!row->asked)
+    if (!matches(row->asked, asked, &digits))
         return false;
     for (const char *c = row->stored; *c; c++) {
         if (*c == '^') {
@@ -69,6 +68,34 @@ bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix,
         }
     }
     return true;
+}
+
+bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
+                         struct stored_name *stored)
+{
+    for (const struct tensor_name *row = naming->names; row->asked; row++)
+        if (spell_row(row, prefix, asked, stored))
+            return true;
+    return false;
+}
+
+const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *naming,
+                                                   const struct tensor_table *table,
+                                                   const char *prefix, const char *asked,
+                                                   struct stored_name *stored)
+{
+    struct stored_name spelling;
+    for (const struct tensor_name *row = naming->names; row->asked; row++) {
+        if (!spell_row(row, prefix, asked, &spelling))
+            continue;
+        const struct checkpoint_tensor *tensor = tensor_table_find(table, spelling.text);
+        if (tensor) {
+            *stored = spelling;
+            return tensor;
+        }
+    }
+    (void)tensor_naming_spell(naming, prefix, asked, stored);
+    return NULL;
 }
 
 const char *tensor_naming_find_prefix(const struct tensor_naming *naming,

@@ -37,9 +37,17 @@ struct stored_name {
 const char *tensor_naming_find_prefix(const struct tensor_naming *naming,
                                       const struct tensor_table *table, const char *probe);
 
-/* Spells `asked` as stored; false when the format has no such tensor. */
+/* Spells `asked` as stored, by the first row that matches; false, with *stored untouched, when the
+ * format has no such tensor. */
 bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
                          struct stored_name *stored);
+
+/* The tensor asked for, under the first spelling that the table has; *stored says which. NULL where
+ * it has none: *stored is then what tensor_naming_spell() makes of it. */
+const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *naming,
+                                                   const struct tensor_table *table,
+                                                   const char *prefix, const char *asked,
+                                                   struct stored_name *stored);
 
 /* Whether the tensor belongs to another part of the model. */
 bool tensor_naming_is_other_part(const struct tensor_naming *naming, struct gguf_string name);

@@ -42,10 +42,13 @@ def llama3_divisors(config):
     return divisors.astype(np.float32)
 
 
+def permuted(config, name, array):
+    for part, heads in (("q_proj", "num_attention_heads"), ("k_proj", "num_key_value_heads")):
+        if part in name:
+            return shared.halves_to_pairs(array, config[heads])
+    return array
+
+
 def gguf_tensors(config, tensors):
-    renamed = {}
-    for name, array in tensors.items():
-        if "q_proj" in name or "k_proj" in name:
-            array = shared.halves_to_pairs(array, config["num_attention_heads" if "q_proj" in name else "num_key_value_heads"])
-        renamed[shared.gguf_name(name)] = array
+    renamed = {shared.gguf_name(name): permuted(config, name, array) for name, array in tensors.items()}
     return renamed | {"rope_freqs.weight": llama3_divisors(config)}
