@@ -47,7 +47,7 @@ static void expect(const char *has, const char *asked, bool found, const char *s
     struct gguf_file *file = open_file_with(has);
     struct tensor_table *table = tensor_table_create(gguf_file_tensor_count(file));
     assert_non_null(table);
-    tensor_table_add_gguf(table, file);
+    tensor_table_add_gguf(table, file, NULL);
     assert_int_equal(tensor_table_finish(table, &error), RESULT_OK);
     const struct checkpoint_tensor *tensor =
         tensor_naming_find(&naming, table, prefixes[0], asked, &stored);
