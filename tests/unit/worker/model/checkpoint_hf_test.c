@@ -164,7 +164,6 @@ static const struct refusal refusals[] = {
     {LLAMA, "\"model_type\":\"lla\\u006da\"", RESULT_INVALID, "model_type"},
     {LLAMA, "\"model_type\":\"mamba\"", RESULT_UNSUPPORTED, "model_type \"mamba\""},
     {LLAMA, "\"model_type\":\"llama2\"", RESULT_UNSUPPORTED, "model_type \"llama2\""},
-    {LLAMA, "\"quantization_config\":{\"bits\":4}", RESULT_UNSUPPORTED, "quantization_config"},
     {LLAMA, "\"hidden_size\":0", RESULT_INVALID, "hidden_size is 0"},
     {LLAMA, "\"hidden_size\":-64", RESULT_INVALID, "hidden_size"},
     {LLAMA, "\"hidden_size\":64.5", RESULT_INVALID, "hidden_size"},
