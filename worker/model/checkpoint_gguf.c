@@ -75,13 +75,23 @@ static void read_vocabulary(struct checkpoint_keys *keys, struct model_config *c
     config->tied_embeddings = !gguf_file_find_tensor(keys->file, "output.weight");
 }
 
-static void read_heads(struct checkpoint_keys *keys, struct model_config *config)
+/* A list of heads is for families that read it themselves. */
+static uint32_t read_kv_heads(struct checkpoint_keys *keys, const struct model_family *family,
+                              struct u32_range range, uint32_t heads)
+{
+    for (const char *const *own = family->own_keys; own && *own; own++)
+        if (strcmp(*own, "attention.head_count_kv") == 0)
+            return heads;
+    return checkpoint_keys_u32_or(keys, "attention.head_count_kv", range, heads);
+}
+
+static void read_heads(struct checkpoint_keys *keys, const struct model_family *family,
+                       struct model_config *config)
 {
     struct u32_range head_range = {1, LIMIT_HEADS};
     struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
     config->heads = checkpoint_keys_u32(keys, "attention.head_count", head_range);
-    config->kv_heads =
-        checkpoint_keys_u32_or(keys, "attention.head_count_kv", head_range, config->heads);
+    config->kv_heads = read_kv_heads(keys, family, head_range, config->heads);
     config->head_dim = checkpoint_keys_u32_or(keys, "attention.key_length", dim_range, 0);
     checkpoint_settle_heads(keys, config);
     uint32_t value_dim =
@@ -107,7 +117,7 @@ static void read_shared(struct checkpoint_keys *keys, const struct model_family 
     config->norm_epsilon = checkpoint_keys_f32(
         keys, family->epsilon_key ? family->epsilon_key : "attention.layer_norm_rms_epsilon",
         (struct f32_range){1e-12f, 1e-1f});
-    read_heads(keys, config);
+    read_heads(keys, family, config);
     config->attention_scale =
         checkpoint_keys_f32_or(keys, "attention.scale", (struct f32_range){1e-6f, 1e3f},
                                1.0f / sqrtf((float)config->head_dim));

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/must.h"
+
 void checkpoint_keys_refuse(struct checkpoint_keys *keys, enum result result, const char *format,
                             ...)
 {
@@ -108,6 +110,28 @@ uint32_t checkpoint_keys_u32_or(struct checkpoint_keys *keys, const char *name,
                                 struct u32_range range, uint32_t absent)
 {
     return take_u32(keys, name, range, &absent);
+}
+
+uint32_t checkpoint_keys_u32_at(struct checkpoint_keys *keys, const char *name, uint32_t index,
+                                struct u32_range range)
+{
+    struct gguf_array array;
+    must(keys->file);
+    if (keys->result != RESULT_OK)
+        return range.least;
+    struct key_name key = full_name(keys, name);
+    if (gguf_file_array(keys->file, key.text, &array) != RESULT_OK)
+        return checkpoint_keys_u32(keys, name, range);
+    if (array.type == GGUF_STRING || array.type == GGUF_ARRAY || index >= array.count) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "key %s has no count %u", key.text, index);
+        return range.least;
+    }
+    int64_t value = gguf_array_i64(&array, index);
+    if (value < range.least || value > range.most)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "key %s: element %u is %lld, not within %u to %u", key.text, index,
+                               (long long)value, range.least, range.most);
+    return keys->result == RESULT_OK ? (uint32_t)value : range.least;
 }
 
 static float take_f32(struct checkpoint_keys *keys, const char *name, struct f32_range range,

@@ -46,6 +46,10 @@ uint32_t checkpoint_keys_u32_or(struct checkpoint_keys *keys, const char *name,
 float checkpoint_keys_f32_or(struct checkpoint_keys *keys, const char *name, struct f32_range range,
                              float absent);
 bool checkpoint_keys_bool_or(struct checkpoint_keys *keys, const char *name, bool absent);
+/* Element `index` of a list of counts in a GGUF, of which there must be that many; or the count
+ * itself, which converters write when all are the same. */
+uint32_t checkpoint_keys_u32_at(struct checkpoint_keys *keys, const char *name, uint32_t index,
+                                struct u32_range range);
 /* An absent string is empty. One of JSON is as the file spells it: with an escape in it it is
  * refused. */
 struct gguf_string checkpoint_keys_string_or_empty(struct checkpoint_keys *keys, const char *name);

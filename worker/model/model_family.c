@@ -35,6 +35,11 @@ static const struct model_family families[] = {
      .read_config = checkpoint_gemma3_read,
      .hf = &checkpoint_hf_gemma3,
      .list_ops = family_gemma3_list_ops},
+    {.architecture = "lfm2",
+     .own_keys = checkpoint_lfm2_own_keys,
+     .read_config = checkpoint_lfm2_read,
+     .hf = &checkpoint_hf_lfm2,
+     .list_ops = family_lfm2_list_ops},
 };
 #define FAMILY_COUNT (sizeof(families) / sizeof(families[0]))
 
