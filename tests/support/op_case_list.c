@@ -314,6 +314,71 @@ static void list_short_conv(const struct visitor *visitor)
     }
 }
 
+static void list_gated_delta(const struct visitor *visitor)
+{
+    static const struct gated_delta_params params[] = {
+        {2, 4, 24, 17, 1, false, true},
+        {3, 6, 5, 40, 1, true, true},
+        {1, 1, 64, 33, 1, false, true},
+        {2, 2, 16, 16, 1, true, false},
+    };
+    for (uint32_t i = 0; i < COUNT(params); i++) {
+        const struct gated_delta_params *p = &params[i];
+        uint32_t values = p->value_heads * p->value_dim;
+        struct op_case c = begin(OP_gated_delta, 2 * p->key_heads * p->key_dim + values, values);
+        c.input_columns[1] = 2 * p->value_heads;
+        set_state_steps(&c);
+        if (!p->rate_is_log) /* a random rate may be positive, and then matrices grow */
+            memset(c.steps + 3, 0, sizeof c.steps - 3 * sizeof c.steps[0]);
+        c.weights[0] = (struct op_trial_weight){GGML_F32, 1, p->value_heads};
+        c.weights[1] = (struct op_trial_weight){GGML_BF16, 1, p->value_heads};
+        c.params.gated_delta = *p;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_head_norm_gate(const struct visitor *visitor)
+{
+    static const struct column_slice gates[] = {{0, 4, 32}, {5, 3, 13}, {64, 2, 160}};
+    for (uint32_t i = 0; i < COUNT(gates); i++) {
+        uint32_t columns = gates[i].heads * gates[i].head_dim;
+        struct op_case c = begin(OP_head_norm_gate, columns, columns);
+        c.input_columns[1] = gates[i].offset + columns + i;
+        set_norm_weight(&c, gates[i].head_dim);
+        add_long_step(&c);
+        c.params.head_norm_gate = (struct head_norm_gate_params){gates[i], 1e-6f};
+        hand_over(visitor, &c);
+    }
+}
+
+static const struct take_queries_params gated_heads[] = {{4, 16}, {3, 13}, {1, 96}};
+
+static void list_take_queries(const struct visitor *visitor)
+{
+    for (uint32_t i = 0; i < COUNT(gated_heads); i++) {
+        uint32_t queries = gated_heads[i].heads * gated_heads[i].head_dim, rest = 64 * (2 - i);
+        struct op_case c = begin(OP_take_queries, 2 * queries + rest, queries + rest);
+        c.params.take_queries = gated_heads[i];
+        add_long_step(&c);
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_gate_heads(const struct visitor *visitor)
+{
+    for (uint32_t i = 0; i < COUNT(gated_heads); i++) {
+        uint32_t columns = gated_heads[i].heads * gated_heads[i].head_dim;
+        struct op_case c = begin(OP_gate_heads, 2 * columns + 7 * i, columns);
+        c.input_columns[1] = columns;
+        c.input_scale = i == 2 ? 200.0f : 2.0f;
+        c.in_place = i != 1;
+        c.params.gate_heads =
+            (struct gate_heads_params){gated_heads[i].heads, gated_heads[i].head_dim};
+        add_long_step(&c);
+        hand_over(visitor, &c);
+    }
+}
+
 /* --- the rest --- */
 
 static void list_gate(const struct visitor *visitor)

@@ -169,6 +169,9 @@ static void build_plan(struct op_trial *t)
     else
         op.output = c->in_place ? op.inputs[inputs - 1]
                                 : plan_sketch_tensor(t->sketch, kind, c->output_columns);
+    if (c->stem == OP_gated_delta) /* behind a convolution's state */
+        plan_sketch_set_state(t->sketch, KV_LAYERS, 7,
+                              c->output_columns * c->params.gated_delta.key_dim);
     if (c->stem == OP_short_conv) /* the second of two layers, as of caches */
         plan_sketch_set_state(t->sketch, KV_LAYERS, c->output_columns * (c->weights[0].columns - 1),
                               0);

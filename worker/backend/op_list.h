@@ -42,6 +42,17 @@
  *                 SILU: u = x's first `channels` columns, out = silu(s)        (qwen3.5)
  *                 GATED: x is B | C | X, u = B * X, out = C * s                (lfm2)
  *                 The last taps - 1 columns of u are layer `layer`'s state of the sequence.
+ *  gated_delta    Each value head of a sequence keeps a matrix S [key_dim, value_dim], zeros before
+ *                 position 0, layer `layer`'s state. x is queries | keys | values (conv'd), y is
+ *                 beta | alpha, a number a value head each; head h has key head g (op's params).
+ *                 q = x's query g / (|q| * sqrt(key_dim)), k = x's key g / |k|, |z| being
+ *                 sqrt(sum(z^2) + DELTA_NORM_EPSILON); rate = W0[h], or -exp(W0[h]);
+ *                 S *= exp(rate * softplus(alpha[h] + W1[h]));
+ *                 S += k x ((v - S^T . k) * sigmoid(beta[h])); out[r,h,:] = S^T . q
+ *  head_norm_gate out[r,h,:] = rms_norm(x[r,h,:]) * W * silu(y[r,h,:]), h over the slice of y; W is
+ *                 [1, head_dim]
+ *  take_queries   x is heads of (query | gate), then other columns; out is the queries, then those
+ *  gate_heads     out[r,h,:] = y[r,h,:] * sigmoid(gate h of x, as above); out may be y
  *  position_scale multiplies each head of the slice in place (out == x) by
  *                 1 + beta * log(1 + floor(position(r) / period_tokens))   (Llama 4, Ministral 3)
  *  soft_cap       out[r,c] = cap * tanh(scale * x[r,c] / cap), scale * x[r,c] when cap is 0;
@@ -98,6 +109,10 @@
     X(gather_rows, 1, 0, 0, 0.0)                                                                   \
     X(bias_add, 1, 1, 3, 1e-6)                                                                     \
     X(short_conv, 1, 1, 1, 1e-5)                                                                   \
+    X(gated_delta, 2, 2, 2, 1e-4)                                                                  \
+    X(head_norm_gate, 2, 1, 1, 1e-4)                                                               \
+    X(take_queries, 1, 0, 0, 0.0)                                                                  \
+    X(gate_heads, 2, 0, 0, 1e-5)                                                                   \
     X(position_scale, 1, 0, 0, 1e-5)                                                               \
     X(soft_cap, 1, 0, 0, 1e-5)                                                                     \
     X(gate_with, 2, 0, 0, 1e-4)                                                                    \
@@ -179,6 +194,28 @@ enum short_conv_form { SHORT_CONV_SILU, SHORT_CONV_GATED };
 struct short_conv_params {
     enum short_conv_form form;
     uint32_t layer;
+};
+#define DELTA_NORM_EPSILON 1e-6f
+struct gated_delta_params {
+    uint32_t key_heads;
+    uint32_t value_heads;
+    uint32_t key_dim;
+    uint32_t value_dim;
+    uint32_t layer;
+    bool heads_take_turns; /* value head h has key head h % key_heads, else that of its group */
+    bool rate_is_log;      /* the rate is -exp(W0) */
+};
+struct head_norm_gate_params {
+    struct column_slice gates; /* of the second input */
+    float epsilon;
+};
+struct take_queries_params {
+    uint32_t heads;
+    uint32_t head_dim;
+};
+struct gate_heads_params {
+    uint32_t heads;
+    uint32_t head_dim;
 };
 struct position_scale_params {
     struct column_slice slice;

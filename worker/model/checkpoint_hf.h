@@ -50,6 +50,7 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
 extern const struct hf_form checkpoint_hf_llama;
 extern const struct hf_form checkpoint_hf_gemma3;
 extern const struct hf_form checkpoint_hf_lfm2;
+extern const struct hf_form checkpoint_hf_qwen3_5;
 /* checkpoint_hf_mistral.c, checkpoint_hf_ministral3.c, checkpoint_hf_phi3.c, checkpoint_hf_qwen.c
  */
 extern const struct hf_form checkpoint_hf_mistral;

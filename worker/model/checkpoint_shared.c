@@ -49,3 +49,18 @@ uint32_t checkpoint_useful_window(const struct model_config *config, uint32_t wi
 {
     return window >= config->context_tokens ? 0 : window;
 }
+
+void checkpoint_settle_delta(struct checkpoint_keys *keys, struct model_config *config)
+{
+    const struct delta_config *delta = &config->delta;
+    if (keys->result == RESULT_OK && delta->value_heads % delta->key_heads != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "%u value heads do not share %u key heads evenly",
+                               delta->value_heads, delta->key_heads);
+    uint64_t channels =
+        2ull * delta->key_heads * delta->key_dim + (uint64_t)delta->value_heads * delta->value_dim;
+    if (keys->result == RESULT_OK && channels > LIMIT_CONV_CHANNELS)
+        checkpoint_keys_refuse(keys, RESULT_TOO_LARGE, "a delta net of %llu columns, more than %u",
+                               (unsigned long long)channels, LIMIT_CONV_CHANNELS);
+    config->conv_channels = (uint32_t)channels;
+}

@@ -22,4 +22,8 @@ void checkpoint_plain_rope(struct rope_config *rope, float base, float divisor);
 /* A window that the context cannot outgrow is no window: 0. */
 uint32_t checkpoint_useful_window(const struct model_config *config, uint32_t window);
 
+/* Whether the value heads of the delta net share its key heads evenly; and how many channels the
+ * convolution before it has. */
+void checkpoint_settle_delta(struct checkpoint_keys *keys, struct model_config *config);
+
 #endif

@@ -56,6 +56,8 @@ struct delta_config {
     uint32_t value_heads;
     uint32_t key_dim;
     uint32_t value_dim;
+    bool heads_take_turns; /* as in op_list.h, gated_delta: GGUF orders value heads so */
+    bool rate_is_log;      /* likewise: GGUF stores the rate itself */
 };
 
 struct expert_config {

@@ -33,6 +33,7 @@ const struct model_family *model_family_find_hf(struct gguf_string model_type);
 /* checkpoint_llama.c, checkpoint_gemma3.c */
 void checkpoint_llama_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_gemma3_read(struct checkpoint_keys *keys, struct model_config *config);
+void checkpoint_qwen3_5_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_lfm2_read(struct checkpoint_keys *keys, struct model_config *config);
 extern const char *const checkpoint_lfm2_own_keys[];
 /* checkpoint_mistral3.c, checkpoint_phi3.c, checkpoint_qwen.c (qwen2, qwen3) */
@@ -51,6 +52,8 @@ plan_tensor_id family_qwen3_list_ops(struct plan_builder *builder,
                                      const struct model_config *config);
 plan_tensor_id family_gemma3_list_ops(struct plan_builder *builder,
                                       const struct model_config *config);
+plan_tensor_id family_qwen3_5_list_ops(struct plan_builder *builder,
+                                       const struct model_config *config);
 plan_tensor_id family_lfm2_list_ops(struct plan_builder *builder,
                                     const struct model_config *config);
 

@@ -227,6 +227,68 @@ static const char *check_short_conv(const struct op_view *v)
     return v->x == v->out ? "the output overwrites the input" : NULL;
 }
 
+static const char *check_gated_delta(const struct op_view *v)
+{
+    const struct gated_delta_params *p = &v->op->params.gated_delta;
+    const struct plan_weight *bias = &v->plan->weights[v->op->weights[1]];
+    const char *wrong = check_layer_state(v, p->layer);
+    uint64_t keys = (uint64_t)p->key_heads * p->key_dim;
+    uint64_t values = (uint64_t)p->value_heads * p->value_dim;
+    if (wrong)
+        return wrong;
+    if (p->key_heads == 0 || p->value_heads % p->key_heads != 0)
+        return "value heads do not share the key heads evenly";
+    if (p->key_dim == 0 || p->key_dim > LIMIT_HEAD_DIM || p->value_dim == 0 ||
+        p->value_dim > LIMIT_HEAD_DIM)
+        return "the head sizes are out of range";
+    if (values * p->key_dim != v->plan->state.delta_floats)
+        return "the layer's state is of another shape";
+    if (v->x->columns != 2 * keys + values || v->y->columns != 2 * (uint64_t)p->value_heads ||
+        v->y->rows != PLAN_ROWS_STEP)
+        return "the inputs are not queries, keys and values, and two numbers a value head";
+    if (v->w->rows != 1 || v->w->columns != p->value_heads || bias->rows != 1 ||
+        bias->columns != p->value_heads)
+        return "the weights are not one number a value head";
+    return v->out->columns != values || v->out == v->x || v->out == v->y
+               ? "the output is not another tensor of [step rows, values]"
+               : NULL;
+}
+
+static const char *check_head_norm_gate(const struct op_view *v)
+{
+    const struct head_norm_gate_params *params = &v->op->params.head_norm_gate;
+    if (!same_shape(v->x, v->out) || v->y->rows != v->out->rows)
+        return "inputs and output differ in shape";
+    if (!slice_fits(&params->gates, v->y) ||
+        (uint64_t)params->gates.heads * params->gates.head_dim != v->x->columns)
+        return "the slice lies outside the second input, or is not of the first one's columns";
+    if (v->y == v->out)
+        return "the output overwrites the gates";
+    return check_norm(v, params->gates.head_dim, params->epsilon);
+}
+
+static const char *check_take_queries(const struct op_view *v)
+{
+    const struct take_queries_params *params = &v->op->params.take_queries;
+    uint64_t queries = (uint64_t)params->heads * params->head_dim;
+    if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_STEP)
+        return "it is for step rows";
+    if (queries == 0 || v->x->columns < 2 * queries || v->out->columns + queries != v->x->columns)
+        return "the output is not the input without the gates";
+    return NULL;
+}
+
+static const char *check_gate_heads(const struct op_view *v)
+{
+    const struct gate_heads_params *params = &v->op->params.gate_heads;
+    uint64_t columns = (uint64_t)params->heads * params->head_dim;
+    if (v->x->rows != PLAN_ROWS_STEP || !same_shape(v->y, v->out) || v->y->rows != v->x->rows)
+        return "inputs and output differ in shape";
+    if (columns == 0 || v->y->columns != columns || v->x->columns < 2 * columns)
+        return "the heads are not the inputs'";
+    return v->x == v->out ? "the output overwrites the gates" : NULL;
+}
+
 static const char *check_position_scale(const struct op_view *v)
 {
     const struct position_scale_params *params = &v->op->params.position_scale;

@@ -173,6 +173,47 @@ void plan_ops_short_conv(struct plan_builder *b, plan_tensor_id x, plan_weight_i
     plan_builder_append(b, op);
 }
 
+void plan_ops_gated_delta(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
+                          struct linear_weights rate_and_bias, uint32_t layer, plan_tensor_id out)
+{
+    const struct delta_config *delta = &plan_builder_config(b)->delta;
+    struct plan_op op = new_op(OP_gated_delta, x, y, rate_and_bias.first, out);
+    op.weights[1] = rate_and_bias.second;
+    op.params.gated_delta = (struct gated_delta_params){.key_heads = delta->key_heads,
+                                                        .value_heads = delta->value_heads,
+                                                        .key_dim = delta->key_dim,
+                                                        .value_dim = delta->value_dim,
+                                                        .layer = layer,
+                                                        .heads_take_turns = delta->heads_take_turns,
+                                                        .rate_is_log = delta->rate_is_log};
+    plan_builder_append(b, op);
+}
+
+void plan_ops_head_norm_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
+                             struct column_slice gates, plan_weight_id weight, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_head_norm_gate, x, y, weight, out);
+    op.params.head_norm_gate.gates = gates;
+    op.params.head_norm_gate.epsilon = plan_builder_config(b)->norm_epsilon;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_take_queries(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out)
+{
+    const struct model_config *config = plan_builder_config(b);
+    struct plan_op op = new_op(OP_take_queries, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.take_queries = (struct take_queries_params){config->heads, config->head_dim};
+    plan_builder_append(b, op);
+}
+
+void plan_ops_gate_heads(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y)
+{
+    const struct model_config *config = plan_builder_config(b);
+    struct plan_op op = new_op(OP_gate_heads, x, y, PLAN_NONE, y);
+    op.params.gate_heads = (struct gate_heads_params){config->heads, config->head_dim};
+    plan_builder_append(b, op);
+}
+
 void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice)
 {
     const struct model_config *config = plan_builder_config(b);

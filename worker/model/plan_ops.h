@@ -59,6 +59,15 @@ void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activatio
 void plan_ops_bias_add(struct plan_builder *b, plan_tensor_id x, struct linear_weights biases);
 void plan_ops_short_conv(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                          struct short_conv_params params, plan_tensor_id out);
+/* Of the config's delta net, in layer `layer`: x and y as in op_list.h. */
+void plan_ops_gated_delta(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
+                          struct linear_weights rate_and_bias, uint32_t layer, plan_tensor_id out);
+void plan_ops_head_norm_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
+                             struct column_slice gates, plan_weight_id weight, plan_tensor_id out);
+/* Of the config's heads. */
+void plan_ops_take_queries(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
+/* y *= gates of x */
+void plan_ops_gate_heads(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y);
 void plan_ops_position_scale(struct plan_builder *b, plan_tensor_id x, struct column_slice slice);
 /* The experts of every row by its scores x, as the config says; `scales`, one for each expert, may
  * be PLAN_NONE. */

@@ -26,3 +26,8 @@ float *cpu_state_conv(const struct cpu_program *program, uint32_t layer, uint32_
 {
     return layer_state(program, layer, slot);
 }
+
+float *cpu_state_delta(const struct cpu_program *program, uint32_t layer, uint32_t slot)
+{
+    return layer_state(program, layer, slot) + program->plan->state.conv_floats;
+}

@@ -13,5 +13,7 @@ enum result cpu_state_init(struct cpu_program *program, uint32_t slots,
 
 /* A layer's part of a slot: [taps - 1, channels] inputs of its convolution, oldest first. */
 float *cpu_state_conv(const struct cpu_program *program, uint32_t layer, uint32_t slot);
+/* And [value heads, key dim, value dim] of its delta net. */
+float *cpu_state_delta(const struct cpu_program *program, uint32_t layer, uint32_t slot);
 
 #endif

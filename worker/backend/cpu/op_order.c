@@ -45,6 +45,9 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_rope:
     case OP_bias_add:
     case OP_position_scale:
+    case OP_head_norm_gate:
+    case OP_take_queries:
+    case OP_gate_heads:
     case OP_gate_with:
     case OP_add_rows:
     case OP_scale_columns:
@@ -129,6 +132,8 @@ static bool can_quantize_output(const struct plan_op *op)
     case OP_gate_with:
     case OP_bias_add:
     case OP_short_conv:
+    case OP_head_norm_gate:
+    case OP_gate_heads:
     case OP_moe_gate:
     case OP_gather_rows: return true;
     case OP_attention: return op->params.attention.queries.head_dim % 32 == 0;

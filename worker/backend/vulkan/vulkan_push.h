@@ -290,6 +290,65 @@ struct vulkan_short_conv_push {
     uint32_t slot_floats;               /* 84 */
 };
 static_assert(sizeof(struct vulkan_short_conv_push) == 88, "byte map");
+
+struct vulkan_head_norm_gate_push {
+    uint64_t x;                         /*  0: f32 [rows, columns] */
+    uint64_t gates;                     /*  8: f32 [rows, gate_stride] */
+    uint64_t weights;                   /* 16: f32 [head_dim] */
+    struct vulkan_outputs_push outputs; /* 24 */
+    uint32_t columns;                   /* 56 */
+    uint32_t gate_stride;               /* 60 */
+    uint32_t gate_offset;               /* 64: first column of the gates */
+    uint32_t head_dim;                  /* 68 */
+    float epsilon;                      /* 72 */
+    uint32_t unused;                    /* 76 */
+};
+static_assert(sizeof(struct vulkan_head_norm_gate_push) == 80, "byte map");
+
+struct vulkan_take_queries_push {
+    uint64_t x;                         /*  0: f32 [rows, columns + queries] */
+    struct vulkan_outputs_push outputs; /*  8 */
+    uint32_t columns;                   /* 40: of the output */
+    uint32_t queries;                   /* 44: columns of all heads' */
+    uint32_t head_dim;                  /* 48 */
+    uint32_t unused;                    /* 52 */
+};
+static_assert(sizeof(struct vulkan_take_queries_push) == 56, "byte map");
+
+struct vulkan_gate_heads_push {
+    uint64_t x;                         /*  0: f32 [rows, stride] */
+    uint64_t y;                         /*  8: f32 [rows, columns] */
+    struct vulkan_outputs_push outputs; /* 16 */
+    uint32_t columns;                   /* 48 */
+    uint32_t stride;                    /* 52 */
+    uint32_t head_dim;                  /* 56 */
+    uint32_t unused;                    /* 60 */
+};
+static_assert(sizeof(struct vulkan_gate_heads_push) == 64, "byte map");
+
+struct vulkan_gated_delta_push {
+    uint64_t x;           /*  0: f32 [rows, queries | keys | values] */
+    uint64_t y;           /*  8: f32 [rows, beta | alpha] */
+    uint64_t rates;       /* 16: f32 [2 * value heads]: rates, then time biases */
+    uint64_t state;       /* 24: f32 [slots, slot_floats] of the layer */
+    uint64_t sequences;   /* 32: struct vulkan_step_sequence */
+    uint64_t out_f32;     /* 40 */
+    uint32_t slot_floats; /* 48 */
+    uint32_t slot_offset; /* 52: where the matrices begin in a slot */
+};
+static_assert(sizeof(struct vulkan_gated_delta_push) == 56, "byte map");
+enum vulkan_gated_delta_constant {
+    VULKAN_GATED_DELTA_INVOCATIONS,
+    VULKAN_GATED_DELTA_KEY_DIM,
+    VULKAN_GATED_DELTA_VALUE_DIM,
+    VULKAN_GATED_DELTA_KEY_HEADS,
+    VULKAN_GATED_DELTA_VALUE_HEADS,
+    VULKAN_GATED_DELTA_OWN, /* enum vulkan_gated_delta_own */
+    VULKAN_GATED_DELTA_LANES,
+    VULKAN_GATED_DELTA_CONSTANTS
+};
+enum vulkan_gated_delta_own { VULKAN_GATED_DELTA_TAKE_TURNS = 1, VULKAN_GATED_DELTA_LOG_RATE = 2 };
+
 enum vulkan_short_conv_own {
     VULKAN_SHORT_CONV_GATED = 1,
     VULKAN_SHORT_CONV_ROWS = 2,

@@ -420,6 +420,9 @@ static uint32_t own_forms(const struct vulkan_recorder *recorder, uint32_t index
     case OP_gather_rows:
     case OP_bias_add:
     case OP_short_conv:
+    case OP_head_norm_gate:
+    case OP_take_queries:
+    case OP_gate_heads:
     case OP_soft_cap:
     case OP_gate_with:
     case OP_add_rows:
@@ -471,6 +474,21 @@ static void record_short_conv(struct vulkan_recorder *recorder)
     vulkan_recurrent_record_short_conv(recorder, recorder->forms[recorder->op]);
 }
 
+static void record_head_norm_gate(struct vulkan_recorder *recorder)
+{
+    vulkan_recurrent_record_head_norm_gate(recorder, recorder->forms[recorder->op]);
+}
+
+static void record_take_queries(struct vulkan_recorder *recorder)
+{
+    vulkan_recurrent_record_take_queries(recorder, recorder->forms[recorder->op]);
+}
+
+static void record_gate_heads(struct vulkan_recorder *recorder)
+{
+    vulkan_recurrent_record_gate_heads(recorder, recorder->forms[recorder->op]);
+}
+
 static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) = {
     [OP_embed_rows] = record_embed_rows,
     [OP_rms_norm] = record_rms_norm,
@@ -486,6 +504,10 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_gather_rows] = record_gather_rows,
     [OP_bias_add] = record_bias_add,
     [OP_short_conv] = record_short_conv,
+    [OP_gated_delta] = vulkan_recurrent_record_gated_delta,
+    [OP_head_norm_gate] = record_head_norm_gate,
+    [OP_take_queries] = record_take_queries,
+    [OP_gate_heads] = record_gate_heads,
     [OP_position_scale] = record_position_scale,
     [OP_soft_cap] = record_soft_cap,
     [OP_gate_with] = record_gate_with,

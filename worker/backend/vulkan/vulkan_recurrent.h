@@ -1,5 +1,6 @@
 /*
- * Ops with recurrent state: where it lies on the device, and their dispatches.
+ * Ops with recurrent state, and those that go with them in layers: where the state lies on the
+ * device, and the dispatches.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_RECURRENT_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_RECURRENT_H
@@ -12,5 +13,9 @@ enum result vulkan_recurrent_place(struct vulkan_program *program, uint32_t slot
 
 /* For the recorder: the op being recorded, its output in `forms`. */
 void vulkan_recurrent_record_short_conv(struct vulkan_recorder *recorder, uint32_t forms);
+void vulkan_recurrent_record_gated_delta(struct vulkan_recorder *recorder);
+void vulkan_recurrent_record_head_norm_gate(struct vulkan_recorder *recorder, uint32_t forms);
+void vulkan_recurrent_record_take_queries(struct vulkan_recorder *recorder, uint32_t forms);
+void vulkan_recurrent_record_gate_heads(struct vulkan_recorder *recorder, uint32_t forms);
 
 #endif

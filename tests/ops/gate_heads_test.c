@@ -1,0 +1,36 @@
+/*
+ * gate_heads against a double-precision loop, every tier: in place and not, gates to where exp()
+ * overflows.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/support/op_check.h"
+
+static void formula(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct gate_heads_params *p = &op_trial_case(trial)->params.gate_heads;
+    const float *x = op_trial_input(trial, 0, output);
+    const float *y = op_trial_input(trial, 1, output);
+    for (uint32_t head = 0; head < p->heads; head++)
+        for (uint32_t d = 0; d < p->head_dim; d++)
+            expected[head * p->head_dim + d] =
+                (double)y[head * p->head_dim + d] /
+                (1 + exp(-(double)x[(2 * head + 1) * p->head_dim + d]));
+}
+
+static void test_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_gate_heads, formula, op_check_tolerance);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/*
+ * take_queries, every tier: queries close up, what stands behind the heads follows.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/support/op_check.h"
+
+static void formula(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const struct take_queries_params *p = &c->params.take_queries;
+    const float *x = op_trial_input(trial, 0, output);
+    uint32_t at = 0;
+    for (uint32_t head = 0; head < p->heads; head++, x += 2 * p->head_dim)
+        for (uint32_t d = 0; d < p->head_dim; d++)
+            expected[at++] = (double)x[d];
+    for (; at < c->output_columns; at++)
+        expected[at] = (double)*x++;
+}
+
+static void test_exact(void **state)
+{
+    (void)state;
+    op_check_formula(OP_take_queries, formula, op_check_tolerance);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_exact)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

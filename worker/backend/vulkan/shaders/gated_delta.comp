@@ -1,0 +1,109 @@
+#version 450
+/*
+ * Moves the matrices of a gated delta net on, row by row, and answers each row
+ * (worker/backend/op_list.h, gated_delta).
+ *
+ * A matrix's value columns do not know of each other: a subgroup takes one column of one value head
+ * of one sequence through all rows of the step, its lanes holding the key dimension in registers.
+ * The slot's memory is read once before the first row and written once behind the last.
+ *
+ * Grid: (columns of all value heads by subgroups of a workgroup, sequences).
+ */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#include "step.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint KEY_DIM = 128;
+layout(constant_id = 2) const uint VALUE_DIM = 128;
+layout(constant_id = 3) const uint KEY_HEADS = 16;
+layout(constant_id = 4) const uint VALUE_HEADS = 32;
+layout(constant_id = 5) const uint OWN = 0; /* bit 0: heads take turns; bit 1: the rate is a log */
+layout(constant_id = 6) const uint LANES = 32;
+
+const bool TAKE_TURNS = (OWN & 1) != 0, RATE_IS_LOG = (OWN & 2) != 0;
+const uint HELD = (KEY_DIM + LANES - 1) / LANES; /* elements of a lane */
+const uint KEYS = KEY_HEADS * KEY_DIM;
+const float NORM_EPSILON = 1e-6, SOFTPLUS_LINEAR = 20.0;
+
+layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
+
+layout(push_constant) uniform Push
+{
+    uint64_t x;         /* f32 [rows, 2 * KEYS + VALUE_HEADS * VALUE_DIM] */
+    uint64_t y;         /* f32 [rows, 2 * VALUE_HEADS]: beta, then alpha */
+    uint64_t rates;     /* f32 [2 * VALUE_HEADS]: rates, then time biases */
+    uint64_t state;     /* f32 [slots, slot_floats] of the layer */
+    uint64_t sequences; /* StepSequence [] */
+    uint64_t out_f32;   /* [rows, VALUE_HEADS * VALUE_DIM] */
+    uint slot_floats;
+    uint slot_offset; /* of the matrices in a slot, floats */
+} push;
+
+float held[HELD], key[HELD], query[HELD];
+
+uint element(uint i)
+{
+    return i * LANES + gl_SubgroupInvocationID;
+}
+
+/* One of length 1 times `factor`, in `into`; elements past the end are 0. */
+void load_unit(Floats x, uint first, float factor, inout float into[HELD])
+{
+    float squares = 0.0;
+    for (uint i = 0; i < HELD; i++) {
+        into[i] = element(i) < KEY_DIM ? x.at[first + element(i)] : 0.0;
+        squares += into[i] * into[i];
+    }
+    factor *= inversesqrt(subgroupAdd(squares) + NORM_EPSILON);
+    for (uint i = 0; i < HELD; i++)
+        into[i] *= factor;
+}
+
+float softplus(float x)
+{
+    return x > SOFTPLUS_LINEAR ? x : max(x, 0.0) + log(1.0 + exp(-abs(x)));
+}
+
+void main()
+{
+    uint column = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
+    if (column >= VALUE_HEADS * VALUE_DIM)
+        return;
+    uint head = column / VALUE_DIM;
+    uint key_head = TAKE_TURNS ? head % KEY_HEADS : head / (VALUE_HEADS / KEY_HEADS);
+    StepSequence sequence = StepSequences(push.sequences).at[gl_WorkGroupID.y];
+    Floats matrix = Floats(push.state + 4 * (uint64_t(sequence.state_slot) * push.slot_floats +
+                                             push.slot_offset + uint64_t(column) * KEY_DIM));
+    Floats rates = Floats(push.rates);
+    float rate = RATE_IS_LOG ? -exp(rates.at[head]) : rates.at[head];
+    float time_bias = rates.at[VALUE_HEADS + head];
+    for (uint i = 0; i < HELD; i++)
+        held[i] = sequence.first_position > 0 && element(i) < KEY_DIM ? matrix.at[element(i)] : 0.0;
+    for (uint r = 0; r < sequence.row_count; r++) {
+        uint row = sequence.first_row + r;
+        Floats x = Floats(push.x + 4 * (uint64_t(row) * (2 * KEYS + VALUE_HEADS * VALUE_DIM)));
+        Floats y = Floats(push.y + 4 * (uint64_t(row) * 2 * VALUE_HEADS));
+        load_unit(x, key_head * KEY_DIM, inversesqrt(float(KEY_DIM)), query);
+        load_unit(x, KEYS + key_head * KEY_DIM, 1.0, key);
+        float decay = exp(rate * softplus(y.at[VALUE_HEADS + head] + time_bias));
+        float recalled = 0.0;
+        for (uint i = 0; i < HELD; i++) {
+            held[i] *= decay;
+            recalled += held[i] * key[i];
+        }
+        float correction = x.at[2 * KEYS + column] - subgroupAdd(recalled);
+        correction /= 1.0 + exp(-y.at[head]);
+        float answer = 0.0;
+        for (uint i = 0; i < HELD; i++) {
+            held[i] += key[i] * correction;
+            answer += held[i] * query[i];
+        }
+        answer = subgroupAdd(answer);
+        if (subgroupElect())
+            Floats(push.out_f32).at[row * VALUE_HEADS * VALUE_DIM + column] = answer;
+    }
+    for (uint i = 0; i < HELD; i++)
+        if (element(i) < KEY_DIM)
+            matrix.at[element(i)] = held[i];
+}

@@ -1,0 +1,98 @@
+/*
+ * Hugging Face checkpoints of Qwen 3.5 (dense): the text part of what can also see, or the text
+ * model alone. Rotary positions of images have three dimensions (mrope_section); those of text have
+ * one and the same in all three, so that nothing is left of it here.
+ *
+ * Source: transformers, configuration_qwen3_5.py and modeling_qwen3_5.py.
+ *
+ * Refuses to do: attention without its output gate. Leaves alone: the vision tower and the layers
+ * that predict several tokens ("mtp.").
+ */
+#include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_recurrent.h"
+#include "worker/model/checkpoint_hf_rope.h"
+#include "worker/model/checkpoint_shared.h"
+
+#define QWEN3_5_ROPE_BASE 10000.0f
+#define QWEN3_5_ROPE_PART 0.25f
+
+static const char *const model_types[] = {"qwen3_5", "qwen3_5_text", NULL};
+static const char *const own_keys[] = {"partial_rotary_factor", NULL};
+
+static const struct tensor_name names[] = {
+    {"token_embd.weight", "^embed_tokens.weight"},
+    {"output_norm.weight", "^norm.weight"},
+    {"output.weight", "lm_head.weight"},
+    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
+    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
+    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
+    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
+    {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_norm.weight"},
+    {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_norm.weight"},
+    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
+    {"blk.*.attn_qkv.weight", "^layers.*.linear_attn.in_proj_qkv.weight"},
+    {"blk.*.attn_gate.weight", "^layers.*.linear_attn.in_proj_z.weight"},
+    {"blk.*.ssm_beta.weight", "^layers.*.linear_attn.in_proj_b.weight"},
+    {"blk.*.ssm_alpha.weight", "^layers.*.linear_attn.in_proj_a.weight"},
+    {"blk.*.ssm_conv1d.weight", "^layers.*.linear_attn.conv1d.weight"},
+    {"blk.*.ssm_a", "^layers.*.linear_attn.A_log"},
+    {"blk.*.ssm_dt.bias", "^layers.*.linear_attn.dt_bias"},
+    {"blk.*.ssm_norm.weight", "^layers.*.linear_attn.norm.weight"},
+    {"blk.*.ssm_out.weight", "^layers.*.linear_attn.out_proj.weight"},
+    {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
+    {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
+    {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
+    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
+    {NULL, NULL},
+};
+static const char *const prefixes[] = {"model.language_model.", "model.", NULL};
+static const char *const other_parts[] = {"model.visual.", "mtp.", NULL};
+
+static void read_delta(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range heads = {1, LIMIT_HEADS}, dim = {1, LIMIT_HEAD_DIM};
+    config->delta = (struct delta_config){
+        .key_heads = checkpoint_keys_u32_or(keys, "linear_num_key_heads", heads, 16),
+        .value_heads = checkpoint_keys_u32_or(keys, "linear_num_value_heads", heads, 32),
+        .key_dim = checkpoint_keys_u32_or(keys, "linear_key_head_dim", dim, 128),
+        .value_dim = checkpoint_keys_u32_or(keys, "linear_value_head_dim", dim, 128),
+        .rate_is_log = true,
+    };
+    config->conv_taps = checkpoint_keys_u32_or(keys, "linear_conv_kernel_dim",
+                                               (struct u32_range){2, LIMIT_CONV_TAPS}, 4);
+    checkpoint_settle_delta(keys, config);
+}
+
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    const struct hf_rope_terms terms = {
+        .base = QWEN3_5_ROPE_BASE, .partial = true, .part = QWEN3_5_ROPE_PART};
+    checkpoint_hf_read_only_rope(keys, config, &terms);
+    checkpoint_keys_expect_neutral(keys, "attn_output_gate", 1);
+    config->norm_weight_offset = 1.0f;
+    read_delta(keys, config);
+    checkpoint_hf_read_layer_kinds(keys, config,
+                                   &(const struct hf_recurrent_layers){
+                                       .word = "linear_attention",
+                                       .kind = LAYER_GATED_DELTA,
+                                       .period = "full_attention_interval",
+                                       .default_period = 4,
+                                   });
+}
+
+const struct hf_form checkpoint_hf_qwen3_5 = {
+    .model_types = model_types,
+    .defaults = {.layers = 32,
+                 .hidden = 4096,
+                 .feed_forward = 12288,
+                 .heads = 16,
+                 .kv_heads = 4,
+                 .head_dim = 256,
+                 .vocab_tokens = 248320,
+                 .norm_epsilon = 1e-6f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {names, prefixes, other_parts},
+    .read_config = read_config,
+};
