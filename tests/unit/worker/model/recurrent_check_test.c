@@ -1,0 +1,201 @@
+/*
+ * plan_op_check() on the ops of recurrent layers and of attention with an output gate: those of
+ * tiny qwen3_5 and lfm2 checkpoints pass, and broken in one place each is refused.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/model/model.h"
+#include "worker/model/plan_check.h"
+
+static struct model *model;
+static const struct plan *plan;
+
+static void open_form(const char *path)
+{
+    struct error_text error = {""};
+    if (model_open(path, &model, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    plan = model_plan(model);
+}
+
+static int open_qwen3_5(void **state)
+{
+    (void)state;
+    open_form("build/checkpoints/qwen3_5-f32.gguf");
+    return 0;
+}
+
+static int open_lfm2(void **state)
+{
+    (void)state;
+    open_form("build/checkpoints/lfm2-f32");
+    return 0;
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    model_close(model);
+    return 0;
+}
+
+static struct plan_op find(enum op_stem stem)
+{
+    uint32_t i = 0;
+    while (i < plan->op_count && plan->ops[i].stem != stem)
+        i++;
+    assert_true(i < plan->op_count);
+    return plan->ops[i];
+}
+
+static uint32_t attention_layer(void)
+{
+    uint32_t layer = 0;
+    while (plan->config.layer[layer].kind != LAYER_ATTENTION)
+        layer++;
+    return layer;
+}
+
+static void refuse(struct plan_op op, const char *words)
+{
+    struct error_text error = {""};
+    if (plan_op_check(plan, &op, 3, &error) == RESULT_OK)
+        fail_msg("%s accepted: %s", op_stem_name(op.stem), words);
+    if (!strstr(error.text, words) || !strstr(error.text, op_stem_name(op.stem)))
+        fail_msg("\"%s\" lacks \"%s\"", error.text, words);
+}
+
+static void test_all_ops_pass(void **state)
+{
+    (void)state;
+    struct error_text error = {""};
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (plan_op_check(plan, &plan->ops[i], i, &error) != RESULT_OK)
+            fail_msg("%s", error.text);
+}
+
+static void test_short_conv(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_short_conv);
+    op.params.short_conv.layer = attention_layer();
+    refuse(op, "keeps no state");
+    op.params.short_conv.layer = plan->config.layers;
+    refuse(op, "no such layer");
+    op.params.short_conv.layer = UINT32_MAX;
+    refuse(op, "no such layer");
+    op = find(OP_short_conv);
+    op.params.short_conv.form =
+        op.params.short_conv.form == SHORT_CONV_GATED ? SHORT_CONV_SILU : SHORT_CONV_GATED;
+    if (op.params.short_conv.form == SHORT_CONV_GATED)
+        refuse(op, "columns do not fit");
+    op = find(OP_short_conv);
+    op.weights[0] = find(OP_rms_norm).weights[0];
+    refuse(op, "taps");
+    op = find(OP_short_conv);
+    op.output = op.inputs[0];
+    refuse(op, "taps"); /* the input is wider */
+    op = find(OP_short_conv);
+    op.inputs[0] = find(OP_embed_rows).output;
+    refuse(op, "columns do not fit");
+}
+
+static void test_gated_delta(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_gated_delta);
+    op.params.gated_delta.layer = attention_layer();
+    refuse(op, "keeps no state");
+    op = find(OP_gated_delta);
+    op.params.gated_delta.key_heads = 3;
+    refuse(op, "evenly");
+    op.params.gated_delta.key_heads = 0;
+    refuse(op, "evenly");
+    op = find(OP_gated_delta);
+    op.params.gated_delta.key_dim = LIMIT_HEAD_DIM + 1;
+    refuse(op, "range");
+    op = find(OP_gated_delta);
+    op.params.gated_delta.key_dim--;
+    refuse(op, "another shape");
+    op = find(OP_gated_delta);
+    op.inputs[1] = op.inputs[0];
+    refuse(op, "two numbers");
+    op = find(OP_gated_delta);
+    op.weights[1] = find(OP_rms_norm).weights[0];
+    refuse(op, "one number a value head");
+    op = find(OP_gated_delta);
+    op.output = find(OP_embed_rows).output;
+    refuse(op, "another tensor");
+}
+
+static void test_head_norm_gate(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_head_norm_gate);
+    op.params.head_norm_gate.gates.offset++;
+    refuse(op, "slice");
+    op = find(OP_head_norm_gate);
+    op.params.head_norm_gate.gates.heads--;
+    refuse(op, "slice");
+    op = find(OP_head_norm_gate);
+    op.params.head_norm_gate.epsilon = 0.0f;
+    refuse(op, "epsilon");
+    op = find(OP_head_norm_gate);
+    op.weights[0] = find(OP_rms_norm).weights[0];
+    refuse(op, "weight");
+    op = find(OP_head_norm_gate);
+    op.output = find(OP_embed_rows).output;
+    refuse(op, "shape");
+}
+
+static void test_gated_heads(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_take_queries);
+    op.params.take_queries.heads++;
+    refuse(op, "without the gates");
+    op.params.take_queries.heads = 0;
+    refuse(op, "without the gates");
+    op = find(OP_gate_heads);
+    op.params.gate_heads.head_dim++;
+    refuse(op, "heads");
+    op = find(OP_gate_heads);
+    op.inputs[0] = op.inputs[1];
+    refuse(op, "heads");
+    op = find(OP_gate_heads);
+    op.output = find(OP_embed_rows).output;
+    if (plan->tensors[op.output].columns != plan->tensors[op.inputs[1]].columns)
+        refuse(op, "shape");
+}
+
+static void test_caches_of_recurrent_layers(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_kv_write);
+    op.params.kv_write.layer = 0;
+    refuse(op, "keeps no keys");
+    op = find(OP_attention);
+    op.params.attention.layer = 0;
+    refuse(op, "keeps no keys");
+}
+
+int main(void)
+{
+    const struct CMUnitTest qwen3_5[] = {
+        cmocka_unit_test(test_all_ops_pass), cmocka_unit_test(test_short_conv),
+        cmocka_unit_test(test_gated_delta),  cmocka_unit_test(test_head_norm_gate),
+        cmocka_unit_test(test_gated_heads),  cmocka_unit_test(test_caches_of_recurrent_layers),
+    };
+    const struct CMUnitTest lfm2[] = {
+        cmocka_unit_test(test_all_ops_pass),
+        cmocka_unit_test(test_short_conv),
+        cmocka_unit_test(test_caches_of_recurrent_layers),
+    };
+    int failed = cmocka_run_group_tests(qwen3_5, open_qwen3_5, close_model);
+    return failed + cmocka_run_group_tests(lfm2, open_lfm2, close_model);
+}
