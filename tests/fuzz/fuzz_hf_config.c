@@ -20,12 +20,14 @@ static void check_config(const struct model_config *c)
     must(c->vocab_tokens >= 1 && c->vocab_tokens <= LIMIT_VOCAB_TOKENS);
     must(c->context_tokens >= 1 && c->context_tokens <= LIMIT_CONTEXT_TOKENS);
     must(isfinite(c->attention_scale) && c->attention_scale > 0 && c->norm_epsilon > 0);
+    must(isfinite(c->attention_soft_cap) && c->attention_soft_cap >= 0);
+    must(isfinite(c->logit_soft_cap) && c->logit_soft_cap >= 0 && c->logit_scale > 0);
     must(c->rope_count >= 1 && c->rope_count <= MODEL_ROPES_MAX);
     for (uint32_t r = 0; r < c->rope_count; r++)
         for (uint32_t i = 0; i < c->ropes[r].dims / 2; i++)
             must(isfinite(c->ropes[r].inverse_frequency[i]));
     for (uint32_t layer = 0; layer < c->layers; layer++)
-        must(c->layer[layer].rope < c->rope_count);
+        must(c->layer[layer].rope < c->rope_count || c->layer[layer].rope == ROPE_NONE);
 }
 
 static void read_index(const char *json, size_t size)

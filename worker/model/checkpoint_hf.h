@@ -46,8 +46,11 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
                                struct model_config *config,
                                struct error_text *error) RESULT_CHECKED;
 
-/* checkpoint_hf_llama.c, checkpoint_hf_gemma3.c */
+/* checkpoint_hf_<name>.c */
 extern const struct hf_form checkpoint_hf_llama;
+extern const struct hf_form checkpoint_hf_gemma2;
+extern const struct hf_form checkpoint_hf_glm4;
+extern const struct hf_form checkpoint_hf_cohere2;
 extern const struct hf_form checkpoint_hf_gemma3;
 extern const struct hf_form checkpoint_hf_lfm2;
 extern const struct hf_form checkpoint_hf_qwen3_5;

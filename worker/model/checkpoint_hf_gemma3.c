@@ -9,19 +9,19 @@
  * Source: transformers, configuration_gemma3.py and modeling_gemma3.py.
  */
 #include <math.h>
-#include <string.h>
 
 #include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_layers.h"
 #include "worker/model/checkpoint_hf_rope.h"
-#include "worker/model/checkpoint_shared.h"
 
 #define GLOBAL_ROPE_BASE     1000000.0f
 #define LOCAL_ROPE_BASE      10000.0f
-#define DEFAULT_PERIOD       6u
-#define DEFAULT_WINDOW       4096u
 #define DEFAULT_QUERY_SCALAR 256.0f
 
 enum { GLOBAL_ROPE, LOCAL_ROPE };
+
+static const struct hf_layer_pattern layer_pattern = {
+    .window = 4096, .period = 6, .global_rope = GLOBAL_ROPE, .window_rope = LOCAL_ROPE};
 
 static const char *const model_types[] = {"gemma3_text", "gemma3", NULL};
 
@@ -72,62 +72,6 @@ static void read_ropes(struct checkpoint_keys *keys, struct model_config *config
     checkpoint_keys_leave(keys, &local);
 }
 
-static void set_layer(struct model_config *config, uint32_t layer, bool global, uint32_t window)
-{
-    config->layer[layer] = (struct layer_config){
-        .window = global ? 0 : window,
-        .rope = global ? GLOBAL_ROPE : LOCAL_ROPE,
-    };
-}
-
-/* layer_types: "sliding_attention" or "full_attention" for each layer. */
-static void read_layer_types(struct checkpoint_keys *keys, struct json_value types,
-                             struct model_config *config, uint32_t window)
-{
-    struct json_value element;
-    uint32_t count = 0;
-    char word[32] = "";
-    if (json_value_type(types) != JSON_ARRAY) {
-        checkpoint_keys_refuse(keys, RESULT_INVALID, "key layer_types is not an array");
-        return;
-    }
-    for (struct json_reader at = json_value_elements(types); json_value_next(&at, &element);) {
-        if (json_value_string(element, word, sizeof word) != RESULT_OK)
-            word[0] = '\0';
-        bool global = strcmp(word, "full_attention") == 0;
-        if (!global && strcmp(word, "sliding_attention") != 0) {
-            checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
-                                   "layer_types: element %u is neither sliding_attention nor "
-                                   "full_attention",
-                                   count);
-            return;
-        }
-        if (count < config->layers)
-            set_layer(config, count, global, window);
-        count++;
-    }
-    if (count != config->layers)
-        checkpoint_keys_refuse(keys, RESULT_INVALID, "layer_types has %u elements for %u layers",
-                               count, config->layers);
-}
-
-static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
-{
-    struct u32_range window_range = {1, UINT32_MAX}, period_range = {1, LIMIT_LAYERS};
-    uint32_t window = checkpoint_useful_window(
-        config, checkpoint_keys_u32_or(keys, "sliding_window", window_range, DEFAULT_WINDOW));
-    uint32_t period =
-        checkpoint_keys_u32_or(keys, "_sliding_window_pattern", period_range, DEFAULT_PERIOD);
-    period = checkpoint_keys_u32_or(keys, "sliding_window_pattern", period_range, period);
-    struct json_value types = json_value_member(keys->object, "layer_types");
-    if (json_value_type(types) != JSON_ABSENT) {
-        read_layer_types(keys, types, config, window);
-        return;
-    }
-    for (uint32_t layer = 0; layer < config->layers; layer++)
-        set_layer(config, layer, (layer + 1) % period == 0, window);
-}
-
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->embedding_scale = sqrtf((float)config->hidden);
@@ -136,7 +80,7 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
         1.0f / sqrtf(checkpoint_keys_f32_or(keys, "query_pre_attn_scalar",
                                             (struct f32_range){1e-3f, 1e6f}, DEFAULT_QUERY_SCALAR));
     read_ropes(keys, config);
-    read_layers(keys, config);
+    checkpoint_hf_read_layers(keys, &layer_pattern, config);
 }
 
 const struct hf_form checkpoint_hf_gemma3 = {

@@ -1,8 +1,13 @@
 /*
  * Windows are stated twice: how far back (sliding_window, where null means "none" and absence the
- * class's default), and by which layers (layer_types).
+ * class's default), and by which layers (layer_types, or a period in older configs, which some
+ * classes save with an underscore in front).
  *
- * Source: transformers, configuration_utils.py (layer_type_validation).
+ * A window that the context cannot outgrow is none, so which kind a layer is is asked of the
+ * pattern and never of its window.
+ *
+ * Source: transformers, configuration_utils.py (layer_type_validation), __post_init__ of
+ * configuration_gemma2.py, _gemma3.py and _cohere2.py.
  */
 #include "worker/model/checkpoint_hf_layers.h"
 
@@ -47,4 +52,21 @@ bool checkpoint_hf_layer_slides(struct checkpoint_keys *keys, const struct model
         checkpoint_keys_refuse(keys, RESULT_INVALID, "layer_types has %u elements for %u layers",
                                count, config->layers);
     return keys->result == RESULT_OK;
+}
+
+void checkpoint_hf_read_layers(struct checkpoint_keys *keys, const struct hf_layer_pattern *pattern,
+                               struct model_config *config)
+{
+    struct u32_range range = {1, LIMIT_LAYERS};
+    bool slides[LIMIT_LAYERS];
+    uint32_t window = checkpoint_hf_window(keys, config, pattern->window);
+    uint32_t period =
+        checkpoint_keys_u32_or(keys, "_sliding_window_pattern", range, pattern->period);
+    period = checkpoint_keys_u32_or(keys, "sliding_window_pattern", range, period);
+    bool listed = checkpoint_hf_layer_slides(keys, config, slides);
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        bool global = listed ? !slides[layer] : (layer + 1) % period == 0;
+        config->layer[layer].window = global ? 0 : window;
+        config->layer[layer].rope = global ? pattern->global_rope : pattern->window_rope;
+    }
 }

@@ -19,4 +19,16 @@ uint32_t checkpoint_hf_window(struct checkpoint_keys *keys, const struct model_c
 bool checkpoint_hf_layer_slides(struct checkpoint_keys *keys, const struct model_config *config,
                                 bool *slides);
 
+/* What a class has of layers that see all positions between layers that look back a window. */
+struct hf_layer_pattern {
+    uint32_t window;      /* where sliding_window is not stated */
+    uint32_t period;      /* where nothing is: every so-manyth layer sees all positions */
+    uint32_t global_rope; /* layer_config.rope of those */
+    uint32_t window_rope; /* and of the others */
+};
+/* Fills every layer's window and rope from layer_types or, before there was that, the period in
+ * sliding_window_pattern. */
+void checkpoint_hf_read_layers(struct checkpoint_keys *keys, const struct hf_layer_pattern *pattern,
+                               struct model_config *config);
+
 #endif

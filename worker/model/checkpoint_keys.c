@@ -165,6 +165,14 @@ float checkpoint_keys_f32_or(struct checkpoint_keys *keys, const char *name, str
     return take_f32(keys, name, range, &absent);
 }
 
+float checkpoint_keys_f32_or_null(struct checkpoint_keys *keys, const char *name,
+                                  struct f32_range range, float absent)
+{
+    if (!keys->file && json_value_member_is_null(keys->object, name))
+        return 0.0f;
+    return take_f32(keys, name, range, &absent);
+}
+
 struct gguf_string checkpoint_keys_string_or_empty(struct checkpoint_keys *keys, const char *name)
 {
     struct gguf_string value = {"", 0};

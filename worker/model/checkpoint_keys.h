@@ -45,6 +45,9 @@ uint32_t checkpoint_keys_u32_or(struct checkpoint_keys *keys, const char *name,
                                 struct u32_range range, uint32_t absent);
 float checkpoint_keys_f32_or(struct checkpoint_keys *keys, const char *name, struct f32_range range,
                              float absent);
+/* One of which null in JSON says that there is none: 0. */
+float checkpoint_keys_f32_or_null(struct checkpoint_keys *keys, const char *name,
+                                  struct f32_range range, float absent);
 bool checkpoint_keys_bool_or(struct checkpoint_keys *keys, const char *name, bool absent);
 /* Element `index` of a list of counts in a GGUF, of which there must be that many; or the count
  * itself, which converters write when all are the same. */

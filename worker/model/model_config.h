@@ -88,6 +88,7 @@ struct model_config {
     float logit_scale;    /* multiplies the logits */
     float logit_soft_cap; /* then bounds them, 0 = none: op_list.h, soft_cap */
     bool tied_embeddings;
+    bool attention_bias; /* of q, k and v */
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */

@@ -30,8 +30,13 @@ const struct model_family *model_family_find(struct gguf_string architecture);
 /* The same by the model_type of a config.json. */
 const struct model_family *model_family_find_hf(struct gguf_string model_type);
 
-/* checkpoint_llama.c, checkpoint_gemma3.c */
+/* checkpoint_<name>.c */
 void checkpoint_llama_read(struct checkpoint_keys *keys, struct model_config *config);
+void checkpoint_gemma2_read(struct checkpoint_keys *keys, struct model_config *config);
+extern const char *const checkpoint_gemma2_own_keys[];
+void checkpoint_glm4_read(struct checkpoint_keys *keys, struct model_config *config);
+void checkpoint_cohere2_read(struct checkpoint_keys *keys, struct model_config *config);
+extern const char *const checkpoint_cohere2_own_keys[];
 void checkpoint_gemma3_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_qwen3_5_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_lfm2_read(struct checkpoint_keys *keys, struct model_config *config);
@@ -50,6 +55,12 @@ plan_tensor_id family_qwen2_list_ops(struct plan_builder *builder,
                                      const struct model_config *config);
 plan_tensor_id family_qwen3_list_ops(struct plan_builder *builder,
                                      const struct model_config *config);
+plan_tensor_id family_gemma2_list_ops(struct plan_builder *builder,
+                                      const struct model_config *config);
+plan_tensor_id family_glm4_list_ops(struct plan_builder *builder,
+                                    const struct model_config *config);
+plan_tensor_id family_cohere2_list_ops(struct plan_builder *builder,
+                                       const struct model_config *config);
 plan_tensor_id family_gemma3_list_ops(struct plan_builder *builder,
                                       const struct model_config *config);
 plan_tensor_id family_qwen3_5_list_ops(struct plan_builder *builder,

@@ -140,6 +140,10 @@ static void test_members(void **state)
     assert_string_equal(text, "deep");
     assert_int_equal(json_value_type(json_value_member(root, "n")), JSON_ABSENT);
     assert_int_equal(json_value_type(json_value_member(root, "z")), JSON_ABSENT);
+    assert_true(json_value_member_is_null(root, "n"));
+    assert_false(json_value_member_is_null(root, "z"));
+    assert_false(json_value_member_is_null(root, "a"));
+    assert_false(json_value_member_is_null(inner, "n"));
     assert_int_equal(json_value_type(json_value_member(inner, "b")), JSON_ABSENT);
     assert_int_equal(json_value_type(json_value_member(json_value_member(root, "t"), "a")),
                      JSON_ABSENT);

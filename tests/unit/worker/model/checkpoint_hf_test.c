@@ -24,6 +24,16 @@
     "\"num_hidden_layers\":7,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                 \
     "\"head_dim\":32,\"vocab_size\":100,\"max_position_embeddings\":512,\"sliding_window\":8"
 
+#define GEMMA2                                                                                     \
+    "\"model_type\":\"gemma2\",\"hidden_size\":64,\"num_hidden_layers\":4,"                        \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":32,\"sliding_window\":8"
+#define GLM4                                                                                       \
+    "\"model_type\":\"glm4\",\"hidden_size\":64,\"num_hidden_layers\":2,"                          \
+    "\"num_attention_heads\":4,\"head_dim\":24"
+#define COHERE2                                                                                    \
+    "\"model_type\":\"cohere2\",\"hidden_size\":64,\"num_hidden_layers\":8,"                       \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"sliding_window\":8"
+
 static struct model_config config;
 static struct error_text error;
 
@@ -150,6 +160,68 @@ static void test_gemma3(void **state)
     assert_int_equal(config.layer[0].window, 0);
 }
 
+static void test_gemma2(void **state)
+{
+    (void)state;
+    must_read(GEMMA2, "");
+    assert_near(config.attention_scale, 1.0 / 16); /* 1 / sqrt(256): not of head_dim */
+    assert_near(config.attention_soft_cap, 50);
+    assert_near(config.logit_soft_cap, 30);
+    assert_near(config.logit_scale, 1);
+    assert_near(config.embedding_scale, 8);
+    assert_true(config.norm_weight_offset == 1.0f);
+    assert_int_equal(config.rope_count, 1);
+    for (uint32_t layer = 0; layer < 4; layer++) {
+        assert_int_equal(config.layer[layer].window, layer % 2 == 0 ? 8 : 0);
+        assert_int_equal(config.layer[layer].rope, 0);
+    }
+    must_read(GEMMA2, "\"attn_logit_softcapping\":null,\"final_logit_softcapping\":null");
+    assert_true(config.attention_soft_cap == 0.0f && config.logit_soft_cap == 0.0f);
+    must_read(GEMMA2, "\"attn_logit_softcapping\":7,\"final_logit_softcapping\":9.5");
+    assert_near(config.attention_soft_cap, 7);
+    assert_near(config.logit_soft_cap, 9.5);
+}
+
+static void test_glm4(void **state)
+{
+    (void)state;
+    must_read(GLM4, "");
+    assert_true(config.attention_bias);
+    assert_int_equal(config.kv_heads, 2);
+    assert_int_equal(config.ropes[0].dims, 12);
+    assert_int_equal(config.ropes[0].pairing, ROPE_PAIRS_ADJACENT);
+    assert_near(config.ropes[0].inverse_frequency[1], pow(10000, -1.0 / 6));
+    must_read(GLM4, "\"attention_bias\":false,\"partial_rotary_factor\":0.25");
+    assert_false(config.attention_bias);
+    assert_int_equal(config.ropes[0].dims, 6);
+    must_read(GLM4, "\"rope_parameters\":{\"rope_theta\":81,\"partial_rotary_factor\":0.75}");
+    assert_int_equal(config.ropes[0].dims, 18);
+    assert_near(config.ropes[0].inverse_frequency[1], pow(81, -1.0 / 9));
+}
+
+static void test_cohere2(void **state)
+{
+    (void)state;
+    must_read(COHERE2, "\"layer_norm_eps\":1e-3");
+    assert_near(config.norm_epsilon, 1e-3);
+    assert_near(config.logit_scale, 0.0625);
+    assert_int_equal(config.head_dim, 16);
+    assert_true(config.tied_embeddings);
+    assert_int_equal(config.ropes[0].pairing, ROPE_PAIRS_ADJACENT);
+    for (uint32_t layer = 0; layer < 8; layer++) {
+        bool global = layer % 4 == 3;
+        assert_int_equal(config.layer[layer].window, global ? 0 : 8);
+        assert_int_equal(config.layer[layer].rope, global ? ROPE_NONE : 0);
+    }
+    /* Layers whose window the context cannot outgrow rotate all the same. */
+    must_read(COHERE2, "\"logit_scale\":0.5,\"sliding_window\":8192,\"num_hidden_layers\":2,"
+                       "\"layer_types\":[\"full_attention\",\"sliding_attention\"]");
+    assert_near(config.logit_scale, 0.5);
+    assert_int_equal(config.layer[1].window, 0);
+    assert_int_equal(config.layer[0].rope, ROPE_NONE);
+    assert_int_equal(config.layer[1].rope, 0);
+}
+
 struct refusal {
     const char *base;
     const char *more;
@@ -229,6 +301,16 @@ static const struct refusal refusals[] = {
     {GEMMA3, "\"rope_parameters\":{\"rope_theta\":1000}", RESULT_INVALID, "lacks full_attention"},
     {GEMMA3, "\"rope_parameters\":{\"full_attention\":7}", RESULT_INVALID, "full_attention"},
     {GEMMA3, "\"rope_local_base_freq\":-1", RESULT_INVALID, "rope_local_base_freq"},
+    {GEMMA2, "\"attn_logit_softcapping\":-1", RESULT_INVALID, "attn_logit_softcapping"},
+    {GEMMA2, "\"final_logit_softcapping\":\"x\"", RESULT_INVALID, "final_logit_softcapping"},
+    {GEMMA2, "\"attention_bias\":true", RESULT_UNSUPPORTED, "attention_bias"},
+    {GLM4, "\"attention_bias\":1", RESULT_INVALID, "attention_bias"},
+    {GLM4, "\"partial_rotary_factor\":1.5", RESULT_INVALID, "partial_rotary_factor"},
+    {GLM4, "\"hidden_act\":\"gelu\"", RESULT_UNSUPPORTED, "hidden_act"},
+    {COHERE2, "\"layer_norm_eps\":0", RESULT_INVALID, "layer_norm_eps"},
+    {COHERE2, "\"logit_scale\":0", RESULT_INVALID, "logit_scale"},
+    {COHERE2, "\"use_qk_norm\":true", RESULT_UNSUPPORTED, "use_qk_norm"},
+    {COHERE2, "\"rotary_pct\":0.5", RESULT_UNSUPPORTED, "rotary_pct"},
     {"\"model_type\":\"gemma3\"", "\"text_config\":{\"head_dim\":1000}", RESULT_TOO_LARGE,
      "head_dim"},
 };
@@ -251,7 +333,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_llama),        cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_scaled_ropes), cmocka_unit_test(test_gemma3),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_gemma2),       cmocka_unit_test(test_glm4),
+        cmocka_unit_test(test_cohere2),      cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,6 +130,15 @@ static void test_norms(void **state)
     op = find(OP_rms_norm);
     op.params.rms_norm.epsilon = NAN;
     refuse(&op, "epsilon");
+    op = find(OP_rms_norm);
+    op.stem = OP_layer_norm;
+    op.params.layer_norm = (struct layer_norm_params){1e-5f, 0.0f};
+    accept(&op);
+    op.params.layer_norm.epsilon = 0;
+    refuse(&op, "epsilon");
+    op.params.layer_norm.epsilon = 1e-5f;
+    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "shape");
     op = find(OP_rms_norm_add);
     op.inputs[0] = op.output;
     refuse(&op, "overwrites");
@@ -303,6 +312,13 @@ static void test_caches(void **state)
     op = find(OP_attention);
     op.params.attention.scale = -1.0f;
     refuse(&op, "scale");
+    op = find(OP_attention);
+    op.params.attention.soft_cap = 50.0f;
+    accept(&op);
+    op.params.attention.soft_cap = NAN;
+    refuse(&op, "soft cap");
+    op.params.attention.soft_cap = -1.0f;
+    refuse(&op, "soft cap");
 }
 
 static void test_others(void **state)
@@ -326,6 +342,18 @@ static void test_others(void **state)
     op = find(OP_gather_rows);
     op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 20);
     refuse(&op, "columns");
+    op = find(OP_gather_rows);
+    op.stem = OP_soft_cap;
+    op.inputs[0] = op.output;
+    op.params.soft_cap = (struct soft_cap_params){0.25f, 30.0f};
+    accept(&op);
+    op.params.soft_cap.cap = -30.0f;
+    refuse(&op, "cap");
+    op.params.soft_cap = (struct soft_cap_params){0.0f, 0.0f};
+    refuse(&op, "scale");
+    op.params.soft_cap.scale = 1.0f;
+    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 16);
+    refuse(&op, "shape");
 }
 
 int main(void)

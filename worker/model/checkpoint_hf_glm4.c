@@ -1,0 +1,63 @@
+/*
+ * Hugging Face checkpoints of GLM-4 (0414): half of each head rotates unless stated otherwise, in
+ * adjacent pairs, and q, k and v have biases unless attention_bias is false.
+ *
+ * The names of norms mislead: post_attention_layernorm stands before the feed-forward, as in llama;
+ * those behind the halves are post_self_attn_layernorm and post_mlp_layernorm.
+ *
+ * Source: transformers, configuration_glm4.py and modeling_glm4.py.
+ */
+#include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_rope.h"
+
+static const char *const model_types[] = {"glm4", NULL};
+static const char *const own_keys[] = {"attention_bias", "partial_rotary_factor", NULL};
+static const struct hf_rope_terms rope_terms = {.base = 10000.0f, .partial = true, .part = 0.5f};
+
+static const struct tensor_name names[] = {
+    {"token_embd.weight", "^embed_tokens.weight"},
+    {"output_norm.weight", "^norm.weight"},
+    {"output.weight", "lm_head.weight"},
+    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
+    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
+    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
+    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
+    {"blk.*.attn_q.bias", "^layers.*.self_attn.q_proj.bias"},
+    {"blk.*.attn_k.bias", "^layers.*.self_attn.k_proj.bias"},
+    {"blk.*.attn_v.bias", "^layers.*.self_attn.v_proj.bias"},
+    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
+    {"blk.*.post_attention_norm.weight", "^layers.*.post_self_attn_layernorm.weight"},
+    {"blk.*.ffn_norm.weight", "^layers.*.post_attention_layernorm.weight"},
+    {"blk.*.ffn_up.weight", "^layers.*.mlp.gate_up_proj.weight"},
+    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
+    {"blk.*.post_ffw_norm.weight", "^layers.*.post_mlp_layernorm.weight"},
+    {NULL, NULL},
+};
+static const char *const prefixes[] = {"model.", NULL};
+static const char *const other_parts[] = {NULL};
+
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->attention_bias = checkpoint_keys_bool_or(keys, "attention_bias", true);
+    checkpoint_hf_read_only_rope(keys, config, &rope_terms);
+    config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
+}
+
+const struct hf_form checkpoint_hf_glm4 = {
+    .model_types = model_types,
+    .defaults = {.layers = 40,
+                 .hidden = 4096,
+                 .feed_forward = 13696,
+                 .heads = 32,
+                 .kv_heads = 2,
+                 .head_dim = 128,
+                 .vocab_tokens = 151552,
+                 .norm_epsilon = 1.5625e-7f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = own_keys,
+    .naming = {names, prefixes, other_parts},
+    .read_config = read_config,
+};
