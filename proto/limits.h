@@ -33,6 +33,7 @@
 #define LIMIT_FEED_FORWARD    (1u << 18) /* largest published is 53,248 */
 #define LIMIT_HEADS           1024u      /* query heads of a layer; largest seen is 128 */
 #define LIMIT_HEAD_DIM        512u       /* largest published is 512 */
+#define LIMIT_PLE_COLUMNS     4096u      /* of per-layer embeddings, a layer; published: 256 */
 #define LIMIT_CONV_TAPS       8u         /* of a short convolution; published ones have 3 and 4 */
 #define LIMIT_CONV_CHANNELS                                                                        \
     (1u << 18) /* of a short convolution; the largest published has 12,288 */

@@ -75,14 +75,41 @@ static void read_vocabulary(struct checkpoint_keys *keys, struct model_config *c
     config->tied_embeddings = !gguf_file_find_tensor(keys->file, "output.weight");
 }
 
-/* A list of heads is for families that read it themselves. */
-static uint32_t read_kv_heads(struct checkpoint_keys *keys, const struct model_family *family,
-                              struct u32_range range, uint32_t heads)
+/* Of layers that differ from the first. */
+static void read_feed_forward(struct checkpoint_keys *keys, struct model_config *config)
 {
+    struct u32_range range = {1, LIMIT_FEED_FORWARD};
+    uint32_t each[LIMIT_LAYERS];
+    if (!checkpoint_keys_u32_each(keys, "feed_forward_length", range, config->layers, each)) {
+        config->feed_forward = checkpoint_keys_u32(keys, "feed_forward_length", range);
+        return;
+    }
+    config->feed_forward = each[0];
+    for (uint32_t layer = 1; layer < config->layers; layer++)
+        config->layer[layer].feed_forward = each[layer] != each[0] ? each[layer] : 0;
+}
+
+/* A list of heads may be for the family to read. */
+static void read_kv_heads(struct checkpoint_keys *keys, const struct model_family *family,
+                          struct model_config *config)
+{
+    uint32_t each[LIMIT_LAYERS];
+    config->kv_heads = config->heads;
     for (const char *const *own = family->own_keys; own && *own; own++)
         if (strcmp(*own, "attention.head_count_kv") == 0)
-            return heads;
-    return checkpoint_keys_u32_or(keys, "attention.head_count_kv", range, heads);
+            return;
+    if (!checkpoint_keys_u32_each(keys, "attention.head_count_kv",
+                                  (struct u32_range){1, LIMIT_HEADS}, config->layers, each))
+        return;
+    config->kv_heads = each[0];
+    for (uint32_t layer = 1; layer < config->layers; layer++) {
+        config->layer[layer].kv_heads = each[layer] != each[0] ? each[layer] : 0;
+        if (config->heads % each[layer] != 0)
+            checkpoint_keys_refuse(
+                keys, RESULT_INVALID,
+                "layer %u: %u attention heads do not share %u key-value heads evenly", layer,
+                config->heads, each[layer]);
+    }
 }
 
 static void read_heads(struct checkpoint_keys *keys, const struct model_family *family,
@@ -91,7 +118,7 @@ static void read_heads(struct checkpoint_keys *keys, const struct model_family *
     struct u32_range head_range = {1, LIMIT_HEADS};
     struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
     config->heads = checkpoint_keys_u32(keys, "attention.head_count", head_range);
-    config->kv_heads = read_kv_heads(keys, family, head_range, config->heads);
+    read_kv_heads(keys, family, config);
     config->head_dim = checkpoint_keys_u32_or(keys, "attention.key_length", dim_range, 0);
     checkpoint_settle_heads(keys, config);
     uint32_t value_dim =
@@ -112,8 +139,7 @@ static void read_shared(struct checkpoint_keys *keys, const struct model_family 
         checkpoint_keys_u32(keys, "context_length", (struct u32_range){1, LIMIT_CONTEXT_TOKENS});
     config->hidden =
         checkpoint_keys_u32(keys, "embedding_length", (struct u32_range){1, LIMIT_HIDDEN});
-    config->feed_forward =
-        checkpoint_keys_u32(keys, "feed_forward_length", (struct u32_range){1, LIMIT_FEED_FORWARD});
+    read_feed_forward(keys, config);
     config->norm_epsilon = checkpoint_keys_f32(
         keys, family->epsilon_key ? family->epsilon_key : "attention.layer_norm_rms_epsilon",
         (struct f32_range){1e-12f, 1e-1f});

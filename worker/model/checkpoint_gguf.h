@@ -20,4 +20,7 @@ enum result checkpoint_gguf_read(const struct gguf_file *file, const struct mode
 uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,
                                 bool required);
 
+/* <arch>.embedding_length_per_layer_input and the rows of per_layer_token_embd.weight. */
+void checkpoint_gguf_read_per_layer(struct checkpoint_keys *keys, struct model_config *config);
+
 #endif

@@ -134,6 +134,82 @@ uint32_t checkpoint_keys_u32_at(struct checkpoint_keys *keys, const char *name, 
     return keys->result == RESULT_OK ? (uint32_t)value : range.least;
 }
 
+/* The array's elements, as far as they are 32-bit counts and `count`; how many there are, or
+ * UINT32_MAX where one is no such number. -1: there is no array. */
+static int64_t fetch_array(const struct checkpoint_keys *keys, const char *name, uint32_t count,
+                           uint32_t *out)
+{
+    struct gguf_array array;
+    int64_t found = 0;
+    if (keys->file) {
+        if (gguf_file_array(keys->file, full_name(keys, name).text, &array) != RESULT_OK)
+            return -1;
+        if (array.type == GGUF_STRING || array.type == GGUF_ARRAY || array.count != count)
+            return array.count == count ? UINT32_MAX : (int64_t)(array.count % UINT32_MAX);
+        for (; found < (int64_t)array.count; found++) {
+            int64_t value = gguf_array_i64(&array, (uint64_t)found);
+            if (value < 0 || value > UINT32_MAX)
+                return UINT32_MAX;
+            out[found] = (uint32_t)value;
+        }
+        return found;
+    }
+    struct json_value list = json_value_member(keys->object, name), element;
+    if (json_value_type(list) != JSON_ARRAY)
+        return -1;
+    for (struct json_reader at = json_value_elements(list); json_value_next(&at, &element);) {
+        uint32_t value;
+        if (json_value_u32(element, &value) != RESULT_OK)
+            return UINT32_MAX;
+        if (found < count)
+            out[found] = value;
+        found++;
+    }
+    return found;
+}
+
+static void check_each(struct checkpoint_keys *keys, const char *name, struct u32_range range,
+                       uint32_t count, const uint32_t *values)
+{
+    uint32_t different[LAYER_SIZES_MAX], known = 0;
+    struct key_name key = full_name(keys, name);
+    for (uint32_t i = 0; i < count && keys->result == RESULT_OK; i++) {
+        uint32_t at = 0;
+        while (at < known && different[at] != values[i])
+            at++;
+        if (values[i] < range.least || values[i] > range.most)
+            checkpoint_keys_refuse(keys, RESULT_INVALID, "key %s: layer %u has %u, not %u to %u",
+                                   key.text, i, values[i], range.least, range.most);
+        else if (at == LAYER_SIZES_MAX)
+            checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "key %s: more than %u different ones",
+                                   key.text, LAYER_SIZES_MAX);
+        else if (at == known)
+            different[known++] = values[i];
+    }
+}
+
+bool checkpoint_keys_u32_each(struct checkpoint_keys *keys, const char *name,
+                              struct u32_range range, uint32_t count, uint32_t *out)
+{
+    uint32_t one = 0;
+    if (keys->result != RESULT_OK || fetch_u32(keys, name, &one) == RESULT_NOT_FOUND)
+        return false;
+    int64_t found = fetch_array(keys, name, count, out);
+    if (found < 0) {
+        one = checkpoint_keys_u32(keys, name, range);
+        for (uint32_t i = 0; i < count; i++)
+            out[i] = one;
+    } else if (found != count) {
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               found == UINT32_MAX ? "key %s has an element that is no 32-bit count"
+                                                   : "key %s has not one element a layer",
+                               full_name(keys, name).text);
+    } else {
+        check_each(keys, name, range, count, out);
+    }
+    return keys->result == RESULT_OK;
+}
+
 static float take_f32(struct checkpoint_keys *keys, const char *name, struct f32_range range,
                       const float *absent)
 {

@@ -53,6 +53,11 @@ bool checkpoint_keys_bool_or(struct checkpoint_keys *keys, const char *name, boo
  * itself, which converters write when all are the same. */
 uint32_t checkpoint_keys_u32_at(struct checkpoint_keys *keys, const char *name, uint32_t index,
                                 struct u32_range range);
+/* One count for every layer, or an array of `count`, of at most LAYER_SIZES_MAX different ones: out
+ * [count]. False, and out untouched, when the key is not there. */
+#define LAYER_SIZES_MAX 4u
+bool checkpoint_keys_u32_each(struct checkpoint_keys *keys, const char *name,
+                              struct u32_range range, uint32_t count, uint32_t *out);
 /* An absent string is empty. One of JSON is as the file spells it: with an escape in it it is
  * refused. */
 struct gguf_string checkpoint_keys_string_or_empty(struct checkpoint_keys *keys, const char *name);

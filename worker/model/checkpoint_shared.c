@@ -64,3 +64,23 @@ void checkpoint_settle_delta(struct checkpoint_keys *keys, struct model_config *
                                (unsigned long long)channels, LIMIT_CONV_CHANNELS);
     config->conv_channels = (uint32_t)channels;
 }
+
+void checkpoint_share_caches(struct checkpoint_keys *keys, struct model_config *config,
+                             uint32_t shared)
+{
+    if (keys->result == RESULT_OK && shared >= config->layers)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "%u of %u layers share keys, and none stores any", shared,
+                               config->layers);
+    for (uint32_t layer = config->layers - shared;
+         layer < config->layers && keys->result == RESULT_OK; layer++) {
+        uint32_t back = layer - (config->layers - shared) + 1;
+        while (back <= layer && config->layer[layer - back].rope != config->layer[layer].rope)
+            back++;
+        if (back > layer)
+            checkpoint_keys_refuse(keys, RESULT_INVALID,
+                                   "layer %u: no layer of its kind stores keys for it", layer);
+        else
+            config->layer[layer].cache_back = back;
+    }
+}

@@ -26,4 +26,9 @@ uint32_t checkpoint_useful_window(const struct model_config *config, uint32_t wi
  * convolution before it has. */
 void checkpoint_settle_delta(struct checkpoint_keys *keys, struct model_config *config);
 
+/* Lets each of the last `shared` layers attend over the keys of the last one before them that has
+ * its rotary embedding, and so its window and sizes. */
+void checkpoint_share_caches(struct checkpoint_keys *keys, struct model_config *config,
+                             uint32_t shared);
+
 #endif

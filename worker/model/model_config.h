@@ -46,7 +46,8 @@ struct layer_config {
     /* It stores no keys and values but attends over those of the layer that many before it, which
      * has its window and sizes and stores its own; 0: it stores its own. */
     uint32_t cache_back;
-    bool experts; /* its feed-forward part is a mixture of experts */
+    bool values_are_keys; /* its values are its keys before their norm and rotation */
+    bool experts;         /* its feed-forward part is a mixture of experts */
 };
 #define ROPE_NONE UINT32_MAX /* the layer does not rotate */
 
@@ -89,6 +90,9 @@ struct model_config {
     float logit_soft_cap; /* then bounds them, 0 = none: op_list.h, soft_cap */
     bool tied_embeddings;
     bool attention_bias; /* of q, k and v */
+    /* A second embedding of each token, so many columns for each layer; 0: none. */
+    uint32_t per_layer_columns;
+    uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */

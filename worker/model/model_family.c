@@ -59,6 +59,11 @@ static const struct model_family families[] = {
      .read_config = checkpoint_lfm2_read,
      .hf = &checkpoint_hf_lfm2,
      .list_ops = family_lfm2_list_ops},
+    {.architecture = "gemma4",
+     .own_keys = checkpoint_gemma4_own_keys,
+     .read_config = checkpoint_gemma4_read,
+     .hf = &checkpoint_hf_gemma4,
+     .list_ops = family_gemma4_list_ops},
 };
 #define FAMILY_COUNT (sizeof(families) / sizeof(families[0]))
 

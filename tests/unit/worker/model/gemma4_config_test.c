@@ -1,0 +1,123 @@
+/*
+ * gemma4's config.json: layers of two kinds with sizes of their own, who shares whose keys, what is
+ * wider, and what is refused by the key's name.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/model/checkpoint_hf.h"
+#include "worker/model/model_family.h"
+
+#define BASE                                                                                       \
+    "\"model_type\":\"gemma4_text\",\"hidden_size\":64,\"intermediate_size\":96,"                  \
+    "\"num_hidden_layers\":5,\"num_attention_heads\":4,\"num_key_value_heads\":2,"                 \
+    "\"head_dim\":16,\"global_head_dim\":32,\"vocab_size\":100,\"sliding_window\":8,"              \
+    "\"max_position_embeddings\":512,\"layer_types\":[" S "," S "," G "," S "," G "]"
+#define S "\"sliding_attention\""
+#define G "\"full_attention\""
+
+static struct model_config config;
+static struct error_text error;
+
+static enum result read_config(const char *more)
+{
+    static char json[4096];
+    struct json_value root;
+    const struct model_family *family;
+    error.text[0] = '\0';
+    int length = snprintf(json, sizeof json, "{%s%s%s}", BASE, more[0] ? "," : "", more);
+    enum result result = json_value_open(json, (size_t)length, LIMIT_CONFIG_BYTES, &root, &error);
+    if (result != RESULT_OK)
+        fail_msg("%s: %s", json, error.text);
+    return checkpoint_hf_read(root, &family, &config, &error);
+}
+
+static void must_read(const char *more)
+{
+    if (read_config(more) != RESULT_OK)
+        fail_msg("%s: %s", more, error.text);
+}
+
+static void must_refuse(const char *more, const char *words)
+{
+    if (read_config(more) == RESULT_OK)
+        fail_msg("%s is accepted", more);
+    if (!strstr(error.text, words))
+        fail_msg("\"%s\" lacks \"%s\"", error.text, words);
+}
+
+static void test_layers(void **state)
+{
+    (void)state;
+    must_read("\"attention_k_eq_v\":true,\"num_global_key_value_heads\":1,"
+              "\"num_kv_shared_layers\":2,\"use_double_wide_mlp\":true");
+    for (uint32_t layer = 0; layer < 5; layer++) {
+        bool global = layer == 2 || layer == 4;
+        assert_int_equal(config.layer[layer].window, global ? 0 : 8);
+        assert_int_equal(model_config_head_dim(&config, layer), global ? 32 : 16);
+        assert_int_equal(model_config_kv_heads(&config, layer), global ? 1 : 2);
+        assert_int_equal(model_config_feed_forward(&config, layer), layer < 3 ? 96 : 192);
+        assert_int_equal(model_config_cache(&config, layer), layer == 3   ? 1
+                                                             : layer == 4 ? 2
+                                                                          : layer);
+        assert_int_equal(config.layer[layer].values_are_keys, global);
+    }
+    const struct rope_config *global = &config.ropes[config.layer[2].rope];
+    const struct rope_config *local = &config.ropes[config.layer[0].rope];
+    assert_int_equal(global->dims, 32);
+    assert_true(global->inverse_frequency[3] > 0.0f); /* by default a quarter rotates */
+    assert_true(global->inverse_frequency[4] == 0.0f);
+    assert_int_equal(local->dims, 16);
+    assert_true(local->inverse_frequency[7] > 0.0f);
+}
+
+static void test_plain_layers(void **state)
+{
+    (void)state;
+    must_read("\"num_global_key_value_heads\":1,\"hidden_size_per_layer_input\":0");
+    assert_int_equal(model_config_kv_heads(&config, 2), 2); /* only where values are keys */
+    assert_int_equal(model_config_cache(&config, 4), 4);
+    assert_int_equal(config.per_layer_columns, 0);
+    must_read("\"vocab_size_per_layer_input\":90,\"final_logit_softcapping\":30.0,"
+              "\"use_bidirectional_attention\":\"vision\"");
+    assert_int_equal(config.per_layer_columns, 256);
+    assert_int_equal(config.per_layer_tokens, 90);
+    assert_true(config.logit_soft_cap == 30.0f);
+    must_read("\"num_hidden_layers\":2,\"layer_types\":[" G "," S "]");
+    assert_int_equal(config.layer[1].window, 0); /* the last layer sees all, whatever is said */
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    must_refuse("\"num_kv_shared_layers\":5", "none stores any");
+    must_refuse("\"num_kv_shared_layers\":3", "layer 2: no layer of its kind");
+    must_refuse("\"enable_moe_block\":true", "enable_moe_block");
+    must_refuse("\"num_experts\":8", "num_experts");
+    must_refuse("\"use_bidirectional_attention\":\"all\"", "use_bidirectional_attention");
+    must_refuse("\"layer_types\":[" S "]", "layer_types has 1 elements");
+    must_refuse("\"layer_types\":[1]", "layer_types: element 0");
+    must_refuse("\"layer_types\":3", "layer_types is not an array");
+    must_refuse("\"attention_k_eq_v\":true,\"num_global_key_value_heads\":3", "evenly");
+    must_refuse("\"vocab_size_per_layer_input\":101", "vocab_size_per_layer_input");
+    must_refuse("\"hidden_size_per_layer_input\":5000", "hidden_size_per_layer_input");
+    must_refuse("\"intermediate_size\":200000,\"use_double_wide_mlp\":true", "intermediate_size");
+    must_refuse("\"rope_parameters\":{\"full_attention\":{}}", "lacks");
+    must_refuse("\"global_head_dim\":1024", "global_head_dim");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_plain_layers),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
