@@ -122,6 +122,10 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
         snprintf(config->architecture, sizeof(config->architecture), "%s", (*family)->architecture);
         read_context(&keys, root, config);
         read_shared(&keys, (*family)->hf, config);
+        /* Of a model with several parts it is the whole that ties. */
+        config->tied_embeddings =
+            checkpoint_keys_bool_or(&whole, "tie_word_embeddings", config->tied_embeddings);
+        checkpoint_keys_leave(&keys, &whole);
     }
     if (keys.result == RESULT_OK)
         (*family)->hf->read_config(&keys, config);

@@ -243,6 +243,34 @@ static void test_fingerprint(void **state)
     }
 }
 
+/* The text part of a model that sees, as an older version of the class spelled its tensors. */
+static void test_text_part(void **state)
+{
+    (void)state;
+    static const char whole[] =
+        "{\"model_type\":\"mistral3\",\"tie_word_embeddings\":false,\"vision_config\":{},"
+        "\"text_config\":{\"model_type\":\"ministral3\",\"hidden_size\":16,"
+        "\"intermediate_size\":20,\"num_hidden_layers\":1,\"num_attention_heads\":4,"
+        "\"num_key_value_heads\":2,\"head_dim\":4,\"vocab_size\":8,"
+        "\"tie_word_embeddings\":true}}";
+    tiny_folder_write(&folder, "config.json", whole);
+    for (uint32_t i = 0; i < folder.tensor_count; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "language_model.%.48s", folder.tensors[i].name);
+        memcpy(folder.tensors[i].name, name, sizeof name);
+    }
+    tiny_folder_add_tensor(&folder, "vision_tower.ln_pre.weight", 1, 16);
+    tiny_folder_write_weights(&folder, "model.safetensors", 0, 1);
+    refuse(RESULT_INVALID, "lm_head.weight is missing");
+    tiny_folder_add_tensor(&folder, "language_model.lm_head.weight", 8, 16);
+    tiny_folder_write_weights(&folder, "model.safetensors", 0, 1);
+    struct model *model = must_open();
+    assert_string_equal(model_config(model)->architecture, "mistral3");
+    assert_int_equal(model_config(model)->context_tokens, 262144);
+    assert_false(model_config(model)->tied_embeddings);
+    model_close(model);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -250,7 +278,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_one_file),      TEST(test_several_files), TEST(test_links),
         TEST(test_missing_files), TEST(test_bad_indices),   TEST(test_tensors),
-        TEST(test_harmless),      TEST(test_cut_short),     TEST(test_fingerprint),
+        TEST(test_text_part),     TEST(test_harmless),      TEST(test_cut_short),
+        TEST(test_fingerprint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
