@@ -69,10 +69,11 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
         checkpoint_keys_u32_or(keys, "conv_L_cache", (struct u32_range){2, LIMIT_CONV_TAPS}, 3);
     config->conv_channels = config->hidden;
     read_feed_forward(keys, config);
-    checkpoint_hf_read_layer_kinds(
-        keys, config,
-        &(const struct hf_recurrent_layers){
-            .word = "conv", .kind = LAYER_SHORT_CONV, .indices = "full_attn_idxs"});
+    checkpoint_hf_read_layer_kinds(keys, config,
+                                   &(const struct hf_recurrent_layers){.word = "conv",
+                                                                       .kind = LAYER_SHORT_CONV,
+                                                                       .indices = "full_attn_idxs",
+                                                                       .default_period = 1});
 }
 
 const struct hf_form checkpoint_hf_lfm2 = {

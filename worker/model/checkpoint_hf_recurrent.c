@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "proto/must.h"
+
 static void set_layer(struct model_config *config, uint32_t layer, enum layer_kind kind)
 {
     config->layer[layer] = (struct layer_config){.kind = kind};
@@ -57,6 +59,7 @@ static void read_period(struct checkpoint_keys *keys, struct model_config *confi
                         const struct hf_recurrent_layers *recurrent)
 {
     uint32_t period = recurrent->default_period;
+    must(period > 0);
     if (recurrent->period)
         period = checkpoint_keys_u32_or(keys, recurrent->period,
                                         (struct u32_range){1, LIMIT_LAYERS}, period);

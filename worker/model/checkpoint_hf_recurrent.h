@@ -11,7 +11,7 @@ struct hf_recurrent_layers {
     enum layer_kind kind;
     const char *indices; /* a list of the layers that attend, where there are no layer_types; or */
     const char *period;  /* a number: every so many-th layer attends. NULL: there is no such key */
-    uint32_t default_period; /* 1: every layer */
+    uint32_t default_period; /* where nothing is stated, > 0; 1: every layer */
 };
 
 /* Sets every layer's kind. Layers that attend see everything and use rope 0. */
