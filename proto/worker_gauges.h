@@ -56,7 +56,8 @@ struct worker_gauges {
     char backend[64]; /* e.g. "cpu avx2 2 threads"; written before READY */
     _Atomic uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES]; /* steps of each class */
     _Atomic uint64_t kv_block_tokens; /* positions of one KV block; 0 until READY */
-    uint8_t reserved[72];
+    _Atomic uint64_t state_bytes;     /* recurrent state of max_sequences sequences; 0: none */
+    uint8_t reserved[64];
 };
 _Static_assert(sizeof(struct worker_gauges) == 640, "byte map of the segment");
 

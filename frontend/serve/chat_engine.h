@@ -65,6 +65,7 @@ struct chat_engine_status {
     uint64_t kv_block_tokens; /* 0 until a worker is ready */
     uint64_t kv_blocks_total;
     uint64_t kv_blocks_used;
+    uint64_t state_bytes; /* recurrent state of all workers */
     uint64_t weights_bytes;
     uint64_t slab_used_bytes;
     uint32_t worker_restarts;

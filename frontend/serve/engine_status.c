@@ -41,6 +41,7 @@ static void add_worker(const struct chat_engine *engine, uint32_t worker,
     worker_totals_add(&status->totals, gauges);
     uint64_t block_tokens = GAUGE(gauges, kv_block_tokens);
     uint64_t weights_bytes = GAUGE(gauges, weights_bytes);
+    status->state_bytes += GAUGE(gauges, state_bytes);
     if (block_tokens > 0)
         status->kv_block_tokens = block_tokens;
     if (weights_bytes > status->weights_bytes)

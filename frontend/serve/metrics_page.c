@@ -65,6 +65,7 @@ static void write_own_gauges(const struct chat_engine_status *status, struct met
         {"shoal_requests_with_worker", "Requests handed to a worker.", status->with_worker},
         {"shoal_kv_blocks_used", "KV blocks in use.", (double)status->kv_blocks_used},
         {"shoal_kv_blocks", "KV blocks.", (double)status->kv_blocks_total},
+        {"shoal_state_bytes", "Memory of recurrent state.", (double)status->state_bytes},
         {"shoal_slab_used_bytes", "Shared memory that holds prompts.",
          (double)status->slab_used_bytes},
         {"shoal_weights_bytes", "Memory of the weights.", (double)status->weights_bytes},

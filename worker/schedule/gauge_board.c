@@ -64,6 +64,7 @@ void gauge_board_set_ready(struct worker_gauges *gauges, const struct gauge_read
     set_u32(&gauges->max_sequences, ready->max_sequences);
     set_u64(&gauges->kv_blocks_total, ready->kv_blocks_total);
     set_u64(&gauges->kv_block_tokens, ready->kv_block_tokens);
+    set_u64(&gauges->state_bytes, ready->state_bytes);
     set_u64(&gauges->weights_bytes, ready->weights_bytes);
     set_u32(&gauges->weights, ready->weights);
     copy_words(gauges->backend, sizeof gauges->backend, ready->backend);

@@ -19,6 +19,7 @@ struct gauge_ready {
     uint32_t max_sequences;
     uint64_t kv_blocks_total;
     uint32_t kv_block_tokens;
+    uint64_t state_bytes;
     uint64_t weights_bytes;
     enum worker_weights weights;
     const char *backend;

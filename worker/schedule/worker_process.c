@@ -203,6 +203,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
                               .max_sequences = process->kv.max_sequences,
                               .kv_blocks_total = kv_pools_total(&process->engine->pools),
                               .kv_block_tokens = KV_BLOCK_TOKENS,
+                              .state_bytes = process->kv.state_bytes,
                               .weights_bytes = weights_bytes,
                               .weights = origin,
                               .backend = description,

@@ -1,0 +1,143 @@
+/*
+ * A schedule is a seed's: every run of it is the same. Chunks of one row, which is what a stream
+ * draws from, are as frequent as all others.
+ */
+#include "tests/support/recurrent_schedule.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/must.h"
+#include "tests/support/model_runner.h"
+#include "tests/support/test_random.h"
+
+#define SLOTS     3u
+#define STORIES   5u /* different sequences of tokens */
+#define POSITIONS 70u
+#define CHUNK_MAX 30u
+
+struct scene {
+    const struct recurrent_schedule_options *options;
+    struct model_runner *runner;
+    uint32_t vocab;
+    uint32_t ids[STORIES][POSITIONS];
+    float *alone[STORIES]; /* [POSITIONS, vocab] */
+    struct test_random random;
+    uint32_t story[SLOTS];
+    uint32_t at[SLOTS]; /* positions computed */
+    uint32_t compared;
+    uint32_t begun;
+    uint32_t dropped;
+};
+
+static void open_scene(struct scene *scene, const struct recurrent_schedule_options *wanted)
+{
+    struct model_runner_options options = {.vulkan = wanted->vulkan,
+                                           .threads = wanted->threads,
+                                           .sequences = SLOTS,
+                                           .sequence_tokens = POSITIONS,
+                                           .step_rows = SLOTS * POSITIONS};
+    *scene = (struct scene){.options = wanted, .random = {.state = 77}};
+    scene->runner = model_runner_create(wanted->path, &options);
+    assert_true(model_runner_plan(scene->runner)->state.layers > 0);
+    scene->vocab = model_runner_plan(scene->runner)->config.vocab_tokens;
+    size_t floats = (size_t)POSITIONS * scene->vocab;
+    for (uint32_t story = 0; story < STORIES; story++) {
+        for (uint32_t i = 0; i < POSITIONS; i++)
+            scene->ids[story][i] = test_random_below(&scene->random, scene->vocab);
+        struct model_runner_part whole = {
+            .slot = story % SLOTS, .tokens = scene->ids[story], .count = POSITIONS};
+        model_runner_reset(scene->runner, whole.slot);
+        scene->alone[story] = must_alloc(floats, sizeof(float));
+        memcpy(scene->alone[story], model_runner_step(scene->runner, &whole, 1),
+               floats * sizeof(float));
+    }
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        scene->at[slot] = POSITIONS; /* done: it begins anew */
+}
+
+static void close_scene(struct scene *scene)
+{
+    model_runner_destroy(scene->runner);
+    for (uint32_t story = 0; story < STORIES; story++)
+        free(scene->alone[story]);
+}
+
+/* A sequence that is done, or out of luck, gives its slot to another, or to itself again. */
+static void begin_anew(struct scene *scene, uint32_t slot)
+{
+    scene->dropped += scene->at[slot] < POSITIONS;
+    scene->begun++;
+    model_runner_reset(scene->runner, slot);
+    scene->at[slot] = 0;
+    if (test_random_below(&scene->random, 3) > 0)
+        scene->story[slot] = test_random_below(&scene->random, STORIES);
+}
+
+static void compare_row(const struct scene *scene, uint32_t slot, uint32_t position,
+                        const float *logits, const float *alone)
+{
+    double largest = 0, difference = 0;
+    if (memcmp(logits, alone, scene->vocab * sizeof(float)) == 0)
+        return;
+    for (uint32_t i = 0; i < scene->vocab; i++) {
+        largest = fmax(largest, fabs((double)alone[i]));
+        difference = fmax(difference, fabs((double)logits[i] - (double)alone[i]));
+    }
+    if (!(difference <= scene->options->difference_most * largest) ||
+        scene->options->difference_most <= 0)
+        fail_msg("%s: slot %u, position %u: %g off what the sequence gives alone",
+                 scene->options->path, slot, position, difference / largest);
+}
+
+static void take_step(struct scene *scene)
+{
+    struct model_runner_part parts[SLOTS];
+    uint32_t count = 0;
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        if (scene->at[slot] == POSITIONS || test_random_below(&scene->random, 12) == 0)
+            begin_anew(scene, slot);
+        if (test_random_below(&scene->random, 4) == 0)
+            continue;
+        uint32_t left = POSITIONS - scene->at[slot];
+        uint32_t rows = test_random_below(&scene->random, 2)
+                            ? 1
+                            : 1 + test_random_below(&scene->random, CHUNK_MAX);
+        parts[count++] =
+            (struct model_runner_part){.slot = slot,
+                                       .tokens = scene->ids[scene->story[slot]] + scene->at[slot],
+                                       .count = rows < left ? rows : left};
+    }
+    if (count == 0)
+        return;
+    const float *logits = model_runner_step(scene->runner, parts, count);
+    for (uint32_t part = 0; part < count; part++) {
+        uint32_t slot = parts[part].slot;
+        for (uint32_t r = 0; r < parts[part].count; r++, logits += scene->vocab) {
+            uint32_t position = scene->at[slot] + r;
+            compare_row(scene, slot, position, logits,
+                        scene->alone[scene->story[slot]] + (size_t)position * scene->vocab);
+        }
+        scene->at[slot] += parts[part].count;
+        scene->compared += parts[part].count;
+    }
+}
+
+void recurrent_schedule_check(const struct recurrent_schedule_options *options)
+{
+    struct scene scene;
+    open_scene(&scene, options);
+    for (uint32_t step = 0; step < options->steps; step++)
+        take_step(&scene);
+    assert_true(scene.compared > 9 * options->steps);
+    assert_true(scene.begun > options->steps / 6);
+    assert_true(scene.dropped > options->steps / 12);
+    close_scene(&scene);
+}
