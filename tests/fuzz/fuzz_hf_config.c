@@ -12,6 +12,24 @@
 #include "worker/model/model_family.h"
 #include "worker/model/shard_index.h"
 
+/* Of layers that keep state: what their sizes are multiplied with stays within 32 bits. */
+static void check_recurrent(const struct model_config *c)
+{
+    bool deltas = false, recurrent = false;
+    for (uint32_t layer = 0; layer < c->layers; layer++) {
+        recurrent |= c->layer[layer].kind != LAYER_ATTENTION;
+        deltas |= c->layer[layer].kind == LAYER_GATED_DELTA;
+    }
+    if (recurrent)
+        must(c->conv_taps >= 2 && c->conv_taps <= LIMIT_CONV_TAPS && c->conv_channels >= 1 &&
+             c->conv_channels <= LIMIT_CONV_CHANNELS);
+    if (deltas)
+        must(c->delta.key_heads >= 1 && c->delta.value_heads % c->delta.key_heads == 0 &&
+             c->delta.value_heads <= LIMIT_HEADS && c->delta.key_dim >= 1 &&
+             c->delta.key_dim <= LIMIT_HEAD_DIM && c->delta.value_dim >= 1 &&
+             c->delta.value_dim <= LIMIT_HEAD_DIM);
+}
+
 static void check_config(const struct model_config *c)
 {
     must(c->layers >= 1 && c->layers <= LIMIT_LAYERS && c->hidden <= LIMIT_HIDDEN);
@@ -63,10 +81,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     enum result result = json_value_open(json, size, LIMIT_CONFIG_BYTES, &root, &error);
     if (result == RESULT_OK)
         result = checkpoint_hf_read(root, &family, &config, &error);
-    if (result == RESULT_OK)
+    if (result == RESULT_OK) {
         check_config(&config);
-    else
+        check_recurrent(&config);
+    } else {
         must(error.text[0] != '\0');
+    }
     read_index(json, size);
     free(json);
     return 0;
