@@ -1,9 +1,9 @@
 /*
  *   x = embedding
  *   each layer:  q|k|v = W . norm(x) [+ bias], each head of q and k [normed,] rotated
- *                x += Wo . attention(q, k, v)
- *                x += Wdown . (silu(Wgate . norm(x)) * Wup . norm(x))
- *   logits = Woutput . norm(x)
+ *                x += [norm of] Wo . attention(q, k, v)
+ *                x += [norm of] Wdown . (activation(Wgate . norm(x)) * Wup . norm(x))
+ *   logits = Woutput . norm(x) [scaled and capped]
  *
  * Nobody asks for the last layer's outputs but the rows whose next token is wanted, so those rows
  * are gathered as soon as the last layer has attended: its projections, the final norm and the
@@ -31,7 +31,7 @@ static struct linear_weights qkv_matrices(struct plan_builder *b, const struct m
                                           const struct dense_form *form, uint32_t layer)
 {
     uint32_t q_rows = c->heads * c->head_dim, kv_rows = c->kv_heads * c->head_dim;
-    if (form->joined)
+    if (form->joined_qkv)
         return (struct linear_weights){plan_builder_matrix(b, q_rows + 2 * kv_rows, c->hidden,
                                                            "blk.%u.attn_qkv.weight", layer),
                                        PLAN_NONE, PLAN_NONE};
@@ -83,12 +83,27 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
     plan_ops_attention(b, qkv, slices, layer, t->attended);
 }
 
-void dense_blocks_list_output(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+/* The end of a half: its last matrix over x, normed where the form says so, into the residual. */
+static void list_add(struct plan_builder *b, const struct model_config *c,
+                     const struct dense_form *form, plan_tensor_id x, plan_weight_id matrix,
+                     const char *norm_name, uint32_t layer, const struct dense_tensors *t)
+{
+    if (!form->post_norms) {
+        plan_ops_linear_add(b, x, matrix, t->residual);
+        return;
+    }
+    plan_weight_id norm = plan_builder_vector(b, c->hidden, "blk.%u.%s.weight", layer, norm_name);
+    plan_ops_linear(b, x, (struct linear_weights){matrix, PLAN_NONE, PLAN_NONE}, t->normed);
+    plan_ops_rms_norm_add(b, t->normed, norm, t->residual);
+}
+
+void dense_blocks_list_output(struct plan_builder *b, const struct model_config *c,
+                              const struct dense_form *form, uint32_t layer,
                               const struct dense_tensors *t)
 {
     plan_weight_id o = plan_builder_matrix(b, c->hidden, c->heads * c->head_dim,
                                            "blk.%u.attn_output.weight", layer);
-    plan_ops_linear_add(b, t->attended, o, t->residual);
+    list_add(b, c, form, t->attended, o, "post_attention_norm", layer, t);
 }
 
 void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,
@@ -98,7 +113,7 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
     uint32_t hidden = c->hidden, wide = c->feed_forward;
     plan_weight_id norm = plan_builder_vector(b, hidden, "blk.%u.ffn_norm.weight", layer);
     struct linear_weights gate_up = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
-    if (form->joined) {
+    if (form->joined_gate_up) {
         gate_up.first = plan_builder_matrix(b, 2 * wide, hidden, "blk.%u.ffn_up.weight", layer);
     } else {
         gate_up.first = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate.weight", layer);
@@ -108,14 +123,14 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
 
     plan_ops_rms_norm(b, t->residual, norm, t->normed);
     plan_ops_linear(b, t->normed, gate_up, t->gate_up);
-    plan_ops_gate(b, t->gate_up, GATE_SILU, t->gated);
-    plan_ops_linear_add(b, t->gated, down, t->residual);
+    plan_ops_gate(b, t->gate_up, form->activation, t->gated);
+    list_add(b, c, form, t->gated, down, "post_ffw_norm", layer, t);
 }
 
 static void list_layer(struct plan_builder *b, const struct model_config *c,
                        const struct dense_form *form, uint32_t layer, const struct dense_tensors *t)
 {
-    dense_blocks_list_output(b, c, layer, t);
+    dense_blocks_list_output(b, c, form, layer, t);
     dense_blocks_list_feed_forward(b, c, form, layer, t);
 }
 
@@ -150,5 +165,6 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
 
     plan_ops_rms_norm(b, last.residual, norm, last.normed);
     plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
+    plan_ops_soft_cap(b, logits);
     return logits;
 }

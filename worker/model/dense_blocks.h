@@ -1,7 +1,7 @@
 /*
  * The forward pass that llama began and many families share, in the places where they differ: norms
- * before attention and before a gated feed-forward, grouped queries, rotary embeddings, a residual
- * stream that nothing but these two add to.
+ * before attention and before a gated feed-forward, and behind them in some, grouped queries,
+ * rotary embeddings, a residual stream that nothing but these two add to.
  *
  * A family states its form; one that also replaces a half of the layer lists the other half here.
  */
@@ -13,9 +13,12 @@
 #include "worker/model/plan_ops.h"
 
 struct dense_form {
-    bool qkv_bias;   /* q, k and v have biases */
-    bool head_norms; /* each query and key head is normed before it is rotated */
-    bool joined;     /* q, k and v are one matrix attn_qkv, gate and up one matrix ffn_up */
+    bool qkv_bias;       /* q, k and v have biases */
+    bool head_norms;     /* each query and key head is normed before it is rotated */
+    bool joined_qkv;     /* q, k and v are one matrix attn_qkv */
+    bool joined_gate_up; /* gate and up are one matrix ffn_up */
+    bool post_norms;     /* what a half gives is normed before it is added */
+    enum gate_activation activation;
 };
 
 /* What a layer works in, once for step rows and once for logit rows. */
@@ -35,7 +38,8 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
                                  const struct dense_form *form, uint32_t layer,
                                  const struct dense_tensors *t, plan_tensor_id qkv);
 /* The attention's projection into the residual. */
-void dense_blocks_list_output(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+void dense_blocks_list_output(struct plan_builder *b, const struct model_config *c,
+                              const struct dense_form *form, uint32_t layer,
                               const struct dense_tensors *t);
 /* Norm and feed-forward, into the residual. */
 void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,

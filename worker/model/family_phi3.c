@@ -6,5 +6,6 @@
 
 plan_tensor_id family_phi3_list_ops(struct plan_builder *b, const struct model_config *c)
 {
-    return dense_blocks_list(b, c, &(const struct dense_form){.joined = true});
+    return dense_blocks_list(
+        b, c, &(const struct dense_form){.joined_qkv = true, .joined_gate_up = true});
 }

@@ -73,10 +73,10 @@ static void test_unused(void **state)
         tiny_checkpoint_set_tensor(&tiny, names[i], 16, 1);
         tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, names[i]);
     }
-    /* what llama folds into its frequencies means nothing to gemma3 */
-    tiny_checkpoint_init_gemma3(&tiny, 1);
-    tiny_checkpoint_set_tensor(&tiny, "rope_freqs.weight", 2, 1);
-    tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "rope_freqs.weight");
+    /* a norm behind the feed-forward, as gemma3 has it */
+    tiny_checkpoint_init_llama(&tiny, 1);
+    tiny_checkpoint_set_tensor(&tiny, "blk.0.post_ffw_norm.weight", 16, 1);
+    tiny_checkpoint_must_refuse(&tiny, RESULT_UNSUPPORTED, "post_ffw_norm.weight");
 }
 
 static void test_harmless(void **state)
