@@ -9,7 +9,7 @@ CONFIG = {
     "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "hidden_act": "silu", "sliding_window": None,
     "rope_parameters": {"rope_type": "yarn", "rope_theta": 100.0, "factor": 16.0, "original_max_position_embeddings": 8,
                         "max_position_embeddings": 512, "beta_fast": 1.0, "beta_slow": 0.05, "mscale": 1.0,
-                        "mscale_all_dim": 0.5, "llama_4_scaling_beta": 0.25},
+                        "mscale_all_dim": 0.75, "llama_4_scaling_beta": 0.125},
     "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 256, "eos_token_id": 257,
 }
 SEED = 15
