@@ -62,6 +62,8 @@ extern const struct hf_form checkpoint_hf_ministral3;
 extern const struct hf_form checkpoint_hf_phi3;
 extern const struct hf_form checkpoint_hf_qwen2;
 extern const struct hf_form checkpoint_hf_qwen3;
+/* checkpoint_hf_qwen3_moe.c */
+extern const struct hf_form checkpoint_hf_qwen3_moe;
 
 /* What most decoders call their tensors: llama's names, biases of q, k and v, norms of heads. */
 extern const struct tensor_name checkpoint_hf_dense_names[];

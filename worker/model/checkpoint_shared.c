@@ -36,6 +36,16 @@ void checkpoint_settle_heads(struct checkpoint_keys *keys, struct model_config *
                                config->head_dim, LIMIT_HEAD_DIM);
 }
 
+void checkpoint_settle_experts(struct checkpoint_keys *keys, struct model_config *config)
+{
+    const struct expert_config *experts = &config->experts;
+    if (experts->count == 0)
+        config->experts = (struct expert_config){0};
+    else if (keys->result == RESULT_OK && experts->chosen > experts->count)
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "%u experts of %u cannot be chosen",
+                               experts->chosen, experts->count);
+}
+
 void checkpoint_plain_rope(struct rope_config *rope, float base, float divisor)
 {
     must(rope->dims >= 2 && rope->dims % 2 == 0 && rope->dims <= ROPE_DIMS_MAX);

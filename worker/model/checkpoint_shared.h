@@ -16,6 +16,9 @@ void checkpoint_set_name(struct model_config *config, const char *name, size_t n
  */
 void checkpoint_settle_heads(struct checkpoint_keys *keys, struct model_config *config);
 
+/* Holds the numbers of experts against each other; a config of 0 experts has none of the rest. */
+void checkpoint_settle_experts(struct checkpoint_keys *keys, struct model_config *config);
+
 /* The plain rotary embedding: base^(-2i / dims) for pair i, each divided by `divisor`. */
 void checkpoint_plain_rope(struct rope_config *rope, float base, float divisor);
 

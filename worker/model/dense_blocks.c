@@ -3,6 +3,7 @@
  *   each layer:  q|k|v = W . norm(x) [+ bias], each head of q and k [normed,] rotated
  *                x += [norm of] Wo . attention(q, k, v)
  *                x += [norm of] Wdown . (activation(Wgate . norm(x)) * Wup . norm(x))
+ *                or the layer's experts (expert_blocks.c)
  *   logits = Woutput . norm(x) [scaled and capped]
  *
  * Nobody asks for the last layer's outputs but the rows whose next token is wanted, so those rows
@@ -18,13 +19,16 @@
 struct dense_tensors dense_blocks_add_tensors(struct plan_builder *b, const struct model_config *c,
                                               enum plan_rows rows)
 {
-    return (struct dense_tensors){
+    struct dense_tensors tensors = {
         .residual = plan_builder_tensor(b, rows, c->hidden),
         .normed = plan_builder_tensor(b, rows, c->hidden),
         .attended = plan_builder_tensor(b, rows, c->heads * c->head_dim),
         .gate_up = plan_builder_tensor(b, rows, 2 * c->feed_forward),
         .gated = plan_builder_tensor(b, rows, c->feed_forward),
     };
+    if (c->experts.count > 0)
+        tensors.experts = expert_blocks_add_tensors(b, c, rows);
+    return tensors;
 }
 
 static struct linear_weights qkv_matrices(struct plan_builder *b, const struct model_config *c,
@@ -112,6 +116,12 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
 {
     uint32_t hidden = c->hidden, wide = c->feed_forward;
     plan_weight_id norm = plan_builder_vector(b, hidden, "blk.%u.ffn_norm.weight", layer);
+    plan_ops_rms_norm(b, t->residual, norm, t->normed);
+    if (c->layer[layer].experts) {
+        must(!form->post_norms);
+        expert_blocks_list(b, c, &form->experts, layer, t->normed, &t->experts, t->residual);
+        return;
+    }
     struct linear_weights gate_up = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
     if (form->joined_gate_up) {
         gate_up.first = plan_builder_matrix(b, 2 * wide, hidden, "blk.%u.ffn_up.weight", layer);
@@ -121,7 +131,6 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
     }
     plan_weight_id down = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer);
 
-    plan_ops_rms_norm(b, t->residual, norm, t->normed);
     plan_ops_linear(b, t->normed, gate_up, t->gate_up);
     plan_ops_gate(b, t->gate_up, form->activation, t->gated);
     list_add(b, c, form, t->gated, down, "post_ffw_norm", layer, t);

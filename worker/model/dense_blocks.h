@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "worker/model/expert_blocks.h"
 #include "worker/model/plan_ops.h"
 
 struct dense_form {
@@ -19,15 +20,17 @@ struct dense_form {
     bool joined_gate_up; /* gate and up are one matrix ffn_up */
     bool post_norms;     /* what a half gives is normed before it is added */
     enum gate_activation activation;
+    struct expert_form experts; /* of layers that have some; no post_norms then */
 };
 
 /* What a layer works in, once for step rows and once for logit rows. */
 struct dense_tensors {
-    plan_tensor_id residual; /* [rows, hidden] */
-    plan_tensor_id normed;   /* [rows, hidden] */
-    plan_tensor_id attended; /* [rows, heads * head_dim] */
-    plan_tensor_id gate_up;  /* [rows, 2 * feed_forward] */
-    plan_tensor_id gated;    /* [rows, feed_forward] */
+    plan_tensor_id residual;       /* [rows, hidden] */
+    plan_tensor_id normed;         /* [rows, hidden] */
+    plan_tensor_id attended;       /* [rows, heads * head_dim] */
+    plan_tensor_id gate_up;        /* [rows, 2 * feed_forward] */
+    plan_tensor_id gated;          /* [rows, feed_forward] */
+    struct expert_tensors experts; /* where the config has experts */
 };
 struct dense_tensors dense_blocks_add_tensors(struct plan_builder *b, const struct model_config *c,
                                               enum plan_rows rows);
@@ -41,7 +44,7 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
 void dense_blocks_list_output(struct plan_builder *b, const struct model_config *c,
                               const struct dense_form *form, uint32_t layer,
                               const struct dense_tensors *t);
-/* Norm and feed-forward, into the residual. */
+/* Norm and feed-forward, or the layer's experts, into the residual. */
 void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,
                                     const struct dense_form *form, uint32_t layer,
                                     const struct dense_tensors *t);

@@ -8,6 +8,9 @@
  */
 #include "worker/model/model_family.h"
 
+/* Of GGUF, for families with experts. */
+static const char *const expert_keys[] = {"expert_count", NULL};
+
 static const struct model_family families[] = {
     {.architecture = "llama",
      .read_config = checkpoint_llama_read,
@@ -27,6 +30,11 @@ static const struct model_family families[] = {
      .read_config = checkpoint_qwen_read,
      .hf = &checkpoint_hf_qwen3,
      .list_ops = family_qwen3_list_ops},
+    {.architecture = "qwen3moe",
+     .own_keys = expert_keys,
+     .read_config = checkpoint_qwen3_moe_read,
+     .hf = &checkpoint_hf_qwen3_moe,
+     .list_ops = family_qwen3_moe_list_ops},
     {.architecture = "phi3",
      .read_config = checkpoint_phi3_read,
      .hf = &checkpoint_hf_phi3,
