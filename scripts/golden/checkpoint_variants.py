@@ -4,7 +4,7 @@
 usage: checkpoint_variants.py SOURCE TARGET
 
 For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-<type>-sharded (three files and an index),
-and <family>-<type>.gguf. TARGET is written under a temporary name first, so it is whole or absent. Needs gguf and numpy.
+and <family>-<type>.gguf. Of llama also every form of quantized_forms.py, which hold other numbers. TARGET is written under a temporary name first, so it is whole or absent. Needs gguf and numpy.
 """
 import json
 import os
@@ -16,6 +16,7 @@ import sys
 import gguf
 import numpy as np
 
+import quantized_forms
 from families import all_families
 
 GGUF_TYPES = {"F32": gguf.GGMLQuantizationType.F32, "F16": gguf.GGMLQuantizationType.F16,
@@ -45,10 +46,14 @@ def stored(array, kind):
 
 
 def write_safetensors(path, tensors, kind):
+    write_typed(path, {name: (kind, stored(array, kind)) for name, array in tensors.items()})
+
+
+def write_typed(path, tensors):
     """No padding: a header of any length, so that data lies at any address."""
     header, at, pieces = {}, 0, []
-    for name, array in tensors.items():
-        data = stored(array, kind).tobytes()
+    for name, (kind, array) in tensors.items():
+        data = array.tobytes()
         header[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [at, at + len(data)]}
         at += len(data)
         pieces.append(data)
@@ -71,6 +76,17 @@ def write_folder(source, target, tensors, kind, shards):
         write_safetensors(target / name, part, kind)
         weight_map |= {tensor: name for tensor in part}
     (target / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+def write_quantized_folder(source, target, form, tensors):
+    members, typed, _ = quantized_forms.quantize_folder(form, tensors)
+    target.mkdir()
+    for file in source.iterdir():
+        if file.suffix in (".json", ".jinja"):
+            shutil.copy(file, target)
+    config = json.loads((source / "config.json").read_text()) | members
+    (target / "config.json").write_text(json.dumps(config))
+    write_typed(target / "model.safetensors", typed)
 
 
 def add_settings(writer, config):
@@ -116,6 +132,10 @@ def write_gguf(family, source, target, tensors, kind):
     add_texts(writer, source)
     for name, array in family.gguf_tensors(config, tensors).items():
         type_here = "F32" if array.ndim == 1 else kind
+        if type_here not in GGUF_TYPES:
+            rows = quantized_forms.quantize_gguf(kind, array)
+            writer.add_tensor(name, rows, raw_dtype=gguf.GGMLQuantizationType[kind])
+            continue
         data = np.ascontiguousarray(stored(array, type_here))
         if type_here == "BF16":
             data = data.view(np.uint8)  # the last dimension in bytes, as the writer wants raw types
@@ -140,6 +160,12 @@ def main():
             write_folder(source / name, fresh / f"{form}-sharded", tensors, kind, 3)
             if hasattr(family, "GGUF_ARCHITECTURE"):
                 write_gguf(family, source / name, fresh / f"{form}.gguf", tensors, kind)
+    name = "llama"
+    tensors = read_safetensors(source / name / "model.safetensors")
+    for form in quantized_forms.folder_forms():
+        write_quantized_folder(source / name, fresh / f"{name}-{form}", form, tensors)
+    for kind in quantized_forms.GGUF_TYPES:
+        write_gguf(all_families()[name], source / name, fresh / f"{name}-{kind.lower()}.gguf", tensors, kind)
     shutil.rmtree(target, ignore_errors=True)
     fresh.rename(target)
 

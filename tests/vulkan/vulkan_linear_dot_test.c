@@ -294,6 +294,8 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
      * weights are; a kernel that quantizes may round a code at a tie the other way. */
     double near = t->input == VULKAN_LINEAR_Q8 || !is_quantized(t) ? (k_type ? 1e-3 : 1e-4) : 3e-3;
     double far = is_gated(t) ? 4e-2 : 2e-2; /* of a product, twice a factor's */
+    if (f->columns < 8)
+        far *= 4; /* a few outputs may all be small by chance, their error is not */
     for (uint32_t r = 0; r < t->rows; r++) {
         const double *expected = f->expected + (size_t)r * f->columns;
         double magnitude = row_magnitude(expected, f->columns);

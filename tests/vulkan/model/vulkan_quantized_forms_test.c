@@ -1,0 +1,46 @@
+/*
+ * Quantized forms of a tiny llama on a Vulkan device: those whose rows become types that no file
+ * holds or that are made at load. Codes of MLX's 4 and 8 bits, 4-bit floats, FP8.
+ *
+ * usage: vulkan_quantized_forms_test [all]   `all` adds the rest, which is for a GPU: a driver for
+ * the CPU makes the kernels anew for each
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/quantized_forms.h"
+
+#define DIFFERENCE_MOST 4e-2 /* as on the CPU: activations of 8 bits */
+
+static bool all;
+
+static void test_forms(void **state)
+{
+    static const char *const forms[] = {"mlx-mixed", "mxfp4.gguf", "fp8-block",  "mlx2",
+                                        "mlx5",      "mlx6",       "iq4_nl.gguf"};
+    static const uint32_t odd[] = {5, 1, 7, 3};
+    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2,
+                                                  .kernels_when_needed = true};
+    const struct form_run how = {&vulkan, odd, 4, false};
+    (void)state;
+    for (size_t i = 0; i < (all ? sizeof forms / sizeof forms[0] : 3); i++) {
+        double difference = quantized_forms_difference(forms[i], &how);
+        print_message("%-12s differs by %.1e\n", forms[i], difference);
+        if (!(difference <= DIFFERENCE_MOST))
+            fail_msg("%s differs from the reference by %g", forms[i], difference);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_forms),
+    };
+    all = argc > 1 && strcmp(argv[1], "all") == 0;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
