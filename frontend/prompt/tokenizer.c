@@ -15,6 +15,8 @@
 #include "frontend/prompt/tokenizer_state.h"
 #include "proto/utf8.h"
 
+#define LOWER_BLOCK "\xE2\x96\x81" /* U+2581, a space */
+
 static const char *const end_names[] = {
     "<|im_end|>",
     "<|eot_id|>",
@@ -121,7 +123,7 @@ static size_t show_spaces(const char *text, size_t text_bytes, char *shown)
 {
     size_t written = 0;
     for (size_t at = 0; at < text_bytes;) {
-        if (text_bytes - at >= 3 && memcmp(text + at, "\xE2\x96\x81", 3) == 0) {
+        if (text_bytes - at >= 3 && memcmp(text + at, LOWER_BLOCK, 3) == 0) {
             shown[written++] = ' ';
             at += 3;
         } else {
@@ -263,4 +265,22 @@ void tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, const
 bool tokenizer_strips_space(const struct tokenizer *tokenizer)
 {
     return tokenizer->strips_space;
+}
+
+enum result tokenizer_begin_pieces(struct tokenizer *tokenizer, bool has_prefix)
+{
+    struct normalizer_step prefix = {.kind = NORMALIZER_PREPEND, .to = LOWER_BLOCK, .to_bytes = 3};
+    struct normalizer_step spaces = {
+        .kind = NORMALIZER_REPLACE, .from = " ", .from_bytes = 1, .to = LOWER_BLOCK, .to_bytes = 3};
+    enum result result = has_prefix ? normalizer_add(&tokenizer->normalizer, &prefix) : RESULT_OK;
+    if (!result)
+        result = normalizer_add(&tokenizer->normalizer, &spaces);
+    tokenizer->model.byte_fallback = true;
+    tokenizer->model.fuse_unknown = true;
+    tokenizer->shows_spaces = true;
+    tokenizer->strips_space = has_prefix;
+    tokenizer->adds_bos = true;
+    tokenizer->bos_token = 1;
+    tokenizer->eos_token = 2;
+    return result;
 }

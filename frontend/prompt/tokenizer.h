@@ -32,6 +32,10 @@ enum result tokenizer_open_gguf(const struct gguf_file *gguf, struct tokenizer *
 enum result tokenizer_open_json(const char *json, size_t json_bytes, struct tokenizer **tokenizer,
                                 struct error_text *error) RESULT_CHECKED;
 
+/* Opens a SentencePiece `tokenizer.model` (BPE only) held in memory. */
+enum result tokenizer_open_model(const void *bytes, size_t byte_count, struct tokenizer **tokenizer,
+                                 struct error_text *error) RESULT_CHECKED;
+
 /*
  * What stands beside a tokenizer.json, for whoever opened it and before anyone else has it: the bos
  * and eos tokens, whether bos goes in front, and ids that end a turn (once each; an id out of the

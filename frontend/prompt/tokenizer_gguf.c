@@ -216,23 +216,11 @@ static enum result open_score_merges(struct opening *opening)
 static enum result open_sentencepiece(struct opening *opening)
 {
     struct tokenizer *tokenizer = opening->tokenizer;
-    struct normalizer_step prefix = {.kind = NORMALIZER_PREPEND, .to = LOWER_BLOCK, .to_bytes = 3};
-    struct normalizer_step spaces = {
-        .kind = NORMALIZER_REPLACE, .from = " ", .from_bytes = 1, .to = LOWER_BLOCK, .to_bytes = 3};
     bool has_prefix = true;
     uint32_t unknown = 0;
     (void)gguf_file_bool(opening->gguf, "tokenizer.ggml.add_space_prefix", &has_prefix);
     (void)gguf_file_u32(opening->gguf, "tokenizer.ggml.unknown_token_id", &unknown);
-    enum result result = has_prefix ? normalizer_add(&tokenizer->normalizer, &prefix) : RESULT_OK;
-    if (!result)
-        result = normalizer_add(&tokenizer->normalizer, &spaces);
-    tokenizer->model.byte_fallback = true;
-    tokenizer->model.fuse_unknown = true;
-    tokenizer->shows_spaces = true;
-    tokenizer->strips_space = has_prefix;
-    tokenizer->adds_bos = true;
-    tokenizer->bos_token = 1;
-    tokenizer->eos_token = 2;
+    enum result result = tokenizer_begin_pieces(tokenizer, has_prefix);
     if (!result)
         result = open_tokens(opening);
     if (!result)

@@ -47,6 +47,10 @@ enum result tokenizer_add_token(struct tokenizer *tokenizer,
 enum result tokenizer_add_merge(struct tokenizer *tokenizer, const char *left, size_t left_bytes,
                                 const char *right, size_t right_bytes) RESULT_CHECKED;
 
+/* SentencePiece: how text is normalized, with a space put in front or without, and the usual roles.
+ */
+enum result tokenizer_begin_pieces(struct tokenizer *tokenizer, bool has_prefix) RESULT_CHECKED;
+
 /* SentencePiece: shown bytes of tokens spelled with U+2581 and <0xNN>; marks the latter
  * VOCABULARY_BYTE. */
 enum result tokenizer_show_pieces(struct tokenizer *tokenizer) RESULT_CHECKED;

@@ -1,15 +1,16 @@
 /*
  * What people have in a folder, and which file counts where several say something.
  *
- * tokenizer.json alone says how text becomes tokens. tokenizer_config.json names bos and eos, and
- * add_bos_token overrides what tokenizer.json's post-processor does with the former. A chat
- * template is chat_template.jinja, else a string in tokenizer_config.json, else of a list there the
- * one named "default". The ids that end an answer are all of generation_config.json's, of
- * config.json's where that file is missing; do_sample is not read: a request that states no
- * temperature gets the checkpoint's. Everything but tokenizer.json and config.json may be missing.
+ * tokenizer.json alone says how text becomes tokens; where it is missing, tokenizer.model does.
+ * tokenizer_config.json names bos and eos, and add_bos_token overrides what tokenizer.json's
+ * post-processor does with the former. A chat template is chat_template.jinja, else a string in
+ * tokenizer_config.json, else of a list there the one named "default". The ids that end an answer
+ * are all of generation_config.json's, of config.json's where that file is missing; do_sample is
+ * not read: a request that states no temperature gets the checkpoint's. Everything but
+ * tokenizer.json and config.json may be missing.
  *
- * Refuses to do: tokenizer.model (SentencePiece's own format), special_tokens_map.json, which
- * repeats tokenizer_config.json.
+ * Refuses to do: added_tokens.json beside tokenizer.model, which does not say how its tokens are
+ * found; special_tokens_map.json, which repeats tokenizer_config.json.
  */
 #include "frontend/serve/folder_assets.h"
 
@@ -23,6 +24,8 @@
 
 #define CONFIG_FILE     "config.json"
 #define TOKENIZER_FILE  "tokenizer.json"
+#define MODEL_FILE      "tokenizer.model"
+#define ADDED_FILE      "added_tokens.json"
 #define SETTINGS_FILE   "tokenizer_config.json"
 #define GENERATION_FILE "generation_config.json"
 #define TEMPLATE_FILE   "chat_template.jinja"
@@ -52,6 +55,28 @@ static enum result json_file_open(int folder_fd, const char *name, size_t most_b
 
 /* --- tokenizer -------------------------------------------------------------------------------- */
 
+/* SentencePiece's own file, where nobody made a tokenizer.json of it. */
+static enum result read_model(int folder_fd, struct model_assets *assets, struct error_text *error)
+{
+    struct error_text reason;
+    struct mapped_file file;
+    enum result result = mapped_file_open(folder_fd, ADDED_FILE, &file, &reason);
+    mapped_file_close(&file);
+    if (result != RESULT_NOT_FOUND)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         ADDED_FILE " beside " MODEL_FILE " is not read: " TOKENIZER_FILE
+                                    " would say how its tokens are found");
+    result = mapped_file_open(folder_fd, MODEL_FILE, &file, &reason);
+    if (result == RESULT_NOT_FOUND)
+        return error_set(error, RESULT_INVALID,
+                         "the folder has neither " TOKENIZER_FILE " nor " MODEL_FILE);
+    if (result != RESULT_OK)
+        return error_set(error, result, MODEL_FILE ": %s", reason.text);
+    result = tokenizer_open_model(file.bytes, file.byte_count, &assets->tokenizer, error);
+    mapped_file_close(&file);
+    return result;
+}
+
 static enum result read_tokenizer(int folder_fd, struct model_assets *assets,
                                   struct error_text *error)
 {
@@ -59,7 +84,7 @@ static enum result read_tokenizer(int folder_fd, struct model_assets *assets,
     struct mapped_file file;
     enum result result = mapped_file_open(folder_fd, TOKENIZER_FILE, &file, &reason);
     if (result == RESULT_NOT_FOUND)
-        return error_set(error, RESULT_INVALID, "the folder has no " TOKENIZER_FILE);
+        return read_model(folder_fd, assets, error);
     if (result != RESULT_OK)
         return error_set(error, result, TOKENIZER_FILE ": %s", reason.text);
     result = tokenizer_open_json(file.bytes, file.byte_count, &assets->tokenizer, error);
@@ -81,10 +106,9 @@ static enum result find_named(const struct tokenizer *tokenizer, struct json_val
     if (json_value_string(value, text, sizeof text) != RESULT_OK)
         return error_set(error, RESULT_INVALID, SETTINGS_FILE ": %s is no token's text", name);
     *id = tokenizer_find_token(tokenizer, text, strlen(text));
-    return *id >= 0
-               ? RESULT_OK
-               : error_set(error, RESULT_INVALID,
-                           SETTINGS_FILE ": %s \"%.64s\" is not in " TOKENIZER_FILE, name, text);
+    return *id >= 0 ? RESULT_OK
+                    : error_set(error, RESULT_INVALID, SETTINGS_FILE ": %s \"%.64s\" is no token",
+                                name, text);
 }
 
 static enum result apply_settings(struct tokenizer *tokenizer, struct json_value settings,

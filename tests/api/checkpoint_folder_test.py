@@ -64,7 +64,7 @@ def folder(tmp_path):
 
 def test_a_missing_tokenizer(folder):
     (folder / "tokenizer.json").unlink()
-    assert f"{folder}: the folder has no tokenizer.json" in last_words(folder)
+    assert f"{folder}: the folder has neither tokenizer.json nor tokenizer.model" in last_words(folder)
 
 
 def test_weights_cut_short(folder):

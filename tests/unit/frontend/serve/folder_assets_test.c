@@ -223,7 +223,7 @@ static void broken_files_are_refused_by_name(void **state)
         {"tokenizer_config.json", "{\"bos_token\":1}", RESULT_INVALID, "bos_token is no token"},
         {"tokenizer_config.json", "{\"eos_token\":[]}", RESULT_INVALID, "eos_token is no token"},
         {"tokenizer_config.json", "{\"bos_token\":\"<none>\"}", RESULT_INVALID,
-         "bos_token \"<none>\" is not in tokenizer.json"},
+         "bos_token \"<none>\" is no token"},
         {"tokenizer_config.json", "{\"add_bos_token\":\"yes\"}", RESULT_INVALID, "add_bos_token"},
         {"tokenizer_config.json", "{\"chat_template\":7}", RESULT_INVALID, "chat_template"},
         {"tokenizer_config.json", "{\"chat_template\":\"{% for %}\"}", RESULT_INVALID,
@@ -249,9 +249,40 @@ static void broken_files_are_refused_by_name(void **state)
         setup(NULL);
     }
     unlink(path_of("tokenizer.json"));
-    refuse(RESULT_INVALID, "the folder has no tokenizer.json");
+    refuse(RESULT_INVALID, "the folder has neither tokenizer.json nor tokenizer.model");
     unlink(path_of("config.json"));
     refuse(RESULT_INVALID, "the folder has no config.json");
+}
+
+static void link_model(const char *name)
+{
+    char here[512];
+    assert_non_null(getcwd(here, sizeof here - 64));
+    strcat(here, "/tests/golden/tokenizer/");
+    strcat(here, name);
+    assert_int_equal(symlink(here, path_of("tokenizer.model")), 0);
+}
+
+static void a_model_of_pieces_stands_in_for_a_tokenizer(void **state)
+{
+    (void)state;
+    link_model("pieces_llama.model");
+    must_open();
+    assert_int_not_equal(tokenizer_vocab_tokens(assets.tokenizer), 900); /* tokenizer.json counts */
+    model_assets_close(&assets);
+    unlink(path_of("tokenizer.json"));
+    put("tokenizer_config.json", "{\"bos_token\":\"<s>\",\"eos_token\":\"</s>\"}");
+    must_open();
+    assert_int_equal(tokenizer_vocab_tokens(assets.tokenizer), 900);
+    assert_int_equal(tokenizer_bos_token(assets.tokenizer), 1);
+    assert_true(tokenizer_adds_bos(assets.tokenizer));
+    model_assets_close(&assets);
+    put("added_tokens.json", "{\"<x>\":900}");
+    refuse(RESULT_UNSUPPORTED, "added_tokens.json beside tokenizer.model is not read");
+    unlink(path_of("added_tokens.json"));
+    unlink(path_of("tokenizer.model"));
+    put("tokenizer.model", "\x0a\x04\x0a\x02hi");
+    refuse(RESULT_UNSUPPORTED, "tokenizer.model: model type unigram, not BPE");
 }
 
 static void folders_are_called_by_their_last_name(void **state)
