@@ -18,9 +18,9 @@
 #include "frontend/serve/model_assets.h"
 #include "tests/support/tiny_tokenizer.h"
 
-static const char *const files[] = {"config.json",           "tokenizer.json",
-                                    "tokenizer_config.json", "generation_config.json",
-                                    "chat_template.jinja",   "other.jinja"};
+static const char *const files[] = {
+    "config.json",         "tokenizer.json", "tokenizer_config.json", "generation_config.json",
+    "chat_template.jinja", "other.jinja",    "tokenizer.model",       "added_tokens.json"};
 static char folder[64];
 static struct model_assets assets;
 static struct error_text error;
@@ -310,6 +310,7 @@ int main(void)
         TEST(templates_count_in_order),
         TEST(contexts_by_part_and_default),
         TEST(broken_files_are_refused_by_name),
+        TEST(a_model_of_pieces_stands_in_for_a_tokenizer),
         TEST(folders_are_called_by_their_last_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
