@@ -83,14 +83,12 @@ static void list_layer_norm(const struct visitor *visitor)
 {
     static const uint32_t widths[] = {2, 7, 8, 33, 576, 1000};
     for (uint32_t i = 0; i < COUNT(widths); i++) {
-        for (int in_place = 0; in_place < 2; in_place++) {
-            struct op_case c = begin(OP_layer_norm, widths[i], widths[i]);
-            set_norm_weight(&c, widths[i]);
-            add_long_step(&c);
-            c.in_place = in_place;
-            c.params.layer_norm = (struct layer_norm_params){1e-5f, in_place ? 1.0f : 0.0f};
-            hand_over(visitor, &c);
-        }
+        struct op_case c = begin(OP_layer_norm, widths[i], widths[i]);
+        set_norm_weight(&c, widths[i]);
+        add_long_step(&c);
+        c.in_place = i % 2 == 0;
+        c.params.layer_norm = (struct layer_norm_params){1e-5f, i % 3 == 0 ? 1.0f : 0.0f};
+        hand_over(visitor, &c);
     }
 }
 
@@ -445,24 +443,22 @@ static void list_position_scale(const struct visitor *visitor)
 
 static void list_soft_cap(const struct visitor *visitor)
 {
-    static const uint32_t widths[] = {1, 13, 512, 5003};
     static const struct {
+        uint32_t columns;
         float input_scale; /* from where tanh() is a line to where it is flat */
         struct soft_cap_params params;
-    } ranges[] = {{0.1f, {1.0f, 30.0f}},
-                  {40.0f, {0.5f, 30.0f}},
-                  {3000.0f, {1.0f, 5.0f}},
-                  {9.0f, {0.25f, 0.0f}}};
-    for (uint32_t i = 0; i < COUNT(widths); i++) {
-        for (uint32_t r = 0; r < COUNT(ranges); r++) {
-            struct op_case c = begin(OP_soft_cap, widths[i], widths[i]);
-            c.in_place = (i + r) % 2 == 0;
-            c.on_logit_rows = r == 1;
-            c.wanted_every = c.on_logit_rows ? 3 : 1;
-            c.input_scale = ranges[r].input_scale;
-            c.params.soft_cap = ranges[r].params;
-            hand_over(visitor, &c);
-        }
+    } cases[] = {
+        {1, 40.0f, {0.5f, 30.0f}},    {13, 0.1f, {1.0f, 30.0f}}, {13, 9.0f, {0.25f, 0.0f}},
+        {512, 3000.0f, {1.0f, 5.0f}}, {512, 9.0f, {0.25f, 0}},   {5003, 40.0f, {0.5f, 30.0f}},
+    };
+    for (uint32_t i = 0; i < COUNT(cases); i++) {
+        struct op_case c = begin(OP_soft_cap, cases[i].columns, cases[i].columns);
+        c.in_place = i % 2 == 0;
+        c.on_logit_rows = i % 3 == 1;
+        c.wanted_every = c.on_logit_rows ? 3 : 1;
+        c.input_scale = cases[i].input_scale;
+        c.params.soft_cap = cases[i].params;
+        hand_over(visitor, &c);
     }
 }
 
