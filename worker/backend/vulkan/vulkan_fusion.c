@@ -89,6 +89,7 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
     for (uint32_t i = 0; i < plan->op_count; i++)
         notes[i] = (struct vulkan_fusion_note){.norm = VULKAN_NO_OP,
                                                .gate = VULKAN_NO_OP,
+                                               .bias = VULKAN_NO_OP,
                                                .partner = VULKAN_NO_OP,
                                                .producer = VULKAN_NO_OP};
     for (uint32_t i = 0; i < plan->op_count; i++) {
@@ -106,8 +107,22 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
             notes[i].gate = i + 1;
             notes[i + 1].partner = i;
         }
+        if (op->stem == OP_linear && next && next->stem == OP_bias_add &&
+            next->inputs[0] == op->output) {
+            notes[i].bias = i + 1;
+            notes[i + 1].partner = i;
+        }
         if (is_linear(op))
             notes[i].producer = find_producer(plan, i);
+    }
+    /* A bias_add that linear ops read makes their forms, and so is not done away with. */
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        uint32_t producer = notes[i].producer;
+        if (producer == VULKAN_NO_OP || plan->ops[producer].stem != OP_bias_add ||
+            notes[producer].partner == VULKAN_NO_OP)
+            continue;
+        notes[notes[producer].partner].bias = VULKAN_NO_OP;
+        notes[producer].partner = VULKAN_NO_OP;
     }
     for (uint32_t i = 0; i < plan->op_count; i++) {
         enum op_stem stem = plan->ops[i].stem;

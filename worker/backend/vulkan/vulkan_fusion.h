@@ -4,7 +4,8 @@
  *
  *   norm     rms_norm, linear         the linear op may norm its input itself
  *   gate     linear, gate             the linear op may gate its output itself
- *   heads    head_norm, rope, kv_write over one tensor: one dispatch (always)
+ *   bias     linear, bias_add       the biases may be laid down first, and the linear op adds to
+ * them heads    head_norm, rope, kv_write over one tensor: one dispatch (always)
  *
  * A pair is only named when nobody else reads what passes between the two.
  */
@@ -21,7 +22,8 @@
 struct vulkan_fusion_note {
     uint32_t norm;     /* linear: the rms_norm before it, or VULKAN_NO_OP */
     uint32_t gate;     /* linear: the gate behind it, or VULKAN_NO_OP */
-    uint32_t partner;  /* rms_norm, gate: the linear op that may do it, or VULKAN_NO_OP */
+    uint32_t bias;     /* linear: the bias_add behind it, or VULKAN_NO_OP */
+    uint32_t partner;  /* rms_norm, gate, bias_add: the linear op that may do it, or VULKAN_NO_OP */
     uint32_t heads;    /* first op of a run of head_norm, rope and kv_write: ops in it; others 0 */
     bool in_heads;     /* in such a run, the first op too */
     uint32_t producer; /* linear, linear_add: the op that wrote its input, or VULKAN_NO_OP */

@@ -24,6 +24,7 @@ struct linear_task {
     const struct plan_op *op;
     const struct plan_op *norm; /* NULL: not fused */
     const struct plan_op *gate; /* likewise */
+    bool bias;                  /* the output holds biases by then */
     uint32_t forms;             /* of a gated output */
     enum vulkan_form input;
 };
@@ -41,7 +42,7 @@ static bool is_gateable(const struct vulkan_program *program, uint32_t index)
 
 static enum vulkan_linear_epilogue epilogue_of(const struct linear_task *task)
 {
-    if (task->op->stem == OP_linear_add)
+    if (task->op->stem == OP_linear_add || task->bias)
         return VULKAN_LINEAR_ADD;
     if (!task->gate)
         return VULKAN_LINEAR_STORE;
@@ -72,6 +73,7 @@ static struct linear_task make_task(const struct vulkan_program *program, uint32
                                 .op = &program->plan->ops[index],
                                 .norm = way.norm ? &program->plan->ops[note->norm] : NULL,
                                 .gate = way.gate ? &program->plan->ops[note->gate] : NULL,
+                                .bias = note->bias != VULKAN_NO_OP,
                                 .forms = forms,
                                 .input = way.input};
 }
@@ -118,7 +120,7 @@ static struct vulkan_touch touch_of(const struct vulkan_recorder *recorder,
     plan_tensor_id x = task->norm ? task->norm->inputs[0] : task->op->inputs[0];
     plan_tensor_id out = task->gate ? task->gate->output : task->op->output;
     return (struct vulkan_touch){
-        .reads = {x, task->op->stem == OP_linear_add ? out : PLAN_NONE, PLAN_NONE},
+        .reads = {x, epilogue_of(task) == VULKAN_LINEAR_ADD ? out : PLAN_NONE, PLAN_NONE},
         .writes = {out, scratch ? vulkan_recorder_scratch(recorder) : PLAN_NONE},
         .bytes = matrix->codes.bytes + matrix->high.bytes + matrix->scales.bytes,
     };
@@ -224,6 +226,8 @@ void vulkan_linear_record(struct vulkan_recorder *recorder, uint32_t index, uint
     const struct linear_task task = make_task(program, index, rows, way, forms);
     if (task.op->stem == OP_linear_add && task.op->inputs[1] != task.op->output)
         vulkan_recorder_copy(recorder, task.op->inputs[1], task.op->output);
+    if (task.bias) /* beside whatever makes the input: no barrier waits for it alone */
+        vulkan_recorder_lay_bias(recorder, program->notes[index].bias);
     uint32_t column = 0;
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
         const struct vulkan_matrix *matrix = matrix_of(program, index, m);

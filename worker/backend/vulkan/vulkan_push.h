@@ -357,8 +357,8 @@ enum vulkan_short_conv_own {
 
 /* Constants of these kernels: the forms (enum vulkan_form), then what the kernel has of its own:
  * gate and gate_with their enum gate_activation, rms_norm whether its rows are listed, rms_norm_add
- * whether another norm follows, embed_rows the enum vulkan_weight_kind, short_conv bits of enum
- * vulkan_short_conv_own. */
+ * whether another norm follows, bias_add whether it is the biases alone, embed_rows the enum
+ * vulkan_weight_kind, short_conv bits of enum vulkan_short_conv_own. */
 enum vulkan_row_constant {
     VULKAN_ROW_INVOCATIONS,
     VULKAN_ROW_FORMS,

@@ -273,11 +273,12 @@ static void record_gate(struct vulkan_recorder *recorder)
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-static void record_bias_add(struct vulkan_recorder *recorder)
+/* `lay`: the biases alone, whatever x is. */
+static void dispatch_bias(struct vulkan_recorder *recorder, uint32_t index, bool lay,
+                          uint32_t forms)
 {
     const struct vulkan_program *program = recorder->program;
-    const struct plan_op *op = op_of(recorder);
-    uint32_t forms = recorder->forms[recorder->op];
+    const struct plan_op *op = &program->plan->ops[index];
     const struct vulkan_bias_add_push push = {
         .x = program->tensors[op->inputs[0]].f32,
         .bias = program->weights.vector_address[op->weights[0]],
@@ -285,10 +286,22 @@ static void record_bias_add(struct vulkan_recorder *recorder)
         .columns = program->tensors[op->output].columns,
     };
     const struct vulkan_row_task task = {
-        VULKAN_ROW_BIAS_ADD, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
-    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
-                                       .writes = {op->output, PLAN_NONE}};
+        VULKAN_ROW_BIAS_ADD, vulkan_recorder_rows(recorder, op->output), push.columns, forms, lay};
+    const struct vulkan_touch touch = {
+        .reads = {lay ? PLAN_NONE : op->inputs[0], PLAN_NONE, PLAN_NONE},
+        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_recorder_lay_bias(struct vulkan_recorder *recorder, uint32_t index)
+{
+    dispatch_bias(recorder, index, true, VULKAN_FORM_F32);
+}
+
+static void record_bias_add(struct vulkan_recorder *recorder)
+{
+    if (recorder->program->notes[recorder->op].partner == VULKAN_NO_OP)
+        dispatch_bias(recorder, recorder->op, false, recorder->forms[recorder->op]);
 }
 
 static void record_position_scale(struct vulkan_recorder *recorder)

@@ -74,6 +74,8 @@ void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shad
 void vulkan_recorder_row_kernel(struct vulkan_recorder *recorder,
                                 const struct vulkan_row_task *task, const void *push,
                                 uint32_t push_bytes, const struct vulkan_touch *touch);
+/* The biases of the bias_add op `index` into every row of its output, in place of what is there. */
+void vulkan_recorder_lay_bias(struct vulkan_recorder *recorder, uint32_t index);
 /* A tensor's f32 rows into another of the same shape. */
 void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from, plan_tensor_id to);
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor);
