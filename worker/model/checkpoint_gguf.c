@@ -7,7 +7,8 @@
  * caches < 2^40); numbers that contradict each other or the tensor table (heads that do not divide,
  * a vocabulary that is not the embedding's); and keys that quietly change the computation (experts,
  * soft-capping, logit scales), which a loader that only reads what it knows would run wrong. The
- * last are listed in `altering_keys` and refused unless neutral.
+ * last are listed in `altering_keys` and refused unless neutral, but for those that a family reads
+ * itself (own_keys).
  *
  * Source: the GGUF specification's key list for names and meanings.
  *

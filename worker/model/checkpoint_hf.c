@@ -3,8 +3,9 @@
  *
  * The dangers are those of GGUF metadata (checkpoint_gguf.c): numbers out of range, numbers that
  * contradict each other, and keys that quietly change the computation, which are listed in
- * `altering_keys` and refused unless neutral. One is added: a key that is absent does not mean
- * "none" but the default of the model's configuration class, so each family brings its defaults.
+ * `altering_keys` and refused unless neutral or the family's own. One is added: a key that is
+ * absent does not mean "none" but the default of the model's configuration class, so each family
+ * brings its defaults.
  *
  * Source: Hugging Face transformers, configuration_*.py for keys and defaults.
  *
