@@ -612,6 +612,81 @@ static void list_moe_combine(const struct visitor *visitor)
     }
 }
 
+/* --- streams --- */
+
+static const uint32_t stream_widths[] = {1, 13, 64, 700};
+
+static struct op_case begin_streams(enum op_stem stem, uint32_t x, uint32_t y, uint32_t out)
+{
+    struct op_case c = begin(stem, x, out);
+    c.input_columns[1] = y;
+    return c;
+}
+
+static void list_stream_take(const struct visitor *visitor)
+{
+    for (uint32_t i = 0; i < COUNT(stream_widths); i++) {
+        uint32_t width = stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_take, 3 * width, 0, width);
+        c.params.stream_take.stream = i % 3;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_stream_mix(const struct visitor *visitor)
+{
+    for (uint32_t i = 0; i < COUNT(stream_widths); i++) {
+        uint32_t streams = i % 2 == 0 ? 4 : 3, wide = streams * stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_mix, wide, streams * streams, wide);
+        c.params.stream_mix.streams = streams;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_stream_correct(const struct visitor *visitor)
+{
+    for (uint32_t i = 0; i < COUNT(stream_widths); i++) {
+        uint32_t streams = i % 2 == 0 ? 4 : 3, wide = streams * stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_correct, stream_widths[i], streams, wide);
+        c.params.stream_correct.streams = streams;
+        c.input_columns[OP_TRIAL_INPUTS - 1] = wide;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_stream_add(const struct visitor *visitor)
+{
+    for (uint32_t i = 0; i < COUNT(stream_widths); i++) {
+        struct op_case c = begin_streams(OP_stream_add, stream_widths[i], 0, 4 * stream_widths[i]);
+        c.params.stream_add.first = i % 3;
+        c.input_columns[OP_TRIAL_INPUTS - 1] = 4 * stream_widths[i];
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_stream_match(const struct visitor *visitor)
+{
+    for (uint32_t i = 0; i < COUNT(stream_widths); i++) {
+        uint32_t width = stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_match, 3 * width, width, 2 * width);
+        c.params.stream_match = (struct stream_match_params){i % 3, i % 2, i >= 2};
+        c.input_scale = i == 1 ? 1e-4f : 1.0f; /* below the least magnitude */
+        c.input_columns[OP_TRIAL_INPUTS - 1] = 2 * width;
+        hand_over(visitor, &c);
+    }
+}
+
+static void list_stream_cut(const struct visitor *visitor)
+{
+    for (uint32_t i = 0; i < COUNT(stream_widths); i++) {
+        uint32_t wide = 2 * stream_widths[i];
+        struct op_case c = begin_streams(OP_stream_cut, wide, 0, wide);
+        c.params.stream_cut = (struct stream_cut_params){2, i == 2 ? 0.0f : 0.75f};
+        c.in_place = true;
+        hand_over(visitor, &c);
+    }
+}
+
 void op_case_list_visit(enum op_stem stem, op_case_visit_fn *visit, void *context)
 {
     static void (*const lists[OP_STEM_COUNT])(const struct visitor *) = {

@@ -84,6 +84,25 @@
  * moe_combine: x [R, K * n], route -> [R, n]. out[r, :] = sum_j g(r, j) * (x[r, j, :] +
  * W[e(r, j), :]); W, [E, n], may be missing; `add`: to what out holds.
  */
+
+/*
+ * Streams: a tensor [R, n * C] seen as n streams of C columns (gemma3n). Ops that change a part of
+ * their output keep the rest of it.
+ *
+ * stream_take: out[r, :] = x[r, stream, :].
+ *
+ * stream_mix: out[r, j, :] = x[r, j, :] + sum_i y[r, j * n + i] * x[r, i, :].
+ *
+ * stream_correct: out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, 0, :]), out[r, 0, :] as it was.
+ *
+ * stream_add: out[r, j, :] += x[r, :] for every j from `first` on.
+ *
+ * stream_match: v = x[r, stream, :] * rms(y[r, :]) / max(rms(x[r, stream, :]), sqrt(1e-5));
+ * out[r, out_stream, :] = v, or with `add` += v.
+ *
+ * stream_cut: in place (out == x) on stream 0 of `streams`: v = max(0, v - mean(v) - deviations *
+ * std(v)), std dividing by C.
+ */
 #ifndef SHOAL_WORKER_BACKEND_OP_LIST_H
 #define SHOAL_WORKER_BACKEND_OP_LIST_H
 
@@ -92,6 +111,7 @@
 
 #define OP_INPUTS_MAX  2
 #define OP_WEIGHTS_MAX 3
+#define OP_STREAMS_MAX 8
 
 /* X(stem, inputs, least weights, most weights, tolerance) */
 #define OP_LIST(X)                                                                                 \
@@ -121,7 +141,13 @@
     X(moe_route, 1, 0, 1, 1e-6)                                                                    \
     X(moe_linear, 2, 1, 3, 2e-2)                                                                   \
     X(moe_gate, 2, 0, 2, 1e-4)                                                                     \
-    X(moe_combine, 2, 0, 1, 1e-5)
+    X(moe_combine, 2, 0, 1, 1e-5)                                                                  \
+    X(stream_take, 1, 0, 0, 0.0)                                                                   \
+    X(stream_mix, 2, 0, 0, 1e-5)                                                                   \
+    X(stream_correct, 2, 0, 0, 1e-5)                                                               \
+    X(stream_add, 1, 0, 0, 1e-6)                                                                   \
+    X(stream_match, 2, 0, 0, 1e-5)                                                                 \
+    X(stream_cut, 1, 0, 0, 1e-4)
 
 enum op_stem {
 #define OP_ENUM(stem, inputs, least, most, tolerance) OP_##stem,
@@ -253,6 +279,27 @@ struct add_rows_params {
 };
 struct scale_columns_params {
     uint32_t unused;
+};
+struct stream_take_params {
+    uint32_t stream;
+};
+struct stream_mix_params {
+    uint32_t streams;
+};
+struct stream_correct_params {
+    uint32_t streams;
+};
+struct stream_add_params {
+    uint32_t first;
+};
+struct stream_match_params {
+    uint32_t stream;
+    uint32_t out_stream;
+    bool add;
+};
+struct stream_cut_params {
+    uint32_t streams;
+    float deviations;
 };
 
 union op_params {

@@ -435,6 +435,78 @@ static const char *check_scale_columns(const struct op_view *v)
     return NULL;
 }
 
+static bool is_streams(const struct plan_tensor *wide, uint32_t streams)
+{
+    return streams > 0 && wide->columns % streams == 0;
+}
+
+static const char *check_stream_take(const struct op_view *v)
+{
+    if (v->x->rows != v->out->rows || v->x == v->out)
+        return "the output is not another tensor of the input's rows";
+    if (v->x->columns % v->out->columns != 0 ||
+        v->op->params.stream_take.stream >= v->x->columns / v->out->columns)
+        return "the input has no such stream";
+    return NULL;
+}
+
+static const char *check_stream_mix(const struct op_view *v)
+{
+    uint32_t streams = v->op->params.stream_mix.streams;
+    if (!same_shape(v->x, v->out) || v->x == v->out || v->y == v->out)
+        return "the output is not another tensor of the first input's shape";
+    if (!is_streams(v->x, streams) || streams > OP_STREAMS_MAX)
+        return "the input is not that many streams";
+    if (v->y->rows != v->x->rows || v->y->columns != streams * streams)
+        return "the second input has not a number a pair of streams";
+    return NULL;
+}
+
+static const char *check_stream_correct(const struct op_view *v)
+{
+    uint32_t streams = v->op->params.stream_correct.streams;
+    if (v->x->rows != v->out->rows || v->y->rows != v->out->rows || v->x == v->out ||
+        v->y == v->out)
+        return "the output is not another tensor of the inputs' rows";
+    if (!is_streams(v->out, streams) || streams > OP_STREAMS_MAX ||
+        v->out->columns / streams != v->x->columns)
+        return "the output is not that many streams of the first input's columns";
+    return v->y->columns == streams ? NULL : "the second input has not a number a stream";
+}
+
+static const char *check_stream_add(const struct op_view *v)
+{
+    if (v->x->rows != v->out->rows || v->x == v->out)
+        return "the output is not another tensor of the input's rows";
+    if (v->out->columns % v->x->columns != 0 ||
+        v->op->params.stream_add.first >= v->out->columns / v->x->columns)
+        return "the output has no such stream";
+    return NULL;
+}
+
+static const char *check_stream_match(const struct op_view *v)
+{
+    const struct stream_match_params *params = &v->op->params.stream_match;
+    uint32_t columns = v->y->columns;
+    if (v->x->rows != v->out->rows || v->y->rows != v->out->rows || v->x == v->out ||
+        v->y == v->out)
+        return "the output is not another tensor of the inputs' rows";
+    if (v->x->columns % columns != 0 || params->stream >= v->x->columns / columns)
+        return "the first input has no such stream";
+    if (v->out->columns % columns != 0 || params->out_stream >= v->out->columns / columns)
+        return "the output has no such stream";
+    return NULL;
+}
+
+static const char *check_stream_cut(const struct op_view *v)
+{
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    if (!is_streams(v->x, v->op->params.stream_cut.streams))
+        return "the input is not that many streams";
+    return isfinite(v->op->params.stream_cut.deviations) ? NULL : "the deviations are not finite";
+}
+
 static const struct op_rule {
     uint32_t inputs;
     uint32_t least_weights;

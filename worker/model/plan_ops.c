@@ -299,3 +299,69 @@ void plan_ops_scale_columns(struct plan_builder *b, plan_tensor_id x, plan_weigh
 {
     plan_builder_append(b, new_op(OP_scale_columns, x, PLAN_NONE, weight, x));
 }
+
+void plan_ops_tanh(struct plan_builder *b, plan_tensor_id x, float scale)
+{
+    struct plan_op op = new_op(OP_soft_cap, x, PLAN_NONE, PLAN_NONE, x);
+    op.params.soft_cap.scale = scale;
+    op.params.soft_cap.cap = 1.0f;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_rms_norm_scaled(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                              float scale, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_rms_norm, x, PLAN_NONE, weight, out);
+    op.params.rms_norm.epsilon = plan_builder_config(b)->norm_epsilon / (scale * scale);
+    op.params.rms_norm.weight_offset = plan_builder_config(b)->norm_weight_offset;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_stream_take(struct plan_builder *b, plan_tensor_id x, uint32_t stream,
+                          plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_stream_take, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.stream_take.stream = stream;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_stream_mix(struct plan_builder *b, plan_tensor_id x, plan_tensor_id coefficients,
+                         uint32_t streams, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_stream_mix, x, coefficients, PLAN_NONE, out);
+    op.params.stream_mix.streams = streams;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_stream_correct(struct plan_builder *b, plan_tensor_id x, plan_tensor_id coefficients,
+                             uint32_t streams, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_stream_correct, x, coefficients, PLAN_NONE, out);
+    op.params.stream_correct.streams = streams;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_stream_add(struct plan_builder *b, plan_tensor_id x, uint32_t first,
+                         plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_stream_add, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.stream_add.first = first;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_stream_match(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
+                           struct stream_match_params params, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_stream_match, x, y, PLAN_NONE, out);
+    op.params.stream_match = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_stream_cut(struct plan_builder *b, plan_tensor_id x, uint32_t streams,
+                         float deviations)
+{
+    struct plan_op op = new_op(OP_stream_cut, x, PLAN_NONE, PLAN_NONE, x);
+    op.params.stream_cut.streams = streams;
+    op.params.stream_cut.deviations = deviations;
+    plan_builder_append(b, op);
+}

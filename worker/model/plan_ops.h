@@ -94,4 +94,23 @@ void plan_ops_add_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id 
 /* x *= weight, one number or one a column */
 void plan_ops_scale_columns(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight);
 
+/* tanh(scale * x) in place */
+void plan_ops_tanh(struct plan_builder *b, plan_tensor_id x, float scale);
+/* Of scale * x. */
+void plan_ops_rms_norm_scaled(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                              float scale, plan_tensor_id out);
+/* Streams: op_list.h. */
+void plan_ops_stream_take(struct plan_builder *b, plan_tensor_id x, uint32_t stream,
+                          plan_tensor_id out);
+void plan_ops_stream_mix(struct plan_builder *b, plan_tensor_id x, plan_tensor_id coefficients,
+                         uint32_t streams, plan_tensor_id out);
+void plan_ops_stream_correct(struct plan_builder *b, plan_tensor_id x, plan_tensor_id coefficients,
+                             uint32_t streams, plan_tensor_id out);
+void plan_ops_stream_add(struct plan_builder *b, plan_tensor_id x, uint32_t first,
+                         plan_tensor_id out);
+void plan_ops_stream_match(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y,
+                           struct stream_match_params params, plan_tensor_id out);
+void plan_ops_stream_cut(struct plan_builder *b, plan_tensor_id x, uint32_t streams,
+                         float deviations);
+
 #endif

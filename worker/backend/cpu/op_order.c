@@ -51,6 +51,12 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_gate_with:
     case OP_add_rows:
     case OP_scale_columns:
+    case OP_stream_take:
+    case OP_stream_mix:
+    case OP_stream_correct:
+    case OP_stream_add:
+    case OP_stream_match:
+    case OP_stream_cut:
     case OP_moe_route:
     case OP_kv_write: return SHARED_ROWS;
     default: return SHARED_CLAIM;

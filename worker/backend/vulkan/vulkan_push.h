@@ -241,6 +241,20 @@ struct vulkan_scale_columns_push {
 };
 static_assert(sizeof(struct vulkan_scale_columns_push) == 56, "byte map");
 
+/* Of all ops over streams; what a kernel does not use is 0. */
+struct vulkan_stream_push {
+    uint64_t x;           /*  0: f32 [rows, x_streams * columns] */
+    uint64_t y;           /*  8: f32, the second input */
+    uint64_t out;         /* 16: f32 [rows, out_streams * columns] */
+    uint32_t columns;     /* 24: of a stream */
+    uint32_t x_streams;   /* 28 */
+    uint32_t x_stream;    /* 32 */
+    uint32_t out_streams; /* 36 */
+    uint32_t out_stream;  /* 40 */
+    float value;          /* 44 */
+};
+static_assert(sizeof(struct vulkan_stream_push) == 48, "byte map");
+
 struct vulkan_rms_norm_add_push {
     uint64_t x;                         /*  0: f32 [rows, columns] */
     uint64_t y;                         /*  8: f32 [rows, columns], in place */

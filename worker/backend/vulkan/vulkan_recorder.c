@@ -17,6 +17,7 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_attention.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_streams.h"
 #include "worker/backend/vulkan/vulkan_moe.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
 
@@ -526,6 +527,12 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_gate_with] = record_gate_with,
     [OP_add_rows] = record_add_rows,
     [OP_scale_columns] = record_scale_columns,
+    [OP_stream_take] = vulkan_streams_record,
+    [OP_stream_mix] = vulkan_streams_record,
+    [OP_stream_correct] = vulkan_streams_record,
+    [OP_stream_add] = vulkan_streams_record,
+    [OP_stream_match] = vulkan_streams_record,
+    [OP_stream_cut] = vulkan_streams_record,
     [OP_moe_route] = vulkan_moe_record_route,
     [OP_moe_linear] = vulkan_moe_record_linear,
     [OP_moe_gate] = vulkan_moe_record_gate,

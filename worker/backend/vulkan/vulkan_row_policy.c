@@ -49,11 +49,19 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
         [VULKAN_ROW_GATE_WITH] = "gate_with",
         [VULKAN_ROW_ADD] = "add_rows",
         [VULKAN_ROW_SCALE] = "scale_columns",
+        [VULKAN_ROW_STREAM_TAKE] = "stream_take",
+        [VULKAN_ROW_STREAM_MIX] = "stream_mix",
+        [VULKAN_ROW_STREAM_CORRECT] = "stream_correct",
+        [VULKAN_ROW_STREAM_ADD] = "stream_add",
+        [VULKAN_ROW_STREAM_MATCH] = "stream_match",
+        [VULKAN_ROW_STREAM_CUT] = "stream_cut",
     };
     must(task->rows > 0 && task->columns > 0);
     must((task->forms & ~(uint32_t)VULKAN_FORM_F32) == 0 || task->columns % FORM_COLUMNS == 0);
     bool whole_row = task->kernel == VULKAN_ROW_NORM || task->kernel == VULKAN_ROW_NORM_ADD ||
-                     task->kernel == VULKAN_ROW_LAYER_NORM;
+                     task->kernel == VULKAN_ROW_LAYER_NORM ||
+                     task->kernel == VULKAN_ROW_STREAM_MATCH ||
+                     task->kernel == VULKAN_ROW_STREAM_CUT;
     uint32_t each = whole_row ? COLUMNS_EACH * (task->rows < MANY_ROWS ? 2 : 4) : COLUMNS_EACH;
     uint32_t count = invocations(facts, task->columns, each, whole_row ? NORM_MOST : TILE);
     uint32_t tiles = (task->columns + COLUMNS_EACH * count - 1) / (COLUMNS_EACH * count);

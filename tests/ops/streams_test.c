@@ -1,0 +1,118 @@
+/*
+ * The ops over streams against double precision, every tier: odd widths, what of the output is
+ * kept.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "tests/support/op_check.h"
+
+#define HELD (OP_TRIAL_INPUTS - 1u) /* what the output held before */
+
+static void stream_take(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const float *x = op_trial_input(trial, 0, output);
+    for (uint32_t i = 0; i < c->output_columns; i++)
+        expected[i] = (double)x[c->params.stream_take.stream * c->output_columns + i];
+}
+
+static void stream_mix(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const float *x = op_trial_input(trial, 0, output), *y = op_trial_input(trial, 1, output);
+    uint32_t streams = c->params.stream_mix.streams, columns = c->output_columns / streams;
+    for (uint32_t j = 0; j < streams; j++)
+        for (uint32_t k = 0; k < columns; k++) {
+            double sum = (double)x[j * columns + k];
+            for (uint32_t i = 0; i < streams; i++)
+                sum += (double)y[j * streams + i] * (double)x[i * columns + k];
+            expected[j * columns + k] = sum;
+        }
+}
+
+static void stream_correct(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const float *x = op_trial_input(trial, 0, output), *y = op_trial_input(trial, 1, output);
+    const float *held = op_trial_input(trial, HELD, output);
+    uint32_t columns = c->input_columns[0];
+    for (uint32_t j = 0; j < c->params.stream_correct.streams; j++)
+        for (uint32_t k = 0; k < columns; k++)
+            expected[j * columns + k] = (double)held[j * columns + k] +
+                                        (1.0 + (double)y[j]) * ((double)x[k] - (double)held[k]);
+}
+
+static void stream_add(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const float *x = op_trial_input(trial, 0, output), *held = op_trial_input(trial, HELD, output);
+    uint32_t columns = c->input_columns[0];
+    for (uint32_t i = 0; i < c->output_columns; i++)
+        expected[i] = (double)held[i] +
+                      (i / columns >= c->params.stream_add.first ? (double)x[i % columns] : 0.0);
+}
+
+static double mean_square(const float *x, uint32_t columns)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < columns; i++)
+        sum += (double)x[i] * (double)x[i] / columns;
+    return sum;
+}
+
+static void stream_match(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const struct stream_match_params *params = &c->params.stream_match;
+    uint32_t columns = c->input_columns[1], at = params->out_stream * columns;
+    const float *x = op_trial_input(trial, 0, output) + params->stream * columns;
+    const float *y = op_trial_input(trial, 1, output), *held = op_trial_input(trial, HELD, output);
+    double factor = sqrt(mean_square(y, columns) / fmax(mean_square(x, columns), 1e-5));
+    for (uint32_t i = 0; i < c->output_columns; i++)
+        expected[i] = (double)held[i];
+    for (uint32_t i = 0; i < columns; i++)
+        expected[at + i] = (params->add ? expected[at + i] : 0.0) + factor * (double)x[i];
+}
+
+static void stream_cut(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const float *x = op_trial_input(trial, 0, output);
+    uint32_t columns = c->output_columns / c->params.stream_cut.streams;
+    double mean = 0.0, squares = 0.0;
+    for (uint32_t i = 0; i < columns; i++)
+        mean += (double)x[i] / columns;
+    for (uint32_t i = 0; i < columns; i++)
+        squares += ((double)x[i] - mean) * ((double)x[i] - mean) / columns;
+    double cut = mean + (double)c->params.stream_cut.deviations * sqrt(squares);
+    for (uint32_t i = 0; i < c->output_columns; i++)
+        expected[i] = i < columns ? fmax(0.0, (double)x[i] - cut) : (double)x[i];
+}
+
+#define STREAM_TEST(stem)                                                                          \
+    static void test_##stem(void **state)                                                          \
+    {                                                                                              \
+        (void)state;                                                                               \
+        op_check_formula(OP_##stem, stem, op_check_tolerance);                                     \
+    }
+STREAM_TEST(stream_take)
+STREAM_TEST(stream_mix)
+STREAM_TEST(stream_correct)
+STREAM_TEST(stream_add)
+STREAM_TEST(stream_match)
+STREAM_TEST(stream_cut)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stream_take),    cmocka_unit_test(test_stream_mix),
+        cmocka_unit_test(test_stream_correct), cmocka_unit_test(test_stream_add),
+        cmocka_unit_test(test_stream_match),   cmocka_unit_test(test_stream_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
