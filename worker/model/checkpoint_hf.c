@@ -75,6 +75,20 @@ static void read_context(struct checkpoint_keys *keys, struct json_value root,
                                config->context_tokens, LIMIT_CONTEXT_TOKENS);
 }
 
+/* One width, or a list of one each layer. */
+static void read_feed_forward(struct checkpoint_keys *keys, uint32_t absent,
+                              struct model_config *config)
+{
+    uint32_t each[LIMIT_LAYERS];
+    config->feed_forward = absent;
+    if (!checkpoint_keys_u32_each(keys, "intermediate_size",
+                                  (struct u32_range){1, LIMIT_FEED_FORWARD}, config->layers, each))
+        return;
+    config->feed_forward = each[0];
+    for (uint32_t layer = 1; layer < config->layers; layer++)
+        config->layer[layer].feed_forward = each[layer] != each[0] ? each[layer] : 0;
+}
+
 static void read_shared(struct checkpoint_keys *keys, const struct hf_form *form,
                         struct model_config *config)
 {
@@ -86,8 +100,7 @@ static void read_shared(struct checkpoint_keys *keys, const struct hf_form *form
                                             (struct u32_range){1, LIMIT_LAYERS}, d->layers);
     config->hidden =
         checkpoint_keys_u32_or(keys, "hidden_size", (struct u32_range){1, LIMIT_HIDDEN}, d->hidden);
-    config->feed_forward = checkpoint_keys_u32_or(
-        keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, d->feed_forward);
+    read_feed_forward(keys, d->feed_forward, config);
     config->norm_epsilon =
         checkpoint_keys_f32_or(keys, form->epsilon_key ? form->epsilon_key : "rms_norm_eps",
                                (struct f32_range){1e-12f, 1e-1f}, d->norm_epsilon);

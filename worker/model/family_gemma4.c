@@ -16,10 +16,8 @@
  *
  * As in llama, logit rows part ways once the last layer has attended.
  */
-#include <math.h>
-#include <stdio.h>
-
 #include "worker/model/family_tensors.h"
+#include "worker/model/gemma_blocks.h"
 #include "worker/model/model_family.h"
 #include "worker/model/plan_ops.h"
 
@@ -50,53 +48,12 @@ static struct linear_weights one(plan_weight_id weight)
     return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
 }
 
-static void list_per_layer_inputs(struct plan_builder *b, const struct model_config *c,
-                                  const struct gemma4_rows *r)
-{
-    uint32_t columns = c->per_layer_columns, all = c->layers * columns;
-    plan_tensor_id table = plan_builder_tensor(b, PLAN_ROWS_STEP, all);
-    plan_weight_id embedding =
-        plan_builder_matrix(b, c->per_layer_tokens, all, "per_layer_token_embd.weight");
-    plan_weight_id projection =
-        plan_builder_matrix(b, all, c->hidden, "per_layer_model_proj.weight");
-    plan_weight_id norm = plan_builder_vector(b, columns, "per_layer_proj_norm.weight");
-    plan_ops_embed_rows_scaled(b, embedding, sqrtf((float)columns), table);
-    plan_ops_linear(b, r->residual, one(projection), r->per_layer);
-    plan_ops_head_norm_scaled(b, r->per_layer, (struct column_slice){0, c->layers, columns}, norm,
-                              1.0f / sqrtf((float)c->hidden));
-    plan_ops_add_rows(b, r->per_layer, table, sqrtf(0.5f), r->per_layer);
-}
-
 static plan_weight_id value_weight(struct plan_builder *b, const struct model_config *c,
                                    uint32_t layer, uint32_t kv_rows, plan_weight_id key)
 {
     return c->layer[layer].values_are_keys
                ? key
                : plan_builder_matrix(b, kv_rows, c->hidden, "blk.%u.attn_v.weight", layer);
-}
-
-/* Keys and values of a layer that stores its own. */
-static void list_keys(struct plan_builder *b, uint32_t layer, struct qkv_slices slices,
-                      plan_tensor_id qkv)
-{
-    plan_weight_id norm =
-        plan_builder_vector(b, slices.keys.head_dim, "blk.%u.attn_k_norm.weight", layer);
-    plan_ops_head_norm(b, qkv, slices.keys, norm);
-    plan_ops_head_norm(b, qkv, slices.values, PLAN_NONE);
-    plan_ops_rope(b, qkv, slices.queries, layer);
-    plan_ops_rope(b, qkv, slices.keys, layer);
-    plan_ops_kv_write(b, qkv, slices, layer);
-}
-
-/* Matrices that a layer does not use may be stored all the same. */
-static void pass_over_keys(struct plan_builder *b, uint32_t layer)
-{
-    static const char *const stems[] = {"attn_k", "attn_v", "attn_k_norm"};
-    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
-        struct stored_name name;
-        snprintf(name.text, sizeof name.text, "blk.%u.%s.weight", layer, stems[i]);
-        plan_builder_use_in_config(b, name.text);
-    }
 }
 
 /* Returns what the heads attended to: [step rows, heads * head size]. */
@@ -123,9 +80,9 @@ static plan_tensor_id list_attention(struct plan_builder *b, const struct model_
     plan_ops_linear(b, r->inner, weights, qkv);
     plan_ops_head_norm(b, qkv, slices.queries, q_norm);
     if (stores) {
-        list_keys(b, layer, slices, qkv);
+        gemma_blocks_keys(b, layer, slices, qkv);
     } else {
-        pass_over_keys(b, layer);
+        gemma_blocks_pass_over_keys(b, layer);
         plan_ops_rope(b, qkv, slices.queries, layer);
     }
     plan_ops_attention(b, qkv, slices, layer, attended);
@@ -204,7 +161,7 @@ plan_tensor_id family_gemma4_list_ops(struct plan_builder *b, const struct model
 
     plan_ops_embed_rows(b, embedding, step.residual);
     if (c->per_layer_columns > 0)
-        list_per_layer_inputs(b, c, &step);
+        gemma_blocks_per_layer_inputs(b, c, step.residual, step.per_layer);
     for (uint32_t layer = 0; layer < end; layer++)
         list_projections(b, c, &pool, layer, &step, list_attention(b, c, &pool, layer, &step));
     plan_tensor_id attended = list_attention(b, c, &pool, end, &step);

@@ -46,6 +46,8 @@ struct layer_config {
     /* It stores no keys and values but attends over those of the layer that many before it, which
      * has its window and sizes and stores its own; 0: it stores its own. */
     uint32_t cache_back;
+    bool cuts;            /* only gates above their row's mean plus so many deviations pass */
+    float cut_deviations; /* of op stream_cut */
     bool values_are_keys; /* its values are its keys before their norm and rotation */
     bool experts;         /* its feed-forward part is a mixture of experts */
 };
@@ -93,6 +95,9 @@ struct model_config {
     /* A second embedding of each token, so many columns for each layer; 0: none. */
     uint32_t per_layer_columns;
     uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */
+    uint32_t streams;          /* parallel residuals (gemma3n's alternating updates); 0: one */
+    bool scale_corrected;      /* of them: the active one is scaled before per-layer inputs */
+    uint32_t laurel_rank;      /* of a low-rank residual beside attention; 0: none */
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */

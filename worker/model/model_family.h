@@ -41,6 +41,8 @@ void checkpoint_gemma3_read(struct checkpoint_keys *keys, struct model_config *c
 void checkpoint_qwen3_5_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_lfm2_read(struct checkpoint_keys *keys, struct model_config *config);
 extern const char *const checkpoint_lfm2_own_keys[];
+void checkpoint_gemma3n_read(struct checkpoint_keys *keys, struct model_config *config);
+extern const char *const checkpoint_gemma3n_own_keys[];
 void checkpoint_gemma4_read(struct checkpoint_keys *keys, struct model_config *config);
 extern const char *const checkpoint_gemma4_own_keys[];
 /* checkpoint_mistral3.c, checkpoint_phi3.c, checkpoint_qwen.c (qwen2, qwen3) */
@@ -73,6 +75,8 @@ plan_tensor_id family_qwen3_5_list_ops(struct plan_builder *builder,
                                        const struct model_config *config);
 plan_tensor_id family_lfm2_list_ops(struct plan_builder *builder,
                                     const struct model_config *config);
+plan_tensor_id family_gemma3n_list_ops(struct plan_builder *builder,
+                                       const struct model_config *config);
 plan_tensor_id family_gemma4_list_ops(struct plan_builder *builder,
                                       const struct model_config *config);
 

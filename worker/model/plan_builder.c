@@ -277,6 +277,35 @@ bool plan_builder_has(const struct plan_builder *builder, const char *name_forma
     return find_tensor(builder, name.text, &stored) != NULL;
 }
 
+plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
+                                 uint32_t rows, uint32_t columns, const char *name)
+{
+    struct weight_shape shape = {.rows = rows, .columns = columns, .experts = parts};
+    struct stored_name stored;
+    must(index < parts);
+    if (builder->result != RESULT_OK)
+        return 0;
+    const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
+    if (!tensor) {
+        builder->result =
+            error_set(builder->error, RESULT_INVALID, "tensor %s is missing", stored.text);
+        return 0;
+    }
+    builder->result = tensor_check(tensor, stored.text, shape, builder->error);
+    if (builder->result == RESULT_OK && tensor->source.layout != WEIGHT_IN_PLACE)
+        builder->result =
+            error_set(builder->error, RESULT_UNSUPPORTED,
+                      "tensor %s: parts of type %s are not read", stored.text, tensor->type_name);
+    if (builder->result != RESULT_OK)
+        return 0;
+    builder->used[tensor_index(builder, tensor)] = true;
+    struct checkpoint_tensor part = *tensor;
+    part.data_bytes = tensor->data_bytes / parts;
+    part.data = tensor->data + index * part.data_bytes;
+    shape.experts = 0;
+    return add_weight(builder, &part, stored.text, shape);
+}
+
 void plan_builder_use_in_config(struct plan_builder *builder, const char *name)
 {
     struct stored_name stored;

@@ -66,6 +66,11 @@ plan_weight_id plan_builder_experts(struct plan_builder *builder, uint32_t exper
                                     uint32_t columns, const char *name_format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Part `index` of `parts` matrices [rows, columns] that lie behind each other in one tensor of
+ * three dimensions. */
+plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
+                                 uint32_t rows, uint32_t columns, const char *name);
+
 /* Whether the checkpoint has a tensor of this name of GGUF's. */
 bool plan_builder_has(const struct plan_builder *builder, const char *name_format, ...)
     __attribute__((format(printf, 2, 3)));
