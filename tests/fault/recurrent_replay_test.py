@@ -1,5 +1,5 @@
-"""A model with recurrent state under everything that makes a sequence begin anew: a cache too small for all streams, steps
-that overlap, and a worker that dies twice. Every answer is the one that the chat gets alone."""
+"""A model with recurrent state under everything that makes a sequence begin anew: a cache too small for all streams,
+steps that overlap, and a worker that dies twice. Every answer is the one that the chat gets alone."""
 
 import os
 import signal
@@ -8,21 +8,21 @@ from crowd import chat_body, run_once
 from shoal_server import ROOT, ShoalServer
 
 MODEL = ROOT / "build/checkpoints/qwen3_5-f32.gguf"
-CHATS = 16
+CHATS = 20
 NEVER_ENDS = {"257": -100, "258": -100, "259": -100}  # answers grow until the cache is short of blocks
 DEATHS = (30, 90)  # after so many looks at the crowd
 CACHE_BYTES = 24 * 23040  # half of it is twelve slots of state, the other half blocks for some 180 positions of each
 
 
 def test_preempted_and_replayed_streams_go_on_as_if_alone(say):
-    bodies = [chat_body(number, 160) | {"logit_bias": NEVER_ENDS} for number in range(CHATS)]
+    bodies = [chat_body(number, 200) | {"logit_bias": NEVER_ENDS} for number in range(CHATS)]
     with ShoalServer(model=MODEL) as server:
         server.wait_ready()
         alone = {chat.number: chat.answer() for chat in run_once(server.port, bodies, 1)}
         assert server.metrics()["shoal_state_bytes"] > 0
     assert all(status == 200 for status, _ in alone.values())
-    with ShoalServer("--max-sequences", "12", "--step-depth", "2", "--step-tokens", "64", "--kv-cache-bytes", str(CACHE_BYTES),
-                     model=MODEL) as server:
+    with ShoalServer("--max-sequences", "12", "--step-depth", "2", "--step-tokens", "64",
+                     "--kv-cache-bytes", str(CACHE_BYTES), model=MODEL) as server:
         server.wait_ready()
         looks = 0
         deaths = 0
