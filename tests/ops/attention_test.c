@@ -21,7 +21,7 @@
 #include "worker/backend/cpu/cpu_kv_cache.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
 
-enum { SEQUENCES = 2, POSITIONS = 200, LAYERS = 2 };
+enum { SEQUENCES = 2, POSITIONS = 200, LAYERS = 2, HEADS_MOST = 20 };
 
 struct attention_case {
     uint32_t heads;
@@ -30,6 +30,7 @@ struct attention_case {
     uint32_t window;
     float magnitude; /* of queries: large ones make the softmax sharp */
     float soft_cap;
+    bool sinks;
 };
 
 struct history {
@@ -43,6 +44,7 @@ struct attention_run {
     struct op_fixture *f;
     plan_tensor_id qkv;
     plan_tensor_id out;
+    plan_weight_id sinks; /* PLAN_NONE: none */
     struct history history;
 };
 
@@ -69,12 +71,14 @@ static void list_ops(struct attention_run *run)
                          .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
                          .params.kv_write = {slice(3 + q, c->kv_heads, c->head_dim),
                                              slice(3 + q + kv, c->kv_heads, c->head_dim), 1}});
+    run->sinks = c->sinks ? plan_sketch_weight(op_fixture_sketch(run->f), GGML_F32, 1, c->heads)
+                          : (plan_weight_id)PLAN_NONE;
     plan_sketch_append(
         op_fixture_sketch(run->f),
         (struct plan_op){.stem = OP_attention,
                          .inputs = {run->qkv, PLAN_NONE},
                          .output = run->out,
-                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                         .weights = {run->sinks, PLAN_NONE, PLAN_NONE},
                          .params.attention = {slice(3, c->heads, c->head_dim), c->kv_heads, 1,
                                               c->window, 0.125f, c->soft_cap}});
 }
@@ -109,6 +113,11 @@ static void attend(const struct attention_run *run, uint32_t sequence, uint32_t 
             total += weight;
             for (uint32_t d = 0; d < c->head_dim; d++)
                 out[h * c->head_dim + d] += weight * (double)rows[p * columns + value_at + d];
+        }
+        if (c->sinks) {
+            float sinks[HEADS_MOST];
+            plan_sketch_weight_row(op_fixture_sketch(run->f), run->sinks, 0, sinks);
+            total += exp((double)sinks[h] - highest);
         }
         for (uint32_t d = 0; d < c->head_dim; d++)
             out[h * c->head_dim + d] /= total;
@@ -196,9 +205,10 @@ static void test_against_double(void **state)
 {
     (void)state;
     static const struct attention_case cases[] = {
-        {9, 3, 64, 0, 1.0f, 0},  {4, 1, 256, 40, 1.0f, 0}, {2, 2, 20, 7, 10.0f, 0},
-        {3, 1, 5, 0, 100.0f, 0}, {20, 1, 16, 64, 3.0f, 0}, {1, 1, 64, 1, 1.0f, 0},
-        {8, 4, 64, 0, 30.0f, 5}, {4, 2, 20, 16, 2.0f, 50},
+        {9, 3, 64, 0, 1.0f, 0, false},  {4, 1, 256, 40, 1.0f, 0, true},
+        {2, 2, 20, 7, 10.0f, 0, true},  {3, 1, 5, 0, 100.0f, 0, false},
+        {20, 1, 16, 64, 3.0f, 0, true}, {1, 1, 64, 1, 1.0f, 0, true},
+        {8, 4, 64, 0, 30.0f, 5, false}, {4, 2, 20, 16, 2.0f, 50, true},
     };
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
         for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

@@ -257,10 +257,12 @@ static void list_attention(const struct visitor *visitor)
         uint32_t window;
         float magnitude; /* large ones make the softmax sharp */
         float soft_cap;
+        bool sinks;
     } shapes[] = {
-        {9, 3, 64, 0, 1.0f, 0},  {8, 2, 128, 0, 1.0f, 0},   {4, 1, 256, 40, 1.0f, 0},
-        {2, 2, 20, 7, 10.0f, 5}, {3, 1, 5, 0, 100.0f, 0},   {20, 1, 16, 64, 3.0f, 0},
-        {1, 1, 64, 1, 1.0f, 0},  {6, 3, 16, 24, 30.0f, 20},
+        {9, 3, 64, 0, 1.0f, 0, false},   {8, 2, 128, 0, 1.0f, 0, false},
+        {4, 1, 256, 40, 1.0f, 0, false}, {2, 2, 20, 7, 10.0f, 5, true},
+        {3, 1, 5, 0, 100.0f, 0, false},  {20, 1, 16, 64, 3.0f, 0, true},
+        {1, 1, 64, 1, 1.0f, 0, false},   {6, 3, 16, 24, 30.0f, 20, false},
     };
     for (uint32_t i = 0; i < COUNT(shapes); i++) {
         uint32_t queries = shapes[i].heads * shapes[i].head_dim;
@@ -274,6 +276,8 @@ static void list_attention(const struct visitor *visitor)
                                       .kv_heads = shapes[i].kv_heads,
                                       .scale = 0.125f * shapes[i].magnitude,
                                       .soft_cap = shapes[i].soft_cap};
+        if (shapes[i].sinks)
+            c.weights[0] = (struct op_trial_weight){GGML_F32, 1, shapes[i].heads};
         hand_over(visitor, &c);
     }
 }

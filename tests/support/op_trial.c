@@ -121,7 +121,8 @@ static plan_tensor_id append_route(struct op_trial *t, plan_tensor_id scores)
 }
 
 /* The pair's slices: see struct op_case. */
-static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_tensor_id output)
+static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_weight_id sinks,
+                           plan_tensor_id output)
 {
     struct attention_params ask = t->c.params.attention;
     struct kv_write_params write = t->c.params.kv_write;
@@ -139,7 +140,7 @@ static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_tensor
     ask.window = t->c.window;
     plan_sketch_set_kv(t->sketch, KV_LAYERS, ask.kv_heads, ask.queries.head_dim, ask.window);
     append(t, OP_kv_write, input, PLAN_NONE, PLAN_NONE, (union op_params){.kv_write = write});
-    append(t, OP_attention, input, output, PLAN_NONE, (union op_params){.attention = ask});
+    append(t, OP_attention, input, output, sinks, (union op_params){.attention = ask});
 }
 
 static void build_plan(struct op_trial *t)
@@ -176,7 +177,7 @@ static void build_plan(struct op_trial *t)
         plan_sketch_set_state(t->sketch, KV_LAYERS, c->output_columns * (c->weights[0].columns - 1),
                               0);
     if (is_kv(c))
-        append_kv_pair(t, op.inputs[0], op.output);
+        append_kv_pair(t, op.inputs[0], op.weights[0], op.output);
     else if (c->stem != OP_gather_rows)
         plan_sketch_append(t->sketch, op);
     plan->logits = c->on_logit_rows ? op.output : append_gather(t, op.output, c->output_columns);

@@ -31,6 +31,7 @@
  *                 with p <= position(r) and, when window > 0, p > position(r) - window, where
  *                 g = h / (heads / kv_heads) and s[p] = scale * q[r,h] . k[p, g]; with
  *                 soft_cap > 0 that becomes soft_cap * tanh(s[p] / soft_cap).
+ *                 Where there is a weight W [1, heads], a sink, exp(W[h]) joins the softmax's sum.
  *                 Rows of one step see each other's keys: kv_write of the layer comes first in
  *                 the plan.
  *  gate           out[r,c] = activation(x[r,c]) * x[r, columns + c]   (x is [R, 2 * columns])
@@ -124,7 +125,7 @@
     X(linear, 1, 1, 3, 2e-2)                                                                       \
     X(linear_add, 2, 1, 1, 2e-2)                                                                   \
     X(kv_write, 1, 0, 0, 1e-3)                                                                     \
-    X(attention, 1, 0, 0, 2e-3)                                                                    \
+    X(attention, 1, 0, 1, 2e-3)                                                                    \
     X(gate, 1, 0, 0, 1e-4)                                                                         \
     X(gather_rows, 1, 0, 0, 0.0)                                                                   \
     X(bias_add, 1, 1, 3, 1e-6)                                                                     \

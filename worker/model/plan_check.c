@@ -167,6 +167,8 @@ static const char *check_attention(const struct op_view *v)
         return "the window is not the layer's cache's";
     if (params->soft_cap != 0.0f && !positive(params->soft_cap))
         return "the soft cap is neither positive nor 0";
+    if (v->w && (v->w->rows != 1 || v->w->columns != params->queries.heads))
+        return "the weight is not one row of the query heads";
     return positive(params->scale) ? NULL : "the scale is not positive";
 }
 

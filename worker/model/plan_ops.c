@@ -138,8 +138,14 @@ void plan_ops_kv_write(struct plan_builder *b, plan_tensor_id qkv, struct qkv_sl
 void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                         uint32_t layer, plan_tensor_id out)
 {
+    plan_ops_attention_sinks(b, qkv, slices, layer, PLAN_NONE, out);
+}
+
+void plan_ops_attention_sinks(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
+                              uint32_t layer, plan_weight_id sinks, plan_tensor_id out)
+{
     const struct model_config *config = plan_builder_config(b);
-    struct plan_op op = new_op(OP_attention, qkv, PLAN_NONE, PLAN_NONE, out);
+    struct plan_op op = new_op(OP_attention, qkv, PLAN_NONE, sinks, out);
     op.params.attention.queries = slices.queries;
     op.params.attention.kv_heads = model_config_kv_heads(config, layer);
     op.params.attention.layer = model_config_cache(config, layer);

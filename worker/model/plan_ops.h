@@ -53,6 +53,9 @@ void plan_ops_kv_write(struct plan_builder *b, plan_tensor_id qkv, struct qkv_sl
 /* Over the keys that `layer` stored, or those that it shares. */
 void plan_ops_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                         uint32_t layer, plan_tensor_id out);
+/* The same with a number for each query head in its softmax, or PLAN_NONE. */
+void plan_ops_attention_sinks(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
+                              uint32_t layer, plan_weight_id sinks, plan_tensor_id out);
 void plan_ops_gate(struct plan_builder *b, plan_tensor_id x, enum gate_activation activation,
                    plan_tensor_id out);
 /* x += first | second | third, vectors of as many columns as x; the latter two may be PLAN_NONE. */

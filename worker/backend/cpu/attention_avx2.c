@@ -268,8 +268,8 @@ static void begin_queries(struct attention_work *work)
         size_t column = (size_t)(m % tile->heads) * tile->head_dim;
         const float *query = tile->queries + row * tile->query_stride + column;
         work->outs[m] = tile->out + row * tile->out_stride + column;
-        work->maximums[m] = -INFINITY;
-        work->sums[m] = 0.0f;
+        work->maximums[m] = tile->sinks ? tile->sinks[m % tile->heads] : -INFINITY;
+        work->sums[m] = tile->sinks ? 1.0f : 0.0f;
         for (uint32_t d = 0; d < tile->head_dim; d++)
             work->scaled[(size_t)m * tile->head_dim + d] = query[d] * tile->scale;
         memset(work->outs[m], 0, tile->head_dim * sizeof(float));

@@ -71,8 +71,8 @@ void attention_portable(const struct attention_tile *tile)
         for (uint32_t h = 0; h < tile->heads; h++) {
             const float *query = tile->queries + r * tile->query_stride + h * tile->head_dim;
             float *out = tile->out + r * tile->out_stride + h * tile->head_dim;
-            float maximum = -INFINITY;
-            float sum = 0.0f;
+            float maximum = tile->sinks ? tile->sinks[h] : -INFINITY;
+            float sum = tile->sinks ? 1.0f : 0.0f;
             for (uint32_t d = 0; d < tile->head_dim; d++)
                 out[d] = 0.0f;
             for (uint32_t p = begin; p < end;) {

@@ -76,7 +76,8 @@ struct attention_tile {
     uint32_t first_position; /* of the first row */
     uint32_t window;         /* 0: all */
     float scale;
-    float soft_cap; /* of scores; 0: none */
+    float soft_cap;     /* of scores; 0: none */
+    const float *sinks; /* [heads], or NULL: in each softmax a score of a value of zeros */
     enum kv_cache_type cache_type;
     const uint8_t *cache; /* this layer's and head's keys in physical block 0 */
     size_t block_bytes;   /* between physical blocks */

@@ -29,7 +29,8 @@ static bool takes_vectors(enum op_stem stem)
     return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
            stem == OP_head_norm || stem == OP_bias_add || stem == OP_short_conv ||
            stem == OP_gated_delta || stem == OP_head_norm_gate || stem == OP_scale_columns ||
-           stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine;
+           stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine ||
+           stem == OP_attention;
 }
 
 static void init_vector(struct cpu_program *program, plan_weight_id id)

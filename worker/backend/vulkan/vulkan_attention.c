@@ -84,7 +84,8 @@ static bool is_fused(const struct vulkan_recorder *recorder, uint32_t first, uin
         return false;
     const struct plan_op *attention = &plan->ops[first + count];
     const struct heads_run run = read_run(plan, first, count);
-    return run.usual && attention->stem == OP_attention &&
+    bool sinks = attention->stem == OP_attention && attention->weights[0] != PLAN_NONE;
+    return run.usual && attention->stem == OP_attention && !(sinks && run.query_norm) &&
            attention->inputs[0] == run.write->inputs[0] &&
            attention->params.attention.layer == run.write->params.kv_write.layer;
 }
@@ -239,6 +240,7 @@ static struct vulkan_attention_shape shape_of(const struct vulkan_program *progr
         .query_offset = params->queries.offset,
         .scale = params->scale,
         .soft_cap = params->soft_cap,
+        .sinks = op->weights[0] != PLAN_NONE,
         .magnitude = 1.0f,
     };
     uint32_t first;
@@ -318,6 +320,8 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
         .counters = places.counters,
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
     };
+    if (task.shape.sinks)
+        push.key_norm = program->weights.vector_address[op->weights[0]];
     uint32_t first;
     uint32_t count = run_before(program, index, &first);
     bool fused = !tiles && count > 0 && is_fused(recorder, first, count);

@@ -171,7 +171,8 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
                                       [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
                                       [VULKAN_ATTENTION_ROWS_MAGNITUDE] =
                                           float_bits(shape->magnitude),
-                                      [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap}},
+                                      [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap,
+                                      [VULKAN_ATTENTION_ROWS_SINKS] = shape->sinks}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,
@@ -273,7 +274,8 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
                                       [VULKAN_ATTENTION_MATRIX_SUBGROUP_SIZE] =
                                           facts->subgroup_size,
                                       [VULKAN_ATTENTION_MATRIX_SCALE] = float_bits(shape->scale),
-                                      [VULKAN_ATTENTION_MATRIX_SOFT_CAP] = cap}},
+                                      [VULKAN_ATTENTION_MATRIX_SOFT_CAP] = cap,
+                                      [VULKAN_ATTENTION_MATRIX_SINKS] = shape->sinks}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,

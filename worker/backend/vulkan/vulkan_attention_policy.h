@@ -40,6 +40,7 @@ struct vulkan_attention_shape {
     uint32_t value_offset;
     float scale;
     float soft_cap;   /* 0: none */
+    bool sinks;       /* not with norms fused */
     uint32_t pairing; /* enum rope_pairing; this and the rest when fused */
     uint32_t rope_dims;
     float magnitude;

@@ -532,7 +532,7 @@ struct vulkan_attention_rows_push {
     struct vulkan_outputs_push outputs; /*  64: [rows, heads * head_dim] */
     uint64_t frequencies;               /*  96: f32 [rope_dims / 2], when fused */
     uint64_t query_norm;                /* 104: f32 [head_dim], when fused with norms */
-    uint64_t key_norm;                  /* 112 */
+    uint64_t key_norm;                  /* 112; with sinks they: f32 [query heads] */
     float epsilon;                      /* 120 */
     float weight_offset;                /* 124 */
 };
@@ -569,6 +569,7 @@ enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_SCALE,     /* bits of an f32 */
     VULKAN_ATTENTION_ROWS_MAGNITUDE, /* bits of an f32 */
     VULKAN_ATTENTION_ROWS_SOFT_CAP,  /* bits of an f32 */
+    VULKAN_ATTENTION_ROWS_SINKS,
     VULKAN_ATTENTION_ROWS_CONSTANTS
 };
 
@@ -596,6 +597,7 @@ enum vulkan_attention_matrix_constant {
     VULKAN_ATTENTION_MATRIX_SUBGROUP_SIZE,
     VULKAN_ATTENTION_MATRIX_SCALE,    /* bits of an f32 */
     VULKAN_ATTENTION_MATRIX_SOFT_CAP, /* bits of an f32 */
+    VULKAN_ATTENTION_MATRIX_SINKS,
     VULKAN_ATTENTION_MATRIX_CONSTANTS
 };
 

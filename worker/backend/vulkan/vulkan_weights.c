@@ -305,7 +305,8 @@ static bool takes_vector(enum op_stem stem)
     return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
            stem == OP_head_norm || stem == OP_bias_add || stem == OP_short_conv ||
            stem == OP_gated_delta || stem == OP_head_norm_gate || stem == OP_scale_columns ||
-           stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine;
+           stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine ||
+           stem == OP_attention;
 }
 
 static void lay_vector(const struct plan_weight *weight, float *out)

@@ -55,6 +55,7 @@ layout(constant_id = 18) const uint QUERY_OFFSET = 0;
 layout(constant_id = 19) const uint SUBGROUP_SIZE = 32;
 layout(constant_id = 20) const float SCALE = 0.08838834764831845;
 layout(constant_id = 21) const float SOFT_CAP = 0.0; /* of scores; 0: none */
+layout(constant_id = 22) const bool SINKS = false;
 
 const uint HEAD_TILES = (GROUP_HEADS + HEAD_TILE - 1) / HEAD_TILE;
 const uint PART_QUERIES = FRAGMENTS * UNIT_ROWS; /* of a subgroup */
@@ -90,7 +91,7 @@ layout(push_constant) uniform Push
     RowOutputs outputs;
     uint64_t frequencies;
     uint64_t query_norm;
-    uint64_t key_norm;
+    uint64_t key_norm; /* SINKS: f32 [query heads] */
     float epsilon;
     float weight_offset;
 } push;
@@ -104,6 +105,14 @@ uint first_row, row_count, first_position;
 uint table;
 uint split, splits, begin, end;
 uint score_base; /* the subgroup's quads in `scores` */
+
+/* exp(sink - top) of query q's head, where heads have sinks; `top` in powers of two. */
+float sink_weight(uint q, float top)
+{
+    uint heads = gl_NumWorkGroups.x / HEAD_TILES * GROUP_HEADS;
+    uint head = min(first_head + q % HEAD_TILE, heads - 1);
+    return SINKS ? exp2(Floats(push.key_norm).at[head] * LOG2_E - top) : 0.0;
+}
 
 /* Tiles come in the order of their rows; the last ones see most and so begin first. */
 uint parts_item()
@@ -438,7 +447,7 @@ void finish()
         uint q = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS + lane_row();
         if (splits > 1 && lane_quad() == 0)
             part_write_softmax(q, vec2(maximum[f], sum));
-        write_fragment(f, sum);
+        write_fragment(f, sum + sink_weight(q, maximum[f]));
     }
 }
 

@@ -9,6 +9,7 @@
  *     #define PARTS_QUADS     vec4 of a query's values
  *     #define PARTS_AHEAD     parts that are asked for before the first is used
  *     uint parts_item()       which work item, of those beside this workgroup's in x
+ *     float sink_weight(uint q, float top)   what joins query q's sum of weights, whose maximum is top
  */
 #extension GL_KHR_memory_scope_semantics : require
 
@@ -87,5 +88,5 @@ vec4 parts_add_quad(uint q, uint quad)
             sum += factor * part[i];
         }
     }
-    return sum / weights;
+    return sum / (weights + sink_weight(q, top));
 }

@@ -60,6 +60,7 @@ layout(constant_id = 20) const uint VALUE_OFFSET = 5120;
 layout(constant_id = 21) const float SCALE = 0.08838834764831845; /* of q . k */
 layout(constant_id = 22) const float MAGNITUDE = 1.0;             /* of cosines and sines */
 layout(constant_id = 23) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
+layout(constant_id = 24) const bool SINKS = false;                /* not with FUSE_NORM */
 
 const bool FUSED = (FUSE & 1) != 0, FUSE_NORM = (FUSE & 2) != 0;
 const bool FUSE_NORM_VALUES = (FUSE & 4) != 0;
@@ -102,7 +103,7 @@ layout(push_constant) uniform Push
     RowOutputs outputs;   /* [rows, query heads * HEAD_DIM] */
     uint64_t frequencies; /* FUSED: f32 [ROPE_DIMS / 2] */
     uint64_t query_norm;  /* FUSE_NORM: f32 [HEAD_DIM] */
-    uint64_t key_norm;
+    uint64_t key_norm; /* SINKS: f32 [query heads] */
     float epsilon;
     float weight_offset;
 } push;
@@ -132,6 +133,14 @@ vec4 query[QUERIES * HELD_PIECES * 2];
 vec4 sums[QUERIES * HELD_PIECES * 2];
 float maximum; /* of the query whose scores the lane holds */
 float total;   /* of the lane's own weights */
+
+/* exp(sink - top) of query q's head, where heads have sinks; `top` in powers of two. */
+float sink_weight(uint q, float top)
+{
+    uint heads = gl_NumWorkGroups.x / HEAD_TILES * GROUP_HEADS;
+    uint head = min(first_head + q % HEAD_TILE, heads - 1);
+    return SINKS ? exp2(Floats(push.key_norm).at[head] * LOG2_E - top) : 0.0;
+}
 
 uint parts_item()
 {
@@ -494,7 +503,7 @@ vec4 attended_quad(uint q, uint quad)
         return parts_add_quad(q, quad);
     vec2 softmax;
     vec4 sum = merge_quad(q, quad, softmax);
-    return sum / softmax.y;
+    return sum / (softmax.y + sink_weight(q, softmax.x));
 }
 
 /* The heads of a row lie side by side; with HEAD_DIM % 4 == 0 in whole quads. */
