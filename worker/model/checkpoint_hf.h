@@ -63,7 +63,8 @@ extern const struct hf_form checkpoint_hf_ministral3;
 extern const struct hf_form checkpoint_hf_phi3;
 extern const struct hf_form checkpoint_hf_qwen2;
 extern const struct hf_form checkpoint_hf_qwen3;
-/* checkpoint_hf_qwen3_moe.c */
+/* checkpoint_hf_gpt_oss.c, checkpoint_hf_qwen3_moe.c */
+extern const struct hf_form checkpoint_hf_gpt_oss;
 extern const struct hf_form checkpoint_hf_qwen3_moe;
 
 /* What most decoders call their tensors: llama's names, biases of q, k and v, norms of heads. */

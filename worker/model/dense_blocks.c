@@ -84,7 +84,10 @@ void dense_blocks_list_attention(struct plan_builder *b, const struct model_conf
         plan_ops_rope(b, qkv, slices.keys, layer);
     }
     plan_ops_kv_write(b, qkv, slices, layer);
-    plan_ops_attention(b, qkv, slices, layer, t->attended);
+    plan_weight_id sinks = form->sinks
+                               ? plan_builder_vector(b, c->heads, "blk.%u.attn_sinks.weight", layer)
+                               : (plan_weight_id)PLAN_NONE;
+    plan_ops_attention_sinks(b, qkv, slices, layer, sinks, t->attended);
 }
 
 /* The end of a half: its last matrix over x, normed where the form says so, into the residual. */
@@ -108,6 +111,11 @@ void dense_blocks_list_output(struct plan_builder *b, const struct model_config 
     plan_weight_id o = plan_builder_matrix(b, c->hidden, c->heads * c->head_dim,
                                            "blk.%u.attn_output.weight", layer);
     list_add(b, c, form, t->attended, o, "post_attention_norm", layer, t);
+    if (form->output_bias) {
+        must(!form->post_norms);
+        plan_weight_id bias = plan_builder_vector(b, c->hidden, "blk.%u.attn_output.bias", layer);
+        plan_ops_bias_add(b, t->residual, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
+    }
 }
 
 void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,
@@ -115,7 +123,9 @@ void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_c
                                     const struct dense_tensors *t)
 {
     uint32_t hidden = c->hidden, wide = c->feed_forward;
-    plan_weight_id norm = plan_builder_vector(b, hidden, "blk.%u.ffn_norm.weight", layer);
+    plan_weight_id norm =
+        plan_builder_vector(b, hidden, "blk.%u.%s.weight", layer,
+                            form->feed_forward_norm ? form->feed_forward_norm : "ffn_norm");
     plan_ops_rms_norm(b, t->residual, norm, t->normed);
     if (c->layer[layer].experts) {
         must(!form->post_norms);

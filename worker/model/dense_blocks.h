@@ -15,12 +15,15 @@
 
 struct dense_form {
     bool qkv_bias;       /* q, k and v have biases */
+    bool output_bias;    /* attention's projection has one */
+    bool sinks;          /* attention has attn_sinks */
     bool head_norms;     /* each query and key head is normed before it is rotated */
     bool joined_qkv;     /* q, k and v are one matrix attn_qkv */
     bool joined_gate_up; /* gate and up are one matrix ffn_up */
     bool post_norms;     /* what a half gives is normed before it is added */
     enum gate_activation activation;
-    struct expert_form experts; /* of layers that have some; no post_norms then */
+    const char *feed_forward_norm; /* before it; NULL: ffn_norm */
+    struct expert_form experts;    /* of layers that have some; no post_norms then */
 };
 
 /* What a layer works in, once for step rows and once for logit rows. */

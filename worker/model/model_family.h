@@ -49,7 +49,8 @@ extern const char *const checkpoint_gemma4_own_keys[];
 void checkpoint_mistral3_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_phi3_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_qwen_read(struct checkpoint_keys *keys, struct model_config *config);
-/* checkpoint_qwen3_moe.c */
+/* checkpoint_gpt_oss.c, checkpoint_qwen3_moe.c */
+void checkpoint_gpt_oss_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_qwen3_moe_read(struct checkpoint_keys *keys, struct model_config *config);
 
 /* family_<name>.c */
@@ -66,6 +67,8 @@ plan_tensor_id family_gemma2_list_ops(struct plan_builder *builder,
 plan_tensor_id family_glm4_list_ops(struct plan_builder *builder,
                                     const struct model_config *config);
 plan_tensor_id family_cohere2_list_ops(struct plan_builder *builder,
+                                       const struct model_config *config);
+plan_tensor_id family_gpt_oss_list_ops(struct plan_builder *builder,
                                        const struct model_config *config);
 plan_tensor_id family_qwen3_moe_list_ops(struct plan_builder *builder,
                                          const struct model_config *config);
