@@ -17,9 +17,9 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_attention.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
-#include "worker/backend/vulkan/vulkan_streams.h"
 #include "worker/backend/vulkan/vulkan_moe.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
+#include "worker/backend/vulkan/vulkan_streams.h"
 
 #define EXTRA_TENSORS 4u /* KV cache, scratch, recurrent states, groups of experts */
 
