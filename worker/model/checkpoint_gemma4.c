@@ -23,7 +23,7 @@
 
 enum { GLOBAL_ROPE, LOCAL_ROPE };
 
-const char *const checkpoint_gemma4_own_keys[] = {"final_logit_softcapping", NULL};
+const char *const checkpoint_gemma4_own_keys[] = {"final_logit_softcapping", "expert_count", NULL};
 
 static uint32_t read_sliding_head_dim(struct checkpoint_keys *keys,
                                       const struct model_config *config)
@@ -106,6 +106,22 @@ void checkpoint_gguf_read_per_layer(struct checkpoint_keys *keys, struct model_c
     config->per_layer_tokens = (uint32_t)rows;
 }
 
+static void read_experts(struct checkpoint_keys *keys, struct model_config *config)
+{
+    config->experts.count =
+        checkpoint_keys_u32_or(keys, "expert_count", (struct u32_range){0, LIMIT_EXPERTS}, 0);
+    if (config->experts.count == 0 || keys->result != RESULT_OK)
+        return;
+    config->experts.chosen =
+        checkpoint_keys_u32(keys, "expert_used_count", (struct u32_range){1, LIMIT_EXPERTS_CHOSEN});
+    config->experts.feed_forward = checkpoint_keys_u32(keys, "expert_feed_forward_length",
+                                                       (struct u32_range){1, LIMIT_FEED_FORWARD});
+    config->experts.normalized = true;
+    checkpoint_settle_experts(keys, config);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer].experts = true;
+}
+
 void checkpoint_gemma4_read(struct checkpoint_keys *keys, struct model_config *config)
 {
     uint32_t sliding_head_dim = read_sliding_head_dim(keys, config);
@@ -117,4 +133,5 @@ void checkpoint_gemma4_read(struct checkpoint_keys *keys, struct model_config *c
     read_ropes(keys, config, sliding_head_dim);
     if (keys->result == RESULT_OK)
         read_layers(keys, config, sliding_head_dim);
+    read_experts(keys, config);
 }

@@ -8,7 +8,7 @@
  *
  * Source: transformers, configuration_gemma4.py and modeling_gemma4.py.
  *
- * Refuses to do: experts (enable_moe_block), attention in both directions over text.
+ * Refuses to do: attention in both directions over text.
  */
 #include <math.h>
 #include <string.h>
@@ -31,7 +31,7 @@ enum { GLOBAL_ROPE, LOCAL_ROPE };
 
 static const char *const model_types[] = {"gemma4_text", "gemma4", NULL};
 static const char *const own_keys[] = {"final_logit_softcapping", "use_bidirectional_attention",
-                                       NULL};
+                                       "num_experts", NULL};
 
 static const struct tensor_name names[] = {
     {"token_embd.weight", "^embed_tokens.weight"},
@@ -53,6 +53,17 @@ static const struct tensor_name names[] = {
     {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
     {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
     {"blk.*.post_ffw_norm.weight", "^layers.*.post_feedforward_layernorm.weight"},
+    {"blk.*.post_ffw_norm_1.weight", "^layers.*.post_feedforward_layernorm_1.weight"},
+    {"blk.*.pre_ffw_norm_2.weight", "^layers.*.pre_feedforward_layernorm_2.weight"},
+    {"blk.*.post_ffw_norm_2.weight", "^layers.*.post_feedforward_layernorm_2.weight"},
+    {"blk.*.ffn_gate_inp.weight", "^layers.*.router.proj.weight"},
+    {"blk.*.ffn_gate_inp.scale", "^layers.*.router.scale"},
+    {"blk.*.ffn_gate_up_exps.weight", "^layers.*.experts.gate_up_proj"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.experts.down_proj"},
+    {"blk.*.ffn_down_exps.scale", "^layers.*.router.per_expert_scale"},
+    {"blk.*.ffn_gate_exps.weight", "^layers.*.experts.switch_glu.gate_proj.weight"},
+    {"blk.*.ffn_up_exps.weight", "^layers.*.experts.switch_glu.up_proj.weight"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.experts.switch_glu.down_proj.weight"},
     {"blk.*.inp_gate.weight", "^layers.*.per_layer_input_gate.weight"},
     {"blk.*.proj.weight", "^layers.*.per_layer_projection.weight"},
     {"blk.*.post_norm.weight", "^layers.*.post_per_layer_input_norm.weight"},
@@ -153,11 +164,27 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
     checkpoint_share_caches(keys, config, shared);
 }
 
+static void read_experts(struct checkpoint_keys *keys, struct model_config *config)
+{
+    if (!checkpoint_keys_bool_or(keys, "enable_moe_block", false))
+        return;
+    config->experts = (struct expert_config){
+        .count = checkpoint_keys_u32(keys, "num_experts", (struct u32_range){1, LIMIT_EXPERTS}),
+        .chosen =
+            checkpoint_keys_u32(keys, "top_k_experts", (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}),
+        .feed_forward = checkpoint_keys_u32(keys, "moe_intermediate_size",
+                                            (struct u32_range){1, LIMIT_FEED_FORWARD}),
+        .normalized = true,
+    };
+    checkpoint_settle_experts(keys, config);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer].experts = true;
+}
+
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct u32_range dims = {2, LIMIT_HEAD_DIM};
     uint32_t global_dim = checkpoint_keys_u32_or(keys, "global_head_dim", dims, DEFAULT_GLOBAL_DIM);
-    checkpoint_keys_expect_neutral(keys, "enable_moe_block", 0);
     check_direction(keys);
     config->embedding_scale = sqrtf((float)config->hidden);
     config->attention_scale = 1.0f;
@@ -176,6 +203,7 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
                                config->per_layer_tokens, config->vocab_tokens);
     read_ropes(keys, config, global_dim);
     read_layers(keys, config, global_dim);
+    read_experts(keys, config);
 }
 
 const struct hf_form checkpoint_hf_gemma4 = {

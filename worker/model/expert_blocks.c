@@ -51,32 +51,41 @@ static struct linear_weights gate_up_biases(struct plan_builder *b, const struct
     };
 }
 
-void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
-                        const struct expert_form *form, uint32_t layer, plan_tensor_id x,
-                        const struct expert_tensors *t, plan_tensor_id out)
+void expert_blocks_list_scored(struct plan_builder *b, const struct model_config *c,
+                               const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                               const struct expert_tensors *t, plan_weight_id scales, bool add,
+                               plan_tensor_id out)
 {
     const struct linear_weights none = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
     const struct expert_config *e = &c->experts;
     struct moe_gate_params gate = form->gate;
-    plan_weight_id scores =
-        plan_builder_matrix(b, e->count, c->hidden, "blk.%u.ffn_gate_inp.weight", layer);
     struct linear_weights gate_up = gate_up_stacks(b, c, layer);
     plan_weight_id down = plan_builder_experts(b, e->count, c->hidden, e->feed_forward,
                                                "blk.%u.ffn_down_exps.weight", layer);
     plan_weight_id down_bias = PLAN_NONE;
-
-    plan_ops_linear(b, x, (struct linear_weights){scores, PLAN_NONE, PLAN_NONE}, t->scores);
-    if (form->biases) {
-        plan_weight_id bias = plan_builder_vector(b, e->count, "blk.%u.ffn_gate_inp.bias", layer);
-        plan_ops_bias_add(b, t->scores, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
+    if (form->biases)
         down_bias = plan_builder_matrix(b, e->count, c->hidden, "blk.%u.ffn_down_exps.bias", layer);
-    }
-    plan_ops_moe_route(b, t->scores, form->softmax_chosen, PLAN_NONE, t->route);
+    plan_ops_moe_route(b, t->scores, form->softmax_chosen, scales, t->route);
     plan_ops_moe_linear(b, x, t->route, gate_up, t->gate_up);
     gate.interleaved = form->gate.interleaved && gate_up.second == PLAN_NONE;
     plan_ops_moe_gate(b, t->gate_up, t->route, form->biases ? gate_up_biases(b, c, layer) : none,
                       gate, t->gated);
     plan_ops_moe_linear(b, t->gated, t->route, (struct linear_weights){down, PLAN_NONE, PLAN_NONE},
                         t->down);
-    plan_ops_moe_combine(b, t->down, t->route, down_bias, true, out);
+    plan_ops_moe_combine(b, t->down, t->route, down_bias, add, out);
+}
+
+void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
+                        const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                        const struct expert_tensors *t, plan_tensor_id out)
+{
+    uint32_t count = c->experts.count;
+    plan_weight_id scores =
+        plan_builder_matrix(b, count, c->hidden, "blk.%u.ffn_gate_inp.weight", layer);
+    plan_ops_linear(b, x, (struct linear_weights){scores, PLAN_NONE, PLAN_NONE}, t->scores);
+    if (form->biases) {
+        plan_weight_id bias = plan_builder_vector(b, count, "blk.%u.ffn_gate_inp.bias", layer);
+        plan_ops_bias_add(b, t->scores, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
+    }
+    expert_blocks_list_scored(b, c, form, layer, x, t, PLAN_NONE, true, out);
 }

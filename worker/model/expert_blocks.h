@@ -32,4 +32,11 @@ void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
                         const struct expert_form *form, uint32_t layer, plan_tensor_id x,
                         const struct expert_tensors *t, plan_tensor_id out);
 
+/* The same from t->scores on, which are there: out = or, with `add`, += experts(x). `scales`, one
+ * for each expert's weight, may be PLAN_NONE. */
+void expert_blocks_list_scored(struct plan_builder *b, const struct model_config *c,
+                               const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                               const struct expert_tensors *t, plan_weight_id scales, bool add,
+                               plan_tensor_id out);
+
 #endif

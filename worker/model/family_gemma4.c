@@ -1,5 +1,5 @@
 /*
- * The forward pass of Gemma 4 (text, without experts).
+ * The forward pass of Gemma 4 (text).
  *
  *   x = embedding * sqrt(hidden)
  *   p = (norm_per_layer(Wp . x / sqrt(hidden)) + table * sqrt(columns)) / sqrt(2)
@@ -14,8 +14,18 @@
  * earlier layer's keys have only queries; where values are keys, the key matrix is used twice,
  * since both are normed apart.
  *
+ * Where a layer has experts, its second half is
+ *
+ *   x += norm(norm(dense(norm(x))) + norm(experts(norm(x)))), dense being the one above
+ *
+ * with weights by the scores Wr . (norm(x) * scale) / sqrt(hidden), made to add up to one and then
+ * multiplied by a number of each expert's.
+ *
  * As in llama, logit rows part ways once the last layer has attended.
  */
+#include <math.h>
+
+#include "worker/model/expert_blocks.h"
 #include "worker/model/family_tensors.h"
 #include "worker/model/gemma_blocks.h"
 #include "worker/model/model_family.h"
@@ -27,6 +37,9 @@ struct gemma4_rows {
     plan_tensor_id residual;  /* [rows, hidden] */
     plan_tensor_id inner;     /* [rows, hidden] normed going into a half, projected coming out */
     plan_tensor_id per_layer; /* [rows, layers * per_layer_columns], or PLAN_NONE */
+    plan_tensor_id other;     /* [rows, hidden], with experts */
+    plan_tensor_id mixed;     /* the same */
+    struct expert_tensors experts;
 };
 
 static struct gemma4_rows add_rows(struct plan_builder *b, const struct model_config *c,
@@ -38,6 +51,11 @@ static struct gemma4_rows add_rows(struct plan_builder *b, const struct model_co
         .inner = plan_builder_tensor(b, rows, c->hidden),
         .per_layer = PLAN_NONE,
     };
+    if (c->experts.count > 0) {
+        r.other = plan_builder_tensor(b, rows, c->hidden);
+        r.mixed = plan_builder_tensor(b, rows, c->hidden);
+        r.experts = expert_blocks_add_tensors(b, c, rows);
+    }
     if (c->per_layer_columns > 0)
         r.per_layer = plan_builder_tensor(b, rows, c->layers * c->per_layer_columns);
     return r;
@@ -89,6 +107,29 @@ static plan_tensor_id list_attention(struct plan_builder *b, const struct model_
     return attended;
 }
 
+/* The experts beside the dense half, whose output is in r->inner: there comes the normed sum. */
+static void list_experts(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                         const struct gemma4_rows *r)
+{
+    static const struct expert_form form = {.gate = {.activation = GATE_GELU_TANH}};
+    uint32_t hidden = c->hidden, count = c->experts.count;
+    plan_weight_id dense = plan_builder_vector(b, hidden, "blk.%u.post_ffw_norm_1.weight", layer);
+    plan_weight_id before = plan_builder_vector(b, hidden, "blk.%u.pre_ffw_norm_2.weight", layer);
+    plan_weight_id behind = plan_builder_vector(b, hidden, "blk.%u.post_ffw_norm_2.weight", layer);
+    plan_weight_id scale = plan_builder_vector(b, hidden, "blk.%u.ffn_gate_inp.scale", layer);
+    plan_weight_id scores =
+        plan_builder_matrix(b, count, hidden, "blk.%u.ffn_gate_inp.weight", layer);
+    plan_weight_id weights = plan_builder_vector(b, count, "blk.%u.ffn_down_exps.scale", layer);
+    plan_ops_rms_norm(b, r->inner, dense, r->inner);
+    plan_ops_rms_norm(b, r->residual, scale, r->other);
+    plan_ops_linear(b, r->other, one(scores), r->experts.scores);
+    plan_ops_scale(b, r->experts.scores, 1.0f / sqrtf((float)hidden));
+    plan_ops_rms_norm(b, r->residual, before, r->other);
+    expert_blocks_list_scored(b, c, &form, layer, r->other, &r->experts, weights, false, r->mixed);
+    plan_ops_rms_norm(b, r->mixed, behind, r->other);
+    plan_ops_add_rows(b, r->inner, r->other, 1.0f, r->inner);
+}
+
 static void list_feed_forward(struct plan_builder *b, const struct model_config *c,
                               struct family_tensors *pool, uint32_t layer,
                               const struct gemma4_rows *r)
@@ -105,6 +146,8 @@ static void list_feed_forward(struct plan_builder *b, const struct model_config 
     plan_ops_linear(b, r->inner, (struct linear_weights){gate, up, PLAN_NONE}, gate_up);
     plan_ops_gate(b, gate_up, GATE_GELU_TANH, gated);
     plan_ops_linear(b, gated, one(down), r->inner);
+    if (c->layer[layer].experts)
+        list_experts(b, c, layer, r);
     plan_ops_rms_norm_add(b, r->inner, post, r->residual);
 }
 

@@ -306,6 +306,13 @@ void plan_ops_scale_columns(struct plan_builder *b, plan_tensor_id x, plan_weigh
     plan_builder_append(b, new_op(OP_scale_columns, x, PLAN_NONE, weight, x));
 }
 
+void plan_ops_scale(struct plan_builder *b, plan_tensor_id x, float scale)
+{
+    struct plan_op op = new_op(OP_soft_cap, x, PLAN_NONE, PLAN_NONE, x);
+    op.params.soft_cap.scale = scale;
+    plan_builder_append(b, op);
+}
+
 void plan_ops_tanh(struct plan_builder *b, plan_tensor_id x, float scale)
 {
     struct plan_op op = new_op(OP_soft_cap, x, PLAN_NONE, PLAN_NONE, x);

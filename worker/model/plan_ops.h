@@ -97,6 +97,8 @@ void plan_ops_add_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id 
 /* x *= weight, one number or one a column */
 void plan_ops_scale_columns(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight);
 
+/* x *= scale */
+void plan_ops_scale(struct plan_builder *b, plan_tensor_id x, float scale);
 /* tanh(scale * x) in place */
 void plan_ops_tanh(struct plan_builder *b, plan_tensor_id x, float scale);
 /* Of scale * x. */

@@ -54,23 +54,24 @@ def wide(config, layer):
 def shapes(config):
     hidden, columns = config["hidden_size"], config["hidden_size_per_layer_input"]
     every = config["num_hidden_layers"] * columns
-    found = shared.whole_shapes(config) | {
-        "model.embed_tokens_per_layer.weight": (VOCAB, every), "model.per_layer_model_projection.weight": (every, hidden),
-        "model.per_layer_projection_norm.weight": (columns,),
-    }
+    found = shared.whole_shapes(config)
+    if columns:
+        found |= {"model.embed_tokens_per_layer.weight": (VOCAB, every),
+                  "model.per_layer_model_projection.weight": (every, hidden), "model.per_layer_projection_norm.weight": (columns,)}
     for layer in range(config["num_hidden_layers"]):
         at, size = f"model.layers.{layer}.", head_dim(config, layer)
         queries, keys = config["num_attention_heads"] * size, kv_heads(config, layer) * size
         found |= {at + f"{name}.weight": (hidden,) for name in (
             "input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm",
-            "post_per_layer_input_norm")}
+            *["post_per_layer_input_norm"] * bool(columns))}
         found |= {
             at + "self_attn.q_proj.weight": (queries, hidden), at + "self_attn.o_proj.weight": (hidden, queries),
             at + "self_attn.q_norm.weight": (size,), at + "mlp.gate_proj.weight": (wide(config, layer), hidden),
             at + "mlp.up_proj.weight": (wide(config, layer), hidden), at + "mlp.down_proj.weight": (hidden, wide(config, layer)),
-            at + "per_layer_input_gate.weight": (columns, hidden), at + "per_layer_projection.weight": (hidden, columns),
-            at + "layer_scalar": (1,),
         }
+        if columns:
+            found |= {at + "per_layer_input_gate.weight": (columns, hidden), at + "per_layer_projection.weight": (hidden, columns)}
+        found |= {at + "layer_scalar": (1,)}
         if not shares(config, layer):
             found |= {at + "self_attn.k_proj.weight": (keys, hidden), at + "self_attn.k_norm.weight": (size,)}
             if not is_global(config, layer):
@@ -115,13 +116,27 @@ def attend(queries, keys, values, window):
     return np.einsum("hqk,khd->qhd", weights, values)
 
 
+def experts(config, w, at, scored, x):
+    """Row by row: the best experts' outputs by their shares of all experts' softmax, made to add up to one, times their scales."""
+    out, half = np.zeros_like(x), config.get("moe_intermediate_size")
+    for row, scores in enumerate(scored @ w[at + "router.proj"].T):
+        chosen = np.argsort(-scores)[:config["top_k_experts"]]
+        shares_of = np.exp(scores[chosen] - scores[chosen].max())
+        shares_of = shares_of / shares_of.sum() * w[at + "router.per_expert_scale"][chosen]
+        for expert, share in zip(chosen, shares_of):
+            both = w[at + "experts.gate_up_proj"][expert] @ x[row]
+            out[row] += share * (w[at + "experts.down_proj"][expert] @ (gelu(both[:half]) * both[half:]))
+    return out
+
+
 def reference(config, weights, ids):
     w = {name.removeprefix("model.").removesuffix(".weight"): array.astype(np.float64) for name, array in weights.items()}
     hidden, layers, columns = config["hidden_size"], config["num_hidden_layers"], config["hidden_size_per_layer_input"]
     x = w["embed_tokens"][ids] * np.sqrt(hidden)
-    own = (w["embed_tokens_per_layer"][ids] * np.sqrt(columns)).reshape(-1, layers, columns)
-    projected = (x @ w["per_layer_model_projection"].T / np.sqrt(hidden)).reshape(-1, layers, columns)
-    inputs = (norm(projected, w["per_layer_projection_norm"]) + own) / np.sqrt(2)
+    if columns:
+        own = (w["embed_tokens_per_layer"][ids] * np.sqrt(columns)).reshape(-1, layers, columns)
+        projected = (x @ w["per_layer_model_projection"].T / np.sqrt(hidden)).reshape(-1, layers, columns)
+        inputs = (norm(projected, w["per_layer_projection_norm"]) + own) / np.sqrt(2)
     stored = {}
     for layer in range(layers):
         at, kind, size = f"layers.{layer}.", config["layer_types"][layer], head_dim(config, layer)
@@ -138,9 +153,15 @@ def reference(config, weights, ids):
         x = x + norm(attended.reshape(len(ids), -1) @ w[at + "self_attn.o_proj"].T, w[at + "post_attention_layernorm"])
         inner = norm(x, w[at + "pre_feedforward_layernorm"])
         inner = (gelu(inner @ w[at + "mlp.gate_proj"].T) * (inner @ w[at + "mlp.up_proj"].T)) @ w[at + "mlp.down_proj"].T
+        if config["enable_moe_block"]:
+            mixed = experts(config, w, at, norm(x) * w[at + "router.scale"] / np.sqrt(hidden),
+                            norm(x, w[at + "pre_feedforward_layernorm_2"]))
+            inner = norm(inner, w[at + "post_feedforward_layernorm_1"]) + norm(mixed, w[at + "post_feedforward_layernorm_2"])
         x = x + norm(inner, w[at + "post_feedforward_layernorm"])
-        inner = (gelu(x @ w[at + "per_layer_input_gate"].T) * inputs[:, layer]) @ w[at + "per_layer_projection"].T
-        x = (x + norm(inner, w[at + "post_per_layer_input_norm"])) * w[at + "layer_scalar"]
+        if columns:
+            inner = (gelu(x @ w[at + "per_layer_input_gate"].T) * inputs[:, layer]) @ w[at + "per_layer_projection"].T
+            x = x + norm(inner, w[at + "post_per_layer_input_norm"])
+        x = x * w[at + "layer_scalar"]
     logits = norm(x, w["norm"]) @ w["embed_tokens"].T
     return config["final_logit_softcapping"] * np.tanh(logits / config["final_logit_softcapping"])
 
@@ -169,6 +190,10 @@ def gguf_metadata(config, writer):
     writer.add_float32("gemma4.rope.freq_base_swa", config["rope_parameters"][SLIDING]["rope_theta"])
     writer.add_rope_dimension_count(config["global_head_dim"])
     writer.add_uint32("gemma4.rope.dimension_count_swa", config["head_dim"])
+    if config["enable_moe_block"]:
+        writer.add_expert_count(config["num_experts"])
+        writer.add_expert_used_count(config["top_k_experts"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
 
 
 def gguf_name(name):

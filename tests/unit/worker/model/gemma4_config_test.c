@@ -22,6 +22,8 @@
 #define S "\"sliding_attention\""
 #define G "\"full_attention\""
 
+#define MIXTURE "\"enable_moe_block\":true,\"num_experts\":8,\"moe_intermediate_size\":24"
+
 static struct model_config config;
 static struct error_text error;
 
@@ -89,6 +91,11 @@ static void test_plain_layers(void **state)
     assert_int_equal(config.per_layer_columns, 256);
     assert_int_equal(config.per_layer_tokens, 90);
     assert_true(config.logit_soft_cap == 30.0f);
+    assert_int_equal(config.experts.count, 0);
+    must_read(MIXTURE ",\"top_k_experts\":2");
+    assert_int_equal(config.experts.count, 8);
+    assert_int_equal(config.experts.feed_forward, 24);
+    assert_true(config.experts.normalized && config.layer[4].experts);
     must_read("\"num_hidden_layers\":2,\"layer_types\":[" G "," S "]");
     assert_int_equal(config.layer[1].window, 0); /* the last layer sees all, whatever is said */
 }
@@ -98,8 +105,9 @@ static void test_refusals(void **state)
     (void)state;
     must_refuse("\"num_kv_shared_layers\":5", "none stores any");
     must_refuse("\"num_kv_shared_layers\":3", "layer 2: no layer of its kind");
-    must_refuse("\"enable_moe_block\":true", "enable_moe_block");
-    must_refuse("\"num_experts\":8", "num_experts");
+    must_refuse("\"enable_moe_block\":true", "num_experts is missing");
+    must_refuse(MIXTURE ",\"top_k_experts\":9", "9 experts of 8");
+    must_refuse(MIXTURE, "top_k_experts is missing");
     must_refuse("\"use_bidirectional_attention\":\"all\"", "use_bidirectional_attention");
     must_refuse("\"layer_types\":[" S "]", "layer_types has 1 elements");
     must_refuse("\"layer_types\":[1]", "layer_types: element 0");
