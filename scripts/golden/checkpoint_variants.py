@@ -4,7 +4,7 @@
 usage: checkpoint_variants.py SOURCE TARGET
 
 For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-<type>-sharded (three files and an index),
-and <family>-<type>.gguf. Of llama also every form of quantized_forms.py, which hold other numbers. TARGET is written under a temporary name first, so it is whole or absent. Needs gguf and numpy.
+and <family>-<type>.gguf. Of llama and qwen3_moe also the forms of quantized_forms.py, which hold other numbers. TARGET is written under a temporary name first, so it is whole or absent. Needs gguf and numpy.
 """
 import json
 import os
@@ -79,7 +79,7 @@ def write_folder(source, target, tensors, kind, shards):
 
 
 def write_quantized_folder(source, target, form, tensors):
-    members, typed, _ = quantized_forms.quantize_folder(form, tensors)
+    members, typed, _ = quantized_forms.quantize_folder(source.name, form, tensors)
     target.mkdir()
     for file in source.iterdir():
         if file.suffix in (".json", ".jinja"):
@@ -160,10 +160,12 @@ def main():
             write_folder(source / name, fresh / f"{form}-sharded", tensors, kind, 3)
             if hasattr(family, "GGUF_ARCHITECTURE"):
                 write_gguf(family, source / name, fresh / f"{form}.gguf", tensors, kind)
+    for name in quantized_forms.FAMILIES:
+        tensors = read_safetensors(source / name / "model.safetensors")
+        for form in quantized_forms.folder_forms(name):
+            write_quantized_folder(source / name, fresh / f"{name}-{form}", form, tensors)
     name = "llama"
     tensors = read_safetensors(source / name / "model.safetensors")
-    for form in quantized_forms.folder_forms():
-        write_quantized_folder(source / name, fresh / f"{name}-{form}", form, tensors)
     for kind in quantized_forms.GGUF_TYPES:
         write_gguf(all_families()[name], source / name, fresh / f"{name}-{kind.lower()}.gguf", tensors, kind)
     shutil.rmtree(target, ignore_errors=True)

@@ -23,12 +23,12 @@ def from_bf16(bits):
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
-def mlx_affine(array, bits, group):
+def mlx_affine(array, bits, group, least=1e-4):
     """({suffix: (type, array)}, meaning) of codes in one stream of bits, scales and biases in BF16."""
     groups = array.reshape(len(array), -1, group)
     biases = to_bf16(groups.min(-1))
     spread = (groups.max(-1) - from_bf16(biases)) / (2**bits - 1)
-    scales = to_bf16(np.maximum(spread, 1e-4))
+    scales = to_bf16(np.maximum(spread, least))
     scale, bias = from_bf16(scales)[..., None], from_bf16(biases)[..., None]
     codes = np.clip(np.rint((groups - bias) / scale), 0, 2**bits - 1)
     stream = (codes.astype(np.uint8)[..., None] >> np.arange(bits) & 1).astype(np.uint8)
@@ -69,8 +69,13 @@ def fp8(array, rows, columns, name, kind):
     return {"weight": ("F8_E4M3", codes), name: (kind, to_bf16(scales) if kind == "BF16" else scales)}, meaning
 
 
-def folder_forms():
+FAMILIES = ("llama", "qwen3_moe")
+
+
+def folder_forms(family):
     """{form: (config's members, function of a tensor's name and array)}"""
+    if family == "qwen3_moe":
+        return {"mlx-experts": ({"quantization": {"group_size": 32, "bits": 4}}, uneven_experts)}
     forms = {}
     for bits in MLX_BITS:
         forms[f"mlx{bits}"] = ({"quantization": {"group_size": 32, "bits": bits}},
@@ -90,6 +95,15 @@ def folder_forms():
     return forms
 
 
+def uneven_experts(name, array):
+    """One expert of a layer has a row so small that its scale is no half."""
+    if array.shape[1] % 32 != 0:
+        return None
+    if "layers.0.mlp.experts.2.down_proj" in name:
+        array = np.concatenate([array[:1] * np.float32(1e-9), array[1:]])
+    return mlx_affine(array, 4, 32, 1e-30)
+
+
 def mixed(name, array):
     if name == "lm_head.weight":
         return None
@@ -100,9 +114,9 @@ def keep_embeddings(name, array, *how):
     return None if "embed_tokens" in name or "lm_head" in name else fp8(array, *how)
 
 
-def quantize_folder(form, tensors):
+def quantize_folder(family, form, tensors):
     """(config's members, {name: (type, array)}, {name: meaning}); vectors and what the form leaves alone stay BF16."""
-    members, function = folder_forms()[form]
+    members, function = folder_forms(family)[form]
     stored, meaning = {}, {}
     for name, array in tensors.items():
         made = function(name, array) if array.ndim == 2 else None

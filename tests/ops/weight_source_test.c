@@ -60,8 +60,10 @@ static void check_values(const struct form *form, const struct weight_source *so
         /* In two pieces, as embeddings are fetched. */
         for (uint32_t first = 0, count = 32; first < form->columns; first += count) {
             count = first == 0 ? 32 : form->columns - first;
-            weight_source_read(source, form->columns, (struct weight_span){row, first, count},
-                               made);
+            struct weight_source from = *source; /* every other row as a matrix's first */
+            from.first_row = row % 2 == 1 ? row : 0;
+            weight_source_read(&from, form->columns,
+                               (struct weight_span){row - from.first_row, first, count}, made);
             ggml_dequantize_row(source->type, made, count, out + first);
         }
         for (uint32_t c = 0; c < form->columns; c++) {

@@ -292,16 +292,13 @@ plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, u
         return 0;
     }
     builder->result = tensor_check(tensor, stored.text, shape, builder->error);
-    if (builder->result == RESULT_OK && tensor->source.layout != WEIGHT_IN_PLACE)
-        builder->result =
-            error_set(builder->error, RESULT_UNSUPPORTED,
-                      "tensor %s: parts of type %s are not read", stored.text, tensor->type_name);
     if (builder->result != RESULT_OK)
         return 0;
     builder->used[tensor_index(builder, tensor)] = true;
     struct checkpoint_tensor part = *tensor;
     part.data_bytes = tensor->data_bytes / parts;
     part.data = tensor->data + index * part.data_bytes;
+    part.source.first_row = (uint64_t)index * rows;
     shape.experts = 0;
     return add_weight(builder, &part, stored.text, shape);
 }
@@ -341,13 +338,16 @@ static void join_expert(struct plan_builder *builder, struct plan_weight *weight
         return;
     }
     builder->result = tensor_check(tensor, stored.text, shape, builder->error);
-    bool alike = tensor->type == weight->type && tensor->source.layout == weight->source.layout;
+    bool alike = tensor->source.layout == weight->source.layout &&
+                 (tensor->type == weight->type || tensor->source.layout != WEIGHT_IN_PLACE);
     if (builder->result == RESULT_OK && !alike)
         builder->result = error_set(builder->error, RESULT_UNSUPPORTED,
                                     "tensor %s is of type %s, and expert 0's of another",
                                     stored.text, tensor->type_name);
     if (builder->result != RESULT_OK)
         return;
+    if (tensor->type != weight->type)
+        weight->type = weight_source_wide_type(&weight->source);
     weight->parts[expert] =
         (struct plan_weight_part){.data = tensor->data, .source = tensor->source};
     builder->used[tensor_index(builder, tensor)] = true;
@@ -374,6 +374,9 @@ static plan_weight_id find_experts(struct plan_builder *builder, const char *sta
     weight->data_bytes *= experts;
     for (uint32_t expert = 0; expert < experts && builder->result == RESULT_OK; expert++)
         join_expert(builder, weight, expert, stack, shape);
+    for (uint32_t expert = 0; expert < experts; expert++)
+        weight->parts[expert].source.type = weight->type;
+    weight->source.type = weight->type;
     return id;
 }
 

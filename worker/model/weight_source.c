@@ -193,9 +193,20 @@ void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint
     }
 }
 
+enum ggml_type weight_source_wide_type(const struct weight_source *source)
+{
+    switch (source->layout) {
+    case WEIGHT_MXFP4:
+    case WEIGHT_FP4: return GGML_BF16;
+    case WEIGHT_AFFINE: return GGML_F32;
+    default: return source->type;
+    }
+}
+
 void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out)
 {
+    span.row += source->first_row;
     must(source->layout == WEIGHT_FP8 || (span.first % BLOCK == 0 && span.count % BLOCK == 0));
     switch (source->layout) {
     case WEIGHT_IQ4_NL: read_iq4_nl(source, span, out); return;

@@ -41,6 +41,7 @@ struct weight_source {
     enum ggml_type type; /* of the rows handed out */
     const uint8_t *data; /* [rows][row_bytes], of any alignment, as all that follows */
     uint64_t row_bytes;
+    uint64_t first_row;    /* of data and scales, which row 0 of the matrix is */
     const uint8_t *scales; /* FP4: [rows][columns / 32] exponents; AFFINE: [rows][columns / group]
                               floats; FP8: [rows / block_rows][columns / block_columns], both
                               rounded up */
@@ -57,6 +58,10 @@ struct weight_source weight_source_of_gguf(const struct gguf_tensor *tensor);
 
 /* Chooses `type`: the smallest that is exact. Reads every scale of the [rows, columns] matrix. */
 void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint64_t columns);
+
+/* The type that holds whatever the layout stores: what matrices of one layout, whose smallest types
+ * differ, can be handed out as together. */
+enum ggml_type weight_source_wide_type(const struct weight_source *source);
 
 /*
  * Columns [first, first + count) of a row as `type` lays them out, to `out`; both are multiples of

@@ -29,7 +29,7 @@ static void test_forms(void **state)
     const struct form_run how = {&vulkan, odd, 4, false};
     (void)state;
     for (size_t i = 0; i < (all ? sizeof forms / sizeof forms[0] : 3); i++) {
-        double difference = quantized_forms_difference(forms[i], &how);
+        double difference = quantized_forms_difference("llama", forms[i], &how);
         print_message("%-12s differs by %.1e\n", forms[i], difference);
         if (!(difference <= DIFFERENCE_MOST))
             fail_msg("%s differs from the reference by %g", forms[i], difference);
