@@ -9,8 +9,8 @@
  *
  * Source: llama.cpp, conversion/qwen.py and src/models/qwen35.cpp.
  *
- * Refuses to do: checkpoints with layers that predict several tokens (nextn_predict_layers is among
- * the keys that must be neutral).
+ * Layers that predict several tokens (nextn_predict_layers) are counted among the blocks and stand
+ * last; they are left alone.
  */
 #include "worker/model/checkpoint_gguf.h"
 #include "worker/model/checkpoint_gguf_rope.h"
@@ -19,6 +19,8 @@
 
 #define QWEN3_5_ROPE_BASE   10000000.0f
 #define QWEN3_5_FULL_PERIOD 4u
+
+const char *const checkpoint_qwen3_5_own_keys[] = {"nextn_predict_layers", NULL};
 
 static void read_delta(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -64,5 +66,8 @@ void checkpoint_qwen3_5_read(struct checkpoint_keys *keys, struct model_config *
     config->ropes[0].pairing = ROPE_PAIRS_HALVES;
     checkpoint_gguf_read_rope(keys, config, QWEN3_5_ROPE_BASE, &config->ropes[0]);
     read_delta(keys, config);
+    config->ahead_layers = checkpoint_keys_u32_or(keys, "nextn_predict_layers",
+                                                  (struct u32_range){0, config->layers - 1}, 0);
+    config->layers -= config->ahead_layers;
     read_layers(keys, config);
 }

@@ -18,6 +18,8 @@
  *
  * As in llama, logit rows part ways once the last layer has mixed.
  */
+#include <stdio.h>
+
 #include "worker/model/model_family.h"
 #include "worker/model/plan_ops.h"
 
@@ -164,6 +166,37 @@ static void list_projections(struct plan_builder *b, const struct model_config *
     plan_ops_linear_add(b, t->gated, down, t->residual);
 }
 
+/* Layers that predict tokens further on: what GGUF calls their weights. */
+static void leave_ahead_layers(struct plan_builder *b, const struct model_config *c)
+{
+    static const char *const names[] = {
+        "attn_norm",
+        "attn_q",
+        "attn_k",
+        "attn_v",
+        "attn_output",
+        "attn_q_norm",
+        "attn_k_norm",
+        "post_attention_norm",
+        "ffn_gate",
+        "ffn_up",
+        "ffn_down",
+        "nextn.eh_proj",
+        "nextn.enorm",
+        "nextn.hnorm",
+        "nextn.embed_tokens",
+        "nextn.shared_head_head",
+        "nextn.shared_head_norm",
+    };
+    for (uint32_t layer = c->layers; layer < c->layers + c->ahead_layers; layer++) {
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            struct stored_name name;
+            snprintf(name.text, sizeof name.text, "blk.%u.%s.weight", layer, names[i]);
+            plan_builder_use_in_config(b, name.text);
+        }
+    }
+}
+
 plan_tensor_id family_qwen3_5_list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct qwen3_5_tensors step = add_tensors(b, c, PLAN_ROWS_STEP);
@@ -179,6 +212,7 @@ plan_tensor_id family_qwen3_5_list_ops(struct plan_builder *b, const struct mode
     if (c->tied_embeddings)
         plan_builder_use_in_config(b, "output.weight"); /* stored all the same: a copy */
 
+    leave_ahead_layers(b, c);
     plan_ops_embed_rows(b, embedding, step.residual);
     for (uint32_t layer = 0; layer + 1 < c->layers; layer++) {
         list_mixing(b, c, layer, &step, &inputs);

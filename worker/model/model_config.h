@@ -102,6 +102,8 @@ struct model_config {
     uint32_t laurel_rank;      /* of a low-rank residual beside attention; 0: none */
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
+    uint32_t
+        ahead_layers; /* behind the last one: they predict tokens further on, and are left alone */
     uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */
     uint32_t conv_channels; /* of it */
     struct delta_config delta;

@@ -64,6 +64,7 @@ static const struct model_family families[] = {
      .hf = &checkpoint_hf_gemma3,
      .list_ops = family_gemma3_list_ops},
     {.architecture = "qwen35",
+     .own_keys = checkpoint_qwen3_5_own_keys,
      .read_config = checkpoint_qwen3_5_read,
      .hf = &checkpoint_hf_qwen3_5,
      .list_ops = family_qwen3_5_list_ops},

@@ -16,6 +16,7 @@ CONFIG = {
 }
 SEED = 42
 GGUF_ARCHITECTURE = "qwen35"
+GGUF_SHARED_SETTINGS = False  # a layer that predicts a token further on is counted among the blocks
 GGUF_LAYER = shared.GGUF_LAYER | {
     "post_attention_layernorm": "post_attention_norm", "linear_attn.in_proj_qkv": "attn_qkv",
     "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_b": "ssm_beta", "linear_attn.in_proj_a": "ssm_alpha",
@@ -52,6 +53,16 @@ def centre(name):
 
 
 def gguf_metadata(config, writer):
+    writer.add_block_count(config["num_hidden_layers"] + 1)
+    writer.add_nextn_predict_layers(1)
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_key_length(config["head_dim"])
+    writer.add_value_length(config["head_dim"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
     writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
     writer.add_ssm_state_size(config["linear_key_head_dim"])
     writer.add_ssm_group_count(config["linear_num_key_heads"])
@@ -97,4 +108,13 @@ def gguf_tensors(config, tensors):
             found[f"blk.{name.split('.')[2]}." + ("ssm_a" if name.endswith("A_log") else "ssm_dt.bias")] = array
         else:
             found[shared.gguf_name(name, GGUF_LAYER)] = array
-    return found
+    return found | ahead_layer(config, found)
+
+
+def ahead_layer(config, found):
+    """A layer that predicts a token further on, which is left alone: as the attention layer, and what is its own."""
+    attends, last, hidden = config["layer_types"].index("full_attention"), config["num_hidden_layers"], config["hidden_size"]
+    layer = {name.replace(f"blk.{attends}.", f"blk.{last}."): array for name, array in found.items()
+             if name.startswith(f"blk.{attends}.")}
+    layer |= {f"blk.{last}.nextn.{name}.weight": np.ones(hidden, np.float32) for name in ("enorm", "hnorm", "shared_head_norm")}
+    return layer | {f"blk.{last}.nextn.eh_proj.weight": np.zeros((hidden, 2 * hidden), np.float32)}
