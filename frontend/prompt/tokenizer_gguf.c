@@ -1,12 +1,12 @@
 /*
  * tokenizer_open_gguf(): the tokenizer inside a GGUF file.
  *
- * Two kinds. "gpt2" stores a byte-level BPE vocabulary with its merges and names its pre-tokenizer.
- * "llama" stores SentencePiece pieces with scores, from which merges are built. To be equal to the
- * publishers' tokenizer.json, two things that the converter changed are changed back: user-defined
- * pieces made of spaces are spelled with U+2581 again, and user-defined pieces have the score 0
- * (the file says -1000), which ranks them first. Other kinds (Unigram, WordPiece, RWKV) are refused
- * by name.
+ * Three kinds. "gpt2" stores a byte-level BPE vocabulary with its merges and names its
+ * pre-tokenizer. "llama" stores SentencePiece pieces with scores, from which merges are built.
+ * "gemma4" stores such pieces with their merges. To be equal to the publishers' tokenizer.json, two
+ * things that the converter changed are changed back: user-defined pieces made of spaces are
+ * spelled with U+2581 again, and user-defined pieces have the score 0 (the file says -1000), which
+ * ranks them first. Other kinds (Unigram, WordPiece, RWKV) are refused by name.
  */
 #include "frontend/prompt/tokenizer.h"
 
@@ -129,8 +129,8 @@ static enum result open_tokens(struct opening *opening)
     return vocabulary_index(&opening->tokenizer->vocabulary);
 }
 
-/* A merge is "left right" in the byte alphabet, where no character is a space. Unusable ones are
- * left out. */
+/* A merge is "left right" in the byte alphabet or in pieces, where no character is a space.
+ * Unusable ones are left out. */
 static enum result open_merge(struct opening *opening, struct gguf_string merge)
 {
     char left[2 * LIMIT_TOKEN_BYTES];
@@ -140,11 +140,12 @@ static enum result open_merge(struct opening *opening, struct gguf_string merge)
         return RESULT_OK;
     size_t left_bytes = (size_t)(space - merge.bytes);
     size_t right_bytes = merge.length - left_bytes - 1;
-    if (!bpe_byte_map_decode(merge.bytes, left_bytes, left, &left_bytes) ||
-        !bpe_byte_map_decode(space + 1, right_bytes, right, &right_bytes))
+    bool by_bytes = opening->tokenizer->model.by_bytes;
+    if (by_bytes && (!bpe_byte_map_decode(merge.bytes, left_bytes, left, &left_bytes) ||
+                     !bpe_byte_map_decode(space + 1, right_bytes, right, &right_bytes)))
         return RESULT_OK;
-    enum result result =
-        tokenizer_add_merge(opening->tokenizer, left, left_bytes, right, right_bytes);
+    enum result result = tokenizer_add_merge(opening->tokenizer, by_bytes ? left : merge.bytes,
+                                             left_bytes, by_bytes ? right : space + 1, right_bytes);
     return result == RESULT_NOT_FOUND ? RESULT_OK : result;
 }
 
@@ -213,7 +214,7 @@ static enum result open_score_merges(struct opening *opening)
     return result;
 }
 
-static enum result open_sentencepiece(struct opening *opening)
+static enum result open_sentencepiece(struct opening *opening, bool has_merges)
 {
     struct tokenizer *tokenizer = opening->tokenizer;
     bool has_prefix = true;
@@ -227,7 +228,9 @@ static enum result open_sentencepiece(struct opening *opening)
         result = tokenizer_show_pieces(tokenizer);
     if (unknown < tokenizer->vocabulary.token_count)
         tokenizer->model.unknown_id = (int32_t)unknown;
-    return result ? result : open_score_merges(opening);
+    if (result)
+        return result;
+    return has_merges ? open_merges(opening) : open_score_merges(opening);
 }
 
 /* -1 when the key is absent or names no token. */
@@ -260,7 +263,8 @@ static enum result open_tokenizer(struct opening *opening)
         return error_set(opening->error, RESULT_INVALID, "tokenizer.ggml.model: no string");
     bool is_byte_level = kind.length == 4 && memcmp(kind.bytes, "gpt2", 4) == 0;
     bool is_pieces = kind.length == 5 && memcmp(kind.bytes, "llama", 5) == 0;
-    if (!is_byte_level && !is_pieces)
+    bool has_merges = kind.length == 6 && memcmp(kind.bytes, "gemma4", 6) == 0;
+    if (!is_byte_level && !is_pieces && !has_merges)
         return error_set(opening->error, RESULT_UNSUPPORTED, "tokenizer model '%.*s'",
                          kind.length > 64 ? 64 : (int)kind.length, kind.bytes);
     enum result result = get_arrays(opening);
@@ -268,7 +272,7 @@ static enum result open_tokenizer(struct opening *opening)
         result = bpe_merge_table_init(&opening->tokenizer->model.merges,
                                       (uint32_t)opening->tokens.count * 2);
     if (!result)
-        result = is_byte_level ? open_byte_level(opening) : open_sentencepiece(opening);
+        result = is_byte_level ? open_byte_level(opening) : open_sentencepiece(opening, has_merges);
     if (result)
         return result;
     open_roles(opening);

@@ -51,6 +51,20 @@ static void check_config(const struct model_config *c)
         must(c->layer[layer].rope < c->rope_count || c->layer[layer].rope == ROPE_NONE);
 }
 
+/* Sizes of layers, and whose keys they share: the layout of the cache holds them to the rest. */
+static void check_layers(const struct model_config *c)
+{
+    static struct kv_layout layout;
+    struct error_text error = {""};
+    for (uint32_t layer = 0; layer < c->layers; layer++) {
+        must(model_config_head_dim(c, layer) <= LIMIT_HEAD_DIM);
+        must(c->heads % model_config_kv_heads(c, layer) == 0);
+        must(model_config_feed_forward(c, layer) <= LIMIT_FEED_FORWARD);
+        must(isfinite(c->layer[layer].cut_deviations));
+    }
+    must(kv_layout_init(&layout, c, &error) == RESULT_OK || error.text[0] != '\0');
+}
+
 static void read_index(const char *json, size_t size)
 {
     struct shard_index index;
@@ -83,6 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         result = checkpoint_hf_read(root, &family, &config, &error);
     if (result == RESULT_OK) {
         check_config(&config);
+        check_layers(&config);
         check_recurrent(&config);
     } else {
         must(error.text[0] != '\0');

@@ -90,6 +90,12 @@ void checkpoint_share_caches(struct checkpoint_keys *keys, struct model_config *
         if (back > layer)
             checkpoint_keys_refuse(keys, RESULT_INVALID,
                                    "layer %u: no layer of its kind stores keys for it", layer);
+        else if (model_config_kv_heads(config, layer - back) !=
+                 model_config_kv_heads(config, layer))
+            checkpoint_keys_refuse(keys, RESULT_INVALID,
+                                   "layer %u has not as many key-value heads as layer %u, whose "
+                                   "keys it shares",
+                                   layer, layer - back);
         else
             config->layer[layer].cache_back = back;
     }

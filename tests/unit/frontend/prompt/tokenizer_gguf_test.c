@@ -138,6 +138,34 @@ static void test_best_score_merges_first(void **state)
     tokenizer_close(tokenizer);
 }
 
+/* Scores say that "bc" goes first, merges that "ab" does; merges count. */
+static void test_pieces_with_merges(void **state)
+{
+    (void)state;
+    static const char *const merges[] = {"a b",    "ab c", "b c", "\xE2\x96\x81 a",
+                                         "gone a", "abc",  ""};
+    struct tokenizer *tokenizer;
+    struct error_text error = {""};
+    gguf_builder_init(&builder, 0, 6);
+    add_pieces("gemma4", PIECES, PIECES);
+    gguf_builder_add_key(&builder, "tokenizer.ggml.add_space_prefix", GGUF_BOOL);
+    gguf_builder_add_u8(&builder, false);
+    gguf_builder_add_key_array(&builder, "tokenizer.ggml.merges", GGUF_STRING, 7);
+    for (size_t i = 0; i < 7; i++)
+        gguf_builder_add_string(&builder, merges[i]);
+    if (open_built(&tokenizer, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    assert_ids(tokenizer, "abc", 1, (const uint32_t[]){8});
+    assert_ids(tokenizer, " abc", 2, (const uint32_t[]){4, 8});
+    assert_ids(tokenizer, "cab", 2, (const uint32_t[]){7, 9}); /* by scores it is ca|b */
+    assert_ids(tokenizer, "bca\n", 3, (const uint32_t[]){10, 5, 3});
+    tokenizer_close(tokenizer);
+    gguf_builder_init(&builder, 0, 4);
+    add_pieces("gemma4", PIECES, PIECES);
+    assert_int_equal(open_built(&tokenizer, &error), RESULT_INVALID);
+    assert_non_null(strstr(error.text, "tokenizer.ggml.merges"));
+}
+
 static void test_roles(void **state)
 {
     (void)state;
@@ -203,9 +231,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_space_in_front),
-        cmocka_unit_test(test_best_score_merges_first),
-        cmocka_unit_test(test_roles),
+        cmocka_unit_test(test_space_in_front),     cmocka_unit_test(test_best_score_merges_first),
+        cmocka_unit_test(test_pieces_with_merges), cmocka_unit_test(test_roles),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
