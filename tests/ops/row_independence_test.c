@@ -26,7 +26,9 @@ enum {
     HEAD_DIM = 32,
     WIDE = 256,
     QKV = (HEADS + 2 * KV_HEADS) * HEAD_DIM,
-    ATTENDED = HEADS * HEAD_DIM
+    ATTENDED = HEADS * HEAD_DIM,
+    EXPERTS = 7,
+    CHOSEN = 3
 };
 
 struct small_model {
@@ -103,6 +105,37 @@ static void list_layer(struct small_model *m, uint32_t layer, uint32_t window,
     }
 }
 
+static plan_weight_id experts(struct small_model *m, enum ggml_type type, uint32_t rows,
+                              uint32_t columns)
+{
+    plan_weight_id id = weight(m, type, EXPERTS * rows, columns);
+    plan_sketch_split_weight(op_fixture_sketch(m->f), id, EXPERTS);
+    return id;
+}
+
+/* Experts that rows share now and then, into the residual. */
+static void list_experts(struct small_model *m)
+{
+    union op_params none = {.linear = {0}};
+    plan_tensor_id scores = step_tensor(m, EXPERTS), route = step_tensor(m, 2 * CHOSEN);
+    plan_tensor_id gate_up = step_tensor(m, CHOSEN * 2 * WIDE),
+                   gated = step_tensor(m, CHOSEN * WIDE);
+    plan_tensor_id down = step_tensor(m, CHOSEN * HIDDEN);
+    plan_weight_id router = weight(m, GGML_F32, EXPERTS, HIDDEN);
+    plan_weight_id wide[2] = {experts(m, GGML_Q4_0, WIDE, HIDDEN),
+                              experts(m, GGML_F16, WIDE, HIDDEN)};
+    plan_weight_id narrow = experts(m, GGML_Q6_K, HIDDEN, WIDE);
+    append(m, OP_linear, m->normed, PLAN_NONE, scores, &router, 1, none);
+    append(m, OP_moe_route, scores, PLAN_NONE, route, NULL, 0,
+           (union op_params){.moe_route = {CHOSEN, false, true, 1.0f}});
+    append(m, OP_moe_linear, m->normed, route, gate_up, wide, 2, none);
+    append(m, OP_moe_gate, gate_up, route, gated, NULL, 0,
+           (union op_params){.moe_gate = {GATE_SILU, false, 0.0f, 0.0f}});
+    append(m, OP_moe_linear, gated, route, down, &narrow, 1, none);
+    append(m, OP_moe_combine, down, route, m->residual, NULL, 0,
+           (union op_params){.moe_combine = {true}});
+}
+
 static void build(struct small_model *m, uint32_t window)
 {
     static const enum ggml_type first[7] = {GGML_Q4_1, GGML_Q5_0, GGML_Q8_0, GGML_Q5_1,
@@ -125,6 +158,7 @@ static void build(struct small_model *m, uint32_t window)
     append(m, OP_embed_rows, PLAN_NONE, PLAN_NONE, m->residual, &table, 1,
            (union op_params){.embed_rows = {3.0f}});
     list_layer(m, 0, window, first);
+    list_experts(m);
     list_layer(m, 1, window, second);
     plan_tensor_id last = plan_sketch_tensor(op_fixture_sketch(m->f), PLAN_ROWS_LOGITS, HIDDEN);
     append(m, OP_gather_rows, m->residual, PLAN_NONE, last, NULL, 0,
