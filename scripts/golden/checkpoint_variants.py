@@ -4,7 +4,8 @@
 usage: checkpoint_variants.py SOURCE TARGET
 
 For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-<type>-sharded (three files and an index),
-and <family>-<type>.gguf. Of llama and qwen3_moe also the forms of quantized_forms.py, which hold other numbers. TARGET is written under a temporary name first, so it is whole or absent. Needs gguf and numpy.
+and <family>-<type>.gguf; and <family>-mlx where mlx-lm saves
+other names or shapes. Of llama and qwen3_moe also the forms of quantized_forms.py, which hold other numbers. TARGET is written under a temporary name first, so it is whole or absent. Needs gguf and numpy.
 """
 import json
 import os
@@ -154,6 +155,8 @@ def main():
     fresh.mkdir(parents=True)
     for name, family in all_families().items():
         tensors = read_safetensors(source / name / "model.safetensors")
+        if hasattr(family, "mlx_tensors"):
+            write_folder(source / name, fresh / f"{name}-mlx", family.mlx_tensors(tensors), "F32", 1)
         for kind in GGUF_TYPES:
             form = f"{name}-{kind.lower()}"
             write_folder(source / name, fresh / form, tensors, kind, 1)

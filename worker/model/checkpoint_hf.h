@@ -38,6 +38,10 @@ struct hf_form {
     struct tensor_naming naming;
     /* Fills what is the family's own: ropes, windows, scales. The shared sizes are filled. */
     void (*read_config)(struct checkpoint_keys *keys, struct model_config *config);
+    /* What only the tensors tell, once they are there; NULL: nothing. `prefix` as in struct
+     * plan_source. */
+    void (*look_at_tensors)(const struct tensor_table *tensors, const char *prefix,
+                            struct model_config *config);
 };
 
 /* On success the config keeps every promise of model_config.h. The error begins with the file's

@@ -3,11 +3,17 @@
  * model alone. Rotary positions of images have three dimensions (mrope_section); those of text have
  * one and the same in all three, so that nothing is left of it here.
  *
- * Source: transformers, configuration_qwen3_5.py and modeling_qwen3_5.py.
+ * MLX saves convolutions with channels before taps before a dimension of 1, and norm weights with
+ * their 1 added; the former tells whether it was MLX, as it does in MLX's own loading.
+ *
+ * Source: mlx-lm, models/qwen3_5.py; transformers, configuration_qwen3_5.py and
+ * modeling_qwen3_5.py.
  *
  * Refuses to do: attention without its output gate. Leaves alone: the vision tower and the layers
  * that predict several tokens ("mtp.").
  */
+#include <stdio.h>
+
 #include "worker/model/checkpoint_hf.h"
 #include "worker/model/checkpoint_hf_recurrent.h"
 #include "worker/model/checkpoint_hf_rope.h"
@@ -23,6 +29,7 @@ static const struct tensor_name names[] = {
     {"token_embd.weight", "^embed_tokens.weight"},
     {"output_norm.weight", "^norm.weight"},
     {"output.weight", "lm_head.weight"},
+    {"output.weight", "language_model.lm_head.weight"},
     {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
     {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
     {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
@@ -45,8 +52,10 @@ static const struct tensor_name names[] = {
     {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
     {NULL, NULL},
 };
-static const char *const prefixes[] = {"model.language_model.", "model.", NULL};
-static const char *const other_parts[] = {"model.visual.", "mtp.", NULL};
+static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
+                                       NULL};
+static const char *const other_parts[] = {"model.visual.", "vision_tower.", "mtp.",
+                                          "language_model.mtp.", NULL};
 
 static void read_delta(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -80,6 +89,20 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
                                    });
 }
 
+/* Fastest first, a convolution's kernel is [taps, 1, channels]; MLX's is [1, taps, channels]. */
+static void look_at_tensors(const struct tensor_table *tensors, const char *prefix,
+                            struct model_config *config)
+{
+    uint32_t layer = 0;
+    struct stored_name name;
+    while (layer < config->layers && config->layer[layer].kind == LAYER_ATTENTION)
+        layer++;
+    snprintf(name.text, sizeof name.text, "%slayers.%u.linear_attn.conv1d.weight", prefix, layer);
+    const struct checkpoint_tensor *taps = tensor_table_find(tensors, name.text);
+    if (taps && taps->dimensions[0] == 1)
+        config->norm_weight_offset = 0.0f;
+}
+
 const struct hf_form checkpoint_hf_qwen3_5 = {
     .model_types = model_types,
     .defaults = {.layers = 32,
@@ -95,4 +118,5 @@ const struct hf_form checkpoint_hf_qwen3_5 = {
     .own_keys = own_keys,
     .naming = {names, prefixes, other_parts},
     .read_config = read_config,
+    .look_at_tensors = look_at_tensors,
 };

@@ -101,6 +101,8 @@ static enum result open_folder(struct model *model, int folder_fd, const char *p
     if (!source.prefix)
         return error_set(error, RESULT_INVALID, "tensor %sembed_tokens.weight is missing",
                          source.naming->prefixes[0]);
+    if (family->hf->look_at_tensors)
+        family->hf->look_at_tensors(source.tensors, source.prefix, &config);
     model->fingerprint = checkpoint_folder_fingerprint(model->folder);
     return build_plan(model, family, &config, &source, error);
 }

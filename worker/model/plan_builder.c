@@ -137,12 +137,16 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
     uint32_t rows = shape.vector ? 1 : shape.rows;
     uint32_t deep = shape.experts > 0 ? shape.experts : 1;
     const uint64_t *have = tensor->dimensions;
-    bool between = shape.taps && have[1] == 1; /* one dimension more than there need be */
-    uint64_t second = between ? have[2] : have[1], third = between ? 1 : have[2];
+    uint64_t first = have[0], second = have[1], third = have[2];
+    if (shape.taps && (first == 1 || second == 1)) { /* one dimension more than there need be */
+        first = first == 1 ? second : first;
+        second = third;
+        third = 1;
+    }
     bool flat = true;
     for (uint32_t i = 3; i < TENSOR_DIMENSIONS_MAX; i++)
         flat &= have[i] == 1;
-    if (have[0] != shape.columns || second != rows || third != deep || !flat) {
+    if (first != shape.columns || second != rows || third != deep || !flat) {
         char experts[16] = "";
         if (shape.experts > 0)
             snprintf(experts, sizeof experts, ", %u", deep);

@@ -54,7 +54,7 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
     __attribute__((format(printf, 3, 4)));
 
 /* The kernel of a convolution that treats each channel by itself: [channels, taps] of F32, F16 or
- * BF16; a dimension of 1 between the two, which Hugging Face checkpoints have, is left out. */
+ * BF16. Folders have a dimension of 1 more: between the two, or where MLX saved them behind. */
 plan_weight_id plan_builder_taps(struct plan_builder *builder, uint32_t channels, uint32_t taps,
                                  const char *name_format, ...)
     __attribute__((format(printf, 4, 5)));

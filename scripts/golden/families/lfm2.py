@@ -66,3 +66,7 @@ def gguf_metadata(config, writer):
 def gguf_tensors(config, tensors):
     return {GGUF_WHOLE.get(name) or shared.gguf_name(name, GGUF_LAYER): array.squeeze(1) if array.ndim == 3 else array
             for name, array in tensors.items()}
+
+
+def mlx_tensors(tensors):
+    return {name: array.swapaxes(1, 2) if array.ndim == 3 else array for name, array in tensors.items()}

@@ -118,3 +118,15 @@ def ahead_layer(config, found):
              if name.startswith(f"blk.{attends}.")}
     layer |= {f"blk.{last}.nextn.{name}.weight": np.ones(hidden, np.float32) for name in ("enorm", "hnorm", "shared_head_norm")}
     return layer | {f"blk.{last}.nextn.eh_proj.weight": np.zeros((hidden, 2 * hidden), np.float32)}
+
+
+def mlx_tensors(tensors):
+    """Convolutions as in lfm2; norms but the delta net's own with their 1; and everything within a language model."""
+    saved = {}
+    for name, array in tensors.items():
+        if array.ndim == 3:
+            array = array.swapaxes(1, 2)
+        elif name.endswith("norm.weight") and "linear_attn" not in name:
+            array = array + 1
+        saved["language_model." + name] = array
+    return saved
