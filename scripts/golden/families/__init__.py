@@ -7,7 +7,7 @@ SEED                of its random weights
 shapes(config)      {tensor name: shape}, in the order of the file
 centre(name)        what the numbers of a one-dimensional weight scatter around
 weight(name, shape, source)   optional: an array of its own for this tensor, or None
-reference(config, weights, ids)   optional: logits [positions, VOCAB] in double precision, where transformers has no such family
+reference(config, weights, ids)   optional: logits [positions, VOCAB] in double precision, in place of transformers'
 TABLE_CHANGES       optional: True where transformers itself differs token by token, so that this is not held against it
 mlx_tensors(tensors)          optional: {name: array} as mlx-lm saves them, where that differs
 GGUF_ARCHITECTURE   optional, with the two functions below: what llama.cpp's converter would write of it
