@@ -17,6 +17,7 @@ static const struct tensor_name names[] = {
     {"output.weight", "lm_head.weight"},
     {"output.weight", "text.lm_head.weight"},
     {"blk.*.a.weight", "^layers.*.a.weight"},
+    {"blk.*.b.*.weight", "^layers.*.experts.*.b.weight"},
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
@@ -65,6 +66,11 @@ static void test_spellings(void **state)
     expect("other", "output.weight", false, "lm_head.weight");
     expect("model.layers.12.a.weight", "blk.12.a.weight", true, "model.layers.12.a.weight");
     expect("model.layers.1.a.weight", "blk.12.a.weight", false, "model.layers.12.a.weight");
+    expect("model.layers.3.experts.45.b.weight", "blk.3.b.45.weight", true,
+           "model.layers.3.experts.45.b.weight");
+    expect("model.layers.3.experts.4.b.weight", "blk.3.b.45.weight", false,
+           "model.layers.3.experts.45.b.weight");
+    expect("b", "blk.3.b.x.weight", false, "as it was");
     expect("b", "b", false, "as it was");
 }
 
