@@ -44,6 +44,7 @@ struct gguf_file {
     struct metadata_entry *entries;           /* sorted by key */
     struct gguf_tensor *tensors;              /* in file order */
     const struct gguf_tensor **tensors_named; /* sorted by name */
+    const struct gguf_file *next;             /* another part of the checkpoint, or NULL */
 };
 
 /* --- names: order, checks, look-up
@@ -370,7 +371,7 @@ const struct gguf_tensor *gguf_file_tensor(const struct gguf_file *file, uint32_
     return &file->tensors[index];
 }
 
-const struct gguf_tensor *gguf_file_find_tensor(const struct gguf_file *file, const char *name)
+static const struct gguf_tensor *find_own_tensor(const struct gguf_file *file, const char *name)
 {
     struct gguf_tensor wanted = {.name = {name, strlen(name)}};
     const struct gguf_tensor *key = &wanted;
@@ -379,6 +380,19 @@ const struct gguf_tensor *gguf_file_find_tensor(const struct gguf_file *file, co
     const struct gguf_tensor **found = bsearch(&key, file->tensors_named, file->tensor_count,
                                                sizeof *file->tensors_named, tensor_name_compare);
     return found ? *found : NULL;
+}
+
+const struct gguf_tensor *gguf_file_find_tensor(const struct gguf_file *file, const char *name)
+{
+    const struct gguf_tensor *found = NULL;
+    for (; file && !found; file = file->next)
+        found = find_own_tensor(file, name);
+    return found;
+}
+
+void gguf_file_set_next(struct gguf_file *file, const struct gguf_file *next)
+{
+    file->next = next;
 }
 
 /* --- metadata

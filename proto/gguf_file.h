@@ -97,6 +97,9 @@ void gguf_file_close(struct gguf_file *file);
 uint32_t gguf_file_tensor_count(const struct gguf_file *file);
 const struct gguf_tensor *gguf_file_tensor(const struct gguf_file *file, uint32_t index);
 const struct gguf_tensor *gguf_file_find_tensor(const struct gguf_file *file, const char *name);
+/* `next` is another part of the same checkpoint: tensors that `file` lacks are found by name in it,
+ * and in what follows it. It outlives the look-ups; no part follows itself. */
+void gguf_file_set_next(struct gguf_file *file, const struct gguf_file *next);
 
 /*
  * Metadata by key. Each returns RESULT_OK, RESULT_NOT_FOUND (key absent: *out untouched) or

@@ -4,8 +4,9 @@
 usage: checkpoint_variants.py SOURCE TARGET
 
 For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-<type>-sharded (three files and an index),
-and <family>-<type>.gguf; and <family>-mlx where mlx-lm saves
-other names or shapes. Of llama and qwen3_moe also the forms of quantized_forms.py, which hold other numbers. TARGET is written under a temporary name first, so it is whole or absent. Needs gguf and numpy.
+and <family>-<type>.gguf; and <family>-mlx where mlx-lm saves other names or shapes. Of llama also a GGUF in parts (F32); of
+it and qwen3_moe the forms of quantized_forms.py, which hold other numbers. TARGET is written under a temporary name first, so
+it is whole or absent. Needs gguf and numpy.
 """
 import json
 import os
@@ -124,9 +125,10 @@ def add_texts(writer, source):
     writer.add_chat_template(template.read_text() if template.exists() else settings["chat_template"][1]["template"])
 
 
-def write_gguf(family, source, target, tensors, kind):
+def write_gguf(family, source, target, tensors, kind, tensors_a_part=0):
+    """In one file, or in parts of so many tensors, whose names the writer numbers."""
     config = json.loads((source / "config.json").read_text())
-    writer = gguf.GGUFWriter(str(target), family.GGUF_ARCHITECTURE)
+    writer = gguf.GGUFWriter(str(target), family.GGUF_ARCHITECTURE, split_max_tensors=tensors_a_part)
     if getattr(family, "GGUF_SHARED_SETTINGS", True):
         add_settings(writer, config)
     family.gguf_metadata(config, writer)
@@ -169,6 +171,7 @@ def main():
             write_quantized_folder(source / name, fresh / f"{name}-{form}", form, tensors)
     name = "llama"
     tensors = read_safetensors(source / name / "model.safetensors")
+    write_gguf(all_families()[name], source / name, fresh / f"{name}-split.gguf", tensors, "F32", 8)
     for kind in quantized_forms.GGUF_TYPES:
         write_gguf(all_families()[name], source / name, fresh / f"{name}-{kind.lower()}.gguf", tensors, kind)
     shutil.rmtree(target, ignore_errors=True)

@@ -294,8 +294,8 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
      * weights are; a kernel that quantizes may round a code at a tie the other way. */
     double near = t->input == VULKAN_LINEAR_Q8 || !is_quantized(t) ? (k_type ? 1e-3 : 1e-4) : 3e-3;
     double far = is_gated(t) ? 4e-2 : 2e-2; /* of a product, twice a factor's */
-    if (f->columns < 8)
-        far *= 4; /* a few outputs may all be small by chance, their error is not */
+    /* A few outputs may all be small by chance; what 8 bits cost them is not. */
+    bool tells = f->columns >= 8;
     for (uint32_t r = 0; r < t->rows; r++) {
         const double *expected = f->expected + (size_t)r * f->columns;
         double magnitude = row_magnitude(expected, f->columns);
@@ -303,8 +303,9 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
             size_t at = (size_t)r * f->columns + c;
             if ((t->forms & VULKAN_FORM_F32) != 0) {
                 expect_near(t, "f32", (double)f32[at], expected[c], near * magnitude, r, c);
-                expect_near(t, "f32, exact", (double)f32[at], f->from_exact[at],
-                            far * row_magnitude(f->from_exact + at - c, f->columns), r, c);
+                if (tells)
+                    expect_near(t, "f32, exact", (double)f32[at], f->from_exact[at],
+                                far * row_magnitude(f->from_exact + at - c, f->columns), r, c);
             }
             if ((t->forms & VULKAN_FORM_F16) != 0)
                 expect_near(t, "f16", (double)ggml_f16_to_f32(f16[at]), expected[c],

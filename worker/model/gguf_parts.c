@@ -3,8 +3,9 @@
  *
  * A splitting tool numbers the files in their names and says so in each: split.no from 0,
  * split.count, and split.tensors.count, the tensors of all of them. Names and keys must agree, all
- * parts must be there, and the tensors must add up; so a part of another model, an interrupted
- * download or a file renamed is found before any weight is read.
+ * parts must be there, and the tensors must add up (any of them, wherever it lies, is found from
+ * the first file); so a part of another model, an interrupted download or a file renamed is found
+ * before any weight is read.
  *
  * The fingerprint is that of folders: sizes add up, the latest times count, the hash goes over what
  * comes before the data of every part.
@@ -136,6 +137,8 @@ static enum result open_others(struct gguf_parts *parts, const char *path, struc
     uint64_t found = 0;
     for (uint32_t i = 0; i < parts->count; i++)
         found += gguf_file_tensor_count(parts->parts[i].file);
+    for (uint32_t i = 1; i < parts->count; i++)
+        gguf_file_set_next(parts->parts[i - 1].file, parts->parts[i].file);
     if (found != tensors)
         return error_set(error, RESULT_CORRUPT,
                          "the %u parts have %llu tensors, but split.tensors.count is %u",
