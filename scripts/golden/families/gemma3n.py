@@ -5,7 +5,7 @@ import statistics
 import numpy as np
 
 from families import VOCAB, gemma4, shared
-from families.gemma4 import GLOBAL, SLIDING, attend, gelu, norm, rotate
+from families.gemma4 import GLOBAL, SLIDING
 
 CONFIG = {
     "architectures": ["Gemma3nForCausalLM"], "model_type": "gemma3n_text", "hidden_size": 64, "intermediate_size": [64] * 5,
@@ -66,68 +66,6 @@ def weight(name, shape, source):
     """Routes see a norm so large that what is left when it is divided by the hidden size matters."""
     return 8 + source.integers(-32, 33, shape) / 8 if name.endswith("router_norm.weight") else None
 
-
-# --- the reference, written from the formulas of transformers' modeling_gemma3n.py
-
-def rms(x):
-    return np.sqrt((x * x).mean(-1, keepdims=True))
-
-
-def at_magnitude(x, wanted):
-    return x * rms(wanted) / np.sqrt(np.maximum((x * x).mean(-1, keepdims=True), 1e-5))
-
-
-def cut(gates, part):
-    """What is left of each gate above the row's mean plus so many deviations that a normal one lies below with `part`."""
-    if part == 0:
-        return gates
-    least = gates.mean(-1, keepdims=True) + statistics.NormalDist().inv_cdf(part) * gates.std(-1, keepdims=True)
-    return np.maximum(gates - least, 0)
-
-
-def reference(config, weights, ids):
-    w = {name.removeprefix("model.").removesuffix(".weight"): array.astype(np.float64) for name, array in weights.items()}
-    hidden, layers, columns = config["hidden_size"], config["num_hidden_layers"], config["hidden_size_per_layer_input"]
-    streams, size = config["altup_num_inputs"], config["head_dim"]
-    first = w["embed_tokens"][ids] * np.sqrt(hidden)
-    known = [token if token < config["vocab_size_per_layer_input"] else 0 for token in ids]
-    own = (w["embed_tokens_per_layer"][known] * np.sqrt(columns)).reshape(-1, layers, columns)
-    projected = (first @ w["per_layer_model_projection"].T / np.sqrt(hidden)).reshape(-1, layers, columns)
-    inputs = (norm(projected, w["per_layer_projection_norm"]) + own) / np.sqrt(2)
-    h = np.stack([first] + [at_magnitude(first @ w[f"altup_projections.{j}"].T, first) for j in range(streams - 1)])
-    stored = {}
-    for layer in range(layers):
-        at, kind = f"layers.{layer}.", config["layer_types"][layer]
-        route = lambda x: np.tanh(norm(x, w[at + "altup.router_norm"]) / hidden @ w[at + "altup.modality_router"].T)
-        mixing = (route(h[0]) @ w[at + "altup.prediction_coefs"].T).reshape(-1, streams, streams)
-        h = h + np.einsum("rji,irc->jrc", mixing, h)
-        theta = config["rope_theta"] if kind == GLOBAL else config["rope_local_base_freq"]
-        turn = lambda heads: rotate(heads, theta, 1.0)
-        inner = norm(h[0], w[at + "input_layernorm"])
-        split = lambda name: (inner @ w[at + f"self_attn.{name}_proj"].T).reshape(len(ids), -1, size)
-        if not gemma4.shares(config, layer):
-            stored[kind] = turn(norm(split("k"), w[at + "self_attn.k_norm"])), norm(split("v"))
-        queries = turn(norm(split("q"), w[at + "self_attn.q_norm"]))
-        attended = attend(queries, *stored[kind], None if kind == GLOBAL else config["sliding_window"])
-        attended = attended.reshape(len(ids), -1) @ w[at + "self_attn.o_proj"].T
-        low = inner @ w[at + "laurel.linear_left"].T @ w[at + "laurel.linear_right"].T
-        laurel = inner + norm(low, w[at + "laurel.post_laurel_norm"])
-        x = (h[0] + norm(attended, w[at + "post_attention_layernorm"]) + laurel) / np.sqrt(2)
-        inner = norm(x, w[at + "pre_feedforward_layernorm"])
-        gates = cut(inner @ w[at + "mlp.gate_proj"].T, config["activation_sparsity_pattern"][layer])
-        inner = (gelu(gates) * (inner @ w[at + "mlp.up_proj"].T)) @ w[at + "mlp.down_proj"].T
-        x = x + norm(inner, w[at + "post_feedforward_layernorm"])
-        corrections = 1 + route(x) @ w[at + "altup.correction_coefs"].T
-        h = h + corrections.T[:, :, None] * (x - h[0])
-        inner = h[0] * w[at + "altup.correct_output_scale"]
-        inner = (gelu(inner @ w[at + "per_layer_input_gate"].T) * inputs[:, layer]) @ w[at + "per_layer_projection"].T
-        h[1:] += norm(inner, w[at + "post_per_layer_input_norm"])
-    out = [h[0]] + [at_magnitude(h[j + 1] @ w[f"altup_unembed_projections.{j}"].T, h[0]) for j in range(streams - 1)]
-    logits = norm(np.mean(out, 0), w["norm"]) @ w["embed_tokens"].T
-    return config["final_logit_softcapping"] * np.tanh(logits / config["final_logit_softcapping"])
-
-
-# --- as GGUF
 
 def gguf_metadata(config, writer):
     layers = range(config["num_hidden_layers"])
