@@ -30,6 +30,20 @@ static void check_recurrent(const struct model_config *c)
              c->delta.value_dim <= LIMIT_HEAD_DIM);
 }
 
+/* What sizes of stacks and routes are made of. */
+static void check_experts(const struct model_config *c)
+{
+    const struct expert_config *e = &c->experts;
+    for (uint32_t layer = 0; layer < c->layers; layer++)
+        must(!c->layer[layer].experts || e->count > 0);
+    if (e->count == 0)
+        return;
+    must(e->count <= LIMIT_EXPERTS && e->chosen >= 1 && e->chosen <= e->count &&
+         e->chosen <= LIMIT_EXPERTS_CHOSEN && e->feed_forward >= 1 &&
+         e->feed_forward <= LIMIT_FEED_FORWARD);
+    must(isfinite(e->gate_limit) && isfinite(e->gate_alpha));
+}
+
 static void check_config(const struct model_config *c)
 {
     must(c->layers >= 1 && c->layers <= LIMIT_LAYERS && c->hidden <= LIMIT_HIDDEN);
@@ -97,6 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         result = checkpoint_hf_read(root, &family, &config, &error);
     if (result == RESULT_OK) {
         check_config(&config);
+        check_experts(&config);
         check_layers(&config);
         check_recurrent(&config);
     } else {
