@@ -14,11 +14,16 @@ static const struct {
     const char *model_type;
     uint32_t context_tokens;
 } defaults[] = {
-    {"gemma2", 8192},    {"glm4", 131072},        {"cohere2", 8192},       {"llama", 2048},
-    {"mistral", 131072}, {"ministral3", 262144},  {"phi3", 4096},          {"qwen2", 32768},
-    {"qwen3", 32768},    {"gemma3", 131072},      {"gemma3_text", 131072}, {"lfm2", 128000},
-    {"qwen3_5", 32768},  {"qwen3_5_text", 32768}, {"gemma3n", 32768},      {"gemma3n_text", 32768},
-    {"gemma4", 131072},  {"gemma4_text", 131072},
+    {"gemma2", 8192},        {"glm4", 131072},
+    {"cohere2", 8192},       {"llama", 2048},
+    {"mistral", 131072},     {"ministral3", 262144},
+    {"phi3", 4096},          {"qwen2", 32768},
+    {"qwen3", 32768},        {"gemma3", 131072},
+    {"gemma3_text", 131072}, {"lfm2", 128000},
+    {"qwen3_5", 32768},      {"qwen3_5_text", 32768},
+    {"gemma3n", 32768},      {"gemma3n_text", 32768},
+    {"gemma4", 131072},      {"gemma4_text", 131072},
+    {"qwen3_5_moe", 32768},  {"qwen3_5_moe_text", 32768},
 };
 
 struct json_value hf_config_text(struct json_value config)

@@ -41,8 +41,15 @@ static void test_qwen3_5(void **state)
     check("qwen3_5");
 }
 
+static void test_qwen3_5_moe(void **state)
+{
+    (void)state;
+    check("qwen3_5_moe");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lfm2), cmocka_unit_test(test_qwen3_5)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lfm2), cmocka_unit_test(test_qwen3_5),
+                                       cmocka_unit_test(test_qwen3_5_moe)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

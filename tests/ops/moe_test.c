@@ -2,7 +2,7 @@
  * The ops of a mixture of experts against double precision, every tier: routes by both kinds of
  * softmax, scaled and not; stacks of every weight type, of x shared by the chosen experts and of a
  * part for each; gates with biases, interleaved and limited; sums with and without a bias, added to
- * what is there and not.
+ * what is there and not; what every row uses, times the sigmoid of its score.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -141,6 +141,16 @@ static void moe_combine(const struct op_trial *trial, uint32_t output, double *e
     }
 }
 
+static void moe_shared(const struct op_trial *trial, uint32_t output, double *expected)
+{
+    const struct op_case *c = op_trial_case(trial);
+    const float *x = op_trial_input(trial, 0, output);
+    const float *held = op_trial_input(trial, OP_TRIAL_INPUTS - 1, output);
+    double gate = 1.0 / (1.0 + exp(-(double)op_trial_input(trial, 1, output)[0]));
+    for (uint32_t i = 0; i < c->output_columns; i++)
+        expected[i] = (double)held[i] + gate * (double)x[i];
+}
+
 /* Float weights meet float activations: nothing is rounded but sums. */
 static double linear_tolerance(const struct op_case *c)
 {
@@ -173,11 +183,18 @@ static void test_moe_combine_against_double(void **state)
     op_check_formula(OP_moe_combine, moe_combine, op_check_tolerance);
 }
 
+static void test_moe_shared_against_double(void **state)
+{
+    (void)state;
+    op_check_formula(OP_moe_shared, moe_shared, op_check_tolerance);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_moe_route_against_double),
                                        cmocka_unit_test(test_moe_linear_against_double),
                                        cmocka_unit_test(test_moe_gate_against_double),
-                                       cmocka_unit_test(test_moe_combine_against_double)};
+                                       cmocka_unit_test(test_moe_combine_against_double),
+                                       cmocka_unit_test(test_moe_shared_against_double)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

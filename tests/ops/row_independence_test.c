@@ -134,6 +134,10 @@ static void list_experts(struct small_model *m)
     append(m, OP_moe_linear, gated, route, down, &narrow, 1, none);
     append(m, OP_moe_combine, down, route, m->residual, NULL, 0,
            (union op_params){.moe_combine = {true}});
+    plan_tensor_id score = step_tensor(m, 1);
+    plan_weight_id scorer = weight(m, GGML_F32, 1, HIDDEN);
+    append(m, OP_linear, m->normed, PLAN_NONE, score, &scorer, 1, none);
+    append(m, OP_moe_shared, m->normed, score, m->residual, NULL, 0, none);
 }
 
 static void build(struct small_model *m, uint32_t window)

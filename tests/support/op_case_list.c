@@ -616,6 +616,18 @@ static void list_moe_combine(const struct visitor *visitor)
     }
 }
 
+static void list_moe_shared(const struct visitor *visitor)
+{
+    static const uint32_t widths[] = {1, 37, 640};
+    for (uint32_t i = 0; i < COUNT(widths); i++) {
+        struct op_case c = begin(OP_moe_shared, widths[i], widths[i]);
+        c.input_columns[1] = 1;
+        c.input_columns[OP_TRIAL_INPUTS - 1] = widths[i];
+        c.input_scale = i == 1 ? 100.0f : 3.0f; /* scores to where exp() ends */
+        hand_over(visitor, &c);
+    }
+}
+
 /* --- streams --- */
 
 static const uint32_t stream_widths[] = {1, 13, 64, 700};

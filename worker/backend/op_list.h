@@ -84,6 +84,9 @@
  *
  * moe_combine: x [R, K * n], route -> [R, n]. out[r, :] = sum_j g(r, j) * (x[r, j, :] +
  * W[e(r, j), :]); W, [E, n], may be missing; `add`: to what out holds.
+ *
+ * moe_shared: x [R, n] of an expert that every row uses, y [R, 1] its score.
+ * out[r, :] += sigmoid(y[r, 0]) * x[r, :].
  */
 
 /*
@@ -143,6 +146,7 @@
     X(moe_linear, 2, 1, 3, 2e-2)                                                                   \
     X(moe_gate, 2, 0, 2, 1e-4)                                                                     \
     X(moe_combine, 2, 0, 1, 1e-5)                                                                  \
+    X(moe_shared, 2, 0, 0, 1e-5)                                                                   \
     X(stream_take, 1, 0, 0, 0.0)                                                                   \
     X(stream_mix, 2, 0, 0, 1e-5)                                                                   \
     X(stream_correct, 2, 0, 0, 1e-5)                                                               \
@@ -270,6 +274,9 @@ struct moe_gate_params {
 };
 struct moe_combine_params {
     bool add;
+};
+struct moe_shared_params {
+    uint32_t unused;
 };
 struct gate_with_params {
     enum gate_activation activation;

@@ -76,11 +76,23 @@ static void read_vocabulary(struct checkpoint_keys *keys, struct model_config *c
     config->tied_embeddings = !gguf_file_find_tensor(keys->file, "output.weight");
 }
 
+/* Some keys are for the family to read. */
+static bool is_own(const struct model_family *family, const char *key)
+{
+    for (const char *const *own = family->own_keys; own && *own; own++)
+        if (strcmp(*own, key) == 0)
+            return true;
+    return false;
+}
+
 /* Of layers that differ from the first. */
-static void read_feed_forward(struct checkpoint_keys *keys, struct model_config *config)
+static void read_feed_forward(struct checkpoint_keys *keys, const struct model_family *family,
+                              struct model_config *config)
 {
     struct u32_range range = {1, LIMIT_FEED_FORWARD};
     uint32_t each[LIMIT_LAYERS];
+    if (is_own(family, "feed_forward_length"))
+        return;
     if (!checkpoint_keys_u32_each(keys, "feed_forward_length", range, config->layers, each)) {
         config->feed_forward = checkpoint_keys_u32(keys, "feed_forward_length", range);
         return;
@@ -90,15 +102,13 @@ static void read_feed_forward(struct checkpoint_keys *keys, struct model_config 
         config->layer[layer].feed_forward = each[layer] != each[0] ? each[layer] : 0;
 }
 
-/* A list of heads may be for the family to read. */
 static void read_kv_heads(struct checkpoint_keys *keys, const struct model_family *family,
                           struct model_config *config)
 {
     uint32_t each[LIMIT_LAYERS];
     config->kv_heads = config->heads;
-    for (const char *const *own = family->own_keys; own && *own; own++)
-        if (strcmp(*own, "attention.head_count_kv") == 0)
-            return;
+    if (is_own(family, "attention.head_count_kv"))
+        return;
     if (!checkpoint_keys_u32_each(keys, "attention.head_count_kv",
                                   (struct u32_range){1, LIMIT_HEADS}, config->layers, each))
         return;
@@ -140,7 +150,7 @@ static void read_shared(struct checkpoint_keys *keys, const struct model_family 
         checkpoint_keys_u32(keys, "context_length", (struct u32_range){1, LIMIT_CONTEXT_TOKENS});
     config->hidden =
         checkpoint_keys_u32(keys, "embedding_length", (struct u32_range){1, LIMIT_HIDDEN});
-    read_feed_forward(keys, config);
+    read_feed_forward(keys, family, config);
     config->norm_epsilon = checkpoint_keys_f32(
         keys, family->epsilon_key ? family->epsilon_key : "attention.layer_norm_rms_epsilon",
         (struct f32_range){1e-12f, 1e-1f});

@@ -58,6 +58,7 @@ extern const struct hf_form checkpoint_hf_cohere2;
 extern const struct hf_form checkpoint_hf_gemma3;
 extern const struct hf_form checkpoint_hf_lfm2;
 extern const struct hf_form checkpoint_hf_qwen3_5;
+extern const struct hf_form checkpoint_hf_qwen3_5_moe; /* checkpoint_hf_qwen3_5.c */
 extern const struct hf_form checkpoint_hf_gemma3n;
 extern const struct hf_form checkpoint_hf_gemma4;
 /* checkpoint_hf_mistral.c, checkpoint_hf_ministral3.c, checkpoint_hf_phi3.c, checkpoint_hf_qwen.c

@@ -1,13 +1,17 @@
 /*
- * Hugging Face checkpoints of Qwen 3.5 (dense): the text part of what can also see, or the text
- * model alone. Rotary positions of images have three dimensions (mrope_section); those of text have
- * one and the same in all three, so that nothing is left of it here.
+ * Hugging Face checkpoints of Qwen 3.5, dense and with mixtures of experts: the text part of what
+ * can also see, or the text model alone. Rotary positions of images have three dimensions
+ * (mrope_section); those of text have one and the same in all three, so that nothing is left of it
+ * here.
+ *
+ * With experts every layer has them, and one more that every row uses; the chosen ones' weights
+ * always add up to one, whatever norm_topk_prob says. They are stored as in qwen3_moe.
  *
  * MLX saves convolutions with channels before taps before a dimension of 1, and norm weights with
  * their 1 added; the former tells whether it was MLX, as it does in MLX's own loading.
  *
- * Source: mlx-lm, models/qwen3_5.py; transformers, configuration_qwen3_5.py and
- * modeling_qwen3_5.py.
+ * Source: mlx-lm, models/qwen3_5.py and qwen3_5_moe.py; transformers, configuration_qwen3_5.py,
+ * modeling_qwen3_5.py and their siblings of qwen3_5_moe.
  *
  * Refuses to do: attention without its output gate. Leaves alone: the vision tower and the layers
  * that predict several tokens ("mtp.").
@@ -21,9 +25,14 @@
 
 #define QWEN3_5_ROPE_BASE 10000.0f
 #define QWEN3_5_ROPE_PART 0.25f
+#define DEFAULT_EXPERTS   256u
+#define DEFAULT_CHOSEN    8u
+#define DEFAULT_WIDE      512u /* of each expert */
 
 static const char *const model_types[] = {"qwen3_5", "qwen3_5_text", NULL};
 static const char *const own_keys[] = {"partial_rotary_factor", NULL};
+static const char *const moe_model_types[] = {"qwen3_5_moe", "qwen3_5_moe_text", NULL};
+static const char *const moe_own_keys[] = {"partial_rotary_factor", "num_experts", NULL};
 
 static const struct tensor_name names[] = {
     {"token_embd.weight", "^embed_tokens.weight"},
@@ -50,6 +59,19 @@ static const struct tensor_name names[] = {
     {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
     {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
     {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
+    {"blk.*.ffn_gate_inp.weight", "^layers.*.mlp.gate.weight"},
+    {"blk.*.ffn_gate.*.weight", "^layers.*.mlp.experts.*.gate_proj.weight"},
+    {"blk.*.ffn_up.*.weight", "^layers.*.mlp.experts.*.up_proj.weight"},
+    {"blk.*.ffn_down.*.weight", "^layers.*.mlp.experts.*.down_proj.weight"},
+    {"blk.*.ffn_gate_up_exps.weight", "^layers.*.mlp.experts.gate_up_proj"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.mlp.experts.down_proj"},
+    {"blk.*.ffn_gate_exps.weight", "^layers.*.mlp.switch_mlp.gate_proj.weight"},
+    {"blk.*.ffn_up_exps.weight", "^layers.*.mlp.switch_mlp.up_proj.weight"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.mlp.switch_mlp.down_proj.weight"},
+    {"blk.*.ffn_gate_inp_shexp.weight", "^layers.*.mlp.shared_expert_gate.weight"},
+    {"blk.*.ffn_gate_shexp.weight", "^layers.*.mlp.shared_expert.gate_proj.weight"},
+    {"blk.*.ffn_up_shexp.weight", "^layers.*.mlp.shared_expert.up_proj.weight"},
+    {"blk.*.ffn_down_shexp.weight", "^layers.*.mlp.shared_expert.down_proj.weight"},
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
@@ -89,6 +111,26 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
                                    });
 }
 
+static void read_moe_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range wide = {1, LIMIT_FEED_FORWARD};
+    read_config(keys, config);
+    config->feed_forward =
+        checkpoint_keys_u32_or(keys, "shared_expert_intermediate_size", wide, DEFAULT_WIDE);
+    config->experts = (struct expert_config){
+        .count = checkpoint_keys_u32_or(keys, "num_experts", (struct u32_range){1, LIMIT_EXPERTS},
+                                        DEFAULT_EXPERTS),
+        .chosen =
+            checkpoint_keys_u32_or(keys, "num_experts_per_tok",
+                                   (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}, DEFAULT_CHOSEN),
+        .feed_forward = checkpoint_keys_u32_or(keys, "moe_intermediate_size", wide, DEFAULT_WIDE),
+        .normalized = true,
+    };
+    checkpoint_settle_experts(keys, config);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer].experts = true;
+}
+
 /* Fastest first, a convolution's kernel is [taps, 1, channels]; MLX's is [1, taps, channels]. */
 static void look_at_tensors(const struct tensor_table *tensors, const char *prefix,
                             struct model_config *config)
@@ -118,5 +160,23 @@ const struct hf_form checkpoint_hf_qwen3_5 = {
     .own_keys = own_keys,
     .naming = {names, prefixes, other_parts},
     .read_config = read_config,
+    .look_at_tensors = look_at_tensors,
+};
+
+const struct hf_form checkpoint_hf_qwen3_5_moe = {
+    .model_types = moe_model_types,
+    .defaults = {.layers = 40,
+                 .hidden = 2048,
+                 .feed_forward = DEFAULT_WIDE,
+                 .heads = 16,
+                 .kv_heads = 2,
+                 .head_dim = 256,
+                 .vocab_tokens = 248320,
+                 .norm_epsilon = 1e-6f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = moe_own_keys,
+    .naming = {names, prefixes, other_parts},
+    .read_config = read_moe_config,
     .look_at_tensors = look_at_tensors,
 };

@@ -1,17 +1,22 @@
 /*
- * What a GGUF of the qwen35 architecture states beyond the shared sizes: the rotary embedding over
- * a part of each head, which layers attend, and the sizes of the delta nets under the names of a
- * state space model.
+ * What a GGUF of the architectures qwen35 and qwen35moe states beyond the shared sizes: the rotary
+ * embedding over a part of each head, which layers attend, and the sizes of the delta nets under
+ * the names of a state space model.
  *
  * Converters store the rate itself, -exp(A_log), and order value heads so that neighbours have
  * different key heads; both are facts of the config (struct delta_config). Rotary embeddings of
  * three dimensions (rope.dimension_sections) are one of one dimension where there is text alone.
  *
- * Source: llama.cpp, conversion/qwen.py and src/models/qwen35.cpp.
+ * With experts every layer has them, and one more that every row uses; no width is stated for a
+ * layer without.
+ *
+ * Source: llama.cpp, conversion/qwen.py, src/models/qwen35.cpp and qwen35moe.cpp.
  *
  * Layers that predict several tokens (nextn_predict_layers) are counted among the blocks and stand
  * last; they are left alone.
  */
+#include <stdio.h>
+
 #include "worker/model/checkpoint_gguf.h"
 #include "worker/model/checkpoint_gguf_rope.h"
 #include "worker/model/checkpoint_shared.h"
@@ -21,6 +26,8 @@
 #define QWEN3_5_FULL_PERIOD 4u
 
 const char *const checkpoint_qwen3_5_own_keys[] = {"nextn_predict_layers", NULL};
+const char *const checkpoint_qwen3_5_moe_own_keys[] = {"nextn_predict_layers", "expert_count",
+                                                       "feed_forward_length", NULL};
 
 static void read_delta(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -46,8 +53,9 @@ static void read_delta(struct checkpoint_keys *keys, struct model_config *config
 static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct gguf_array listed;
-    bool lists =
-        gguf_file_array(keys->file, "qwen35.attention.recurrent_layers", &listed) == RESULT_OK;
+    char name[64];
+    snprintf(name, sizeof name, "%s.attention.recurrent_layers", keys->section);
+    bool lists = gguf_file_array(keys->file, name, &listed) == RESULT_OK;
     uint32_t period = checkpoint_keys_u32_or(
         keys, "full_attention_interval", (struct u32_range){1, LIMIT_LAYERS}, QWEN3_5_FULL_PERIOD);
     for (uint32_t layer = 0; layer < config->layers; layer++) {
@@ -70,4 +78,21 @@ void checkpoint_qwen3_5_read(struct checkpoint_keys *keys, struct model_config *
                                                   (struct u32_range){0, config->layers - 1}, 0);
     config->layers -= config->ahead_layers;
     read_layers(keys, config);
+}
+
+void checkpoint_qwen3_5_moe_read(struct checkpoint_keys *keys, struct model_config *config)
+{
+    struct u32_range wide = {1, LIMIT_FEED_FORWARD};
+    checkpoint_qwen3_5_read(keys, config);
+    config->feed_forward = checkpoint_keys_u32(keys, "expert_shared_feed_forward_length", wide);
+    config->experts = (struct expert_config){
+        .count = checkpoint_keys_u32(keys, "expert_count", (struct u32_range){1, LIMIT_EXPERTS}),
+        .chosen = checkpoint_keys_u32(keys, "expert_used_count",
+                                      (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}),
+        .feed_forward = checkpoint_keys_u32(keys, "expert_feed_forward_length", wide),
+        .normalized = true,
+    };
+    checkpoint_settle_experts(keys, config);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer].experts = true;
 }

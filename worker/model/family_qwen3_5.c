@@ -1,15 +1,19 @@
 /*
- * The forward pass of Qwen 3.5 (dense, text).
+ * The forward pass of Qwen 3.5 (text), dense or with mixtures of experts.
  *
  *   x = embedding
  *   each layer:  x += mix(norm(x))
- *                x += Wdown . (silu(Wgate . norm(x)) * Wup . norm(x))
+ *                x += feed(norm(x)), feed(y) = Wdown . (silu(Wgate . y) * Wup . y)
  *   logits = Woutput . norm(x)
  *
  *   mix of an attention layer:   Q|G = Wq . x for each head;
  *       Wo . (attention(rope(norm_per_head(Q|Wk . x)), Wv . x) * sigmoid(G))
  *   mix of a delta layer:        Wout . (norm_per_head(delta(silu(convolution(Wqkv . x)),
  *                                                            Wbeta|Walpha . x)) * silu(Wz . x))
+ *
+ *   with experts:  x += experts(norm(x)) + feed(norm(x)) * sigmoid(wscore . norm(x)), where feed is
+ *       the one that every row uses (config.feed_forward), and the weights of the others, by a
+ *       softmax over all scores, add up to one.
  *
  * Three layers of four are gated delta nets (op_list.h, gated_delta): of a sequence they keep a
  * matrix a head and the last columns of a short convolution, however long it is. Only a part of
@@ -20,6 +24,7 @@
  */
 #include <stdio.h>
 
+#include "worker/model/expert_blocks.h"
 #include "worker/model/model_family.h"
 #include "worker/model/plan_ops.h"
 
@@ -31,6 +36,10 @@ struct qwen3_5_tensors {
     plan_tensor_id answered; /* [rows, value heads * value dim], normed and gated */
     plan_tensor_id gate_up;  /* [rows, 2 * feed_forward] */
     plan_tensor_id gated;    /* [rows, feed_forward] */
+    /* Where there are experts. */
+    struct expert_tensors experts;
+    plan_tensor_id shared; /* [rows, hidden], of the one that every row uses */
+    plan_tensor_id score;  /* [rows, 1], of it */
 };
 
 /* Before a layer mixes. */
@@ -58,7 +67,7 @@ static struct delta_columns delta_columns(const struct model_config *c)
 static struct qwen3_5_tensors add_tensors(struct plan_builder *b, const struct model_config *c,
                                           enum plan_rows rows)
 {
-    return (struct qwen3_5_tensors){
+    struct qwen3_5_tensors t = {
         .residual = plan_builder_tensor(b, rows, c->hidden),
         .normed = plan_builder_tensor(b, rows, c->hidden),
         .attended = plan_builder_tensor(b, rows, c->heads * c->head_dim),
@@ -66,6 +75,12 @@ static struct qwen3_5_tensors add_tensors(struct plan_builder *b, const struct m
         .gate_up = plan_builder_tensor(b, rows, 2 * c->feed_forward),
         .gated = plan_builder_tensor(b, rows, c->feed_forward),
     };
+    if (c->experts.count > 0) {
+        t.experts = expert_blocks_add_tensors(b, c, rows);
+        t.shared = plan_builder_tensor(b, rows, c->hidden);
+        t.score = plan_builder_tensor(b, rows, 1);
+    }
+    return t;
 }
 
 static struct qwen3_5_inputs add_inputs(struct plan_builder *b, const struct model_config *c)
@@ -144,26 +159,58 @@ static void list_mixing(struct plan_builder *b, const struct model_config *c, ui
         list_delta(b, c, layer, t, in);
 }
 
+static void list_dense(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                       const struct qwen3_5_tensors *t)
+{
+    uint32_t hidden = c->hidden, wide = c->feed_forward;
+    plan_weight_id gate = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate.weight", layer);
+    plan_weight_id up = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up.weight", layer);
+    plan_weight_id down = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer);
+
+    plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->gate_up);
+    plan_ops_gate(b, t->gate_up, GATE_SILU, t->gated);
+    plan_ops_linear_add(b, t->gated, down, t->residual);
+}
+
+static void list_experts(struct plan_builder *b, const struct model_config *c, uint32_t layer,
+                         const struct qwen3_5_tensors *t)
+{
+    static const struct expert_form form = {.gate = {.activation = GATE_SILU}};
+    uint32_t hidden = c->hidden, wide = c->feed_forward;
+    plan_weight_id score =
+        plan_builder_matrix(b, 1, hidden, "blk.%u.ffn_gate_inp_shexp.weight", layer);
+    plan_weight_id gate =
+        plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate_shexp.weight", layer);
+    plan_weight_id up = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up_shexp.weight", layer);
+    plan_weight_id down =
+        plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down_shexp.weight", layer);
+
+    expert_blocks_list(b, c, &form, layer, t->normed, &t->experts, t->residual);
+    plan_ops_linear(b, t->normed, (struct linear_weights){score, PLAN_NONE, PLAN_NONE}, t->score);
+    plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->gate_up);
+    plan_ops_gate(b, t->gate_up, GATE_SILU, t->gated);
+    plan_ops_linear(b, t->gated, (struct linear_weights){down, PLAN_NONE, PLAN_NONE}, t->shared);
+    plan_ops_moe_shared(b, t->shared, t->score, t->residual);
+}
+
 static void list_projections(struct plan_builder *b, const struct model_config *c, uint32_t layer,
                              const struct qwen3_5_tensors *t)
 {
     bool attends = c->layer[layer].kind == LAYER_ATTENTION;
-    uint32_t hidden = c->hidden, wide = c->feed_forward;
+    uint32_t hidden = c->hidden;
     uint32_t mixed = attends ? c->heads * c->head_dim : delta_columns(c).values;
     plan_weight_id out =
         attends ? plan_builder_matrix(b, hidden, mixed, "blk.%u.attn_output.weight", layer)
                 : plan_builder_matrix(b, hidden, mixed, "blk.%u.ssm_out.weight", layer);
     plan_weight_id norm =
         plan_builder_vector(b, hidden, "blk.%u.post_attention_norm.weight", layer);
-    plan_weight_id gate = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate.weight", layer);
-    plan_weight_id up = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up.weight", layer);
-    plan_weight_id down = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer);
 
     plan_ops_linear_add(b, attends ? t->attended : t->answered, out, t->residual);
     plan_ops_rms_norm(b, t->residual, norm, t->normed);
-    plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->gate_up);
-    plan_ops_gate(b, t->gate_up, GATE_SILU, t->gated);
-    plan_ops_linear_add(b, t->gated, down, t->residual);
+    if (c->layer[layer].experts)
+        list_experts(b, c, layer, t);
+    else
+        list_dense(b, c, layer, t);
 }
 
 /* Layers that predict tokens further on: what GGUF calls their weights. */
@@ -181,6 +228,15 @@ static void leave_ahead_layers(struct plan_builder *b, const struct model_config
         "ffn_gate",
         "ffn_up",
         "ffn_down",
+        "ffn_gate_inp",
+        "ffn_gate_exps",
+        "ffn_up_exps",
+        "ffn_gate_up_exps",
+        "ffn_down_exps",
+        "ffn_gate_inp_shexp",
+        "ffn_gate_shexp",
+        "ffn_up_shexp",
+        "ffn_down_shexp",
         "nextn.eh_proj",
         "nextn.enorm",
         "nextn.hnorm",

@@ -79,7 +79,7 @@ struct model_config {
     uint32_t context_tokens; /* trained context */
     uint32_t layers;
     uint32_t hidden;
-    uint32_t feed_forward;
+    uint32_t feed_forward; /* or of the expert that every row uses, where a family has one */
     uint32_t heads;
     uint32_t kv_heads;
     uint32_t head_dim;

@@ -40,6 +40,8 @@ extern const char *const checkpoint_cohere2_own_keys[];
 void checkpoint_gemma3_read(struct checkpoint_keys *keys, struct model_config *config);
 void checkpoint_qwen3_5_read(struct checkpoint_keys *keys, struct model_config *config);
 extern const char *const checkpoint_qwen3_5_own_keys[];
+void checkpoint_qwen3_5_moe_read(struct checkpoint_keys *keys, struct model_config *config);
+extern const char *const checkpoint_qwen3_5_moe_own_keys[];
 void checkpoint_lfm2_read(struct checkpoint_keys *keys, struct model_config *config);
 extern const char *const checkpoint_lfm2_own_keys[];
 void checkpoint_gemma3n_read(struct checkpoint_keys *keys, struct model_config *config);

@@ -409,6 +409,15 @@ static const char *check_moe_combine(const struct op_view *v)
     return check_expert_vectors(v, v->out->columns);
 }
 
+static const char *check_moe_shared(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out) || v->x == v->out)
+        return "the output is not another tensor of the first input's shape";
+    if (v->y->rows != v->out->rows || v->y->columns != 1 || v->y == v->out)
+        return "the second input is not a number a row";
+    return NULL;
+}
+
 static const char *check_gate_with(const struct op_view *v)
 {
     const struct gate_with_params *params = &v->op->params.gate_with;

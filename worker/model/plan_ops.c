@@ -284,6 +284,12 @@ void plan_ops_soft_cap(struct plan_builder *b, plan_tensor_id logits)
         plan_builder_append(b, op);
 }
 
+void plan_ops_moe_shared(struct plan_builder *b, plan_tensor_id x, plan_tensor_id score,
+                         plan_tensor_id out)
+{
+    plan_builder_append(b, new_op(OP_moe_shared, x, score, PLAN_NONE, out));
+}
+
 void plan_ops_gate_with(struct plan_builder *b, plan_tensor_id x, plan_tensor_id y, uint32_t offset,
                         enum gate_activation activation, plan_tensor_id out)
 {

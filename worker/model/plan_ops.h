@@ -85,6 +85,9 @@ void plan_ops_moe_gate(struct plan_builder *b, plan_tensor_id x, plan_tensor_id 
 /* out = or += the weighted sum; `bias` may be PLAN_NONE. */
 void plan_ops_moe_combine(struct plan_builder *b, plan_tensor_id x, plan_tensor_id route,
                           plan_weight_id bias, bool add, plan_tensor_id out);
+/* out += sigmoid(score) * x; score [rows, 1] */
+void plan_ops_moe_shared(struct plan_builder *b, plan_tensor_id x, plan_tensor_id score,
+                         plan_tensor_id out);
 void plan_ops_gather_rows(struct plan_builder *b, plan_tensor_id x, plan_tensor_id out);
 /* Scales and caps the logits in place; nothing where the config says neither. */
 void plan_ops_soft_cap(struct plan_builder *b, plan_tensor_id logits);

@@ -57,7 +57,8 @@ def gguf_metadata(config, writer):
     writer.add_nextn_predict_layers(1)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
-    writer.add_feed_forward_length(config["intermediate_size"])
+    if "intermediate_size" in config:
+        writer.add_feed_forward_length(config["intermediate_size"])
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
     writer.add_key_length(config["head_dim"])
@@ -100,14 +101,14 @@ def converted(name, array, config):
     return array if "linear_attn" in name or array.ndim > 1 else array + 1
 
 
+def gguf_name(name, layer_names=GGUF_LAYER):
+    if name.endswith(("A_log", "dt_bias")):
+        return f"blk.{name.split('.')[2]}." + ("ssm_a" if name.endswith("A_log") else "ssm_dt.bias")
+    return shared.gguf_name(name, layer_names)
+
+
 def gguf_tensors(config, tensors):
-    found = {}
-    for name, array in tensors.items():
-        array = converted(name, array, config)
-        if name.endswith(("A_log", "dt_bias")):
-            found[f"blk.{name.split('.')[2]}." + ("ssm_a" if name.endswith("A_log") else "ssm_dt.bias")] = array
-        else:
-            found[shared.gguf_name(name, GGUF_LAYER)] = array
+    found = {gguf_name(name): converted(name, array, config) for name, array in tensors.items()}
     return found | ahead_layer(config, found)
 
 

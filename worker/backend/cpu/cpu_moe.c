@@ -1,6 +1,6 @@
 /*
  * Mixtures of experts, but for their matrices (cpu_moe_linear.c): choosing experts, grouping rows
- * by expert, gates, and the weighted sum.
+ * by expert, gates, the weighted sum, and what every row uses beside it.
  *
  * The choice is a selection by repeated maximum: of a few hundred scores a few are wanted, and the
  * order of equal scores must not depend on anything but their numbers. Scores that are no numbers
@@ -263,5 +263,22 @@ void cpu_moe_combine(const struct cpu_step *step, uint32_t index, uint32_t threa
         uint32_t left = out->columns - column;
         combine_piece(step, op, piece / pieces, column,
                       left < PIECE_COLUMNS ? left : PIECE_COLUMNS);
+    }
+}
+
+/* --- moe_shared --- */
+
+void cpu_moe_shared(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct cpu_tensor *tensor = &step->program->tensors[op->output];
+    struct row_share share = cpu_step_share(step, tensor->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        const float *x = cpu_step_row(step, op->inputs[0], row);
+        float score = cpu_step_row(step, op->inputs[1], row)[0];
+        float gate = 1.0f / (1.0f + expf(-score));
+        float *out = cpu_step_row(step, op->output, row);
+        for (uint32_t c = 0; c < tensor->columns; c++)
+            out[c] += gate * x[c];
     }
 }

@@ -58,6 +58,7 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_stream_match:
     case OP_stream_cut:
     case OP_moe_route:
+    case OP_moe_shared:
     case OP_kv_write: return SHARED_ROWS;
     default: return SHARED_CLAIM;
     }

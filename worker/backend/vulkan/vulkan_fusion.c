@@ -11,7 +11,7 @@ static bool writes_in_place(const struct plan_op *op)
     if (op->stem == OP_head_norm || op->stem == OP_rope || op->stem == OP_linear_add ||
         op->stem == OP_rms_norm_add || op->stem == OP_bias_add || op->stem == OP_stream_correct ||
         op->stem == OP_stream_add || op->stem == OP_stream_match || op->stem == OP_stream_cut ||
-        op->stem == OP_position_scale)
+        op->stem == OP_position_scale || op->stem == OP_moe_shared)
         return true;
     return op->stem == OP_moe_combine && op->params.moe_combine.add;
 }
@@ -26,7 +26,9 @@ static bool reads(const struct plan_op *op, plan_tensor_id tensor)
     for (uint32_t i = 0; i < OP_INPUTS_MAX; i++)
         if (op->inputs[i] == tensor)
             return true;
-    return op->stem == OP_moe_combine && op->params.moe_combine.add && op->output == tensor;
+    bool adds =
+        op->stem == OP_moe_shared || (op->stem == OP_moe_combine && op->params.moe_combine.add);
+    return adds && op->output == tensor;
 }
 
 static bool writes(const struct plan_op *op, plan_tensor_id tensor)

@@ -241,7 +241,7 @@ struct vulkan_scale_columns_push {
 };
 static_assert(sizeof(struct vulkan_scale_columns_push) == 56, "byte map");
 
-/* Of all ops over streams; what a kernel does not use is 0. */
+/* Of all ops over streams, and of moe_shared; what a kernel does not use is 0. */
 struct vulkan_stream_push {
     uint64_t x;           /*  0: f32 [rows, x_streams * columns] */
     uint64_t y;           /*  8: f32, the second input */

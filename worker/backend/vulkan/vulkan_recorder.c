@@ -537,6 +537,7 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_moe_linear] = vulkan_moe_record_linear,
     [OP_moe_gate] = vulkan_moe_record_gate,
     [OP_moe_combine] = vulkan_moe_record_combine,
+    [OP_moe_shared] = vulkan_streams_record,
 };
 
 /* What each op's readers want of it at this shape. */

@@ -55,6 +55,7 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
         [VULKAN_ROW_STREAM_ADD] = "stream_add",
         [VULKAN_ROW_STREAM_MATCH] = "stream_match",
         [VULKAN_ROW_STREAM_CUT] = "stream_cut",
+        [VULKAN_ROW_MOE_SHARED] = "moe_shared",
     };
     must(task->rows > 0 && task->columns > 0);
     must((task->forms & ~(uint32_t)VULKAN_FORM_F32) == 0 || task->columns % FORM_COLUMNS == 0);

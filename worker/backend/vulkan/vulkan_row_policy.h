@@ -30,7 +30,8 @@ enum vulkan_row_kernel {
     VULKAN_ROW_STREAM_CORRECT,
     VULKAN_ROW_STREAM_ADD,
     VULKAN_ROW_STREAM_MATCH,
-    VULKAN_ROW_STREAM_CUT
+    VULKAN_ROW_STREAM_CUT,
+    VULKAN_ROW_MOE_SHARED
 };
 
 struct vulkan_row_task {

@@ -1,5 +1,6 @@
 /*
- * One push struct serves all ops over streams: an op fills in what its kernel reads.
+ * One push struct serves all ops over streams, and moe_shared, which adds to a single one: an op
+ * fills in what its kernel reads.
  */
 #include "worker/backend/vulkan/vulkan_streams.h"
 
@@ -30,6 +31,10 @@ static uint32_t fill(const struct vulkan_program *program, const struct plan_op 
         *kernel = VULKAN_ROW_STREAM_ADD;
         push->columns = x;
         push->out_stream = op->params.stream_add.first;
+        return 0;
+    case OP_moe_shared:
+        *kernel = VULKAN_ROW_MOE_SHARED;
+        push->columns = out;
         return 0;
     case OP_stream_match:
         *kernel = VULKAN_ROW_STREAM_MATCH;

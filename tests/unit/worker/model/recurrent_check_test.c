@@ -1,6 +1,7 @@
 /*
- * plan_op_check() on the ops of recurrent layers and of attention with an output gate: those of
- * tiny qwen3_5 and lfm2 checkpoints pass, and broken in one place each is refused.
+ * plan_op_check() on the ops of recurrent layers, of attention with an output gate and of an expert
+ * that every row uses: those of tiny qwen3_5, qwen3_5_moe and lfm2 checkpoints pass, and broken in
+ * one place each is refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,6 +28,13 @@ static int open_qwen3_5(void **state)
 {
     (void)state;
     open_form("build/checkpoints/qwen3_5-f32.gguf");
+    return 0;
+}
+
+static int open_qwen3_5_moe(void **state)
+{
+    (void)state;
+    open_form("build/checkpoints/qwen3_5_moe-f32.gguf");
     return 0;
 }
 
@@ -184,6 +192,23 @@ static void test_caches_of_recurrent_layers(void **state)
     refuse(op, "keeps no keys");
 }
 
+static void test_moe_shared(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_moe_shared);
+    op.inputs[0] = op.output;
+    refuse(op, "another tensor");
+    op = find(OP_moe_shared);
+    op.inputs[0] = op.inputs[1];
+    refuse(op, "shape");
+    op = find(OP_moe_shared);
+    op.inputs[1] = op.inputs[0];
+    refuse(op, "not a number a row");
+    op = find(OP_moe_shared);
+    op.inputs[1] = op.output;
+    refuse(op, "not a number a row");
+}
+
 int main(void)
 {
     const struct CMUnitTest qwen3_5[] = {
@@ -191,11 +216,16 @@ int main(void)
         cmocka_unit_test(test_gated_delta),  cmocka_unit_test(test_head_norm_gate),
         cmocka_unit_test(test_gated_heads),  cmocka_unit_test(test_caches_of_recurrent_layers),
     };
+    const struct CMUnitTest qwen3_5_moe[] = {
+        cmocka_unit_test(test_all_ops_pass),
+        cmocka_unit_test(test_moe_shared),
+    };
     const struct CMUnitTest lfm2[] = {
         cmocka_unit_test(test_all_ops_pass),
         cmocka_unit_test(test_short_conv),
         cmocka_unit_test(test_caches_of_recurrent_layers),
     };
     int failed = cmocka_run_group_tests(qwen3_5, open_qwen3_5, close_model);
+    failed += cmocka_run_group_tests(qwen3_5_moe, open_qwen3_5_moe, close_model);
     return failed + cmocka_run_group_tests(lfm2, open_lfm2, close_model);
 }

@@ -24,6 +24,7 @@
 #define QWEN3_5                                                                                    \
     "\"model_type\":\"qwen3_5_text\",\"hidden_size\":64,\"num_hidden_layers\":5,"                  \
     "\"vocab_size\":100,\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16"
+#define QWEN3_5_MOE "\"model_type\":\"qwen3_5_moe_text\",\"num_hidden_layers\":2"
 
 static struct model_config config;
 static struct error_text error;
@@ -117,6 +118,33 @@ static void test_qwen3_5(void **state)
     assert_int_equal(config.ropes[0].dims, 128);
 }
 
+static void test_qwen3_5_moe(void **state)
+{
+    (void)state;
+    must_read("\"model_type\":\"qwen3_5_moe\"", "\"text_config\":{\"num_hidden_layers\":4}",
+              "ddda");
+    assert_int_equal(config.hidden, 2048);
+    assert_int_equal(config.kv_heads, 2);
+    assert_int_equal(config.feed_forward, 512);
+    assert_int_equal(config.context_tokens, 32768);
+    assert_int_equal(config.experts.count, 256);
+    assert_int_equal(config.experts.chosen, 8);
+    assert_int_equal(config.experts.feed_forward, 512);
+    assert_true(config.experts.normalized && config.layer[3].experts);
+    assert_true(config.norm_weight_offset == 1.0f);
+    must_read(QWEN3_5_MOE,
+              "\"num_experts\":9,\"num_experts_per_tok\":4,\"moe_intermediate_size\":40,"
+              "\"shared_expert_intermediate_size\":56,\"intermediate_size\":7,"
+              "\"norm_topk_prob\":false",
+              "dd");
+    assert_int_equal(config.experts.count, 9);
+    assert_int_equal(config.experts.feed_forward, 40);
+    assert_int_equal(config.feed_forward, 56);
+    assert_true(config.experts.normalized && config.layer[1].experts);
+    must_refuse(QWEN3_5_MOE, "\"num_experts\":7", "8 experts of 7");
+    must_refuse(QWEN3_5_MOE, "\"shared_expert_intermediate_size\":0", "shared_expert");
+}
+
 static void test_qwen3_5_refusals(void **state)
 {
     (void)state;
@@ -162,8 +190,11 @@ static void test_layouts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lfm2),    cmocka_unit_test(test_lfm2_refusals),
-        cmocka_unit_test(test_qwen3_5), cmocka_unit_test(test_qwen3_5_refusals),
+        cmocka_unit_test(test_lfm2),
+        cmocka_unit_test(test_lfm2_refusals),
+        cmocka_unit_test(test_qwen3_5),
+        cmocka_unit_test(test_qwen3_5_moe),
+        cmocka_unit_test(test_qwen3_5_refusals),
         cmocka_unit_test(test_layouts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
