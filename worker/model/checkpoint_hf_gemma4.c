@@ -185,6 +185,8 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
 {
     struct u32_range dims = {2, LIMIT_HEAD_DIM};
     uint32_t global_dim = checkpoint_keys_u32_or(keys, "global_head_dim", dims, DEFAULT_GLOBAL_DIM);
+    if (keys->result == RESULT_OK && global_dim % 2 != 0)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "global_head_dim %u is odd", global_dim);
     check_direction(keys);
     config->embedding_scale = sqrtf((float)config->hidden);
     config->attention_scale = 1.0f;

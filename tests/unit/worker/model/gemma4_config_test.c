@@ -118,6 +118,7 @@ static void test_refusals(void **state)
     must_refuse("\"intermediate_size\":200000,\"use_double_wide_mlp\":true", "intermediate_size");
     must_refuse("\"rope_parameters\":{\"full_attention\":{}}", "lacks");
     must_refuse("\"global_head_dim\":1024", "global_head_dim");
+    must_refuse("\"global_head_dim\":33", "global_head_dim 33 is odd");
 }
 
 int main(void)
