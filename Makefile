@@ -253,6 +253,7 @@ test-gpu: ## the Vulkan backend on this machine's GPU: its tests, fuzzed shapes,
 
 test-scripts: ## tests of the scripts
 	@scripts/make_venv
+	@$(BUILDING) programs build/step_bench
 	@scripts/run_pytest $(TALLY_ARG) tests/scripts
 
 test-api: test-data ## tests of the running server through its HTTP API

@@ -230,13 +230,19 @@ static void run_step(struct bench *bench, uint32_t sequences, uint32_t rows, uin
     wait_step(bench, results);
 }
 
+/* Ids that differ as long as the vocabulary lets them. */
+static uint32_t token_id(const struct bench *bench, uint32_t i)
+{
+    return (100 + i * 37 % 20000) % model_plan(bench->model)->config.vocab_tokens;
+}
+
 static void measure_prompt(struct bench *bench, uint32_t tokens)
 {
     static uint32_t ids[PROMPT_CHUNK];
     struct sampled_token result;
     double best = 1e9;
     for (uint32_t i = 0; i < PROMPT_CHUNK; i++)
-        ids[i] = 100 + i * 37 % 20000;
+        ids[i] = token_id(bench, i);
     for (uint32_t r = 0; r < bench->repeat; r++) {
         double start = now_s(bench);
         for (uint32_t done = 0; done < tokens;) {
@@ -250,14 +256,29 @@ static void measure_prompt(struct bench *bench, uint32_t tokens)
     printf("prompt %5u         %9.1f tok/s\n", tokens, tokens / best);
 }
 
-/* A step ahead where the backend can: each takes the tokens that the one before draws. */
-static void decode(struct bench *bench, uint32_t sequences)
+/* How many tokens of a step are none of those before them. Rows of one token and one past are one
+ * row many times, which want fewer experts than rows that differ. */
+static uint32_t count_distinct(const struct sampled_token *results, uint32_t count)
+{
+    uint32_t distinct = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t before = 0;
+        while (results[before].token != results[i].token)
+            before++;
+        distinct += before == i;
+    }
+    return distinct;
+}
+
+/* A step ahead where the backend can: each takes the tokens that the one before draws. Returns how
+ * many different ones the last step drew. */
+static uint32_t decode(struct bench *bench, uint32_t sequences)
 {
     struct sampled_token results[BATCH_MAX];
     uint32_t ids[BATCH_MAX];
     bool ahead = bench->backend->interface->step_depth(bench->backend) > 1;
     for (uint32_t s = 0; s < sequences; s++)
-        ids[s] = 100 + s;
+        ids[s] = token_id(bench, s);
     launch_step(bench, sequences, 1, bench->context, ids, true);
     for (uint32_t i = 1; i < bench->decode_steps; i++) {
         if (!ahead)
@@ -269,20 +290,22 @@ static void decode(struct bench *bench, uint32_t sequences)
             wait_step(bench, results);
     }
     wait_step(bench, results);
+    return count_distinct(results, sequences);
 }
 
 static void measure_decode(struct bench *bench, uint32_t sequences)
 {
     double best = 1e9;
+    uint32_t distinct = 0;
     for (uint32_t r = 0; r < bench->repeat; r++) {
         double start = now_s(bench);
-        decode(bench, sequences);
+        distinct = decode(bench, sequences);
         double took = now_s(bench) - start;
         best = took < best ? took : best;
     }
-    printf("decode batch %3u    %9.1f tok/s   %.3f ms a step (context %u)\n", sequences,
-           sequences * bench->decode_steps / best, best * 1e3 / bench->decode_steps,
-           bench->context);
+    printf("decode batch %3u    %9.1f tok/s   %.3f ms a step (context %u, %u different tokens)\n",
+           sequences, sequences * bench->decode_steps / best, best * 1e3 / bench->decode_steps,
+           bench->context, distinct);
 }
 
 static void print_resident(void)

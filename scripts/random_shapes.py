@@ -1,0 +1,184 @@
+"""Shapes of checkpoints of random weights: which tensors and keys a GGUF of one has, and how many of its bytes a decode step reads.
+
+A tensor without `fill` is Q4_0, with one it is F32: a number for all elements, a tuple of all numbers, or a Spread. Names and
+keys are those that llama.cpp's converter writes. PRESETS holds shapes of published mixtures (their sizes are those of the
+models' own config.json), and under the same name with `-tiny` the same layout in some hundred kilobytes.
+
+What a step reads is reckoned from the file: every matrix once, whatever the number of rows, of the embeddings a row for each
+token, of a mixture's stacks the experts that somebody chose, and from the cache each row's own positions.
+"""
+
+import collections
+import dataclasses
+import math
+
+Shape = collections.namedtuple("Shape", "layers hidden heads kv_heads head_dim feed_forward")
+Experts = collections.namedtuple("Experts", "count chosen")
+Tensor = collections.namedtuple("Tensor", "name size fill", defaults=(None,))
+Spread = collections.namedtuple("Spread", "deviation")
+Cache = collections.namedtuple("Cache", "kv_heads head_dim window")  # of a layer; window 0: all positions
+StepBytes = collections.namedtuple("StepBytes", "dense experts kv distinct")
+BLOCK_BYTES, BLOCK_WEIGHTS = 18, 32  # of Q4_0: an f16 scale and 16 bytes of nibbles
+KV_BYTES = 2  # an f16
+
+
+def tensor_bytes(tensor):
+    elements = math.prod(tensor.size)
+    return elements // BLOCK_WEIGHTS * BLOCK_BYTES if tensor.fill is None else elements * 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Llama:
+    shape: Shape
+    vocab: int
+    untied: bool = False
+    context: int = 8192
+    architecture = "llama"
+    epsilon = 1e-5
+    rope_base = 1e5
+
+    def caches(self):
+        return [Cache(self.shape.kv_heads, self.shape.head_dim, 0)] * self.shape.layers
+
+    def ends(self):
+        """Tensors outside layers."""
+        size = (self.shape.hidden, self.vocab)
+        output = [Tensor("output.weight", size)] if self.untied else []
+        return [Tensor("token_embd.weight", size), Tensor("output_norm.weight", size[:1], 1.0), *output]
+
+    def attention(self, layer):
+        hidden, cache = self.shape.hidden, self.caches()[layer]
+        queries, keys = self.shape.heads * cache.head_dim, cache.kv_heads * cache.head_dim
+        return [Tensor("attn_norm.weight", (hidden,), 1.0), Tensor("attn_q.weight", (hidden, queries)),
+                Tensor("attn_k.weight", (hidden, keys)), Tensor("attn_v.weight", (hidden, keys)),
+                Tensor("attn_output.weight", (queries, hidden))]
+
+    def feed_forward(self):
+        hidden, wide = self.shape.hidden, self.shape.feed_forward
+        return [Tensor("ffn_norm.weight", (hidden,), 1.0), Tensor("ffn_gate.weight", (hidden, wide)),
+                Tensor("ffn_up.weight", (hidden, wide)), Tensor("ffn_down.weight", (wide, hidden))]
+
+    def layer_tensors(self, layer):
+        return [tensor._replace(name=f"blk.{layer}.{tensor.name}") for tensor in self.attention(layer) + self.feed_forward()]
+
+    def tensors(self):
+        return self.ends() + [tensor for layer in range(self.shape.layers) for tensor in self.layer_tensors(layer)]
+
+    def own_keys(self):
+        return {"attention.head_count_kv": self.shape.kv_heads, "attention.key_length": self.shape.head_dim,
+                "attention.value_length": self.shape.head_dim, "rope.dimension_count": self.shape.head_dim}
+
+    def keys(self):
+        """Values by name: an int is a U32, a float an F32, a list an array of U32 or of booleans."""
+        shape = self.shape
+        values = {"block_count": shape.layers, "context_length": self.context, "embedding_length": shape.hidden,
+                  "feed_forward_length": shape.feed_forward, "attention.head_count": shape.heads,
+                  "attention.layer_norm_rms_epsilon": self.epsilon, "rope.freq_base": self.rope_base} | self.own_keys()
+        return {f"{self.architecture}.{name}": value for name, value in values.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Qwen3Moe(Llama):
+    """The feed-forward size is that of one expert."""
+    experts: Experts = Experts(128, 8)
+    architecture = "qwen3moe"
+
+    def attention(self, layer):
+        norm = (self.shape.head_dim,)
+        return super().attention(layer) + [Tensor("attn_q_norm.weight", norm, 1.0), Tensor("attn_k_norm.weight", norm, 1.0)]
+
+    def feed_forward(self):
+        hidden, wide, count = self.shape.hidden, self.shape.feed_forward, self.experts.count
+        return [Tensor("ffn_norm.weight", (hidden,), 1.0),
+                Tensor("ffn_gate_inp.weight", (hidden, count), Spread(hidden ** -0.5)),
+                Tensor("ffn_gate_exps.weight", (hidden, wide, count)), Tensor("ffn_up_exps.weight", (hidden, wide, count)),
+                Tensor("ffn_down_exps.weight", (wide, hidden, count))]
+
+    def own_keys(self):
+        return super().own_keys() | {"expert_count": self.experts.count, "expert_used_count": self.experts.chosen,
+                                     "expert_feed_forward_length": self.shape.feed_forward}
+
+
+@dataclasses.dataclass(frozen=True)
+class Gemma4(Llama):
+    """A dense half and experts in each layer; every `period`th layer is global, with heads of its own, and has keys for values."""
+    experts: Experts = Experts(128, 8)
+    expert_feed_forward: int = 704
+    global_kv_heads: int = 2
+    global_head_dim: int = 512
+    window: int = 1024
+    period: int = 6
+    architecture = "gemma4"
+    epsilon = 1e-6
+    rope_base = 1e6
+
+    def is_global(self, layer):
+        return layer % self.period == self.period - 1
+
+    def caches(self):
+        sliding = Cache(self.shape.kv_heads, self.shape.head_dim, self.window)
+        return [Cache(self.global_kv_heads, self.global_head_dim, 0) if self.is_global(layer) else sliding
+                for layer in range(self.shape.layers)]
+
+    def ends(self):
+        """With a divisor for each pair of a global head: a quarter rotates, 1e30 keeps the others still."""
+        half = self.global_head_dim // 2
+        return super().ends() + [Tensor("rope_freqs.weight", (half,), (1.0,) * (half // 4) + (1e30,) * (half - half // 4))]
+
+    def attention(self, layer):
+        """Scores are not scaled by the head's size here: the norms are."""
+        head_dim = self.caches()[layer].head_dim
+        found = [tensor for tensor in super().attention(layer) if not (self.is_global(layer) and "attn_v" in tensor.name)]
+        return found + [Tensor("post_attention_norm.weight", (self.shape.hidden,), 1.0),
+                        Tensor("attn_q_norm.weight", (head_dim,), head_dim ** -0.25),
+                        Tensor("attn_k_norm.weight", (head_dim,), head_dim ** -0.25)]
+
+    def feed_forward(self):
+        hidden, wide, count = self.shape.hidden, self.expert_feed_forward, self.experts.count
+        norms = ("post_ffw_norm", "post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2")
+        return super().feed_forward() + [Tensor(f"{norm}.weight", (hidden,), 1.0) for norm in norms] + [
+            Tensor("ffn_gate_inp.weight", (hidden, count), Spread(1.0)), Tensor("ffn_gate_inp.scale", (hidden,), 1.0),
+            Tensor("ffn_down_exps.scale", (count,), 1.0), Tensor("ffn_gate_up_exps.weight", (hidden, 2 * wide, count)),
+            Tensor("ffn_down_exps.weight", (wide, hidden, count)), Tensor("layer_output_scale.weight", (1,), 1.0)]
+
+    def own_keys(self):
+        shape, wide = self.shape, self.global_head_dim
+        return {
+            "attention.head_count_kv": [cache.kv_heads for cache in self.caches()], "attention.key_length": wide,
+            "attention.value_length": wide, "attention.key_length_swa": shape.head_dim,
+            "attention.value_length_swa": shape.head_dim, "attention.sliding_window": self.window,
+            "attention.sliding_window_pattern": [not self.is_global(layer) for layer in range(shape.layers)],
+            "attention.shared_kv_layers": 0, "embedding_length_per_layer_input": 0, "final_logit_softcapping": 30.0,
+            "rope.freq_base_swa": 1e4, "rope.dimension_count": wide, "rope.dimension_count_swa": shape.head_dim,
+            "expert_count": self.experts.count, "expert_used_count": self.experts.chosen,
+            "expert_feed_forward_length": self.expert_feed_forward,
+        }
+
+
+PRESETS = {
+    "30b-a3b": Qwen3Moe(Shape(48, 2048, 32, 4, 128, 768), 151936, untied=True),
+    "26b-a4b": Gemma4(Shape(30, 2816, 16, 8, 256, 2112), 262144),
+    "30b-a3b-tiny": Qwen3Moe(Shape(2, 128, 4, 2, 32, 32), 768, untied=True, experts=Experts(16, 2)),
+    "26b-a4b-tiny": Gemma4(Shape(3, 96, 4, 2, 16, 64), 768, experts=Experts(16, 2), expert_feed_forward=32,
+                           global_kv_heads=1, global_head_dim=32, window=16, period=3),
+}
+
+
+def distinct_experts(experts, rows):
+    """How many of a layer's experts `rows` rows want together, if each chooses by lot."""
+    return experts.count * (1 - (1 - experts.chosen / experts.count) ** rows)
+
+
+def step_bytes(model, rows, positions):
+    """Of a decode step of `rows` sequences, each of which sees `positions` positions, its own among them."""
+    distinct = distinct_experts(model.experts, rows)
+    dense = stacks = 0
+    for tensor in model.tensors():
+        if tensor.name.endswith("_exps.weight"):
+            stacks += tensor_bytes(tensor)
+        elif tensor.name != "token_embd.weight":
+            dense += tensor_bytes(tensor)
+        else:
+            dense += tensor_bytes(tensor) * rows // model.vocab + (0 if model.untied else tensor_bytes(tensor))
+    seen = sum(2 * cache.kv_heads * cache.head_dim * min(positions, cache.window or positions) for cache in model.caches())
+    return StepBytes(dense, stacks * distinct / model.experts.count, rows * seen * KV_BYTES, distinct)
