@@ -34,6 +34,7 @@ class Llama:
     untied: bool = False
     context: int = 8192
     architecture = "llama"
+    has_mean = True  # of weights, half a step of Q4_0 below zero
     epsilon = 1e-5
     rope_base = 1e5
 
@@ -82,6 +83,7 @@ class Qwen3Moe(Llama):
     """The feed-forward size is that of one expert."""
     experts: Experts = Experts(128, 8)
     architecture = "qwen3moe"
+    has_mean = False
 
     def attention(self, layer):
         norm = (self.shape.head_dim,)
@@ -109,6 +111,7 @@ class Gemma4(Llama):
     window: int = 1024
     period: int = 6
     architecture = "gemma4"
+    has_mean = False
     epsilon = 1e-6
     rope_base = 1e6
 
