@@ -66,15 +66,19 @@ TOOLS        := $(BUILD)/shoal-load
 BASE_TESTS     := $(filter %_test.c,$(call sources,tests/unit/proto tests/unit/shm tests/ring))
 FRONTEND_TESTS := $(filter %_test.c,$(call sources,tests/unit/frontend))
 LOAD_TESTS     := $(filter %_test.c,$(call sources,tests/unit/scripts/load))
-# Each of these runs on a Vulkan driver for the CPU (scripts/vulkan_env); whole models on one only, and without sanitizers.
+# Each of these runs on a Vulkan driver for the CPU (scripts/vulkan_env); models on one only, and without sanitizers. Those
+# that compute much with few kernels have them compiled for speed; tiny models run many kernels once.
 MODEL_TESTS    := $(filter %_test.c,$(call sources,tests/vulkan/model))
-VULKAN_TESTS   := $(filter %_test.c,$(call sources,tests/vulkan))
+TINY_TESTS     := $(filter %_forms_test.c %_recurrent_test.c,$(MODEL_TESTS))
+# Numbers of single kernels, which one thread asks for: nothing that the thread sanitizer could see.
+KERNEL_TESTS   := $(addprefix tests/vulkan/vulkan_,ops_test.c attention_test.c linear_dot_test.c linear_matrix_test.c fuzzed_shapes_test.c)
+VULKAN_TESTS   := $(filter-out $(if $(filter thread,$(SANS)),$(KERNEL_TESTS)),$(filter %_test.c,$(call sources,tests/vulkan)))
 WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model)) $(VULKAN_TESTS)
 # These spawn the programs, so they link neither side and need both built.
 PROCESS_TESTS  := $(filter %_test.c,$(call sources,tests/process))
 TEST_SRC       := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(LOAD_TESTS) $(PROCESS_TESTS)
 STRAY_TESTS    := $(filter-out $(TEST_SRC),$(filter %_test.c,$(call sources,tests)))
-ifneq ($(STRAY_TESTS),)
+ifneq ($(filter-out $(KERNEL_TESTS),$(STRAY_TESTS)),)
 $(error no folder rule builds $(STRAY_TESTS))
 endif
 # Agreement of whole models with llama.cpp is about numbers, which sanitizers do not change.
@@ -90,7 +94,8 @@ TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
 # scripts/setup says where it cannot be had.
 VULKAN_DRIVERS := native $(if $(SAN),,$(if $(wildcard build/vulkan-tools/matrix),matrix))
 VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(filter-out $(MODEL_TESTS),$(VULKAN_TESTS))))) \
-                  $(if $(SAN),,$(addprefix optimized:,$(call test_programs,$(MODEL_TESTS))))
+                  $(if $(SAN),,$(addprefix native:,$(call test_programs,$(TINY_TESTS))) \
+                      $(addprefix optimized:,$(call test_programs,$(filter-out $(TINY_TESTS),$(MODEL_TESTS)))))
 TEST_RUNS      := $(filter-out $(call test_programs,$(VULKAN_TESTS)),$(TEST_PROGRAMS)) $(VULKAN_RUNS)
 
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
