@@ -29,4 +29,8 @@ enum result api_error_set(struct api_error *error, enum result result, int statu
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
 void api_error_write_json(const struct api_error *error, struct text_buffer *out);
 
+/* How an API shapes an error's body. */
+typedef void api_error_writer(const struct api_error *error, const char *request_id,
+                              struct text_buffer *out);
+
 #endif

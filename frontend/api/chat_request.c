@@ -1,175 +1,27 @@
 /*
- * Reading the body of a chat request.
+ * Reading the body of a chat request: a short list of readers, run in order until one refuses.
  *
- * Numbers are read through one table (name, range, where the checkpoint's own default stands, where
- * the value goes); the rest is a short list of readers, one per field, run in order until one
- * refuses. Fields of the official API whose feature this build lacks are listed with the value that
- * means "off"; any other value is a 400, because an ignored tool list or an ignored n would be a
- * wrong answer that looks like a right one.
+ * Fields of the official API whose feature this build lacks are listed with the value that means
+ * "off"; any other value is a 400, because an ignored tool list or an ignored n would be a wrong
+ * answer that looks like a right one.
  */
 #include "frontend/api/chat_request.h"
 
 #include <cjson/cJSON.h>
-#include <float.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/api/chat_messages.h"
+#include "frontend/api/request_fields.h"
 
-static const cJSON *member(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return item && !cJSON_IsNull(item) ? item : NULL;
-}
-
-/* cJSON ends a string at an escaped NUL and would cut a message short without a word. */
-static bool body_has_escaped_nul(const char *json, size_t json_bytes)
-{
-    for (size_t i = 0; i + 6 <= json_bytes; i++) {
-        if (json[i] != '\\')
-            continue;
-        if (memcmp(json + i + 1, "u0000", 5) == 0)
-            return true;
-        i++; /* an escape: its second byte is not the start of another */
-    }
-    return false;
-}
-
-static enum result body_parse(const char *json, size_t json_bytes, cJSON **body,
-                              struct api_error *error)
-{
-    if (memchr(json, '\0', json_bytes) || body_has_escaped_nul(json, json_bytes))
-        return api_error_invalid(error, "", "NUL characters are not accepted");
-    const char *end = NULL;
-    *body = cJSON_ParseWithLengthOpts(json, json_bytes, &end, false);
-    if (!*body) {
-        size_t at = end && end >= json && end <= json + json_bytes ? (size_t)(end - json) : 0;
-        return api_error_invalid(error, "", "the body is not valid JSON (near byte %zu)", at);
-    }
-    while (end < json + json_bytes && strchr(" \t\r\n", *end))
-        end++;
-    if (end != json + json_bytes)
-        return api_error_invalid(error, "", "the body goes on after its JSON value (byte %zu)",
-                                 (size_t)(end - json));
-    if (!cJSON_IsObject(*body))
-        return api_error_invalid(error, "", "the body must be a JSON object");
-    return RESULT_OK;
-}
-
-/* --- numbers
- * -----------------------------------------------------------------------------------------------------
- */
-
-#define CHECKPOINT_NONE SIZE_MAX
-
-static const struct float_field {
-    const char *name;
-    double least;
-    double most;
-    size_t offset; /* in struct sampling_params */
-    size_t
-        checkpoint_offset; /* in struct checkpoint_sampling; CHECKPOINT_NONE when it states none */
-    float api_default;
-} float_fields[] = {
-#define PARAM(field)      offsetof(struct sampling_params, field)
-#define CHECKPOINT(field) offsetof(struct checkpoint_sampling, field)
-    {"temperature", 0, 2, PARAM(temperature), CHECKPOINT(temperature), 1},
-    {"top_p", 0, 1, PARAM(top_p), CHECKPOINT(top_p), 1},
-    {"min_p", 0, 1, PARAM(min_p), CHECKPOINT(min_p), 0},
-    {"repetition_penalty", 0, 10, PARAM(repetition_penalty), CHECKPOINT(repetition_penalty), 1},
-    {"presence_penalty", -2, 2, PARAM(presence_penalty), CHECKPOINT_NONE, 0},
-    {"frequency_penalty", -2, 2, PARAM(frequency_penalty), CHECKPOINT_NONE, 0},
-#undef PARAM
-#undef CHECKPOINT
-};
-
-static enum result float_field_read(const cJSON *body, const struct float_field *field,
-                                    const struct checkpoint_sampling *checkpoint,
-                                    struct sampling_params *sampling, struct api_error *error)
-{
-    float value = field->api_default;
-    if (field->checkpoint_offset != CHECKPOINT_NONE) {
-        float own;
-        memcpy(&own, (const char *)checkpoint + field->checkpoint_offset, sizeof own);
-        if (isfinite(own))
-            value = own;
-    }
-    const cJSON *item = member(body, field->name);
-    if (item) {
-        if (!cJSON_IsNumber(item))
-            return api_error_invalid(error, field->name, "%s must be a number", field->name);
-        if (!(item->valuedouble >= field->least && item->valuedouble <= field->most))
-            return api_error_invalid(error, field->name, "%s must be between %g and %g",
-                                     field->name, field->least, field->most);
-        value = (float)item->valuedouble;
-    }
-    memcpy((char *)sampling + field->offset, &value, sizeof value);
-    return RESULT_OK;
-}
-
-/* An integer member; *present tells whether it was there. Exact for magnitudes below 2^53. */
-static enum result integer_read(const cJSON *body, const char *name, double least, double most,
-                                bool *present, int64_t *value, struct api_error *error)
-{
-    const cJSON *item = member(body, name);
-    *present = item != NULL;
-    if (!item)
-        return RESULT_OK;
-    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble) ||
-        floor(item->valuedouble) != item->valuedouble)
-        return api_error_invalid(error, name, "%s must be an integer", name);
-    if (item->valuedouble < least || item->valuedouble > most)
-        return api_error_invalid(error, name, "%s must be between %.0f and %.0f", name, least,
-                                 most);
-    *value = (int64_t)item->valuedouble;
-    return RESULT_OK;
-}
-
-static enum result sampling_read(const cJSON *body, const struct model_assets *assets,
-                                 uint64_t random_seed, struct chat_request *request,
-                                 struct api_error *error)
-{
-    struct sampling_params *sampling = &request->sampling;
-    *sampling = sampling_params_default();
-    for (size_t i = 0; i < sizeof float_fields / sizeof float_fields[0]; i++) {
-        enum result result =
-            float_field_read(body, &float_fields[i], &assets->sampling, sampling, error);
-        if (result != RESULT_OK)
-            return result;
-    }
-    if (sampling->top_p <= 0)
-        sampling->top_p = FLT_MIN; /* the API allows 0: only the most likely token */
-    bool present;
-    int64_t value = 0;
-    enum result result =
-        integer_read(body, "top_k", -1, LIMIT_VOCAB_TOKENS, &present, &value, error);
-    if (result != RESULT_OK)
-        return result;
-    if (present)
-        sampling->top_k = value > 0 ? (uint32_t)value : 0;
-    else
-        sampling->top_k = assets->sampling.top_k == UINT32_MAX ? 0 : assets->sampling.top_k;
-    result = integer_read(body, "seed", -9007199254740992.0, 9007199254740992.0, &present, &value,
-                          error);
-    if (result != RESULT_OK)
-        return result;
-    sampling->seed = present ? (uint64_t)value : random_seed;
-    struct error_text words;
-    if (sampling_params_check(sampling, &words) != RESULT_OK)
-        return api_error_invalid(error, "", "%s", words.text);
-    return RESULT_OK;
-}
-
-static enum result max_tokens_read(const cJSON *body, struct chat_request *request,
+static enum result max_tokens_read(const cJSON *body, struct generation_request *request,
                                    struct api_error *error)
 {
     static const char *const names[] = {"max_completion_tokens", "max_tokens"};
     for (size_t i = 0; i < 2; i++) {
         bool present;
         int64_t value = 0;
-        enum result result =
-            integer_read(body, names[i], 1, LIMIT_CONTEXT_TOKENS, &present, &value, error);
+        enum result result = request_fields_read_integer(body, names[i], 1, LIMIT_CONTEXT_TOKENS,
+                                                         &present, &value, error);
         if (result != RESULT_OK)
             return result;
         if (present && request->max_new_tokens == 0)
@@ -178,92 +30,14 @@ static enum result max_tokens_read(const cJSON *body, struct chat_request *reque
     return RESULT_OK;
 }
 
-/* --- stop strings, bias, stream
- * ----------------------------------------------------------------------------------- */
-
-static enum result stop_add(const cJSON *item, struct chat_request *request,
-                            struct api_error *error)
-{
-    if (!cJSON_IsString(item))
-        return api_error_invalid(error, "stop", "stop must be a string or a list of strings");
-    size_t length = strlen(item->valuestring);
-    if (length < 1 || length > LIMIT_STOP_BYTES)
-        return api_error_invalid(error, "stop", "a stop string must have 1 to %u bytes",
-                                 LIMIT_STOP_BYTES);
-    if (request->stop_count == LIMIT_STOP_STRINGS)
-        return api_error_invalid(error, "stop", "more than %u stop strings", LIMIT_STOP_STRINGS);
-    request->stops[request->stop_count++] =
-        (struct stop_string){.bytes = item->valuestring, .length = length};
-    return RESULT_OK;
-}
-
-static enum result stop_read(const cJSON *body, struct chat_request *request,
-                             struct api_error *error)
-{
-    const cJSON *stop = member(body, "stop");
-    if (!stop)
-        return RESULT_OK;
-    if (!cJSON_IsArray(stop))
-        return stop_add(stop, request, error);
-    const cJSON *item;
-    cJSON_ArrayForEach(item, stop)
-    {
-        enum result result = stop_add(item, request, error);
-        if (result != RESULT_OK)
-            return result;
-    }
-    return RESULT_OK;
-}
-
-static enum result logit_bias_read(const cJSON *body, uint32_t vocab_tokens,
-                                   struct chat_request *request, struct api_error *error)
-{
-    const char *name = "logit_bias";
-    const cJSON *map = member(body, name);
-    if (!map)
-        return RESULT_OK;
-    if (!cJSON_IsObject(map))
-        return api_error_invalid(error, name, "logit_bias must be an object");
-    int count = cJSON_GetArraySize(map);
-    if (count < 0 || (unsigned)count > LIMIT_LOGIT_BIAS)
-        return api_error_invalid(error, name, "more than %u biases", LIMIT_LOGIT_BIAS);
-    request->logit_bias = calloc((size_t)count + 1, sizeof *request->logit_bias);
-    if (!request->logit_bias)
-        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-    const cJSON *item;
-    cJSON_ArrayForEach(item, map)
-    {
-        char *end = NULL;
-        unsigned long token = strtoul(item->string, &end, 10);
-        if (item->string[0] < '0' || item->string[0] > '9' || *end || token >= vocab_tokens)
-            return api_error_invalid(error, name, "'%.40s' is not a token id below %u",
-                                     item->string, vocab_tokens);
-        if (!cJSON_IsNumber(item) || !(item->valuedouble >= -100 && item->valuedouble <= 100))
-            return api_error_invalid(error, name, "a bias must be a number between -100 and 100");
-        request->logit_bias[request->logit_bias_count++] =
-            (struct logit_bias_entry){.token = (uint32_t)token, .bias = (float)item->valuedouble};
-    }
-    return RESULT_OK;
-}
-
-static enum result bool_read(const cJSON *object, const char *name, const char *param, bool *value,
-                             struct api_error *error)
-{
-    const cJSON *item = member(object, name);
-    *value = false;
-    if (item && !cJSON_IsBool(item))
-        return api_error_invalid(error, param, "%s must be true or false", param);
-    *value = item && cJSON_IsTrue(item);
-    return RESULT_OK;
-}
-
-static enum result stream_read(const cJSON *body, struct chat_request *request,
+static enum result stream_read(const cJSON *body, struct generation_request *request,
                                struct api_error *error)
 {
-    enum result result = bool_read(body, "stream", "stream", &request->stream, error);
+    enum result result =
+        request_fields_read_bool(body, "stream", "stream", &request->stream, error);
     if (result != RESULT_OK)
         return result;
-    const cJSON *options = member(body, "stream_options");
+    const cJSON *options = request_fields_member(body, "stream_options");
     if (!options)
         return RESULT_OK;
     if (!cJSON_IsObject(options))
@@ -271,12 +45,11 @@ static enum result stream_read(const cJSON *body, struct chat_request *request,
     if (!request->stream)
         return api_error_invalid(error, "stream_options",
                                  "stream_options is only allowed when stream is true");
-    return bool_read(options, "include_usage", "stream_options.include_usage",
-                     &request->include_usage, error);
+    return request_fields_read_bool(options, "include_usage", "stream_options.include_usage",
+                                    &request->include_usage, error);
 }
 
-/* --- what this build does not do
- * ---------------------------------------------------------------------------------- */
+/* --- what this build does not do ------------------------------------------------------------- */
 
 static bool is_off(const cJSON *item)
 {
@@ -288,50 +61,34 @@ static enum result unsupported_check(const cJSON *body, struct api_error *error)
     static const char *const names[] = {"tools",      "functions", "function_call",     "logprobs",
                                         "prediction", "audio",     "web_search_options"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const cJSON *item = member(body, names[i]);
+        const cJSON *item = request_fields_member(body, names[i]);
         if (item && !is_off(item))
             return api_error_invalid(error, names[i], "%s is not supported", names[i]);
     }
-    const cJSON *n = member(body, "n");
+    const cJSON *n = request_fields_member(body, "n");
     if (n && !(cJSON_IsNumber(n) && n->valuedouble == 1))
         return api_error_invalid(error, "n", "only n = 1 is supported");
-    const cJSON *format = member(body, "response_format");
-    const cJSON *type = format ? member(format, "type") : NULL;
+    const cJSON *format = request_fields_member(body, "response_format");
+    const cJSON *type = format ? request_fields_member(format, "type") : NULL;
     if (format && !(cJSON_IsString(type) && strcmp(type->valuestring, "text") == 0))
         return api_error_invalid(error, "response_format",
                                  "only response_format {\"type\": \"text\"} is supported");
-    const cJSON *choice = member(body, "tool_choice");
+    const cJSON *choice = request_fields_member(body, "tool_choice");
     if (choice && !(cJSON_IsString(choice) && (strcmp(choice->valuestring, "none") == 0 ||
                                                strcmp(choice->valuestring, "auto") == 0)))
         return api_error_invalid(error, "tool_choice", "tool_choice is not supported");
     return RESULT_OK;
 }
 
-static enum result model_check(const cJSON *body, const struct model_assets *assets,
+enum result chat_request_parse(const struct parse_context *context, const char *json,
+                               size_t json_bytes, struct generation_request *request,
                                struct api_error *error)
 {
-    const cJSON *model = member(body, "model");
-    if (!model)
-        return RESULT_OK;
-    if (!cJSON_IsString(model))
-        return api_error_invalid(error, "model", "model must be a string");
-    if (strcmp(model->valuestring, assets->model_id) == 0)
-        return RESULT_OK;
-    (void)api_error_set(error, RESULT_NOT_FOUND, 404, "model_not_found",
-                        "the model '%.100s' does not exist; this server has '%.100s'",
-                        model->valuestring, assets->model_id);
-    strcpy(error->param, "model");
-    return RESULT_NOT_FOUND;
-}
-
-enum result chat_request_parse(const char *json, size_t json_bytes,
-                               const struct model_assets *assets, uint64_t random_seed,
-                               struct chat_request *request, struct api_error *error)
-{
-    *request = (struct chat_request){0};
-    enum result result = body_parse(json, json_bytes, &request->body, error);
+    const struct model_assets *assets = context->assets;
+    *request = (struct generation_request){0};
+    enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     if (result == RESULT_OK)
-        result = model_check(request->body, assets, error);
+        result = request_fields_check_model(request->body, assets, error);
     if (result == RESULT_OK)
         result = unsupported_check(request->body, error);
     if (result == RESULT_OK)
@@ -339,32 +96,18 @@ enum result chat_request_parse(const char *json, size_t json_bytes,
     if (result == RESULT_OK)
         result = max_tokens_read(request->body, request, error);
     if (result == RESULT_OK)
-        result = sampling_read(request->body, assets, random_seed, request, error);
+        result = request_fields_read_sampling(request->body, assets, context->random_seed,
+                                              &request->sampling, error);
     if (result == RESULT_OK)
-        result = stop_read(request->body, request, error);
+        result = request_fields_read_stop(request->body, "stop", request, error);
     if (result == RESULT_OK)
-        result = logit_bias_read(request->body, tokenizer_vocab_tokens(assets->tokenizer), request,
-                                 error);
+        result = request_fields_read_logit_bias(
+            request->body, tokenizer_vocab_tokens(assets->tokenizer), request, error);
     if (result == RESULT_OK) {
         request->messages = cJSON_GetObjectItemCaseSensitive(request->body, "messages");
         result = chat_messages_normalize(request->messages, error);
     }
     if (result != RESULT_OK)
-        chat_request_fini(request);
+        generation_request_fini(request);
     return result;
-}
-
-void chat_request_drop_body(struct chat_request *request)
-{
-    cJSON_Delete(request->body);
-    request->body = NULL;
-    request->messages = NULL;
-    request->stop_count = 0;
-}
-
-void chat_request_fini(struct chat_request *request)
-{
-    cJSON_Delete(request->body);
-    free(request->logit_bias);
-    *request = (struct chat_request){0};
 }

@@ -185,7 +185,10 @@ void http_exchange_reply_error(struct http_exchange *exchange, const struct api_
         snprintf(extra, sizeof extra, "Retry-After: %u\r\n", error->retry_after_s);
     else if (error->status == 401)
         snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer\r\n");
-    api_error_write_json(error, &body);
+    if (exchange->write_error)
+        exchange->write_error(error, exchange->request_id, &body);
+    else
+        api_error_write_json(error, &body);
     if (body.failed)
         http_exchange_abort(exchange);
     else

@@ -27,6 +27,7 @@ struct http_exchange {
     void (*gone)(void *context);
     void *gone_context;
     const struct http_route *route; /* for the server: what handles it */
+    api_error_writer *write_error;  /* the route's; NULL: errors in OpenAI's shape */
     bool counted;                   /* for the server: as one of its client's */
     const char *allow;              /* methods of this path, for Allow; static */
     int64_t arrived_us;             /* monotonic: the request's first byte */

@@ -136,6 +136,7 @@ static bool admit(void *context, struct http_exchange *exchange)
 {
     struct http_server *server = context;
     exchange->route = route_find(server, exchange->request->path);
+    exchange->write_error = exchange->route ? exchange->route->write_error : NULL;
     if (!is_authorized(server, exchange)) {
         reply_unauthorized(server, exchange);
         return false;

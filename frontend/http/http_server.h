@@ -17,9 +17,10 @@ struct tls_context;
 
 struct http_route {
     const char *path;
-    bool prefix;             /* also every path below `path`/ */
-    enum http_method method; /* HTTP_GET answers HEAD too */
-    bool open;               /* needs no key */
+    bool prefix;                   /* also every path below `path`/ */
+    enum http_method method;       /* HTTP_GET answers HEAD too */
+    bool open;                     /* needs no key */
+    api_error_writer *write_error; /* NULL: in OpenAI's shape */
     void (*handle)(void *context, struct http_exchange *exchange);
 };
 

@@ -23,6 +23,7 @@ struct reply_text {
     size_t stop_count;
     bool at_start; /* nothing decoded yet: a tokenizer's own leading space is dropped */
     bool stopped;
+    size_t found; /* of stops: the one that ended the text; stop_count when none did */
 };
 
 struct reply_text *reply_text_create(const struct tokenizer *tokenizer,
@@ -34,11 +35,11 @@ struct reply_text *reply_text_create(const struct tokenizer *tokenizer,
     reply->at_start = true;
     for (size_t i = 0; i < stop_count; i++) {
         must(stops[i].length >= 1 && stops[i].length <= LIMIT_STOP_BYTES);
-        char *copy = must_alloc(stops[i].length, 1);
+        char *copy = must_alloc(stops[i].length + 1, 1);
         memcpy(copy, stops[i].bytes, stops[i].length);
         reply->stops[i] = (struct stop_string){.bytes = copy, .length = stops[i].length};
     }
-    reply->stop_count = stop_count;
+    reply->stop_count = reply->found = stop_count;
     return reply;
 }
 
@@ -52,15 +53,17 @@ void reply_text_destroy(struct reply_text *reply)
     free(reply);
 }
 
-/* Position of the earliest stop string in the held text, or SIZE_MAX. */
-static size_t reply_text_find_stop(const struct reply_text *reply)
+/* Position of the earliest stop string in the held text, and which it is; or SIZE_MAX. */
+static size_t reply_text_find_stop(const struct reply_text *reply, size_t *which)
 {
     size_t earliest = SIZE_MAX;
     for (size_t i = 0; i < reply->stop_count; i++) {
         const char *found = memmem(reply->held.bytes, reply->held.length, reply->stops[i].bytes,
                                    reply->stops[i].length);
-        if (found && (size_t)(found - reply->held.bytes) < earliest)
+        if (found && (size_t)(found - reply->held.bytes) < earliest) {
             earliest = (size_t)(found - reply->held.bytes);
+            *which = i;
+        }
     }
     return earliest;
 }
@@ -95,7 +98,7 @@ static bool reply_text_settle(struct reply_text *reply, struct text_buffer *out)
 {
     if (reply->held.length == 0)
         return false;
-    size_t stop = reply_text_find_stop(reply);
+    size_t stop = reply_text_find_stop(reply, &reply->found);
     if (stop != SIZE_MAX) {
         text_buffer_append(out, reply->held.bytes, stop);
         text_buffer_clear(&reply->held);
@@ -134,4 +137,9 @@ void reply_text_finish(struct reply_text *reply, struct text_buffer *out)
     if (!reply_text_settle(reply, out))
         reply_text_release(reply, reply->held.length, out);
     reply->stopped = true;
+}
+
+const char *reply_text_stop_string(const struct reply_text *reply)
+{
+    return reply->found < reply->stop_count ? reply->stops[reply->found].bytes : NULL;
 }

@@ -34,4 +34,7 @@ bool reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffe
 /* At the end of generation: appends what was still held back (incomplete bytes become U+FFFD). */
 void reply_text_finish(struct reply_text *reply, struct text_buffer *out);
 
+/* The stop string that ended the text, NUL-terminated, or NULL. */
+const char *reply_text_stop_string(const struct reply_text *reply);
+
 #endif

@@ -23,7 +23,7 @@
 
 /* --- from preparation ------------------------------------------------------------------------ */
 
-static void on_prepared(void *context, enum result result, struct prepared_chat *prepared,
+static void on_prepared(void *context, enum result result, struct prepared_generation *prepared,
                         const struct api_error *error)
 {
     struct live_request *request = context;
@@ -40,7 +40,8 @@ static void on_prepared(void *context, enum result result, struct prepared_chat 
     request->arrival = engine->next_arrival++;
     request->fingerprint = poison_memory_fingerprint(&engine->poison, &request->prepared);
     request->sink->prepared(request->sink_context, &request->prepared);
-    chat_request_drop_body(&request->prepared.request); /* megabytes, for as long as it lives */
+    generation_request_drop_body(
+        &request->prepared.request); /* megabytes, for as long as it lives */
     if (request_dispatch_refuse_known(engine, request))
         return;
     request_dispatch_enqueue(engine, request);

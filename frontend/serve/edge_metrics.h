@@ -5,14 +5,14 @@
 #define SHOAL_FRONTEND_SERVE_EDGE_METRICS_H
 
 #include "frontend/http/http_server.h"
-#include "frontend/serve/chat_route.h"
+#include "frontend/serve/generation_route.h"
 #include "frontend/serve/metric_text.h"
 
 struct edge_figures {
     uint32_t connections; /* open now */
     uint64_t unsent_bytes;
     const struct http_counters *http;
-    const struct chat_route_counters *chat;
+    const struct generation_route_counters *chat;
 };
 
 void edge_metrics_write(const struct edge_figures *figures, struct metric_text *text);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "frontend/api/chat_format.h"
 #include "frontend/reply/reply_text.h"
 #include "frontend/reply/utf8_stream.h"
 #include "frontend/serve/chat_engine.h"
@@ -56,7 +57,7 @@ static void out_write(struct generate_command *command)
 
 /* --- what the engine says -------------------------------------------------------------------- */
 
-static void on_prepared(void *context, const struct prepared_chat *prepared)
+static void on_prepared(void *context, const struct prepared_generation *prepared)
 {
     struct generate_command *command = context;
     command->prompt_tokens = (uint32_t)prepared->prompt.count;
@@ -157,7 +158,8 @@ static void on_ready(void *context)
         return;
     struct text_buffer body = {0};
     body_write(command->options, &body);
-    struct prepare_input input = {.body = body.bytes, .body_bytes = body.length};
+    struct prepare_input input = {
+        .body = body.bytes, .body_bytes = body.length, .format = &chat_format};
     if (command->options->raw)
         input.raw_prompt = must_strdup(command->options->prompt);
     must(getrandom(&input.random_seed, sizeof input.random_seed, 0) == sizeof input.random_seed);

@@ -29,7 +29,7 @@ void live_request_prepare(struct live_request *request, struct prepare_job *job)
     request->job = job;
 }
 
-void live_request_queue(struct live_request *request, const struct prepared_chat *prepared)
+void live_request_queue(struct live_request *request, const struct prepared_generation *prepared)
 {
     must(request->state == LIVE_REQUEST_PREPARING);
     request->state = LIVE_REQUEST_WAITING;
@@ -110,7 +110,7 @@ bool live_request_leave(struct live_request *request)
     request->suspect = false;
     request->replays = 0;
     request->crashes = (struct crash_record){0};
-    prepared_chat_fini(&request->prepared);
+    prepared_generation_fini(&request->prepared);
     token_list_fini(&request->generated);
     request->generated = (struct token_list){0};
     if (with_worker)

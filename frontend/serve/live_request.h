@@ -27,7 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "frontend/api/chat_prepare.h"
+#include "frontend/api/generation_prepare.h"
 #include "frontend/serve/poison_policy.h"
 #include "frontend/serve/serve_metrics.h"
 #include "proto/token_event.h"
@@ -51,7 +51,7 @@ enum live_request_state {
 struct live_request_sink {
     /* The prompt is ready. `prepared` stays valid until the request leaves, apart from its
      * request's body, which goes after this call. */
-    void (*prepared)(void *context, const struct prepared_chat *prepared);
+    void (*prepared)(void *context, const struct prepared_generation *prepared);
     /* True: the answer is complete (a stop string); finished() follows. */
     bool (*token)(void *context, uint32_t token, bool is_stop_token);
     /* After the tokens of one wake-up. */
@@ -71,7 +71,7 @@ struct live_request {
     struct prepare_job *job; /* PREPARING */
 
     /* The journal: all that is needed to run the request again. */
-    struct prepared_chat prepared;
+    struct prepared_generation prepared;
     struct token_list generated;
     uint32_t cached_tokens;
 
@@ -95,7 +95,7 @@ void live_request_admit(struct live_request *request, const struct live_request_
                         void *sink_context, int64_t now_us);
 void live_request_prepare(struct live_request *request, struct prepare_job *job);
 /* Takes over `prepared`. */
-void live_request_queue(struct live_request *request, const struct prepared_chat *prepared);
+void live_request_queue(struct live_request *request, const struct prepared_generation *prepared);
 void live_request_submit(struct live_request *request, uint32_t worker);
 void live_request_requeue(struct live_request *request);
 /* Journals the token. RESULT_CORRUPT when `index` is not the next one (rule T5) or more come than

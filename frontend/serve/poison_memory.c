@@ -18,9 +18,9 @@ void poison_memory_init(struct poison_memory *memory, int64_t keep_ms)
 }
 
 uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
-                                   const struct prepared_chat *prepared)
+                                   const struct prepared_generation *prepared)
 {
-    const struct chat_request *request = &prepared->request;
+    const struct generation_request *request = &prepared->request;
     struct {
         uint64_t prompt;
         uint64_t biases;

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "frontend/api/chat_prepare.h"
+#include "frontend/api/generation_prepare.h"
 #include "frontend/serve/keyed_hash.h"
 
 #define POISON_MEMORY_PLACES 256u
@@ -26,7 +26,7 @@ void poison_memory_init(struct poison_memory *memory, int64_t keep_ms);
 /* Of the prompt's ids and of how tokens are drawn, but for the seed: a client that tries again gets
  * another one. */
 uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
-                                   const struct prepared_chat *prepared);
+                                   const struct prepared_generation *prepared);
 /* When there is no place left, the one that ends soonest is taken. */
 void poison_memory_add(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms);
 bool poison_memory_has(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms);

@@ -27,7 +27,7 @@ struct prepare_job {
     prepare_done *done; /* NULL: dropped; guarded by the pool's mutex until the job is finished */
     void *context;
     enum result result;
-    struct prepared_chat prepared;
+    struct prepared_generation prepared;
     struct api_error error;
 };
 
@@ -89,7 +89,7 @@ static void job_free(struct prepare_job *job)
 {
     free(job->input.body);
     free(job->input.raw_prompt);
-    prepared_chat_fini(&job->prepared);
+    prepared_generation_fini(&job->prepared);
     free(job);
 }
 
@@ -102,8 +102,10 @@ static void job_run(struct prepare_job *job)
         job->result = raw_prepare(job->assets, input->body, input->body_bytes, input->raw_prompt,
                                   input->random_seed, &job->prepared, &job->error);
     else
-        job->result = chat_prepare(job->assets, input->body, input->body_bytes, input->random_seed,
-                                   (int64_t)time(NULL), &job->prepared, &job->error);
+        job->result = generation_prepare(
+            input->format,
+            &(struct parse_context){job->assets, input->random_seed, input->format_context},
+            input->body, input->body_bytes, (int64_t)time(NULL), &job->prepared, &job->error);
     free(job->input.body); /* a dropped or waiting result need not hold it */
     job->input.body = NULL;
 }
@@ -145,7 +147,7 @@ static void on_finished(int fd, short what, void *context)
         struct prepare_job *next = job->next;
         if (job->done) {
             job->done(job->context, job->result, &job->prepared, &job->error);
-            job->prepared = (struct prepared_chat){0};
+            job->prepared = (struct prepared_generation){0};
         }
         job_free(job);
         job = next;

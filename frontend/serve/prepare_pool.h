@@ -1,13 +1,13 @@
 /*
- * A few threads that do the slow part of requests (chat_prepare()) away from the event loop. Every
- * function is called from the loop's thread; `done` is called there too.
+ * A few threads that do the slow part of requests (generation_prepare()) away from the event loop.
+ * Every function is called from the loop's thread; `done` is called there too.
  */
 #ifndef SHOAL_FRONTEND_SERVE_PREPARE_POOL_H
 #define SHOAL_FRONTEND_SERVE_PREPARE_POOL_H
 
 #include <stdbool.h>
 
-#include "frontend/api/chat_prepare.h"
+#include "frontend/api/generation_prepare.h"
 
 struct event_base;
 struct prepare_job;
@@ -18,10 +18,12 @@ struct prepare_input {
     size_t body_bytes;
     char *raw_prompt; /* malloc'd or NULL; replaces what the template would render from `body` */
     uint64_t random_seed;
+    const struct api_format *format; /* reads the body; static */
+    void *format_context;
 };
 
 /* `prepared` is the callee's on RESULT_OK; otherwise `error` is complete. */
-typedef void prepare_done(void *context, enum result result, struct prepared_chat *prepared,
+typedef void prepare_done(void *context, enum result result, struct prepared_generation *prepared,
                           const struct api_error *error);
 
 struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count);

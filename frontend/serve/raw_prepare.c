@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/chat_request.h"
+
 static enum result raw_encode(const struct model_assets *assets, const char *prompt,
                               struct token_list *tokens)
 {
@@ -25,12 +27,13 @@ static enum result raw_encode(const struct model_assets *assets, const char *pro
 }
 
 enum result raw_prepare(const struct model_assets *assets, const char *body, size_t body_bytes,
-                        const char *prompt, uint64_t random_seed, struct prepared_chat *prepared,
-                        struct api_error *error)
+                        const char *prompt, uint64_t random_seed,
+                        struct prepared_generation *prepared, struct api_error *error)
 {
-    *prepared = (struct prepared_chat){0};
+    *prepared = (struct prepared_generation){0};
     enum result result =
-        chat_request_parse(body, body_bytes, assets, random_seed, &prepared->request, error);
+        chat_request_parse(&(struct parse_context){.assets = assets, .random_seed = random_seed},
+                           body, body_bytes, &prepared->request, error);
     if (result != RESULT_OK)
         return result;
     result = raw_encode(assets, prompt, &prepared->prompt);
@@ -44,7 +47,7 @@ enum result raw_prepare(const struct model_assets *assets, const char *body, siz
     else if (count == 0)
         result = api_error_invalid(error, "prompt", "the prompt is empty");
     if (result != RESULT_OK) {
-        prepared_chat_fini(prepared);
+        prepared_generation_fini(prepared);
         return result;
     }
     uint32_t room = assets->context_tokens - (uint32_t)count;

@@ -33,7 +33,7 @@ void request_end_worker_done(struct chat_engine *engine, struct live_request *re
 static void measure(struct chat_engine *engine, const struct live_request *request,
                     enum request_outcome outcome)
 {
-    const struct prepared_chat *prepared = &request->prepared;
+    const struct prepared_generation *prepared = &request->prepared;
     struct request_account account = {.timeline = request->timeline,
                                       .prompt_tokens = prepared->prompt.count,
                                       .cached_tokens = request->cached_tokens,

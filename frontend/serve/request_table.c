@@ -38,7 +38,7 @@ void request_table_destroy(struct request_table *table)
     if (!table)
         return;
     for (uint32_t i = 0; i < table->slot_count; i++) {
-        prepared_chat_fini(&table->slots[i].prepared);
+        prepared_generation_fini(&table->slots[i].prepared);
         token_list_fini(&table->slots[i].generated);
     }
     free(table->free_slots);

@@ -16,7 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frontend/serve/chat_route.h"
+#include "frontend/api/chat_format.h"
+#include "frontend/serve/generation_route.h"
 #include "frontend/serve/metrics_page.h"
 #include "frontend/serve/monotonic_clock.h"
 #include "frontend/serve/server_edges.h"
@@ -41,7 +42,7 @@ struct serve_command {
     struct event *exit_timer;
     struct http_server *server;
     struct chat_engine *engine;
-    struct chat_route *chat;
+    struct generation_route *generation;
     struct http_route routes[ROUTE_COUNT]; /* the table, with what the options change */
     int64_t exit_at_ms;
     bool draining;
@@ -53,7 +54,7 @@ struct serve_command {
 static void handle_chat(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
-    chat_route_handle(command->chat, exchange);
+    generation_route_handle(command->generation, exchange, &chat_format, NULL);
 }
 
 static void handle_models(void *context, struct http_exchange *exchange)
@@ -86,22 +87,22 @@ static void handle_metrics(void *context, struct http_exchange *exchange)
     const struct edge_figures edge = {.connections = http_server_connections(command->server),
                                       .unsent_bytes = http_server_unsent_bytes(command->server),
                                       .http = http_server_counters(command->server),
-                                      .chat = chat_route_counters(command->chat)};
+                                      .chat = generation_route_counters(command->generation)};
     metrics_page_reply(command->engine, &edge, exchange);
 }
 
 /* Open ones need no key: whoever asks whether the server lives has none. */
 static const struct http_route routes[ROUTE_COUNT] = {
-    {"/v1/chat/completions", false, HTTP_POST, false, handle_chat},
-    {"/chat/completions", false, HTTP_POST, false, handle_chat},
-    {"/v1/models", true, HTTP_GET, false, handle_models},
-    {"/models", true, HTTP_GET, false, handle_models},
-    {"/health", false, HTTP_GET, true, handle_health},
-    {"/v1/health", false, HTTP_GET, true, handle_health},
-    {"/ready", false, HTTP_GET, true, handle_ready},
-    {"/v1/ready", false, HTTP_GET, true, handle_ready},
-    {"/v1/status", false, HTTP_GET, false, handle_status},
-    {"/metrics", false, HTTP_GET, true, handle_metrics},
+    {"/v1/chat/completions", false, HTTP_POST, false, NULL, handle_chat},
+    {"/chat/completions", false, HTTP_POST, false, NULL, handle_chat},
+    {"/v1/models", true, HTTP_GET, false, NULL, handle_models},
+    {"/models", true, HTTP_GET, false, NULL, handle_models},
+    {"/health", false, HTTP_GET, true, NULL, handle_health},
+    {"/v1/health", false, HTTP_GET, true, NULL, handle_health},
+    {"/ready", false, HTTP_GET, true, NULL, handle_ready},
+    {"/v1/ready", false, HTTP_GET, true, NULL, handle_ready},
+    {"/v1/status", false, HTTP_GET, false, NULL, handle_status},
+    {"/metrics", false, HTTP_GET, true, NULL, handle_metrics},
 };
 
 /* --- ends ------------------------------------------------------------------------------------ */
@@ -242,7 +243,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
         result = chat_engine_create(&config, &command->engine, error);
     if (result != RESULT_OK)
         return result;
-    command->chat = chat_route_create(command->base, command->engine, command->options);
+    command->generation = generation_route_create(command->base, command->engine, command->options);
     static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {
         command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
@@ -288,7 +289,7 @@ int serve_command_run(const struct options *options)
         command.status = 1;
     }
     http_server_destroy(command.server); /* whoever is left is told by the end of the connection */
-    chat_route_destroy(command.chat);
+    generation_route_destroy(command.generation);
     chat_engine_destroy(command.engine);
     server_edges_destroy(command.edges);
     service_manager_destroy(command.manager);

@@ -157,7 +157,7 @@ static uint8_t *payload_put(uint8_t *payload, const void *part, size_t bytes)
 }
 
 enum result worker_link_submit(struct worker_link *link, struct request_id request,
-                               const struct prepared_chat *prepared,
+                               const struct prepared_generation *prepared,
                                const struct token_list *generated,
                                const struct model_assets *assets)
 {

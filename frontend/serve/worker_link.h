@@ -5,7 +5,7 @@
 #ifndef SHOAL_FRONTEND_SERVE_WORKER_LINK_H
 #define SHOAL_FRONTEND_SERVE_WORKER_LINK_H
 
-#include "frontend/api/chat_prepare.h"
+#include "frontend/api/generation_prepare.h"
 #include "proto/step_roster.h"
 #include "proto/token_event.h"
 #include "proto/worker_gauges.h"
@@ -47,7 +47,7 @@ void worker_link_set_vocab(struct worker_link *link, uint32_t vocab_tokens);
  * behind them. RESULT_FULL: the slab has no room now. RESULT_TOO_LARGE: it never will.
  * RESULT_CORRUPT: the worker's counts are wrong. */
 enum result worker_link_submit(struct worker_link *link, struct request_id request,
-                               const struct prepared_chat *prepared,
+                               const struct prepared_generation *prepared,
                                const struct token_list *generated,
                                const struct model_assets *assets) RESULT_CHECKED;
 enum result worker_link_cancel(struct worker_link *link, struct request_id request) RESULT_CHECKED;

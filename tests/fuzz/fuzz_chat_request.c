@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/api/chat_prepare.h"
+#include "frontend/api/chat_format.h"
+#include "frontend/api/generation_prepare.h"
 #include "proto/must.h"
 #include "tests/support/tiny_tokenizer.h"
 
@@ -47,9 +48,10 @@ static void check_refusal(const struct api_error *error)
     text_buffer_fini(&out);
 }
 
-static void check_accepted(const struct prepared_chat *prepared, const struct model_assets *assets)
+static void check_accepted(const struct prepared_generation *prepared,
+                           const struct model_assets *assets)
 {
-    const struct chat_request *request = &prepared->request;
+    const struct generation_request *request = &prepared->request;
     struct error_text words;
     must(sampling_params_check(&request->sampling, &words) == RESULT_OK);
     must(request->stop_count <= LIMIT_STOP_STRINGS);
@@ -63,13 +65,15 @@ static void check_accepted(const struct prepared_chat *prepared, const struct mo
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
     const struct model_assets *assets = assets_open();
-    struct prepared_chat prepared;
+    const struct parse_context context = {.assets = assets, .random_seed = 1};
+    struct prepared_generation prepared;
     struct api_error error;
     char *body = malloc(count + 1); /* exact, so that reading behind it is noticed */
     memcpy(body, data, count);
-    if (chat_prepare(assets, body, count, 1, 0, &prepared, &error) == RESULT_OK) {
+    if (generation_prepare(&chat_format, &context, body, count, 0, &prepared, &error) ==
+        RESULT_OK) {
         check_accepted(&prepared, assets);
-        prepared_chat_fini(&prepared);
+        prepared_generation_fini(&prepared);
     } else {
         check_refusal(&error);
     }

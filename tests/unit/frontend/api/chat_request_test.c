@@ -46,15 +46,17 @@ static int close_assets(void **state)
     return 0;
 }
 
-static enum result parse(const char *json, struct chat_request *request, struct api_error *error)
+static enum result parse(const char *json, struct generation_request *request,
+                         struct api_error *error)
 {
-    return chat_request_parse(json, strlen(json), &assets, 77, request, error);
+    return chat_request_parse(&(struct parse_context){.assets = &assets, .random_seed = 77}, json,
+                              strlen(json), request, error);
 }
 
 static void unset_fields_take_checkpoint_then_api_defaults(void **state)
 {
     (void)state;
-    struct chat_request request;
+    struct generation_request request;
     struct api_error error;
     assert_int_equal(parse("{" HELLO "}", &request, &error), RESULT_OK);
     assert_true(request.sampling.temperature == 0.5f); /* the checkpoint's */
@@ -66,13 +68,13 @@ static void unset_fields_take_checkpoint_then_api_defaults(void **state)
     assert_int_equal(request.max_new_tokens, 0);
     assert_int_equal(request.stop_count, 0);
     assert_false(request.stream);
-    chat_request_fini(&request);
+    generation_request_fini(&request);
 }
 
 static void every_field_is_read(void **state)
 {
     (void)state;
-    struct chat_request request;
+    struct generation_request request;
     struct api_error error;
     assert_int_equal(
         parse(
@@ -99,7 +101,7 @@ static void every_field_is_read(void **state)
     assert_int_equal(request.logit_bias[1].token, 259);
     assert_true(request.logit_bias[0].bias == -100.0f);
     assert_true(request.stream && request.include_usage);
-    chat_request_fini(&request);
+    generation_request_fini(&request);
 }
 
 static void refusals_name_their_field(void **state)
@@ -150,7 +152,7 @@ static void refusals_name_their_field(void **state)
         {"{\"response_format\":{\"type\":\"json_object\"}," HELLO "}", 400, "response_format"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct chat_request request;
+        struct generation_request request;
         struct api_error error = {0};
         enum result result = parse(cases[i].json, &request, &error);
         if (result == RESULT_OK || error.status != cases[i].status ||
@@ -165,7 +167,7 @@ static void refusals_name_their_field(void **state)
 static void messages_become_what_templates_expect(void **state)
 {
     (void)state;
-    struct chat_request request;
+    struct generation_request request;
     struct api_error error;
     assert_int_equal(
         parse("{\"messages\":[{\"role\":\"developer\",\"content\":[{\"type\":\"text\",\"text\":"
@@ -182,7 +184,7 @@ static void messages_become_what_templates_expect(void **state)
                         "\"function\":{\"name\":\"f\",\"arguments\":{\"x\":1}}}]},"
                         "{\"role\":\"tool\",\"content\":\"r\"}]");
     free(text);
-    chat_request_fini(&request);
+    generation_request_fini(&request);
 }
 
 int main(void)

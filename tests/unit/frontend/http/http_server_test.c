@@ -49,9 +49,9 @@ static void handle_hold(void *context, struct http_exchange *exchange)
 }
 
 static const struct http_route routes[] = {
-    {"/echo", false, HTTP_POST, false, handle_echo},
-    {"/get", true, HTTP_GET, true, handle_echo},
-    {"/hold", false, HTTP_POST, false, handle_hold},
+    {"/echo", false, HTTP_POST, false, NULL, handle_echo},
+    {"/get", true, HTTP_GET, true, NULL, handle_echo},
+    {"/hold", false, HTTP_POST, false, NULL, handle_hold},
 };
 
 static void start(uint32_t max_connections, int request_timeout_ms, int idle_timeout_ms)

@@ -13,9 +13,9 @@
 
 static const struct live_request_sink sink;
 
-static struct prepared_chat prepared_of(uint32_t max_new_tokens)
+static struct prepared_generation prepared_of(uint32_t max_new_tokens)
 {
-    struct prepared_chat prepared = {.max_new_tokens = max_new_tokens};
+    struct prepared_generation prepared = {.max_new_tokens = max_new_tokens};
     prepared.prompt.ids = calloc(3, sizeof(uint32_t));
     prepared.prompt.count = prepared.prompt.capacity = 3;
     return prepared;
@@ -33,7 +33,7 @@ static struct live_request *admitted(struct request_table *table)
 static struct live_request *submitted(struct request_table *table)
 {
     struct live_request *request = admitted(table);
-    struct prepared_chat prepared = prepared_of(4);
+    struct prepared_generation prepared = prepared_of(4);
     live_request_queue(request, &prepared);
     live_request_submit(request, 0);
     return request;

@@ -16,8 +16,8 @@ static uint64_t print_of(const struct poison_memory *memory, uint32_t token, flo
                          uint64_t seed)
 {
     uint32_t ids[3] = {1, token, 3};
-    struct prepared_chat prepared = {.request = {.sampling = sampling_params_default()},
-                                     .prompt = {.ids = ids, .count = 3}};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default()},
+                                           .prompt = {.ids = ids, .count = 3}};
     prepared.request.sampling.temperature = temperature;
     prepared.request.sampling.seed = seed;
     return poison_memory_fingerprint(memory, &prepared);

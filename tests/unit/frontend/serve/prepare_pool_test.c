@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "frontend/api/chat_format.h"
 #include "frontend/serve/prepare_pool.h"
 #include "tests/support/tiny_tokenizer.h"
 
@@ -59,7 +60,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void on_done(void *context, enum result result, struct prepared_chat *prepared,
+static void on_done(void *context, enum result result, struct prepared_generation *prepared,
                     const struct api_error *error)
 {
     struct outcome *outcome = context;
@@ -71,12 +72,13 @@ static void on_done(void *context, enum result result, struct prepared_chat *pre
     }
     outcome->prompt_tokens = prepared->prompt.count;
     outcome->first_token = prepared->prompt.ids[0];
-    prepared_chat_fini(prepared);
+    prepared_generation_fini(prepared);
 }
 
 static struct prepare_job *submit(const char *body, const char *raw_prompt, struct outcome *outcome)
 {
-    struct prepare_input input = {.body = strdup(body), .body_bytes = strlen(body)};
+    struct prepare_input input = {
+        .body = strdup(body), .body_bytes = strlen(body), .format = &chat_format};
     if (raw_prompt)
         input.raw_prompt = strdup(raw_prompt);
     return prepare_pool_submit(pool, &assets, &input, on_done, outcome);

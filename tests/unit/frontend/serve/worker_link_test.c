@@ -132,11 +132,11 @@ static const struct token_list nothing_yet;
 
 static enum result submit_after(uint32_t slot, const struct token_list *generated)
 {
-    struct prepared_chat prepared = {.request = {.sampling = sampling_params_default(),
-                                                 .logit_bias = biases,
-                                                 .logit_bias_count = 1},
-                                     .prompt = {.ids = prompt_ids, .count = 3},
-                                     .max_new_tokens = 11};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default(),
+                                                       .logit_bias = biases,
+                                                       .logit_bias_count = 1},
+                                           .prompt = {.ids = prompt_ids, .count = 3},
+                                           .max_new_tokens = 11};
     return worker_link_submit(link_under_test, (struct request_id){slot, 1}, &prepared, generated,
                               &assets);
 }
@@ -308,9 +308,9 @@ static void a_full_slab_says_so_and_an_impossible_prompt_too(void **state)
 {
     (void)state;
     static uint32_t many[100000];
-    struct prepared_chat prepared = {.request = {.sampling = sampling_params_default()},
-                                     .prompt = {.ids = many, .count = 100000},
-                                     .max_new_tokens = 1};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default()},
+                                           .prompt = {.ids = many, .count = 100000},
+                                           .max_new_tokens = 1};
     struct request_id id = {0, 1};
     assert_int_equal(worker_link_submit(link_under_test, id, &prepared, &nothing_yet, &assets),
                      RESULT_OK);

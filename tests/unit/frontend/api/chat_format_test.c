@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/api/chat_reply.h"
+#include "frontend/api/chat_format.h"
+#include "frontend/api/generation_prepare.h"
 #include "tests/support/tiny_tokenizer.h"
 
 static struct model_assets assets;
@@ -35,27 +36,39 @@ static int close_assets(void **state)
     return 0;
 }
 
-static struct prepared_chat prepared(bool stream, bool usage)
+static struct prepared_generation prepared(bool stream, bool usage)
 {
-    return (struct prepared_chat){
+    return (struct prepared_generation){
         .request = {.stream = stream, .include_usage = usage},
         .prompt = {.ids = prompt_ids, .count = 3},
         .max_new_tokens = 10,
     };
 }
 
+static struct api_reply *create(const struct prepared_generation *chat, const char *id)
+{
+    return chat_format.reply_create(&(struct reply_config){
+        .assets = &assets, .prepared = chat, .id = id, .request_id = "r", .created_unix_s = 99});
+}
+
+static bool push(struct api_reply *reply, uint32_t token, bool is_stop, struct text_buffer *out)
+{
+    return chat_format.reply_token(reply, 0, &(struct reply_token){token, is_stop}, out);
+}
+
 static void stream_has_role_deltas_finish_usage_done(void **state)
 {
     (void)state;
-    struct prepared_chat chat = prepared(true, true);
-    struct chat_reply *reply = chat_reply_create(&assets, &chat, "chatcmpl-1", 99);
+    struct prepared_generation chat = prepared(true, true);
+    struct api_reply *reply = create(&chat, "chatcmpl-1");
     struct text_buffer out = {0};
-    chat_reply_begin(reply, &out);
-    assert_false(chat_reply_token(reply, TINY_HE, false, &out));
-    assert_false(chat_reply_token(reply, 0xc3, false, &out)); /* half a character: no chunk */
-    assert_false(chat_reply_token(reply, 0xa9, false, &out));
-    assert_false(chat_reply_token(reply, TINY_END, true, &out));
-    chat_reply_end(reply, FINISH_STOP_TOKEN, 2, &out);
+    chat_format.reply_begin(reply, &out);
+    assert_false(push(reply, TINY_HE, false, &out));
+    assert_false(push(reply, 0xc3, false, &out)); /* half a character: no chunk */
+    assert_false(push(reply, 0xa9, false, &out));
+    assert_false(push(reply, TINY_END, true, &out));
+    chat_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, 2, &out);
+    chat_format.reply_end(reply, &out);
 #define HEAD                                                                                       \
     "data: "                                                                                       \
     "{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":99,\"model\":"        \
@@ -72,21 +85,21 @@ static void stream_has_role_deltas_finish_usage_done(void **state)
              "],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4,\"total_tokens\":7,"
              "\"prompt_tokens_details\":{\"cached_tokens\":2}}}\n\ndata: [DONE]\n\n");
     text_buffer_fini(&out);
-    chat_reply_destroy(reply);
+    chat_format.reply_destroy(reply);
 }
 
 static void whole_reply_is_one_object(void **state)
 {
     (void)state;
-    struct prepared_chat chat = prepared(false, false);
-    struct chat_reply *reply = chat_reply_create(&assets, &chat, "chatcmpl-2", 99);
+    struct prepared_generation chat = prepared(false, false);
+    struct api_reply *reply = create(&chat, "chatcmpl-2");
     struct text_buffer out = {0};
-    chat_reply_begin(reply, &out);
-    (void)chat_reply_token(reply, TINY_HE, false, &out);
-    (void)chat_reply_token(reply, '\n', false, &out);
+    chat_format.reply_begin(reply, &out);
+    (void)push(reply, TINY_HE, false, &out);
+    (void)push(reply, '\n', false, &out);
     assert_int_equal(out.length, 0);
-    assert_int_equal(chat_reply_generated_tokens(reply), 2);
-    chat_reply_end(reply, FINISH_LENGTH, 0, &out);
+    chat_format.reply_choice_end(reply, 0, FINISH_LENGTH, 0, &out);
+    chat_format.reply_end(reply, &out);
     cJSON *json = cJSON_ParseWithOpts(out.bytes, NULL, true);
     assert_non_null(json);
     const cJSON *choice = cJSON_GetObjectItem(json, "choices")->child;
@@ -96,23 +109,23 @@ static void whole_reply_is_one_object(void **state)
     assert_string_equal(cJSON_GetObjectItem(choice, "finish_reason")->valuestring, "length");
     cJSON_Delete(json);
     text_buffer_fini(&out);
-    chat_reply_destroy(reply);
+    chat_format.reply_destroy(reply);
 }
 
 static void failed_stream_still_ends(void **state)
 {
     (void)state;
-    struct prepared_chat chat = prepared(true, false);
-    struct chat_reply *reply = chat_reply_create(&assets, &chat, "chatcmpl-3", 99);
+    struct prepared_generation chat = prepared(true, false);
+    struct api_reply *reply = create(&chat, "chatcmpl-3");
     struct text_buffer out = {0};
     struct api_error error;
     (void)api_error_set(&error, RESULT_PEER_GONE, 500, "worker_crashed", "the worker died");
-    chat_reply_fail(reply, &error, &out);
+    chat_format.reply_fail(reply, &error, &out);
     assert_string_equal(
         out.bytes, "data: {\"error\":{\"message\":\"the worker died\",\"type\":\"server_error\","
                    "\"param\":null,\"code\":\"worker_crashed\"}}\n\ndata: [DONE]\n\n");
     text_buffer_fini(&out);
-    chat_reply_destroy(reply);
+    chat_format.reply_destroy(reply);
 }
 
 static void error_words_are_always_valid_json(void **state)

@@ -1,12 +1,12 @@
 /*
- * The slow part of a chat request, as one pure function: parse, render, tokenize, fit into the
+ * The slow part of a request, as one pure function: parse, render, tokenize, fit into the
  * context.
  *
  * The template sees the variables that Hugging Face's apply_chat_template passes (messages, tools,
  * add_generation_prompt, bos_token, eos_token); only the template's own text and these two tokens
  * may become special tokens, so that no message can end a turn or speak as another role.
  */
-#include "frontend/api/chat_prepare.h"
+#include "frontend/api/generation_prepare.h"
 
 #include <cjson/cJSON.h>
 #include <stdlib.h>
@@ -17,31 +17,53 @@ static enum result memory_error(struct api_error *error)
     return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
 }
 
-/* The template's variables. `messages` is lent, not copied. */
-static cJSON *template_variables(const struct model_assets *assets, cJSON *messages)
+/* The request's own variables, which never take the place of what is there: bos_token and eos_token
+ * are trusted. */
+static bool variables_add_own(cJSON *variables, const struct generation_request *request)
 {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, request->template_variables)
+    {
+        if (cJSON_GetObjectItemCaseSensitive(variables, item->string))
+            continue;
+        cJSON *copy = cJSON_Duplicate(item, true);
+        if (!cJSON_AddItemToObject(variables, item->string, copy)) {
+            cJSON_Delete(copy);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The template's variables. Messages and tools are lent, not copied. */
+static cJSON *template_variables(const struct model_assets *assets,
+                                 const struct generation_request *request)
+{
+    bool has_tools = request->tools && request->tool_choice != TOOL_CHOICE_NONE;
     cJSON *variables = cJSON_CreateObject();
     if (!variables)
         return NULL;
-    if (!cJSON_AddItemReferenceToObject(variables, "messages", messages) ||
+    if (!cJSON_AddItemReferenceToObject(variables, "messages", request->messages) ||
         !cJSON_AddTrueToObject(variables, "add_generation_prompt") ||
-        !cJSON_AddNullToObject(variables, "tools") ||
+        !(has_tools ? cJSON_AddItemReferenceToObject(variables, "tools", request->tools)
+                    : cJSON_AddNullToObject(variables, "tools") != NULL) ||
         !cJSON_AddStringToObject(variables, "bos_token", assets->bos_text) ||
-        !cJSON_AddStringToObject(variables, "eos_token", assets->eos_text)) {
+        !cJSON_AddStringToObject(variables, "eos_token", assets->eos_text) ||
+        !variables_add_own(variables, request)) {
         cJSON_Delete(variables);
         return NULL;
     }
     return variables;
 }
 
-static enum result prompt_render(const struct model_assets *assets, cJSON *messages,
-                                 int64_t now_unix_s, struct chat_prompt *prompt,
-                                 struct api_error *error)
+static enum result prompt_render(const struct model_assets *assets,
+                                 const struct generation_request *request, int64_t now_unix_s,
+                                 struct chat_prompt *prompt, struct api_error *error)
 {
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
     if (!assets->chat_template)
         return api_error_invalid(error, "messages", "the model has no chat template");
-    cJSON *variables = template_variables(assets, messages);
+    cJSON *variables = template_variables(assets, request);
     if (!variables)
         return memory_error(error);
     struct error_text words;
@@ -106,21 +128,21 @@ static enum result prompt_encode(const struct model_assets *assets,
     return RESULT_OK;
 }
 
-enum result chat_prepare(const struct model_assets *assets, const char *body, size_t body_bytes,
-                         uint64_t random_seed, int64_t now_unix_s, struct prepared_chat *prepared,
-                         struct api_error *error)
+enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
+                               const char *body, size_t body_bytes, int64_t now_unix_s,
+                               struct prepared_generation *prepared, struct api_error *error)
 {
-    *prepared = (struct prepared_chat){0};
+    *prepared = (struct prepared_generation){0};
+    const struct model_assets *assets = context->assets;
     struct chat_prompt prompt = {0};
-    enum result result =
-        chat_request_parse(body, body_bytes, assets, random_seed, &prepared->request, error);
+    enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
     if (result == RESULT_OK)
-        result = prompt_render(assets, prepared->request.messages, now_unix_s, &prompt, error);
+        result = prompt_render(assets, &prepared->request, now_unix_s, &prompt, error);
     if (result == RESULT_OK)
         result = prompt_encode(assets, &prompt, &prepared->prompt, error);
     chat_prompt_fini(&prompt);
     if (result != RESULT_OK) {
-        prepared_chat_fini(prepared);
+        prepared_generation_fini(prepared);
         return result;
     }
     uint32_t room = assets->context_tokens - (uint32_t)prepared->prompt.count;
@@ -129,9 +151,9 @@ enum result chat_prepare(const struct model_assets *assets, const char *body, si
     return RESULT_OK;
 }
 
-void prepared_chat_fini(struct prepared_chat *prepared)
+void prepared_generation_fini(struct prepared_generation *prepared)
 {
-    chat_request_fini(&prepared->request);
+    generation_request_fini(&prepared->request);
     token_list_fini(&prepared->prompt);
-    *prepared = (struct prepared_chat){0};
+    *prepared = (struct prepared_generation){0};
 }

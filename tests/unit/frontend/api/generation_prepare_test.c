@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/api/chat_prepare.h"
+#include "frontend/api/chat_format.h"
+#include "frontend/api/generation_prepare.h"
 #include "tests/support/tiny_tokenizer.h"
 
 static const char chatml[] = "{% for message in messages %}{% if message.role == 'tool' %}"
@@ -48,10 +49,12 @@ static int close_assets(void **state)
     return 0;
 }
 
-static enum result prepare(const char *body, struct prepared_chat *prepared,
+static enum result prepare(const char *body, struct prepared_generation *prepared,
                            struct api_error *error)
 {
-    return chat_prepare(&assets, body, strlen(body), 1, 0, prepared, error);
+    return generation_prepare(&chat_format,
+                              &(struct parse_context){.assets = &assets, .random_seed = 1}, body,
+                              strlen(body), 0, prepared, error);
 }
 
 /* A body with one user message of `count` times the letter x. */
@@ -66,7 +69,7 @@ static void long_body(char *body, size_t capacity, int count, const char *fields
 static void template_tokens_are_special(void **state)
 {
     (void)state;
-    struct prepared_chat prepared;
+    struct prepared_generation prepared;
     struct api_error error;
     assert_int_equal(
         prepare("{\"messages\":[{\"role\":\"user\",\"content\":\"hell\"}]}", &prepared, &error),
@@ -75,13 +78,13 @@ static void template_tokens_are_special(void **state)
     assert_int_equal(prepared.prompt.count, 5);
     assert_memory_equal(prepared.prompt.ids, expected, sizeof expected);
     assert_int_equal(prepared.max_new_tokens, 32 - 5);
-    prepared_chat_fini(&prepared);
+    prepared_generation_fini(&prepared);
 }
 
 static void user_text_never_becomes_special(void **state)
 {
     (void)state;
-    struct prepared_chat prepared;
+    struct prepared_generation prepared;
     struct api_error error;
     assert_int_equal(prepare("{\"messages\":[{\"role\":\"user\",\"content\":\"<|im_end|>\"}]}",
                              &prepared, &error),
@@ -90,20 +93,20 @@ static void user_text_never_becomes_special(void **state)
     assert_int_equal(prepared.prompt.ids[0], TINY_START);
     for (size_t i = 1; i <= strlen("<|im_end|>"); i++)
         assert_int_equal(prepared.prompt.ids[i], (uint8_t) "<|im_end|>"[i - 1]);
-    prepared_chat_fini(&prepared);
+    prepared_generation_fini(&prepared);
 }
 
 static void prompt_must_leave_room_for_one_token(void **state)
 {
     (void)state;
     char body[400];
-    struct prepared_chat prepared;
+    struct prepared_generation prepared;
     struct api_error error;
     long_body(body, sizeof body, 28, "\"max_tokens\":9,");
     assert_int_equal(prepare(body, &prepared, &error), RESULT_OK);
     assert_int_equal(prepared.prompt.count, 31);
     assert_int_equal(prepared.max_new_tokens, 1); /* what the context leaves */
-    prepared_chat_fini(&prepared);
+    prepared_generation_fini(&prepared);
     for (int letters = 29; letters <= 100; letters += 71) {
         long_body(body, sizeof body, letters, "");
         assert_int_equal(prepare(body, &prepared, &error), RESULT_CONTEXT_EXCEEDED);
@@ -117,18 +120,18 @@ static void asked_for_tokens_are_kept_when_they_fit(void **state)
 {
     (void)state;
     char body[400];
-    struct prepared_chat prepared;
+    struct prepared_generation prepared;
     struct api_error error;
     long_body(body, sizeof body, 4, "\"max_tokens\":6,");
     assert_int_equal(prepare(body, &prepared, &error), RESULT_OK);
     assert_int_equal(prepared.max_new_tokens, 6);
-    prepared_chat_fini(&prepared);
+    prepared_generation_fini(&prepared);
 }
 
 static void template_refusal_becomes_the_answer(void **state)
 {
     (void)state;
-    struct prepared_chat prepared;
+    struct prepared_generation prepared;
     struct api_error error;
     assert_int_equal(
         prepare("{\"messages\":[{\"role\":\"tool\",\"content\":\"x\"}]}", &prepared, &error),

@@ -1,5 +1,5 @@
 /*
- * One chat request over HTTP.
+ * One request for an answer over HTTP, whatever API it came through (frontend/api/api_format.h).
  *
  * The order is: ready? room? (503 and 429, before a byte of the body is looked at) -> prepare ->
  * for a stream, headers and the role chunk at once, so that the client knows it was understood ->
@@ -14,7 +14,7 @@
  *
  * Silent streams get a comment from one timer that runs only while there are streams.
  */
-#include "frontend/serve/chat_route.h"
+#include "frontend/serve/generation_route.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -23,35 +23,37 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "frontend/api/chat_reply.h"
+#include "frontend/api/generation_prepare.h"
 #include "frontend/http/sse_stream.h"
 #include "frontend/serve/monotonic_clock.h"
 #include "proto/must.h"
 
 #define KEEP_ALIVE_LOOK_MS 500
 
-struct chat_call {
-    struct chat_call *next;
-    struct chat_call **link; /* what points at this call */
-    struct chat_route *route;
+struct generation_call {
+    struct generation_call *next;
+    struct generation_call **link; /* what points at this call */
+    struct generation_route *route;
     struct http_exchange *exchange;
     struct live_request *request;
-    struct chat_reply *reply; /* NULL until the prompt is prepared */
+    const struct api_format *format;
+    void *format_context;
+    struct api_reply *reply; /* NULL until the prompt is prepared */
     bool streams;
     struct sse_stream stream;
     struct text_buffer out;
     struct event *deadline; /* NULL: none */
     uint32_t output_tokens;
-    char id[48];
+    char id[64];
 };
 
-struct chat_route {
+struct generation_route {
     struct chat_engine *engine;
     const struct options *options;
     struct event_base *base;
     struct event *timer;
-    struct chat_call *calls;
-    struct chat_route_counters counters;
+    struct generation_call *calls;
+    struct generation_route_counters counters;
 };
 
 static uint64_t random_number(void)
@@ -61,13 +63,17 @@ static uint64_t random_number(void)
     return number;
 }
 
-static struct chat_call *call_create(struct chat_route *route, struct http_exchange *exchange)
+static struct generation_call *call_create(struct generation_route *route,
+                                           struct http_exchange *exchange,
+                                           const struct api_format *format, void *format_context)
 {
-    struct chat_call *call = must_alloc(1, sizeof *call);
+    struct generation_call *call = must_alloc(1, sizeof *call);
     call->route = route;
     call->exchange = exchange;
-    snprintf(call->id, sizeof call->id, "chatcmpl-%016llx%08x", (unsigned long long)random_number(),
-             (unsigned)(random_number() >> 32));
+    call->format = format;
+    call->format_context = format_context;
+    snprintf(call->id, sizeof call->id, "%s%016llx%08x", format->id_prefix,
+             (unsigned long long)random_number(), (unsigned)(random_number() >> 32));
     call->next = route->calls;
     call->link = &route->calls;
     if (call->next)
@@ -76,20 +82,21 @@ static struct chat_call *call_create(struct chat_route *route, struct http_excha
     return call;
 }
 
-static void call_destroy(struct chat_call *call)
+static void call_destroy(struct generation_call *call)
 {
     *call->link = call->next;
     if (call->next)
         call->next->link = call->link;
     if (call->deadline)
         event_free(call->deadline);
-    chat_reply_destroy(call->reply);
+    if (call->reply)
+        call->format->reply_destroy(call->reply);
     text_buffer_fini(&call->out);
     free(call);
 }
 
 /* How it ended, for the log. The exchange is not over yet. */
-static void call_note_end(struct chat_call *call, const char *reason)
+static void call_note_end(struct generation_call *call, const char *reason)
 {
     if (call->output_tokens > 0)
         http_exchange_note(call->exchange, LOG_WHOLE("output_tokens", call->output_tokens));
@@ -97,7 +104,7 @@ static void call_note_end(struct chat_call *call, const char *reason)
 }
 
 /* The client left, or was cut. */
-static void call_cancel(struct chat_call *call)
+static void call_cancel(struct generation_call *call)
 {
     struct chat_engine *engine = call->route->engine;
     struct live_request *request = call->request;
@@ -111,7 +118,7 @@ static void on_gone(void *context)
     call_cancel(context);
 }
 
-static void log_slow_reader(const struct chat_call *call)
+static void log_slow_reader(const struct generation_call *call)
 {
     const struct log_field fields[] = {
         LOG_TEXT("request_id", call->exchange->request_id),
@@ -120,7 +127,7 @@ static void log_slow_reader(const struct chat_call *call)
 }
 
 /* Sends what is in `out`. False: the stream could not take it and is cut. */
-static bool stream_flush(struct chat_call *call)
+static bool stream_flush(struct generation_call *call)
 {
     bool good =
         !call->out.failed && sse_stream_send(&call->stream, call->out.bytes, call->out.length,
@@ -138,7 +145,8 @@ static bool stream_flush(struct chat_call *call)
 /* --- what the engine says -------------------------------------------------------------------- */
 
 /* Workers know a request by its slot and generation only: this line joins the two names. */
-static void log_prepared(const struct chat_call *call, const struct prepared_chat *prepared)
+static void log_prepared(const struct generation_call *call,
+                         const struct prepared_generation *prepared)
 {
     const struct log_field fields[] = {
         LOG_TEXT("request_id", call->exchange->request_id),
@@ -150,20 +158,26 @@ static void log_prepared(const struct chat_call *call, const struct prepared_cha
     log_event(LOG_DEBUG, "request_prepared", fields, sizeof fields / sizeof fields[0]);
 }
 
-static void on_prepared(void *context, const struct prepared_chat *prepared)
+static void on_prepared(void *context, const struct prepared_generation *prepared)
 {
-    struct chat_call *call = context;
+    struct generation_call *call = context;
     const struct model_assets *assets = chat_engine_assets(call->route->engine);
     call->streams = prepared->request.stream;
     log_prepared(call, prepared);
     http_exchange_note(call->exchange, LOG_TEXT("model", assets->model_id));
     http_exchange_note(call->exchange, LOG_WHOLE("prompt_tokens", prepared->prompt.count));
-    call->reply = chat_reply_create(assets, prepared, call->id, (int64_t)time(NULL));
+    call->reply =
+        call->format->reply_create(&(struct reply_config){.assets = assets,
+                                                          .prepared = prepared,
+                                                          .id = call->id,
+                                                          .request_id = call->exchange->request_id,
+                                                          .created_unix_s = (int64_t)time(NULL),
+                                                          .format_context = call->format_context});
     if (!call->streams)
         return;
     sse_stream_open(&call->stream, call->exchange, call->route->options->stream_buffer_bytes,
                     monotonic_clock_ms());
-    chat_reply_begin(call->reply, &call->out);
+    call->format->reply_begin(call->reply, &call->out);
     if (call->out.length > 0)
         http_exchange_send(call->exchange, call->out.bytes, call->out.length);
     text_buffer_clear(&call->out);
@@ -173,25 +187,27 @@ static void on_prepared(void *context, const struct prepared_chat *prepared)
 
 static bool on_token(void *context, uint32_t token, bool is_stop_token)
 {
-    struct chat_call *call = context;
+    struct generation_call *call = context;
     if (call->output_tokens++ == 0) {
         int64_t after_us = monotonic_clock_us() - call->exchange->arrived_us;
         http_exchange_note(call->exchange, LOG_REAL("ttft_ms", (double)after_us / 1000));
     }
-    return chat_reply_token(call->reply, token, is_stop_token, &call->out);
+    return call->format->reply_token(call->reply, 0, &(struct reply_token){token, is_stop_token},
+                                     &call->out);
 }
 
 static void on_flush(void *context)
 {
-    struct chat_call *call = context;
+    struct generation_call *call = context;
     if (call->streams && call->out.length > 0 && !stream_flush(call))
         call_cancel(call);
 }
 
 static void on_finished(void *context, enum finish_reason finish, uint32_t cached_tokens)
 {
-    struct chat_call *call = context;
-    chat_reply_end(call->reply, finish, cached_tokens, &call->out);
+    struct generation_call *call = context;
+    call->format->reply_choice_end(call->reply, 0, finish, cached_tokens, &call->out);
+    call->format->reply_end(call->reply, &call->out);
     call_note_end(call, finish == FINISH_LENGTH ? "length" : "stop");
     if (call->streams) {
         if (stream_flush(call))
@@ -207,14 +223,14 @@ static void on_finished(void *context, enum finish_reason finish, uint32_t cache
 
 static void on_failed(void *context, const struct api_error *error)
 {
-    struct chat_call *call = context;
+    struct generation_call *call = context;
     call_note_end(call, "error");
     if (error->code)
         http_exchange_note(call->exchange, LOG_TEXT("error", error->code));
     if (!call->streams) {
         http_exchange_reply_error(call->exchange, error);
     } else {
-        chat_reply_fail(call->reply, error, &call->out);
+        call->format->reply_fail(call->reply, error, &call->out);
         if (stream_flush(call))
             sse_stream_close(&call->stream);
     }
@@ -223,7 +239,7 @@ static void on_failed(void *context, const struct api_error *error)
 
 static const char *on_name(void *context)
 {
-    const struct chat_call *call = context;
+    const struct generation_call *call = context;
     return call->exchange->request_id;
 }
 
@@ -240,7 +256,7 @@ static void on_deadline(int fd, short what, void *context)
 {
     (void)fd;
     (void)what;
-    struct chat_call *call = context;
+    struct generation_call *call = context;
     struct chat_engine *engine = call->route->engine;
     struct live_request *request = call->request;
     struct api_error error;
@@ -252,9 +268,9 @@ static void on_deadline(int fd, short what, void *context)
     chat_engine_cancel(engine, request);
 }
 
-static void deadline_start(struct chat_call *call)
+static void deadline_start(struct generation_call *call)
 {
-    const struct chat_route *route = call->route;
+    const struct generation_route *route = call->route;
     if (route->options->request_deadline_s == 0)
         return;
     int64_t left_us = call->exchange->arrived_us +
@@ -272,10 +288,10 @@ static void on_timer(int fd, short what, void *context)
 {
     (void)fd;
     (void)what;
-    struct chat_route *route = context;
+    struct generation_route *route = context;
     int64_t now_ms = monotonic_clock_ms();
     bool any = false;
-    for (struct chat_call *call = route->calls; call; call = call->next) {
+    for (struct generation_call *call = route->calls; call; call = call->next) {
         if (!call->streams)
             continue;
         any = true;
@@ -286,11 +302,13 @@ static void on_timer(int fd, short what, void *context)
         event_add(route->timer, &(struct timeval){.tv_usec = KEEP_ALIVE_LOOK_MS * 1000});
 }
 
-void chat_route_handle(struct chat_route *route, struct http_exchange *exchange)
+void generation_route_handle(struct generation_route *route, struct http_exchange *exchange,
+                             const struct api_format *format, void *format_context)
 {
     struct api_error error;
-    struct chat_call *call = call_create(route, exchange);
-    struct prepare_input input = {.random_seed = random_number() >> 11};
+    struct generation_call *call = call_create(route, exchange, format, format_context);
+    struct prepare_input input = {
+        .random_seed = random_number() >> 11, .format = format, .format_context = format_context};
     input.body = http_parser_take_body((struct http_parser *)(uintptr_t)exchange->request,
                                        &input.body_bytes);
     if (!input.body)
@@ -307,10 +325,11 @@ void chat_route_handle(struct chat_route *route, struct http_exchange *exchange)
     deadline_start(call);
 }
 
-struct chat_route *chat_route_create(struct event_base *base, struct chat_engine *engine,
-                                     const struct options *options)
+struct generation_route *generation_route_create(struct event_base *base,
+                                                 struct chat_engine *engine,
+                                                 const struct options *options)
 {
-    struct chat_route *route = must_alloc(1, sizeof *route);
+    struct generation_route *route = must_alloc(1, sizeof *route);
     route->engine = engine;
     route->options = options;
     route->base = base;
@@ -319,7 +338,7 @@ struct chat_route *chat_route_create(struct event_base *base, struct chat_engine
     return route;
 }
 
-void chat_route_destroy(struct chat_route *route)
+void generation_route_destroy(struct generation_route *route)
 {
     if (!route)
         return;
@@ -328,7 +347,8 @@ void chat_route_destroy(struct chat_route *route)
     free(route);
 }
 
-const struct chat_route_counters *chat_route_counters(const struct chat_route *route)
+const struct generation_route_counters *
+generation_route_counters(const struct generation_route *route)
 {
     return &route->counters;
 }

@@ -1,0 +1,71 @@
+/*
+ * One API of the several that this server speaks: how a body becomes a request, and how the answer
+ * to it is written. The route (frontend/serve/generation_route.h) knows sockets, the engine and
+ * time; a format knows JSON and text; neither knows the other's part.
+ *
+ * A reply is written by appending bytes to a buffer that the caller sends: events while a stream
+ * goes on, or nothing until the end and then one body.
+ *
+ *   create -> begin -> { progress, token … } for each choice, in any order -> choice_end for each
+ *          -> end, or at any time after begin: fail -> destroy
+ */
+#ifndef SHOAL_FRONTEND_API_API_FORMAT_H
+#define SHOAL_FRONTEND_API_API_FORMAT_H
+
+#include "frontend/api/generation_request.h"
+#include "frontend/serve/model_assets.h"
+#include "proto/token_event.h"
+
+struct prepared_generation;
+
+/* What a reader of bodies may look at besides the body. It runs on a preparation thread. */
+struct parse_context {
+    const struct model_assets *assets;
+    uint64_t random_seed; /* for requests that name none */
+    void *format_context; /* what the format's route was created with; its own locks */
+};
+
+/* Everything a reply knows at its beginning. */
+struct reply_config {
+    const struct model_assets *assets;          /* outlives the reply */
+    const struct prepared_generation *prepared; /* likewise, but for its request's body */
+    const char *id;                             /* copied */
+    const char *request_id;                     /* the exchange's; copied when needed */
+    int64_t created_unix_s;
+    void *format_context;
+};
+
+/* One generated token. */
+struct reply_token {
+    uint32_t id;
+    bool is_stop; /* ends the answer: it counts, but shows no text */
+};
+
+/* Each format defines its own. */
+struct api_reply;
+
+struct api_format {
+    const char *id_prefix; /* of an answer's id: "chatcmpl-" */
+    /* On failure *request is empty. */
+    enum result (*parse)(const struct parse_context *context, const char *json, size_t json_bytes,
+                         struct generation_request *request, struct api_error *error);
+
+    struct api_reply *(*reply_create)(const struct reply_config *config);
+    void (*reply_destroy)(struct api_reply *reply);
+    /* Streaming: what comes before the first token. Not streaming: nothing. */
+    void (*reply_begin)(struct api_reply *reply, struct text_buffer *out);
+    /* Returns true when a stop string ended the choice: the caller cancels the worker's part and
+     * calls reply_choice_end(…, FINISH_STOP_TOKEN). */
+    bool (*reply_token)(struct api_reply *reply, uint32_t choice, const struct reply_token *token,
+                        struct text_buffer *out);
+    void (*reply_choice_end)(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
+                             uint32_t cached_tokens, struct text_buffer *out);
+    /* After the last choice: a stream's last events, or the whole body. */
+    void (*reply_end)(struct api_reply *reply, struct text_buffer *out);
+    /* Streaming: the error as an event, and what ends the stream, so that no client waits for
+     * ever. Never called otherwise: the error is the route's to shape then (struct http_route). */
+    void (*reply_fail)(struct api_reply *reply, const struct api_error *error,
+                       struct text_buffer *out);
+};
+
+#endif

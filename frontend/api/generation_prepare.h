@@ -1,0 +1,24 @@
+/*
+ * From a request body to what a worker needs: parse, render the chat template, tokenize, check
+ * against the context. Pure and possibly slow (a million tokens): it runs on a preparation thread,
+ * never on the event loop.
+ */
+#ifndef SHOAL_FRONTEND_API_GENERATION_PREPARE_H
+#define SHOAL_FRONTEND_API_GENERATION_PREPARE_H
+
+#include "frontend/api/api_format.h"
+
+struct prepared_generation {
+    struct generation_request request;
+    struct token_list prompt;
+    uint32_t max_new_tokens; /* given, or what the context leaves; >= 1 */
+};
+
+/* On failure *prepared is empty and *error is complete. */
+enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
+                               const char *body, size_t body_bytes, int64_t now_unix_s,
+                               struct prepared_generation *prepared,
+                               struct api_error *error) RESULT_CHECKED;
+void prepared_generation_fini(struct prepared_generation *prepared);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * What the body of every API's request becomes: messages and tools in the shape of OpenAI's chat
+ * API, which is the one that chat templates expect, and settings. Readers (chat_request.h and its
+ * neighbours) fill it; generation_prepare.h makes a prompt of it.
+ */
+#ifndef SHOAL_FRONTEND_API_GENERATION_REQUEST_H
+#define SHOAL_FRONTEND_API_GENERATION_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frontend/api/api_error.h"
+#include "frontend/reply/reply_text.h"
+#include "proto/limits.h"
+#include "proto/submit_record.h"
+
+struct cJSON;
+
+/* How far the answer is free to call tools. */
+enum tool_choice {
+    TOOL_CHOICE_AUTO = 0, /* the model decides */
+    TOOL_CHOICE_NONE,     /* the template is not told of tools, and calls are not looked for */
+    TOOL_CHOICE_REQUIRED, /* some tool must be called */
+    TOOL_CHOICE_NAMED     /* the one of tool_name must */
+};
+
+enum thinking_choice { THINKING_UNSET = 0, THINKING_ON, THINKING_OFF };
+
+#define THINKING_BUDGET_NONE UINT32_MAX
+
+struct generation_request {
+    struct cJSON *body;     /* owned; strings below point into it */
+    struct cJSON *messages; /* as chat_messages_normalize() leaves them; inside body */
+    struct cJSON
+        *tools; /* [{"type":"function","function":{"name",…}}, …]; inside body; NULL: none */
+    enum tool_choice tool_choice;
+    const char *tool_name;            /* NAMED; inside body */
+    struct cJSON *template_variables; /* object with more variables for the template; inside body;
+                                        or NULL */
+    enum thinking_choice thinking;
+    uint32_t thinking_budget; /* tokens of reasoning at most; THINKING_BUDGET_NONE: any number */
+    bool stream;
+    bool include_usage;
+    uint32_t max_new_tokens; /* 0 = not given */
+    struct sampling_params sampling;
+    struct stop_string stops[LIMIT_STOP_STRINGS];
+    size_t stop_count;
+    struct logit_bias_entry *logit_bias; /* owned */
+    uint32_t logit_bias_count;
+};
+
+void generation_request_fini(struct generation_request *request);
+/* Frees the body (messages and stop strings go with it) and keeps the rest: all that a request
+ * needs once its prompt is tokens and its reply has begun. */
+void generation_request_drop_body(struct generation_request *request);
+
+#endif

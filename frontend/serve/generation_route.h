@@ -1,0 +1,29 @@
+/*
+ * Requests for answers, whatever API they came through: an exchange on one side, a live request on
+ * the other.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_GENERATION_ROUTE_H
+#define SHOAL_FRONTEND_SERVE_GENERATION_ROUTE_H
+
+#include "frontend/http/http_exchange.h"
+#include "frontend/serve/chat_engine.h"
+
+struct generation_route;
+
+struct generation_route_counters {
+    uint64_t slow_readers_cut;
+    uint64_t deadlines_exceeded;
+};
+
+struct generation_route *generation_route_create(struct event_base *base,
+                                                 struct chat_engine *engine,
+                                                 const struct options *options);
+/* After every exchange is over. */
+void generation_route_destroy(struct generation_route *route);
+/* `format` is static; `format_context` outlives the route. */
+void generation_route_handle(struct generation_route *route, struct http_exchange *exchange,
+                             const struct api_format *format, void *format_context);
+const struct generation_route_counters *
+generation_route_counters(const struct generation_route *route);
+
+#endif
