@@ -105,6 +105,14 @@
     (256u << 20) /* of one rendering: output, its provenance, and copies while both grow */
 #define LIMIT_TEMPLATE_OUTPUT (16u << 20) /* bytes of a rendered prompt */
 
+/* Answers */
+#define LIMIT_TOOL_NAME_BYTES                                                                      \
+    256u                      /* of a function, a parameter or an id; the API's names have 64 */
+#define LIMIT_TOOL_CALLS 128u /* of one answer; parallel calls are a handful */
+#define LIMIT_TOOL_CALL_BYTES                                                                      \
+    (8u << 20)               /* text of one call, kept until it is whole: a written file */
+#define LIMIT_TOOL_DEPTH 64u /* of arguments; LIMIT_JSON_DEPTH's reason */
+
 /* Shared memory */
 #define LIMIT_RING_RECORDS 65536u
 #define LIMIT_SLAB_BYTES   (1ull << 32)

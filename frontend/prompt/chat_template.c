@@ -31,6 +31,8 @@ struct chat_template {
     struct jinja_arena arena;
     struct jinja_node *root;
     struct jinja_scope *scope;
+    size_t source_bytes;
+    char source[]; /* a copy */
 };
 
 enum result chat_template_open(const char *source, size_t source_bytes,
@@ -40,9 +42,12 @@ enum result chat_template_open(const char *source, size_t source_bytes,
     if (source_bytes > LIMIT_TEMPLATE_BYTES)
         return error_set(error, RESULT_TOO_LARGE, "template is larger than %u bytes",
                          LIMIT_TEMPLATE_BYTES);
-    struct chat_template *opened = calloc(1, sizeof(*opened));
+    struct chat_template *opened = calloc(1, sizeof(*opened) + source_bytes + 1);
     if (opened == NULL)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a chat template");
+    if (source_bytes > 0)
+        memcpy(opened->source, source, source_bytes);
+    opened->source_bytes = source_bytes;
     jinja_arena_init(&opened->arena, LIMIT_TEMPLATE_MEMORY);
     enum result result = jinja_lexer_scan(&opened->arena, source, source_bytes, &tokens, error);
     if (result == RESULT_OK)
@@ -63,6 +68,12 @@ void chat_template_close(struct chat_template *template)
         return;
     jinja_arena_fini(&template->arena);
     free(template);
+}
+
+const char *chat_template_source(const struct chat_template *template, size_t *source_bytes)
+{
+    *source_bytes = template->source_bytes;
+    return template->source;
 }
 
 void chat_prompt_fini(struct chat_prompt *prompt)

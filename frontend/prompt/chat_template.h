@@ -32,6 +32,8 @@ enum result chat_template_open(const char *source, size_t source_bytes,
                                struct chat_template **template,
                                struct error_text *error) RESULT_CHECKED;
 void chat_template_close(struct chat_template *template);
+/* The text it was compiled from, NUL-terminated: what it writes shows how its model answers. */
+const char *chat_template_source(const struct chat_template *template, size_t *source_bytes);
 
 /* A rendered prompt. Spans point into `text`. chat_prompt_fini() frees. */
 struct chat_prompt {

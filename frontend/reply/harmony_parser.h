@@ -1,0 +1,39 @@
+/*
+ * The harmony format of gpt-oss: an answer is a sequence of messages, each with a channel. Text,
+ * arriving in pieces, to reasoning, text and tool calls (reply_event.h).
+ *
+ *     <|channel|>analysis<|message|>…<|end|>                                    reasoning
+ *     <|start|>assistant<|channel|>commentary to=functions.f
+ * <|constrain|>json<|message|>{…}<|call|>
+ *     <|start|>assistant<|channel|>final<|message|>…<|return|>                  content
+ *
+ * The answer begins where the prompt's `<|start|>assistant` ended. Rules: a message with a
+ * recipient is a call of it (`functions.` is left out of the name); else `analysis` is reasoning,
+ * every other channel content. Two messages of the same kind are joined by a line break. A header
+ * that is none (no <|message|> within its bound) is content as it stands, and so is text before the
+ * first header. Calls obey the rules of tool_call_parser.h.
+ */
+#ifndef SHOAL_FRONTEND_REPLY_HARMONY_PARSER_H
+#define SHOAL_FRONTEND_REPLY_HARMONY_PARSER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frontend/reply/reply_event.h"
+
+struct harmony_parser;
+
+/* `with_calls` false: no tools were offered, a call's body is content. NULL: out of memory. */
+struct harmony_parser *harmony_parser_create(bool with_calls, struct reply_event_sink sink);
+void harmony_parser_destroy(struct harmony_parser *parser);
+
+/* Valid UTF-8 when joined; a piece may end within a character. The marks come as text. */
+void harmony_parser_push(struct harmony_parser *parser, const char *bytes, size_t length);
+/* No more will come. Once. `truncated` as in tool_call_parser.h. */
+void harmony_parser_finish(struct harmony_parser *parser, bool truncated);
+
+uint32_t harmony_parser_count(const struct harmony_parser *parser);
+bool harmony_parser_failed(const struct harmony_parser *parser);
+
+#endif
