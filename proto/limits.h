@@ -53,10 +53,12 @@
 #define LIMIT_BODY_BYTES                                                                           \
     (8u << 20) /* default of --max-body-bytes: 1 M tokens of text are about 4 MB */
 #define LIMIT_MESSAGES     4096u
-#define LIMIT_STOP_STRINGS 16u   /* the API promises four; sixteen is what servers allow */
-#define LIMIT_STOP_BYTES   256u  /* one stop string; held-back text is bounded by it */
-#define LIMIT_LOGIT_BIAS   1024u /* entries per request; the official API allows 300 */
-#define LIMIT_STOP_TOKENS  16u   /* end-of-turn ids of one checkpoint */
+#define LIMIT_STOP_STRINGS 16u  /* the API promises four; sixteen is what servers allow */
+#define LIMIT_STOP_BYTES   256u /* one stop string; held-back text is bounded by it */
+#define LIMIT_REASONING_TAG_BYTES                                                                  \
+    64u /* around reasoning; the longest published has 27. Held-back text is bounded by it */
+#define LIMIT_LOGIT_BIAS  1024u /* entries per request; the official API allows 300 */
+#define LIMIT_STOP_TOKENS 16u   /* end-of-turn ids of one checkpoint */
 #define LIMIT_LIVE_REQUESTS                                                                        \
     4096u /* slots in the frontend's table: running + waiting + preparing                          \
            */

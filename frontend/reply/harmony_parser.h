@@ -33,6 +33,15 @@ void harmony_parser_push(struct harmony_parser *parser, const char *bytes, size_
 /* No more will come. Once. `truncated` as in tool_call_parser.h. */
 void harmony_parser_finish(struct harmony_parser *parser, bool truncated);
 
+/* Where the text so far ends, for counting tokens. */
+enum harmony_place {
+    HARMONY_MARKS, /* in a header, in the marks around it, between messages */
+    HARMONY_REASONING,
+    HARMONY_CONTENT, /* text before the first header too */
+    HARMONY_CALL
+};
+enum harmony_place harmony_parser_place(const struct harmony_parser *parser);
+
 uint32_t harmony_parser_count(const struct harmony_parser *parser);
 bool harmony_parser_failed(const struct harmony_parser *parser);
 

@@ -14,14 +14,10 @@
 #include <stdint.h>
 
 #include "frontend/prompt/tokenizer.h"
+#include "frontend/reply/stop_matcher.h"
 #include "frontend/reply/text_buffer.h"
 
 struct reply_text;
-
-struct stop_string {
-    const char *bytes;
-    size_t length; /* 1..LIMIT_STOP_BYTES */
-};
 
 /* `stops` is copied. The tokenizer must outlive the reply. */
 struct reply_text *reply_text_create(const struct tokenizer *tokenizer,

@@ -51,6 +51,10 @@ void tool_call_parser_push(struct tool_call_parser *parser, const char *bytes, s
 /* No more will come. Once. */
 void tool_call_parser_finish(struct tool_call_parser *parser, bool truncated);
 
+/* Whether the text so far ends inside a call, or in what may become one: a reasoning tag that comes
+ * now is the call's own text. Depends on the joined text alone, never on its cuts. */
+bool tool_call_parser_in_call(const struct tool_call_parser *parser);
+
 /* Calls announced so far. */
 uint32_t tool_call_parser_count(const struct tool_call_parser *parser);
 /* Memory ran out: events are missing, the answer must fail. */

@@ -1,0 +1,75 @@
+/*
+ * The text of one answer in, what it consists of out (reply_event.h): reasoning is split off
+ * (reasoning_splitter.h), tool calls are found in the rest (tool_call_parser.h), and stop strings
+ * end it. Where reasoning and calls share one syntax, harmony_parser.h does both.
+ *
+ * The caller pushes the text of one generated token at a time, as reply_text_push() gave it (often
+ * empty), so that tokens can be counted by kind. Events are the same however tokens are cut.
+ *
+ * Stop strings are looked for in CONTENT only, in the text as the client sees it: never in
+ * reasoning, tags or calls, and never across one of these. What OpenAI's API documents ("the
+ * returned text will not contain the stop sequence") is about that text, and a stop such as "\n\n"
+ * must not end an answer while the model still thinks.
+ */
+#ifndef SHOAL_FRONTEND_REPLY_REPLY_PARSER_H
+#define SHOAL_FRONTEND_REPLY_REPLY_PARSER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "frontend/reply/reasoning_format.h"
+#include "frontend/reply/reply_event.h"
+#include "frontend/reply/stop_matcher.h"
+#include "frontend/reply/tool_format.h"
+
+struct cJSON;
+struct reply_parser;
+
+struct reply_parser_config {
+    const struct reasoning_format *reasoning; /* NULL: all is content. Copied, with its texts */
+    bool reasoning_open;                      /* reasoning_format_is_open() of the prompt */
+    const struct stop_string *stops;          /* copied */
+    size_t stop_count;                        /* at most LIMIT_STOP_STRINGS */
+    struct reply_event_sink sink;
+};
+
+/*
+ * What the pushed tokens were. A token of which every byte belongs to tags (opening, closing,
+ * frames) is a tag; else its first byte that is no part of a tag decides. White space that is
+ * trimmed inside of a section is reasoning, outside it is the rest. A token without text is of the
+ * place where it came. Everything of tool calls is the rest. Of a harmony answer the headers of
+ * messages that are no calls are tags.
+ *
+ * completion_tokens is `reasoning + rest`, reasoning_tokens is `reasoning`. All three are final
+ * after reply_parser_finish(); before it the tokens of a tag that has only begun are in none.
+ */
+struct reply_token_counts {
+    uint32_t reasoning;
+    uint32_t tags;
+    uint32_t rest;
+};
+
+struct reply_parser *reply_parser_create(const struct reply_parser_config *config);
+void reply_parser_destroy(struct reply_parser *parser); /* NULL is fine */
+
+/* `bytes` is the text that came with one token, whole characters. Returns true when a stop string
+ * was completed: no event follows, further pushes count and do nothing else. */
+bool reply_parser_push(struct reply_parser *parser, const char *bytes, size_t length);
+/* Text that came without a token: what reply_text_finish() still had. True as above. */
+bool reply_parser_push_rest(struct reply_parser *parser, const char *bytes, size_t length);
+/* The end: what was held back comes. Once. `truncated`: a limit ended the answer, not the model
+ * (tool_call_parser.h says what that means to a call). */
+void reply_parser_finish(struct reply_parser *parser, bool truncated);
+
+/* The stop string that was found, or NULL. */
+const char *reply_parser_stop_string(const struct reply_parser *parser);
+/* Calls announced so far. */
+uint32_t reply_parser_calls(const struct reply_parser *parser);
+/* Memory ran out: events are missing, the answer must fail. */
+bool reply_parser_failed(const struct reply_parser *parser);
+/* Whether the next byte would be inside a section. */
+bool reply_parser_in_reasoning(const struct reply_parser *parser);
+struct reply_token_counts reply_parser_counts(const struct reply_parser *parser);
+
+#endif
