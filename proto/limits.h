@@ -63,6 +63,15 @@
     4096u /* slots in the frontend's table: running + waiting + preparing                          \
            */
 
+/* Sampling */
+#define LIMIT_TOP_LOGPROBS 20u /* alternatives of a token; the official API's bound */
+#define LIMIT_PREFIX_TOKENS                                                                        \
+    256u /* that an answer must begin with: a tool call's opening and a function name of 64 bytes  \
+          */
+#define LIMIT_THINK_TOKENS                                                                         \
+    64u /* of the mark that begins or ends thinking; published ones have up to 8, with a sentence  \
+         * about the end of thinking before it some 30 */
+
 /* HTTP */
 #define LIMIT_HTTP_HEAD_BYTES                                                                      \
     32768u /* request line and headers, and trailers; browsers stay below 16 kB */

@@ -10,6 +10,9 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+#include "proto/limits.h"
 
 struct field_range {
     const char *name;
@@ -28,14 +31,27 @@ static const struct field_range field_ranges[] = {
     FIELD(temperature, 0.0f, 2.0f, false),
     FIELD(top_p, 0.0f, 1.0f, true),
     FIELD(min_p, 0.0f, 1.0f, false),
+    FIELD(typical_p, 0.0f, 1.0f, true),
+    FIELD(top_n_sigma, 0.0f, 100.0f, false),
     FIELD(repetition_penalty, 0.0f, 10.0f, true),
     FIELD(presence_penalty, -2.0f, 2.0f, false),
     FIELD(frequency_penalty, -2.0f, 2.0f, false),
 };
 
+#define COUNT(field)                                                                               \
+    {                                                                                              \
+#field, offsetof(struct sampling_params, field)                                            \
+    }
+
+/* Numbers of tokens, each at most a whole context. */
+static const struct {
+    const char *name;
+    size_t offset;
+} count_fields[] = {COUNT(repetition_context), COUNT(presence_context), COUNT(frequency_context)};
+
 struct sampling_params sampling_params_default(void)
 {
-    return (struct sampling_params){.top_p = 1.0f, .repetition_penalty = 1.0f};
+    return (struct sampling_params){.top_p = 1.0f, .typical_p = 1.0f, .repetition_penalty = 1.0f};
 }
 
 enum result sampling_params_check(const struct sampling_params *params, struct error_text *error)
@@ -48,6 +64,12 @@ enum result sampling_params_check(const struct sampling_params *params, struct e
             return error_set(error, RESULT_INVALID, "%s must be in %c%g, %g], not %g", range->name,
                              range->low_excluded ? '(' : '[', (double)range->low,
                              (double)range->high, (double)value);
+    }
+    for (size_t i = 0; i < sizeof count_fields / sizeof count_fields[0]; i++) {
+        uint32_t value = *(const uint32_t *)((const char *)params + count_fields[i].offset);
+        if (value > LIMIT_CONTEXT_TOKENS)
+            return error_set(error, RESULT_INVALID, "%s must be in [0, %u], not %u",
+                             count_fields[i].name, LIMIT_CONTEXT_TOKENS, value);
     }
     return RESULT_OK;
 }

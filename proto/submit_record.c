@@ -15,7 +15,9 @@
 
 uint64_t submit_record_payload_bytes(const struct submit_record *record)
 {
-    return ((uint64_t)record->prompt_tokens + record->stop_token_count) * sizeof(uint32_t) +
+    uint64_t ids = (uint64_t)record->prompt_tokens + record->stop_token_count +
+                   record->prefix_count + record->think_start_count + record->think_end_count;
+    return ids * sizeof(uint32_t) +
            (uint64_t)record->logit_bias_count * sizeof(struct logit_bias_entry);
 }
 
@@ -38,7 +40,25 @@ static enum result check_payload(const struct submit_record *record, uint64_t sl
     return RESULT_OK;
 }
 
-/* S7-S11: each count against its bound. */
+/* S16, S17: what may be forced. */
+static enum result check_forced(const struct submit_record *record, struct error_text *error)
+{
+    uint32_t thinking = SUBMIT_FLAG_THINKING_OPEN | SUBMIT_FLAG_THINKING_BUDGET;
+    if (record->prefix_count > LIMIT_PREFIX_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "S16: prefix_count %u", record->prefix_count);
+    if (record->think_start_count > LIMIT_THINK_TOKENS ||
+        record->think_end_count > LIMIT_THINK_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "S17: marks of thinking of %u and %u tokens",
+                         record->think_start_count, record->think_end_count);
+    if (record->think_end_count == 0 && (record->flags & thinking) != 0)
+        return error_set(error, RESULT_CORRUPT, "S17: thinking without an end");
+    if (record->thinking_budget != 0 && (record->flags & SUBMIT_FLAG_THINKING_BUDGET) == 0)
+        return error_set(error, RESULT_CORRUPT, "S17: thinking_budget %u without its flag",
+                         record->thinking_budget);
+    return RESULT_OK;
+}
+
+/* S7-S11, S14, S15: each count against its bound. */
 static enum result check_counts(const struct submit_record *record, struct error_text *error)
 {
     if (record->prompt_tokens < 1 || record->prompt_tokens > LIMIT_CONTEXT_TOKENS)
@@ -54,6 +74,11 @@ static enum result check_counts(const struct submit_record *record, struct error
     if (record->stop_token_count > LIMIT_STOP_TOKENS)
         return error_set(error, RESULT_CORRUPT, "S11: stop_token_count %u",
                          record->stop_token_count);
+    if (record->min_tokens > LIMIT_CONTEXT_TOKENS)
+        return error_set(error, RESULT_CORRUPT, "S14: min_tokens %u", record->min_tokens);
+    if (record->top_logprobs > LIMIT_TOP_LOGPROBS ||
+        (record->top_logprobs > 0 && (record->flags & SUBMIT_FLAG_LOGPROBS) == 0))
+        return error_set(error, RESULT_CORRUPT, "S15: top_logprobs %u", record->top_logprobs);
     return RESULT_OK;
 }
 
@@ -63,6 +88,8 @@ static enum result check_run(const struct submit_record *record, uint64_t slab_b
     if (record->flags & ~SUBMIT_FLAG_ALL)
         return error_set(error, RESULT_CORRUPT, "S2: flags 0x%x", record->flags);
     enum result result = check_counts(record, error);
+    if (result == RESULT_OK)
+        result = check_forced(record, error);
     if (result == RESULT_OK)
         result = check_payload(record, slab_bytes, error);
     if (result != RESULT_OK)

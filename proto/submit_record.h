@@ -15,11 +15,33 @@
  *   48     logit_bias_count     S10: <= LIMIT_LOGIT_BIAS
  *   52     stop_token_count     S11: <= LIMIT_STOP_TOKENS
  *   56     sampling             S12: sampling_params_check()
- *   96     reserved             S13: zero
+ *   112    min_tokens           S14: <= LIMIT_CONTEXT_TOKENS; of the whole answer, that before a
+ *                                    replay included
+ *   116    top_logprobs         S15: <= LIMIT_TOP_LOGPROBS, and 0 without SUBMIT_FLAG_LOGPROBS
+ *   120    prefix_count         S16: <= LIMIT_PREFIX_TOKENS
+ *   124    think_start_count    S17: <= LIMIT_THINK_TOKENS
+ *   128    think_end_count      S17: likewise; not 0 with a SUBMIT_FLAG_THINKING_* flag
+ *   132    thinking_budget      S17: 0 without SUBMIT_FLAG_THINKING_BUDGET
+ *   136    reserved             S13: zero
  *
  * Payload (little-endian, in the slab, private to this request until the worker gives it back with
  * TOKEN_EVENT_PAYLOAD_DONE): u32 prompt_ids[prompt_tokens], u32 stop_ids[stop_token_count],
- * struct logit_bias_entry[logit_bias_count].
+ * struct logit_bias_entry[logit_bias_count], u32 prefix_ids[prefix_count],
+ * u32 think_start_ids[think_start_count], u32 think_end_ids[think_end_count].
+ *
+ * Forced tokens. A forced token stands where a drawn one would, whatever the logits, the parameters
+ * and the stop ids say, and is in all else a token like any other: told, cached, counted by
+ * penalties and max_new_tokens, with its log-probability. Which are forced depends on the generated
+ * tokens alone, so a replay forces the same ones.
+ * - The prefix: the answer begins with prefix_ids. With SUBMIT_FLAG_THINKING_OPEN it begins behind
+ *   the first end of thinking instead.
+ * - Thinking begins behind think_start_ids, wherever they are generated, and with
+ *   SUBMIT_FLAG_THINKING_OPEN also at the prompt's end; it ends with think_end_ids.
+ * - The budget: when thinking_budget tokens have been generated while thinking, the next ones are
+ *   what is missing of think_end_ids (all of it, unless its beginning has just been generated).
+ *   Thinking that begins again goes on with what is left of the budget. When nothing is left and
+ *   think_start_ids is one token, that token cannot be drawn outside of thinking; a longer one can,
+ *   and is ended at once.
  */
 #ifndef SHOAL_PROTO_SUBMIT_RECORD_H
 #define SHOAL_PROTO_SUBMIT_RECORD_H
@@ -44,9 +66,11 @@ enum submit_kind {
     SUBMIT_DRAIN = 3   /* finish what is running, then exit with status 0 */
 };
 
-#define SUBMIT_FLAG_IGNORE_END 1u /* do not stop at stop ids (benchmarks) */
-#define SUBMIT_FLAG_LOGPROBS   2u /* compute the logprob of every token (else it is 0) */
-#define SUBMIT_FLAG_ALL        3u
+#define SUBMIT_FLAG_IGNORE_END      1u /* do not stop at stop ids (benchmarks) */
+#define SUBMIT_FLAG_LOGPROBS        2u /* compute the logprob of every token (else it is 0) */
+#define SUBMIT_FLAG_THINKING_OPEN   4u /* the prompt ends inside of thinking */
+#define SUBMIT_FLAG_THINKING_BUDGET 8u /* thinking_budget counts */
+#define SUBMIT_FLAG_ALL             15u
 
 struct logit_bias_entry {
     uint32_t token;
@@ -66,16 +90,23 @@ struct submit_record {
     uint32_t logit_bias_count;
     uint32_t stop_token_count;
     struct sampling_params sampling;
-    uint32_t reserved[8];
+    uint32_t min_tokens; /* stop ids cannot be drawn before that many were generated */
+    uint32_t top_logprobs;
+    uint32_t prefix_count;
+    uint32_t think_start_count;
+    uint32_t think_end_count;
+    uint32_t thinking_budget;
+    uint32_t reserved[14];
 };
-_Static_assert(sizeof(struct submit_record) == 128, "ring slot is 128 bytes");
+_Static_assert(sizeof(struct submit_record) == 192, "ring slot is 192 bytes");
 _Static_assert(offsetof(struct submit_record, sampling) == 56, "byte map");
+_Static_assert(offsetof(struct submit_record, min_tokens) == 112, "byte map");
 
 /* Payload bytes that the counts of `record` need. */
 uint64_t submit_record_payload_bytes(const struct submit_record *record);
 
 /*
- * Rules S1-S13 against a slab of `slab_bytes`; RESULT_CORRUPT, and the words begin with the rule's
+ * Rules S1-S17 against a slab of `slab_bytes`; RESULT_CORRUPT, and the words begin with the rule's
  * name. Pure: looks only at the (already copied-out) record. S6 is payload_view()'s to check, and
  * the token ids inside the payload are the worker's, against its vocabulary, while it copies them.
  */

@@ -12,7 +12,7 @@
  */
 #include "proto/token_event.h"
 
-#include <math.h>
+#include <stdbool.h>
 
 #define PAYLOAD_ALIGN_BYTES 64u
 
@@ -55,13 +55,35 @@ static enum result check_ending(const struct token_event *event, struct error_te
     return RESULT_OK;
 }
 
+/* T12: that they are of one token, T13, is the request table's to judge. */
+static enum result check_alternatives(const struct token_event *event, uint32_t vocab_tokens,
+                                      struct error_text *error)
+{
+    uint32_t count = event->alternative_count;
+    if (count < 1 || count > TOKEN_EVENT_ALTERNATIVES_MAX)
+        return error_set(error, RESULT_CORRUPT, "T12: %u alternatives", count);
+    float before = 0.0f;
+    for (uint32_t i = 0; i < TOKEN_EVENT_ALTERNATIVES_MAX; i++) {
+        struct token_logprob pair = event->alternatives[i];
+        bool fits = i < count ? pair.token < vocab_tokens && pair.logprob <= before
+                              : pair.token == 0 && pair.logprob == 0.0f;
+        if (!fits)
+            return error_set(error, RESULT_CORRUPT, "T12: alternative %u of %u: %u with %g", i,
+                             count, pair.token, (double)pair.logprob);
+        before = pair.logprob;
+    }
+    return RESULT_OK;
+}
+
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error)
 {
-    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_PROGRESS)
+    if (event->kind < TOKEN_EVENT_TOKEN || event->kind > TOKEN_EVENT_ALTERNATIVES)
         return error_set(error, RESULT_CORRUPT, "T1: kind %u", event->kind);
     if (event->request.slot >= LIMIT_LIVE_REQUESTS)
         return error_set(error, RESULT_CORRUPT, "T3: slot %u", event->request.slot);
+    if (event->kind == TOKEN_EVENT_ALTERNATIVES)
+        return check_alternatives(event, vocab_tokens, error);
     enum result result = check_ending(event, error);
     if (result == RESULT_OK && event->kind == TOKEN_EVENT_TOKEN)
         result = check_token(event, vocab_tokens, error);

@@ -11,7 +11,7 @@
  *   1024          128 + 64                    submit ring + doorbell   rules in spsc_ring.h and
  *   2048          128 + 64                    event ring + doorbell    doorbell.h
  *   3072          512                         struct step_roster       worker
- *   4096          submit_capacity * 128       submit records           frontend
+ *   4096          submit_capacity * 192       submit records           frontend
  *   ...           event_capacity * 64         token events             worker
  *   ... (page)    slab_bytes                  payload slab             frontend
  */
@@ -30,7 +30,7 @@
 #include "shm/spsc_ring.h"
 
 #define SEGMENT_MAGIC   0x314c414f48535345ull
-#define SEGMENT_VERSION 2u
+#define SEGMENT_VERSION 3u
 
 struct segment_header {
     uint64_t magic;

@@ -39,6 +39,13 @@ struct reply_config {
 struct reply_token {
     uint32_t id;
     bool is_stop; /* ends the answer: it counts, but shows no text */
+    /* Natural logarithm of its probability in the raw distribution (proto/token_event.h), 0 unless
+     * the request wants logprobs; -INFINITY is possible, for what was forced. */
+    float logprob;
+    /* The most likely tokens at its place in descending order, as many as the request wants or
+     * there are; the drawn token may be among them. Valid during the call. */
+    const struct token_logprob *alternatives; /* [alternative_count] */
+    uint32_t alternative_count;
 };
 
 /* Each format defines its own. */

@@ -155,5 +155,6 @@ void prepared_generation_fini(struct prepared_generation *prepared)
 {
     generation_request_fini(&prepared->request);
     token_list_fini(&prepared->prompt);
+    free(prepared->forced.ids);
     *prepared = (struct prepared_generation){0};
 }

@@ -7,11 +7,13 @@
 #define SHOAL_FRONTEND_API_GENERATION_PREPARE_H
 
 #include "frontend/api/api_format.h"
+#include "frontend/api/forced_tokens.h"
 
 struct prepared_generation {
     struct generation_request request;
     struct token_list prompt;
-    uint32_t max_new_tokens; /* given, or what the context leaves; >= 1 */
+    struct forced_tokens forced; /* owned */
+    uint32_t max_new_tokens;     /* given, or what the context leaves; >= 1 */
 };
 
 /* On failure *prepared is empty and *error is complete. */

@@ -43,6 +43,10 @@ struct generation_request {
     bool stream;
     bool include_usage;
     uint32_t max_new_tokens; /* 0 = not given */
+    uint32_t min_tokens;     /* stop ids cannot be drawn before that many */
+    bool ignore_end;         /* stop ids do not stop */
+    bool logprobs;           /* of every token */
+    uint32_t top_logprobs;   /* alternatives of each, <= LIMIT_TOP_LOGPROBS; 0 without logprobs */
     struct sampling_params sampling;
     struct stop_string stops[LIMIT_STOP_STRINGS];
     size_t stop_count;

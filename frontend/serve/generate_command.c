@@ -64,13 +64,13 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
     command->text = reply_text_create(chat_engine_assets(command->engine)->tokenizer, NULL, 0);
 }
 
-static bool on_token(void *context, uint32_t token, bool is_stop_token)
+static bool on_token(void *context, const struct reply_token *token)
 {
     struct generate_command *command = context;
     command->last_token_us = monotonic_clock_us();
     if (command->generated_tokens++ == 0)
         command->first_token_us = command->last_token_us;
-    return !is_stop_token && reply_text_push(command->text, token, &command->out);
+    return !token->is_stop && reply_text_push(command->text, token->id, &command->out);
 }
 
 static void on_flush(void *context)

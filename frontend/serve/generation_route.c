@@ -185,15 +185,14 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
         event_add(call->route->timer, &(struct timeval){.tv_usec = KEEP_ALIVE_LOOK_MS * 1000});
 }
 
-static bool on_token(void *context, uint32_t token, bool is_stop_token)
+static bool on_token(void *context, const struct reply_token *token)
 {
     struct generation_call *call = context;
     if (call->output_tokens++ == 0) {
         int64_t after_us = monotonic_clock_us() - call->exchange->arrived_us;
         http_exchange_note(call->exchange, LOG_REAL("ttft_ms", (double)after_us / 1000));
     }
-    return call->format->reply_token(call->reply, 0, &(struct reply_token){token, is_stop_token},
-                                     &call->out);
+    return call->format->reply_token(call->reply, 0, token, &call->out);
 }
 
 static void on_flush(void *context)

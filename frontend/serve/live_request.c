@@ -52,6 +52,7 @@ void live_request_requeue(struct live_request *request)
     must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
     request->state = LIVE_REQUEST_WAITING;
     request->recalled = false;
+    live_request_forget_alternatives(request);
 }
 
 static enum result journal_append(struct token_list *list, uint32_t token)
@@ -65,6 +66,26 @@ static enum result journal_append(struct token_list *list, uint32_t token)
     }
     list->ids[list->count++] = token;
     return RESULT_OK;
+}
+
+enum result live_request_alternatives(struct live_request *request,
+                                      const struct token_logprob *alternatives, uint32_t count)
+{
+    must(request->state == LIVE_REQUEST_SUBMITTED || request->state == LIVE_REQUEST_STREAMING);
+    uint32_t have = request->alternative_count;
+    if (count > request->prepared.request.top_logprobs - have ||
+        (have > 0 && count > 0 &&
+         alternatives[0].logprob > request->alternatives[have - 1].logprob))
+        return RESULT_CORRUPT;
+    for (uint32_t i = 0; i < count; i++)
+        request->alternatives[have + i] = alternatives[i];
+    request->alternative_count += count;
+    return RESULT_OK;
+}
+
+void live_request_forget_alternatives(struct live_request *request)
+{
+    request->alternative_count = 0;
 }
 
 enum result live_request_token(struct live_request *request, uint32_t token, uint32_t index,
@@ -106,6 +127,7 @@ bool live_request_leave(struct live_request *request)
     request->sink_context = NULL;
     request->job = NULL;
     request->cached_tokens = 0;
+    live_request_forget_alternatives(request);
     request->recalled = false;
     request->suspect = false;
     request->replays = 0;

@@ -53,7 +53,7 @@ struct live_request_sink {
      * request's body, which goes after this call. */
     void (*prepared)(void *context, const struct prepared_generation *prepared);
     /* True: the answer is complete (a stop string); finished() follows. */
-    bool (*token)(void *context, uint32_t token, bool is_stop_token);
+    bool (*token)(void *context, const struct reply_token *token);
     /* After the tokens of one wake-up. */
     void (*flush)(void *context);
     void (*finished)(void *context, enum finish_reason finish, uint32_t cached_tokens);
@@ -73,6 +73,8 @@ struct live_request {
     /* The journal: all that is needed to run the request again. */
     struct prepared_generation prepared;
     struct token_list generated;
+    struct token_logprob alternatives[LIMIT_TOP_LOGPROBS]; /* of the next token, told so far */
+    uint32_t alternative_count;
     uint32_t cached_tokens;
 
     uint64_t fingerprint; /* poison_memory.h */
@@ -98,10 +100,16 @@ void live_request_prepare(struct live_request *request, struct prepare_job *job)
 void live_request_queue(struct live_request *request, const struct prepared_generation *prepared);
 void live_request_submit(struct live_request *request, uint32_t worker);
 void live_request_requeue(struct live_request *request);
-/* Journals the token. RESULT_CORRUPT when `index` is not the next one (rule T5) or more come than
- * were asked for. */
+/* Keeps alternatives of the next token. RESULT_CORRUPT when more come than were asked for, or in
+ * another order than promised (rule T13). */
+enum result live_request_alternatives(struct live_request *request,
+                                      const struct token_logprob *alternatives,
+                                      uint32_t count) RESULT_CHECKED;
+/* Journals the token, whose alternatives stay until live_request_forget_alternatives().
+ * RESULT_CORRUPT when `index` is not the next one (rule T5) or more come than were asked for. */
 enum result live_request_token(struct live_request *request, uint32_t token, uint32_t index,
                                int64_t now_us) RESULT_CHECKED;
+void live_request_forget_alternatives(struct live_request *request);
 /* The sink is forgotten and the journal freed. Returns true when the slot is FREE now. */
 bool live_request_leave(struct live_request *request);
 void live_request_worker_done(struct live_request *request);

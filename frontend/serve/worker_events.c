@@ -47,8 +47,14 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
         request->cached_tokens = event->cached_tokens;
     serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,
                         request->cached_tokens, now_us);
-    bool complete = request->sink->token(request->sink_context, event->token,
-                                         worker_events_is_stop_token(engine, event->token));
+    const struct reply_token token = {.id = event->token,
+                                      .is_stop = !request->prepared.request.ignore_end &&
+                                                 worker_events_is_stop_token(engine, event->token),
+                                      .logprob = event->logprob,
+                                      .alternatives = request->alternatives,
+                                      .alternative_count = request->alternative_count};
+    bool complete = request->sink->token(request->sink_context, &token);
+    live_request_forget_alternatives(request);
     if (request->suspect &&
         poison_policy_acquits(&request->crashes, (uint32_t)request->generated.count))
         request_dispatch_acquit(engine, request);
@@ -130,6 +136,8 @@ enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
         return on_token(engine, request, event);
     else if (event->kind == TOKEN_EVENT_PROGRESS && request->state != LIVE_REQUEST_LEAVING)
         on_progress(request, event);
+    else if (event->kind == TOKEN_EVENT_ALTERNATIVES && request->state != LIVE_REQUEST_LEAVING)
+        return live_request_alternatives(request, event->alternatives, event->alternative_count);
     return RESULT_OK;
 }
 

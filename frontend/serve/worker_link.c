@@ -156,6 +156,14 @@ static uint8_t *payload_put(uint8_t *payload, const void *part, size_t bytes)
     return payload + bytes;
 }
 
+static uint32_t flags_of(const struct prepared_generation *prepared)
+{
+    return (prepared->request.ignore_end ? SUBMIT_FLAG_IGNORE_END : 0) |
+           (prepared->request.logprobs ? SUBMIT_FLAG_LOGPROBS : 0) |
+           (prepared->forced.thinking_open ? SUBMIT_FLAG_THINKING_OPEN : 0) |
+           (prepared->forced.has_thinking_budget ? SUBMIT_FLAG_THINKING_BUDGET : 0);
+}
+
 enum result worker_link_submit(struct worker_link *link, struct request_id request,
                                const struct prepared_generation *prepared,
                                const struct token_list *generated,
@@ -163,7 +171,9 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
 {
     must(generated->count < prepared->max_new_tokens);
     uint32_t generated_tokens = (uint32_t)generated->count;
+    const struct forced_tokens *forced = &prepared->forced;
     struct submit_record record = {.kind = SUBMIT_RUN,
+                                   .flags = flags_of(prepared),
                                    .request = request,
                                    .prompt_tokens =
                                        (uint32_t)prepared->prompt.count + generated_tokens,
@@ -171,7 +181,13 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                                    .max_new_tokens = prepared->max_new_tokens - generated_tokens,
                                    .logit_bias_count = prepared->request.logit_bias_count,
                                    .stop_token_count = assets->stop_id_count,
-                                   .sampling = prepared->request.sampling};
+                                   .sampling = prepared->request.sampling,
+                                   .min_tokens = prepared->request.min_tokens,
+                                   .top_logprobs = prepared->request.top_logprobs,
+                                   .prefix_count = forced->prefix_count,
+                                   .think_start_count = forced->think_start_count,
+                                   .think_end_count = forced->think_end_count,
+                                   .thinking_budget = forced->thinking_budget};
     record.payload_bytes = submit_record_payload_bytes(&record);
     struct payload_ref ref;
     void *payload;
@@ -182,8 +198,11 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
     at = payload_put(at, prepared->prompt.ids, prepared->prompt.count * sizeof(uint32_t));
     at = payload_put(at, generated->ids, generated->count * sizeof(uint32_t));
     at = payload_put(at, assets->stop_ids, assets->stop_id_count * sizeof(uint32_t));
-    payload_put(at, prepared->request.logit_bias,
-                prepared->request.logit_bias_count * sizeof(struct logit_bias_entry));
+    at = payload_put(at, prepared->request.logit_bias,
+                     prepared->request.logit_bias_count * sizeof(struct logit_bias_entry));
+    uint32_t forced_count =
+        forced->prefix_count + forced->think_start_count + forced->think_end_count;
+    payload_put(at, forced->ids, forced_count * sizeof(uint32_t));
     record.payload_offset = ref.offset;
     record.payload_generation = ref.generation;
     struct error_text fault;

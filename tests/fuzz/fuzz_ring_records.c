@@ -71,6 +71,9 @@ static void use_event(const struct token_event *event, struct payload_slab *slab
         return;
     if (event->kind == TOKEN_EVENT_TOKEN)
         must(*(const volatile uint8_t *)&vocabulary[event->token] == 0);
+    if (event->kind == TOKEN_EVENT_ALTERNATIVES)
+        for (uint32_t i = 0; i < event->alternative_count; i++)
+            must(*(const volatile uint8_t *)&vocabulary[event->alternatives[i].token] == 0);
     if (event->kind == TOKEN_EVENT_PAYLOAD_DONE) {
         enum result result =
             payload_slab_give(slab, event->payload_offset, event->payload_generation);

@@ -47,6 +47,10 @@ static void check_accepted(const struct sequence_request *request)
         must(request->stop_ids[i] < VOCAB);
     for (uint32_t i = 0; i < request->logit_bias_count; i++)
         must(request->logit_bias[i].token < VOCAB);
+    for (uint32_t i = 0; i < sequence_request_forced_ids(request); i++)
+        must(request->forced_ids[i] < VOCAB);
+    must(request->prefix_count <= LIMIT_PREFIX_TOKENS &&
+         request->top_logprobs <= LIMIT_TOP_LOGPROBS);
 }
 
 static void take_all(uint32_t records)

@@ -25,6 +25,8 @@ void test_frontend_destroy(struct test_frontend *frontend)
     for (uint32_t slot = 0; slot < LIMIT_LIVE_REQUESTS; slot++) {
         free(frontend->replies[slot].tokens);
         free(frontend->replies[slot].logprobs);
+        free(frontend->replies[slot].alternatives);
+        free(frontend->replies[slot].alternative_counts);
     }
     payload_slab_destroy(frontend->slab);
     process_pair_close(&frontend->pair);
@@ -41,6 +43,10 @@ static void write_payload(uint8_t *to, const struct test_request *request)
     if (request->logit_bias_count > 0)
         memcpy(to, request->logit_bias,
                request->logit_bias_count * sizeof(struct logit_bias_entry));
+    to += request->logit_bias_count * sizeof(struct logit_bias_entry);
+    uint32_t forced = request->prefix_count + request->think_start_count + request->think_end_count;
+    if (forced > 0)
+        memcpy(to, request->forced_ids, forced * sizeof(uint32_t));
 }
 
 void test_frontend_send(struct test_frontend *frontend, const struct submit_record *record)
@@ -50,6 +56,22 @@ void test_frontend_send(struct test_frontend *frontend, const struct submit_reco
     memcpy(slot, record, sizeof *record);
     spsc_ring_commit(&frontend->pair.submit);
     doorbell_ring(&frontend->pair.submit_bell);
+}
+
+/* Room for one more token. */
+static void reserve(struct test_reply *reply)
+{
+    if (reply->token_count < reply->token_capacity)
+        return;
+    uint32_t capacity = reply->token_capacity ? 2 * reply->token_capacity : 16;
+    reply->token_capacity = capacity;
+    reply->tokens = realloc(reply->tokens, capacity * sizeof *reply->tokens);
+    reply->logprobs = realloc(reply->logprobs, capacity * sizeof *reply->logprobs);
+    reply->alternatives =
+        realloc(reply->alternatives, capacity * LIMIT_TOP_LOGPROBS * sizeof *reply->alternatives);
+    reply->alternative_counts =
+        realloc(reply->alternative_counts, capacity * sizeof *reply->alternative_counts);
+    must(reply->tokens && reply->logprobs && reply->alternatives && reply->alternative_counts);
 }
 
 bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
@@ -67,6 +89,12 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
         .logit_bias_count = request->logit_bias_count,
         .stop_token_count = request->stop_token_count,
         .sampling = request->sampling,
+        .min_tokens = request->min_tokens,
+        .top_logprobs = request->top_logprobs,
+        .prefix_count = request->prefix_count,
+        .think_start_count = request->think_start_count,
+        .think_end_count = request->think_end_count,
+        .thinking_budget = request->thinking_budget,
     };
     record.payload_bytes = submit_record_payload_bytes(&record);
     if (spsc_ring_free(&frontend->pair.submit) == 0)
@@ -83,6 +111,9 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
     reply->id = record.request;
     reply->first_index = request->generated_tokens;
     reply->token_count = 0;
+    reply->top_logprobs = request->top_logprobs;
+    reserve(reply);
+    reply->alternative_counts[0] = 0;
     reply->prompt_done = 0;
     reply->prompt_total = request->prompt_tokens;
     reply->payload_done = false;
@@ -104,19 +135,25 @@ void test_frontend_drain(struct test_frontend *frontend)
     test_frontend_send(frontend, &(struct submit_record){.kind = SUBMIT_DRAIN});
 }
 
+static void take_alternatives(struct test_reply *reply, const struct token_event *event)
+{
+    uint32_t *have = &reply->alternative_counts[reply->token_count];
+    struct token_logprob *to = reply->alternatives + reply->token_count * LIMIT_TOP_LOGPROBS;
+    must(reply->top_logprobs - *have >= event->alternative_count);
+    must(*have == 0 || to[*have - 1].logprob >= event->alternatives[0].logprob);
+    for (uint32_t i = 0; i < event->alternative_count; i++)
+        to[(*have)++] = event->alternatives[i];
+}
+
 static void take_token(struct test_reply *reply, const struct token_event *event)
 {
     must(event->index == reply->first_index + reply->token_count);
     must(reply->prompt_done == reply->prompt_total);
-    if (reply->token_count == reply->token_capacity) {
-        reply->token_capacity = reply->token_capacity ? 2 * reply->token_capacity : 16;
-        reply->tokens = realloc(reply->tokens, reply->token_capacity * sizeof *reply->tokens);
-        reply->logprobs = realloc(reply->logprobs, reply->token_capacity * sizeof *reply->logprobs);
-        must(reply->tokens && reply->logprobs);
-    }
     reply->tokens[reply->token_count] = event->token;
     reply->logprobs[reply->token_count] = event->logprob;
     reply->token_count++;
+    reserve(reply);
+    reply->alternative_counts[reply->token_count] = 0;
 }
 
 static void take_event(struct test_frontend *frontend, const struct token_event *event)
@@ -129,6 +166,7 @@ static void take_event(struct test_frontend *frontend, const struct token_event 
     must(reply->live);
     switch ((enum token_event_kind)event->kind) {
     case TOKEN_EVENT_TOKEN: take_token(reply, event); break;
+    case TOKEN_EVENT_ALTERNATIVES: take_alternatives(reply, event); break;
     case TOKEN_EVENT_PAYLOAD_DONE:
         must(!reply->payload_done);
         must(payload_slab_give(frontend->slab, event->payload_offset, event->payload_generation) ==

@@ -23,6 +23,13 @@ struct test_request {
     uint32_t stop_token_count;
     const struct logit_bias_entry *logit_bias;
     uint32_t logit_bias_count;
+    uint32_t min_tokens;
+    uint32_t top_logprobs;
+    const uint32_t *forced_ids; /* prefix, start and end of thinking behind each other */
+    uint32_t prefix_count;
+    uint32_t think_start_count;
+    uint32_t think_end_count;
+    uint32_t thinking_budget;
 };
 
 /* What came back for one request. */
@@ -30,8 +37,11 @@ struct test_reply {
     bool live; /* submitted, and its last event not seen */
     struct request_id id;
     uint32_t first_index; /* generated_tokens of the request */
-    uint32_t *tokens;     /* [token_count] */
-    float *logprobs;      /* [token_count] */
+    uint32_t top_logprobs;
+    uint32_t *tokens;                   /* [token_count] */
+    float *logprobs;                    /* [token_count] */
+    struct token_logprob *alternatives; /* [token_count, LIMIT_TOP_LOGPROBS] */
+    uint32_t *alternative_counts;       /* [token_count], and one more: of the next token */
     uint32_t token_count;
     uint32_t token_capacity;
     uint32_t prompt_done;

@@ -103,6 +103,7 @@ static void choose_params(struct test_random *random, uint32_t vocab,
         .top_k = test_random_below(random, 10) == 0 ? test_random_below(random, vocab + 2)
                                                     : top_ks[test_random_below(random, 6)],
         .repetition_penalty = 1.0f,
+        .typical_p = 1.0f,
     };
     if (test_random_below(random, 3) == 0)
         params->repetition_penalty = 0.5f + (float)unit(random);

@@ -197,7 +197,21 @@ static enum result reject(struct frontend_link *link, const struct submit_record
     return RESULT_INVALID;
 }
 
-/* Copies prompt ids, stop ids and biases into memory of the request's own; counts are in bounds. */
+/* Copies `bytes` of the payload into new memory and moves on; nothing for none. False: no memory.
+ */
+static bool take_part(const uint8_t **from, size_t bytes, void **part)
+{
+    if (bytes == 0)
+        return true;
+    *part = malloc(bytes);
+    if (!*part)
+        return false;
+    memcpy(*part, *from, bytes);
+    *from += bytes;
+    return true;
+}
+
+/* Copies the payload into memory of the request's own; counts are in bounds. */
 static enum result copy_payload(const struct frontend_link *link,
                                 const struct submit_record *record,
                                 struct sequence_request *request)
@@ -209,19 +223,22 @@ static enum result copy_payload(const struct frontend_link *link,
     if (result != RESULT_OK)
         return result;
     const uint8_t *from = payload;
-    size_t prompt_bytes = record->prompt_tokens * sizeof(uint32_t);
-    size_t stop_bytes = record->stop_token_count * sizeof(uint32_t);
-    size_t bias_bytes = record->logit_bias_count * sizeof(struct logit_bias_entry);
-    request->tokens = malloc(prompt_bytes);
-    if (bias_bytes > 0)
-        request->logit_bias = malloc(bias_bytes);
-    if (!request->tokens || (bias_bytes > 0 && !request->logit_bias))
-        return RESULT_OUT_OF_MEMORY;
-    memcpy(request->tokens, from, prompt_bytes);
-    memcpy(request->stop_ids, from + prompt_bytes, stop_bytes);
-    if (bias_bytes > 0)
-        memcpy(request->logit_bias, from + prompt_bytes + stop_bytes, bias_bytes);
-    return RESULT_OK;
+    void *tokens = NULL;
+    void *biases = NULL;
+    void *forced = NULL;
+    bool good = take_part(&from, record->prompt_tokens * sizeof(uint32_t), &tokens);
+    if (good) {
+        size_t stop_bytes = record->stop_token_count * sizeof(uint32_t);
+        memcpy(request->stop_ids, from, stop_bytes);
+        from += stop_bytes;
+        good =
+            take_part(&from, record->logit_bias_count * sizeof(struct logit_bias_entry), &biases) &&
+            take_part(&from, sequence_request_forced_ids(request) * sizeof(uint32_t), &forced);
+    }
+    request->tokens = tokens;
+    request->logit_bias = biases;
+    request->forced_ids = forced;
+    return good ? RESULT_OK : RESULT_OUT_OF_MEMORY;
 }
 
 /* The ids and biases of a copied payload; NULL, or what is wrong. */
@@ -234,6 +251,10 @@ static const char *payload_fault(const struct sequence_request *request, uint32_
     for (uint32_t i = 0; i < request->stop_token_count; i++) {
         if (request->stop_ids[i] >= vocab_tokens)
             return "a stop id is outside the vocabulary";
+    }
+    for (uint32_t i = 0; i < sequence_request_forced_ids(request); i++) {
+        if (request->forced_ids[i] >= vocab_tokens)
+            return "a forced id is outside the vocabulary";
     }
     for (uint32_t i = 0; i < request->logit_bias_count; i++) {
         const struct logit_bias_entry *entry = &request->logit_bias[i];
@@ -255,6 +276,12 @@ static enum result take_run(struct frontend_link *link, const struct submit_reco
         .stop_token_count = record->stop_token_count,
         .logit_bias_count = record->logit_bias_count,
         .sampling = record->sampling,
+        .min_tokens = record->min_tokens,
+        .top_logprobs = record->top_logprobs,
+        .prefix_count = record->prefix_count,
+        .think_start_count = record->think_start_count,
+        .think_end_count = record->think_end_count,
+        .thinking_budget = record->thinking_budget,
     };
     step_roster_add(link->segment.roster, record->request.slot);
     enum result result = copy_payload(link, record, request);

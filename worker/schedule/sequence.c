@@ -12,12 +12,19 @@
 
 #include "proto/must.h"
 
+uint32_t sequence_request_forced_ids(const struct sequence_request *request)
+{
+    return request->prefix_count + request->think_start_count + request->think_end_count;
+}
+
 void sequence_request_fini(struct sequence_request *request)
 {
     free(request->tokens);
     free(request->logit_bias);
+    free(request->forced_ids);
     request->tokens = NULL;
     request->logit_bias = NULL;
+    request->forced_ids = NULL;
 }
 
 static bool wants_counts(const struct sampling_params *sampling)
@@ -67,6 +74,7 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
     };
     request->tokens = NULL;
     request->logit_bias = NULL;
+    request->forced_ids = NULL;
     return RESULT_OK;
 }
 

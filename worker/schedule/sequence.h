@@ -52,10 +52,20 @@ struct sequence_request {
     uint32_t stop_token_count;
     uint32_t logit_bias_count;
     struct sampling_params sampling;
+    uint32_t min_tokens; /* generated before a stop id can be drawn */
+    uint32_t top_logprobs;
+    uint32_t prefix_count; /* and the next three: forced tokens (proto/submit_record.h) */
+    uint32_t think_start_count;
+    uint32_t think_end_count;
+    uint32_t thinking_budget;
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
     uint32_t *tokens;                    /* [prompt_tokens] owned, malloc */
     struct logit_bias_entry *logit_bias; /* [logit_bias_count] owned, malloc; NULL for none */
+    /* [prefix_count + think_start_count + think_end_count] in this order; as logit_bias */
+    uint32_t *forced_ids;
 };
+/* How many ids forced_ids has. */
+uint32_t sequence_request_forced_ids(const struct sequence_request *request);
 /* Frees what it owns. Safe on a zeroed struct. */
 void sequence_request_fini(struct sequence_request *request);
 

@@ -41,14 +41,24 @@ static void assert_run_is_usable(const struct submit_record *record)
     assert_true(record->logit_bias_count <= LIMIT_LOGIT_BIAS);
     assert_true(record->stop_token_count <= LIMIT_STOP_TOKENS);
     uint64_t needed = 4ull * record->prompt_tokens + 4ull * record->stop_token_count +
-                      8ull * record->logit_bias_count;
+                      8ull * record->logit_bias_count + 4ull * record->prefix_count +
+                      4ull * record->think_start_count + 4ull * record->think_end_count;
+    assert_in_range(record->prefix_count, 0, LIMIT_PREFIX_TOKENS);
+    assert_in_range(record->think_start_count, 0, LIMIT_THINK_TOKENS);
+    assert_in_range(record->think_end_count, record->flags > 3 ? 1 : 0, LIMIT_THINK_TOKENS);
+    assert_in_range(record->top_logprobs, 0, record->flags & 2 ? LIMIT_TOP_LOGPROBS : 0);
+    assert_in_range(record->min_tokens, 0, LIMIT_CONTEXT_TOKENS);
+    assert_true(record->thinking_budget == 0 || record->flags >= 8);
     assert_int_equal(record->payload_bytes, needed);
     assert_in_range(record->payload_offset, 64, SLAB_BYTES);
     assert_in_range(record->payload_offset + needed, 64, SLAB_BYTES);
     assert_int_equal(record->payload_offset & 63, 0);
     assert_true(record->sampling.temperature >= 0 && record->sampling.temperature <= 2);
     assert_true(record->sampling.top_p > 0 && record->sampling.top_p <= 1);
-    for (size_t i = 0; i < 8; i++)
+    assert_true(record->sampling.typical_p > 0 && record->sampling.typical_p <= 1);
+    assert_true(record->sampling.top_n_sigma >= 0 && record->sampling.top_n_sigma <= 100);
+    assert_true(record->sampling.presence_context <= LIMIT_CONTEXT_TOKENS);
+    for (size_t i = 0; i < sizeof record->reserved / 4; i++)
         assert_int_equal(record->reserved[i], 0);
 }
 
@@ -87,8 +97,16 @@ static void submit_records(void **state)
 
 static void assert_event_is_usable(const struct token_event *event)
 {
-    assert_in_range(event->kind, TOKEN_EVENT_TOKEN, TOKEN_EVENT_PROGRESS);
+    assert_in_range(event->kind, TOKEN_EVENT_TOKEN, TOKEN_EVENT_ALTERNATIVES);
     assert_true(event->request.slot < LIMIT_LIVE_REQUESTS);
+    if (event->kind == TOKEN_EVENT_ALTERNATIVES) {
+        assert_in_range(event->alternative_count, 1, TOKEN_EVENT_ALTERNATIVES_MAX);
+        for (uint32_t i = 0; i < event->alternative_count; i++) {
+            assert_true(event->alternatives[i].token < VOCAB_TOKENS);
+            assert_true(event->alternatives[i].logprob <= 0);
+        }
+        return;
+    }
     assert_true(event->finish <= FINISH_CANCELLED && event->failure < RESULT_COUNT);
     assert_int_equal(event->finish != 0, event->kind == TOKEN_EVENT_FINISHED);
     assert_int_equal(event->failure != 0, event->kind == TOKEN_EVENT_FAILED);
@@ -108,11 +126,15 @@ static void token_events(void **state)
     struct test_random random = {20260102};
     uint32_t passed = 0;
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        struct token_event event = {.kind = 1 + test_random_below(&random, 5), .logprob = -1.0f};
+        struct token_event event = {.kind = 1 + test_random_below(&random, 6), .logprob = -1.0f};
         event.finish = event.kind == TOKEN_EVENT_FINISHED ? FINISH_LENGTH : FINISH_NONE;
         event.failure = event.kind == TOKEN_EVENT_FAILED ? RESULT_INVALID : RESULT_OK;
         event.payload_generation = 5;
         event.payload_offset = 640;
+        if (event.kind == TOKEN_EVENT_ALTERNATIVES) {
+            event = (struct token_event){.kind = event.kind, .alternative_count = 2};
+            event.alternatives[1].logprob = -2.0f;
+        }
         if (round % 16 == 0)
             test_random_fill(&random, &event, sizeof event);
         else

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "proto/limits.h"
 #include "proto/sampling_params.h"
 
 struct edge {
@@ -31,6 +32,8 @@ static const struct edge edges[] = {
     EDGE(temperature, 0.0f, 2.0f, -0.001f, 2.001f),
     EDGE(top_p, 0.0001f, 1.0f, 0.0f, 1.001f),
     EDGE(min_p, 0.0f, 1.0f, -0.001f, 1.001f),
+    EDGE(typical_p, 0.0001f, 1.0f, 0.0f, 1.001f),
+    EDGE(top_n_sigma, 0.0f, 100.0f, -0.001f, 100.01f),
     EDGE(repetition_penalty, 0.0001f, 10.0f, 0.0f, 10.01f),
     EDGE(presence_penalty, -2.0f, 2.0f, -2.001f, 2.001f),
     EDGE(frequency_penalty, -2.0f, 2.0f, -2.001f, 2.001f),
@@ -52,6 +55,10 @@ static void default_is_greedy_and_valid(void **state)
     assert_true(params.temperature == 0.0f && params.top_p == 1.0f && params.min_p == 0.0f);
     assert_true(params.repetition_penalty == 1.0f && params.presence_penalty == 0.0f);
     assert_true(params.frequency_penalty == 0.0f);
+    assert_true(params.typical_p == 1.0f && params.top_n_sigma == 0.0f);
+    assert_int_equal(params.repetition_context, 0);
+    assert_int_equal(params.presence_context, 0);
+    assert_int_equal(params.frequency_context, 0);
     assert_int_equal(params.top_k, 0);
     assert_int_equal(params.seed, 0);
 }
@@ -83,6 +90,23 @@ static void outside_is_refused_by_name(void **state)
     }
 }
 
+static void contexts_are_at_most_a_context(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct sampling_params params = sampling_params_default();
+        uint32_t *fields[] = {&params.repetition_context, &params.presence_context,
+                              &params.frequency_context};
+        const char *const names[] = {"repetition_context", "presence_context", "frequency_context"};
+        struct error_text error = {""};
+        *fields[i] = LIMIT_CONTEXT_TOKENS;
+        assert_int_equal(sampling_params_check(&params, &error), RESULT_OK);
+        *fields[i] = LIMIT_CONTEXT_TOKENS + 1;
+        assert_int_equal(sampling_params_check(&params, &error), RESULT_INVALID);
+        assert_non_null(strstr(error.text, names[i]));
+    }
+}
+
 static void words_are_optional(void **state)
 {
     (void)state;
@@ -97,6 +121,7 @@ int main(void)
         cmocka_unit_test(default_is_greedy_and_valid),
         cmocka_unit_test(ends_of_ranges_are_inside),
         cmocka_unit_test(outside_is_refused_by_name),
+        cmocka_unit_test(contexts_are_at_most_a_context),
         cmocka_unit_test(words_are_optional),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

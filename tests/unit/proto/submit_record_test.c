@@ -1,5 +1,5 @@
 /*
- * Rules S1-S13 of submit records, each broken alone; the limits themselves pass. S6 belongs to
+ * Rules S1-S17 of submit records, each broken alone; the limits themselves pass. S6 belongs to
  * payload_view_test.c.
  */
 #include <setjmp.h>
@@ -28,6 +28,10 @@ static struct submit_record valid_run(void)
         .logit_bias_count = 4,
         .stop_token_count = 3,
         .sampling = sampling_params_default(),
+        .min_tokens = 2,
+        .prefix_count = 5,
+        .think_start_count = 1,
+        .think_end_count = 2,
     };
     record.payload_bytes = submit_record_payload_bytes(&record);
     return record;
@@ -47,7 +51,7 @@ static void valid_passes(void **state)
     (void)state;
     struct submit_record record = valid_run();
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
-    assert_int_equal(record.payload_bytes, 10 * 4 + 3 * 4 + 4 * 8);
+    assert_int_equal(record.payload_bytes, 10 * 4 + 3 * 4 + 4 * 8 + (5 + 1 + 2) * 4);
 }
 
 static void limits_pass(void **state)
@@ -59,11 +63,17 @@ static void limits_pass(void **state)
     record.max_new_tokens = LIMIT_CONTEXT_TOKENS;
     record.logit_bias_count = LIMIT_LOGIT_BIAS;
     record.stop_token_count = LIMIT_STOP_TOKENS;
+    record.flags = SUBMIT_FLAG_ALL;
+    record.min_tokens = LIMIT_CONTEXT_TOKENS;
+    record.top_logprobs = LIMIT_TOP_LOGPROBS;
+    record.prefix_count = LIMIT_PREFIX_TOKENS;
+    record.think_start_count = record.think_end_count = LIMIT_THINK_TOKENS;
+    record.thinking_budget = UINT32_MAX;
     record.payload_bytes = submit_record_payload_bytes(&record);
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 
     record = valid_run();
-    record.payload_offset = SLAB_BYTES - 128; /* 84 bytes fit */
+    record.payload_offset = SLAB_BYTES - 128; /* 116 bytes fit */
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 }
 
@@ -84,7 +94,7 @@ static void s2_flags(void **state)
     for (uint32_t bit = 0; bit < 32; bit++) {
         struct submit_record record = valid_run();
         record.flags = 1u << bit;
-        if (record.flags == SUBMIT_FLAG_IGNORE_END || record.flags == SUBMIT_FLAG_LOGPROBS)
+        if (record.flags & SUBMIT_FLAG_ALL)
             assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
         else
             assert_breaks(&record, "S2");
@@ -114,7 +124,7 @@ static void s4_payload_place(void **state)
                                 SLAB_BYTES,
                                 UINT64_MAX,
                                 UINT64_MAX - 63,
-                                SLAB_BYTES - 64, /* 84 bytes do not fit */
+                                SLAB_BYTES - 64, /* 116 bytes do not fit */
                                 SLAB_BYTES + 64};
     for (size_t i = 0; i < sizeof offsets / sizeof offsets[0]; i++) {
         struct submit_record record = valid_run();
@@ -198,10 +208,64 @@ static void s12_sampling(void **state)
 static void s13_reserved(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < sizeof valid_run().reserved / sizeof(uint32_t); i++) {
         struct submit_record record = valid_run();
-        record.reserved[i] = 1u << (4 * i);
+        record.reserved[i] = 1u << (2 * i);
         assert_breaks(&record, "S13");
+    }
+}
+
+static void s14_min_tokens(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.min_tokens = LIMIT_CONTEXT_TOKENS + 1;
+    assert_breaks(&record, "S14");
+}
+
+static void s15_top_logprobs(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.top_logprobs = 1;
+    assert_breaks(&record, "S15"); /* without the flag */
+    record.flags |= SUBMIT_FLAG_LOGPROBS;
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.top_logprobs = LIMIT_TOP_LOGPROBS + 1;
+    assert_breaks(&record, "S15");
+}
+
+static void s16_prefix(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.prefix_count = LIMIT_PREFIX_TOKENS + 1;
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    assert_breaks(&record, "S16");
+}
+
+static void s17_thinking(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.thinking_budget = 1;
+    assert_breaks(&record, "S17"); /* without the flag */
+    record = valid_run();
+    record.think_start_count = LIMIT_THINK_TOKENS + 1;
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    assert_breaks(&record, "S17");
+    record = valid_run();
+    record.think_end_count = UINT32_MAX;
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    assert_breaks(&record, "S17");
+    const uint32_t flags[] = {SUBMIT_FLAG_THINKING_OPEN, SUBMIT_FLAG_THINKING_BUDGET};
+    for (size_t i = 0; i < 2; i++) {
+        record = valid_run();
+        record.flags = flags[i];
+        assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+        record.think_end_count = 0;
+        record.payload_bytes = submit_record_payload_bytes(&record);
+        assert_breaks(&record, "S17");
     }
 }
 
@@ -234,6 +298,10 @@ int main(void)
         cmocka_unit_test(s11_stop_token_count),
         cmocka_unit_test(s12_sampling),
         cmocka_unit_test(s13_reserved),
+        cmocka_unit_test(s14_min_tokens),
+        cmocka_unit_test(s15_top_logprobs),
+        cmocka_unit_test(s16_prefix),
+        cmocka_unit_test(s17_thinking),
         cmocka_unit_test(cancel_and_drain_ignore_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

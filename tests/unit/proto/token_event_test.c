@@ -1,5 +1,5 @@
 /*
- * Rules T1-T10 of token events, each broken alone; the limits themselves pass.
+ * Rules T1-T12 of token events, each broken alone; the limits themselves pass.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -32,6 +32,10 @@ static struct token_event valid(enum token_event_kind kind)
     } else if (kind == TOKEN_EVENT_PAYLOAD_DONE) {
         event.payload_generation = 1;
         event.payload_offset = SLAB_BYTES - 64;
+    } else if (kind == TOKEN_EVENT_ALTERNATIVES) {
+        event.alternative_count = TOKEN_EVENT_ALTERNATIVES_MAX;
+        for (uint32_t i = 0; i < TOKEN_EVENT_ALTERNATIVES_MAX; i++)
+            event.alternatives[i] = (struct token_logprob){VOCAB_TOKENS - 1, i < 2 ? 0 : -INFINITY};
     } else {
         event.prompt_done = event.prompt_total = LIMIT_CONTEXT_TOKENS;
         event.step_time_us = UINT64_MAX;
@@ -55,7 +59,7 @@ static void assert_breaks(const struct token_event *event, const char *rule)
 static void every_kind_passes_at_its_limits(void **state)
 {
     (void)state;
-    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROGRESS; kind++) {
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_ALTERNATIVES; kind++) {
         struct token_event event = valid((enum token_event_kind)kind);
         assert_int_equal(check(&event, NULL), RESULT_OK);
     }
@@ -65,7 +69,7 @@ static void t1_kind(void **state)
 {
     (void)state;
     struct token_event event = valid(TOKEN_EVENT_TOKEN);
-    const uint32_t wrong[] = {0, 6, UINT32_MAX, 0x10001u};
+    const uint32_t wrong[] = {0, 7, UINT32_MAX, 0x10001u};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         event.kind = wrong[i];
         assert_breaks(&event, "T1:");
@@ -97,7 +101,7 @@ static void t2_finish(void **state)
 static void t3_slot(void **state)
 {
     (void)state;
-    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_PROGRESS; kind++) {
+    for (int kind = TOKEN_EVENT_TOKEN; kind <= TOKEN_EVENT_ALTERNATIVES; kind++) {
         struct token_event event = valid((enum token_event_kind)kind);
         event.request.slot = LIMIT_LIVE_REQUESTS;
         assert_breaks(&event, "T3:");
@@ -169,6 +173,34 @@ static void t8_progress(void **state)
     assert_breaks(&event, "T8:");
 }
 
+static void t12_alternatives(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_ALTERNATIVES);
+    const uint32_t counts[] = {0, TOKEN_EVENT_ALTERNATIVES_MAX + 1, UINT32_MAX};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        event.alternative_count = counts[i];
+        assert_breaks(&event, "T12:");
+    }
+    for (uint32_t at = 0; at < TOKEN_EVENT_ALTERNATIVES_MAX; at++) {
+        event = valid(TOKEN_EVENT_ALTERNATIVES);
+        event.alternatives[at].token = VOCAB_TOKENS;
+        assert_breaks(&event, "T12:");
+        event = valid(TOKEN_EVENT_ALTERNATIVES);
+        event.alternatives[at].logprob = at < 3 ? 1e-6f : -1e30f; /* above 0, or the one before */
+        assert_breaks(&event, "T12:");
+        event.alternatives[at].logprob = NAN;
+        assert_breaks(&event, "T12:");
+        event = valid(TOKEN_EVENT_ALTERNATIVES);
+        event.alternative_count = at;
+        assert_breaks(&event, "T12:"); /* something behind the last one */
+    }
+    event = (struct token_event){.kind = TOKEN_EVENT_ALTERNATIVES, .alternative_count = 1};
+    assert_int_equal(check(&event, NULL), RESULT_OK);
+    event.alternatives[1].token = 1;
+    assert_breaks(&event, "T12:");
+}
+
 static void t9_cached_tokens(void **state)
 {
     (void)state;
@@ -217,6 +249,7 @@ int main(void)
         cmocka_unit_test(t7_failure),
         cmocka_unit_test(t8_progress),
         cmocka_unit_test(t9_cached_tokens),
+        cmocka_unit_test(t12_alternatives),
         cmocka_unit_test(t10_payload),
         cmocka_unit_test(t11_step_time),
     };

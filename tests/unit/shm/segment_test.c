@@ -55,8 +55,8 @@ static void byte_map_is_as_documented(void **state)
     assert_ptr_equal(segment.event_bell, base + 2048 + 128);
     assert_ptr_equal(segment.roster, base + 3072);
     assert_ptr_equal(segment.submit_records, base + 4096);
-    assert_ptr_equal(segment.event_records, base + 4096 + 16 * 128);
-    assert_ptr_equal(segment.slab, base + 4096 + 8192); /* 2048 + 4096 bytes, rounded to pages */
+    assert_ptr_equal(segment.event_records, base + 4096 + 16 * 192);
+    assert_ptr_equal(segment.slab, base + 4096 + 8192); /* 3072 + 4096 bytes, rounded to pages */
     assert_int_equal(segment.segment_bytes, 4096 + 8192 + 65536);
     assert_int_equal(segment.header->generation, 5);
     segment_detach(&segment);
@@ -162,7 +162,7 @@ static void each_header_byte_is_checked(void **state)
 static void assert_fits(const struct segment *segment)
 {
     const uint8_t *end = segment->base + segment->segment_bytes;
-    assert_true(segment->submit_records + segment->submit_capacity * 128u <=
+    assert_true(segment->submit_records + segment->submit_capacity * 192u <=
                 segment->event_records);
     assert_true(segment->event_records + segment->event_capacity * 64u <= segment->slab);
     assert_true(segment->slab_bytes <= (uint64_t)(end - segment->slab));

@@ -53,7 +53,8 @@ static struct api_reply *create(const struct prepared_generation *chat, const ch
 
 static bool push(struct api_reply *reply, uint32_t token, bool is_stop, struct text_buffer *out)
 {
-    return chat_format.reply_token(reply, 0, &(struct reply_token){token, is_stop}, out);
+    return chat_format.reply_token(reply, 0, &(struct reply_token){.id = token, .is_stop = is_stop},
+                                   out);
 }
 
 static void stream_has_role_deltas_finish_usage_done(void **state)

@@ -127,6 +127,27 @@ static void a_request_goes_back_with_its_journal(void **state)
     request_table_destroy(table);
 }
 
+static void alternatives_are_as_many_as_asked_for_and_descend(void **state)
+{
+    (void)state;
+    struct request_table *table = request_table_create(1);
+    struct live_request *request = submitted(table);
+    const struct token_logprob pairs[] = {{5, -1.0f}, {6, -2.0f}, {7, -2.0f}};
+    assert_int_equal(live_request_alternatives(request, pairs, 1), RESULT_CORRUPT); /* unasked */
+    request->prepared.request.top_logprobs = 3;
+    assert_int_equal(live_request_alternatives(request, pairs, 2), RESULT_OK);
+    assert_int_equal(live_request_alternatives(request, pairs, 1), RESULT_CORRUPT); /* ascends */
+    assert_int_equal(live_request_alternatives(request, pairs + 1, 2), RESULT_CORRUPT); /* many */
+    assert_int_equal(live_request_alternatives(request, pairs + 2, 1), RESULT_OK);
+    assert_int_equal(request->alternative_count, 3);
+    assert_memory_equal(request->alternatives, pairs, sizeof pairs);
+    live_request_requeue(request); /* the worker died before it told their token */
+    assert_int_equal(request->alternative_count, 0);
+    live_request_submit(request, 1);
+    assert_int_equal(live_request_alternatives(request, pairs, 3), RESULT_OK);
+    request_table_destroy(table);
+}
+
 static void a_request_without_tokens_goes_back_too(void **state)
 {
     (void)state;
@@ -173,6 +194,7 @@ int main(void)
         cmocka_unit_test(tokens_are_journalled_in_order),
         cmocka_unit_test(a_gap_a_repeat_and_a_token_too_many_are_lies),
         cmocka_unit_test(a_request_goes_back_with_its_journal),
+        cmocka_unit_test(alternatives_are_as_many_as_asked_for_and_descend),
         cmocka_unit_test(a_request_without_tokens_goes_back_too),
         cmocka_unit_test(foreign_ids_find_nothing),
         cmocka_unit_test(the_table_is_bounded),
