@@ -20,21 +20,15 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define DIGEST_BYTES 32u
-
-struct key_digest {
-    uint8_t bytes[DIGEST_BYTES];
-};
-
 struct api_keys {
     const char *const *given;
     size_t given_count;
     const char *path;
-    struct key_digest *digests;
+    struct client_key *digests;
     size_t count;
 };
 
-static void digest_make(const char *key, size_t key_bytes, struct key_digest *digest)
+static void digest_make(const char *key, size_t key_bytes, struct client_key *digest)
 {
     must(EVP_Digest(key, key_bytes, digest->bytes, NULL, EVP_sha256(), NULL) == 1);
 }
@@ -160,17 +154,21 @@ size_t api_keys_count(const struct api_keys *keys)
     return keys->count;
 }
 
-static bool key_is_known(const struct api_keys *keys, const char *key)
+/* *client is set when the key is known. */
+static bool key_is_known(const struct api_keys *keys, const char *key, struct client_key *client)
 {
-    struct key_digest shown;
+    struct client_key shown;
     digest_make(key, strlen(key), &shown);
     unsigned found = 0;
     for (size_t i = 0; i < keys->count; i++)
-        found |= CRYPTO_memcmp(shown.bytes, keys->digests[i].bytes, DIGEST_BYTES) == 0;
+        found |= CRYPTO_memcmp(shown.bytes, keys->digests[i].bytes, CLIENT_KEY_BYTES) == 0;
+    if (found != 0)
+        *client = shown;
     return found != 0;
 }
 
-bool api_keys_admit(const struct api_keys *keys, const struct http_parser *request)
+bool api_keys_admit(const struct api_keys *keys, const struct http_parser *request,
+                    struct client_key *client)
 {
     static const char scheme[] = "bearer ";
     const char *bearer = http_parser_header(request, "authorization");
@@ -178,9 +176,9 @@ bool api_keys_admit(const struct api_keys *keys, const struct http_parser *reque
     bool known = false;
     if (bearer && strncasecmp(bearer, scheme, sizeof scheme - 1) == 0) {
         const char *key = bearer + sizeof scheme - 1;
-        known = key_is_known(keys, key + strspn(key, " "));
+        known = key_is_known(keys, key + strspn(key, " "), client);
     }
     if (plain)
-        known = key_is_known(keys, plain) || known;
+        known = key_is_known(keys, plain, client) || known;
     return known;
 }

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "frontend/api/client_key.h"
 #include "frontend/http/http_parser.h"
 #include "proto/result.h"
 
@@ -26,7 +27,9 @@ enum result api_keys_reload(struct api_keys *keys, struct error_text *error) RES
 size_t api_keys_count(const struct api_keys *keys);
 
 /* Whether the request shows one of the keys, as `Authorization: Bearer KEY` or `x-api-key: KEY`.
- * Takes the same time whichever key it is and however much of one is right. */
-bool api_keys_admit(const struct api_keys *keys, const struct http_parser *request);
+ * Takes the same time whichever key it is and however much of one is right. When it does, *client
+ * is which key it is, in whatever form it was shown. */
+bool api_keys_admit(const struct api_keys *keys, const struct http_parser *request,
+                    struct client_key *client);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "frontend/api/api_error.h"
+#include "frontend/api/client_key.h"
 #include "frontend/http/http_parser.h"
 #include "proto/log.h"
 
@@ -28,6 +29,7 @@ struct http_exchange {
     void *gone_context;
     const struct http_route *route; /* for the server: what handles it */
     api_error_writer *write_error;  /* the route's; NULL: errors in OpenAI's shape */
+    struct client_key client_key;   /* that it showed */
     bool counted;                   /* for the server: as one of its client's */
     const char *allow;              /* methods of this path, for Allow; static */
     int64_t arrived_us;             /* monotonic: the request's first byte */

@@ -50,12 +50,52 @@ static bool route_has_path(const struct http_route *route, const char *path)
     size_t bytes = strlen(route->path);
     if (strncmp(route->path, path, bytes) != 0)
         return false;
+    if (route->path[bytes - 1] == '/')
+        return path[bytes] != '\0';
     return path[bytes] == '\0' || (route->prefix && path[bytes] == '/' && path[bytes + 1] != '\0');
 }
 
-static const char *route_allow(const struct http_route *route)
+static bool route_has_method(const struct http_route *route, enum http_method method)
 {
-    return route->method == HTTP_GET ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    return method == route->method || (method == HTTP_HEAD && route->method == HTTP_GET);
+}
+
+/* The row of this path and method; without one, the first of the path; else NULL. */
+static const struct http_route *route_find(const struct http_server *server, const char *path,
+                                           enum http_method method)
+{
+    const struct http_route *found = NULL;
+    for (size_t i = 0; i < server->config.route_count; i++) {
+        const struct http_route *route = &server->config.routes[i];
+        if (!route_has_path(route, path))
+            continue;
+        if (route_has_method(route, method))
+            return route;
+        if (!found)
+            found = route;
+    }
+    return found;
+}
+
+/* What the Allow header says of a path's rows. */
+static const char *path_allow(const struct http_server *server, const char *path)
+{
+    static const char *const words[8] = {"OPTIONS",
+                                         "GET, HEAD, OPTIONS",
+                                         "POST, OPTIONS",
+                                         "GET, HEAD, POST, OPTIONS",
+                                         "DELETE, OPTIONS",
+                                         "GET, HEAD, DELETE, OPTIONS",
+                                         "POST, DELETE, OPTIONS",
+                                         "GET, HEAD, POST, DELETE, OPTIONS"};
+    unsigned methods = 0;
+    for (size_t i = 0; i < server->config.route_count; i++) {
+        const struct http_route *route = &server->config.routes[i];
+        if (!route_has_path(route, path))
+            continue;
+        methods |= route->method == HTTP_GET ? 1u : route->method == HTTP_POST ? 2u : 4u;
+    }
+    return words[methods];
 }
 
 static void reply_not_found(struct http_exchange *exchange)
@@ -95,26 +135,17 @@ static void reply_over_client_limit(struct http_server *server, struct http_exch
     http_exchange_reply_error(exchange, &error);
 }
 
-static const struct http_route *route_find(const struct http_server *server, const char *path)
-{
-    for (size_t i = 0; i < server->config.route_count; i++) {
-        if (route_has_path(&server->config.routes[i], path))
-            return &server->config.routes[i];
-    }
-    return NULL;
-}
-
 /* --- one request ----------------------------------------------------------------------------- */
 
-static bool is_authorized(const struct http_server *server, const struct http_exchange *exchange)
+static bool is_authorized(const struct http_server *server, struct http_exchange *exchange)
 {
     return !server->config.keys || (exchange->route && exchange->route->open) ||
            exchange->request->method == HTTP_OPTIONS ||
-           api_keys_admit(server->config.keys, exchange->request);
+           api_keys_admit(server->config.keys, exchange->request, &exchange->client_key);
 }
 
 /* Whether the path and the method are here; replies when they are not, and to OPTIONS. */
-static bool is_routed(struct http_exchange *exchange)
+static bool is_routed(const struct http_server *server, struct http_exchange *exchange)
 {
     const struct http_route *route = exchange->route;
     enum http_method method = exchange->request->method;
@@ -122,9 +153,10 @@ static bool is_routed(struct http_exchange *exchange)
         reply_not_found(exchange);
         return false;
     }
-    if (route && (method == route->method || (method == HTTP_HEAD && route->method == HTTP_GET)))
+    if (route && route_has_method(route, method))
         return true;
-    exchange->allow = route ? route_allow(route) : "GET, HEAD, POST, OPTIONS";
+    exchange->allow =
+        route ? path_allow(server, exchange->request->path) : "GET, HEAD, POST, DELETE, OPTIONS";
     if (method == HTTP_OPTIONS)
         http_exchange_reply(exchange, 204, NULL, "", 0);
     else
@@ -135,13 +167,13 @@ static bool is_routed(struct http_exchange *exchange)
 static bool admit(void *context, struct http_exchange *exchange)
 {
     struct http_server *server = context;
-    exchange->route = route_find(server, exchange->request->path);
+    exchange->route = route_find(server, exchange->request->path, exchange->request->method);
     exchange->write_error = exchange->route ? exchange->route->write_error : NULL;
     if (!is_authorized(server, exchange)) {
         reply_unauthorized(server, exchange);
         return false;
     }
-    if (!is_routed(exchange))
+    if (!is_routed(server, exchange))
         return false;
     if (!server->clients || exchange->request->method != HTTP_POST)
         return true;

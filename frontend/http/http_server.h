@@ -16,8 +16,9 @@ struct api_keys;
 struct tls_context;
 
 struct http_route {
-    const char *path;
-    bool prefix;                   /* also every path below `path`/ */
+    const char *path;              /* several rows may share one, each with a method of its own */
+    bool prefix;                   /* also every path below `path`/; where it ends with '/', only
+                                      those */
     enum http_method method;       /* HTTP_GET answers HEAD too */
     bool open;                     /* needs no key */
     api_error_writer *write_error; /* NULL: in OpenAI's shape */

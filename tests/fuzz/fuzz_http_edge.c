@@ -65,7 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     if (parser.state == HTTP_PARSER_DONE) {
         check_policy(&parser, listed, 2);
         check_policy(&parser, everybody, 1);
-        if (api_keys_admit(keys, &parser))
+        struct client_key client;
+        if (api_keys_admit(keys, &parser, &client))
             must(memmem(data, count, KEY, sizeof KEY - 1) != NULL);
     }
     http_parser_fini(&parser);

@@ -14,7 +14,7 @@
 
 #include "frontend/http/api_keys.h"
 
-static bool admits(const struct api_keys *keys, const char *headers)
+static bool admits_as(const struct api_keys *keys, const char *headers, struct client_key *client)
 {
     char request[2048];
     struct http_parser parser = {0};
@@ -22,9 +22,35 @@ static bool admits(const struct api_keys *keys, const char *headers)
     snprintf(request, sizeof request, "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", headers);
     assert_int_equal(http_parser_feed(&parser, request, strlen(request)), strlen(request));
     assert_int_equal(parser.state, HTTP_PARSER_DONE);
-    bool admitted = api_keys_admit(keys, &parser);
+    bool admitted = api_keys_admit(keys, &parser, client);
     http_parser_fini(&parser);
     return admitted;
+}
+
+static bool admits(const struct api_keys *keys, const char *headers)
+{
+    struct client_key client;
+    return admits_as(keys, headers, &client);
+}
+
+static void a_key_tells_who_asks(void **state)
+{
+    (void)state;
+    static const char *const given[] = {"sk-one", "sk-two"};
+    static const struct client_key nobody;
+    struct api_keys *keys;
+    struct error_text error;
+    assert_int_equal(api_keys_create(given, 2, NULL, &keys, &error), RESULT_OK);
+    struct client_key bearer = {{0}}, plain = {{0}}, other = {{0}}, refused = {{0}};
+    assert_true(admits_as(keys, "Authorization: Bearer sk-one\r\n", &bearer));
+    assert_true(admits_as(keys, "Authorization: Bearer no\r\nx-api-key: sk-one\r\n", &plain));
+    assert_true(admits_as(keys, "x-api-key: sk-two\r\n", &other));
+    assert_false(admits_as(keys, "x-api-key: sk-three\r\n", &refused));
+    assert_memory_equal(&bearer, &plain, sizeof bearer);
+    assert_memory_not_equal(&bearer, &other, sizeof bearer);
+    assert_memory_not_equal(&bearer, &nobody, sizeof bearer);
+    assert_memory_equal(&refused, &nobody, sizeof refused);
+    api_keys_destroy(keys);
 }
 
 static void keys_open_in_both_headers(void **state)
@@ -129,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_open_in_both_headers),
+        cmocka_unit_test(a_key_tells_who_asks),
         cmocka_unit_test(the_file_is_lines_of_keys),
         cmocka_unit_test(no_keys_are_not_a_set_of_keys),
     };

@@ -48,10 +48,23 @@ static void handle_hold(void *context, struct http_exchange *exchange)
     http_exchange_on_gone(exchange, on_gone, NULL);
 }
 
+static void handle_path(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    struct text_buffer words = {0};
+    text_buffer_append_format(&words, "%s %s", exchange->request->method_name,
+                              exchange->request->path);
+    http_exchange_reply(exchange, 200, "text/plain", words.bytes, words.length);
+    text_buffer_fini(&words);
+}
+
 static const struct http_route routes[] = {
     {"/echo", false, HTTP_POST, false, NULL, handle_echo},
     {"/get", true, HTTP_GET, true, NULL, handle_echo},
     {"/hold", false, HTTP_POST, false, NULL, handle_hold},
+    {"/things", false, HTTP_POST, false, NULL, handle_echo},
+    {"/things/", true, HTTP_GET, false, NULL, handle_path},
+    {"/things/", true, HTTP_DELETE, false, NULL, handle_path},
 };
 
 static void start(uint32_t max_connections, int request_timeout_ms, int idle_timeout_ms)
@@ -66,7 +79,7 @@ static void start(uint32_t max_connections, int request_timeout_ms, int idle_tim
                                                        .max_unsent_bytes = 1u << 20,
                                                        .write_timeout_ms = 1000},
                                         .routes = routes,
-                                        .route_count = 3};
+                                        .route_count = sizeof routes / sizeof routes[0]};
     struct error_text error;
     log_init("test", LOG_ERROR);
     base = event_base_new();
@@ -209,6 +222,23 @@ static void refusals_have_status_and_json(void **state)
     assert_reply_has("HTTP/1.1 400 ");
     assert_reply_has("Connection: close\r\n");
     assert_reply_has("\"type\":\"invalid_request_error\"");
+}
+
+static void a_path_has_a_row_for_each_method(void **state)
+{
+    (void)state;
+    ask("DELETE /things/7 HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("\r\n\r\nDELETE /things/7");
+    ask("GET /things/7/parts HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("\r\n\r\nGET /things/7/parts");
+    ask("POST /things/7 HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    assert_reply_has("HTTP/1.1 405 ");
+    assert_reply_has("Allow: GET, HEAD, DELETE, OPTIONS\r\n");
+    ask("GET /things HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 405 ");
+    assert_reply_has("Allow: POST, OPTIONS\r\n");
+    ask("GET /things/ HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("HTTP/1.1 404 ");
 }
 
 static void a_too_large_body_is_refused_before_it_is_sent(void **state)
@@ -446,6 +476,7 @@ int main(void)
         TEST(a_post_is_answered_and_the_connection_kept),
         TEST(pipelined_requests_are_answered_in_order),
         TEST(refusals_have_status_and_json),
+        TEST(a_path_has_a_row_for_each_method),
         TEST(a_too_large_body_is_refused_before_it_is_sent),
         TEST(an_expected_continue_is_sent),
         TEST(a_client_that_leaves_is_noticed_while_its_request_waits),
