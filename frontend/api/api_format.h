@@ -7,11 +7,15 @@
  * goes on, or nothing until the end and then one body.
  *
  *   create -> begin -> { progress, token … } for each choice, in any order -> choice_end for each
- *          -> end, or at any time after begin: fail -> destroy
+ *          -> end, or at any time after begin: fail or cancel -> destroy
+ *
+ * A background request (generation_request.background) has its reply's beginning for an answer; the
+ * rest is written all the same, and read by nobody.
  */
 #ifndef SHOAL_FRONTEND_API_API_FORMAT_H
 #define SHOAL_FRONTEND_API_API_FORMAT_H
 
+#include "frontend/api/client_key.h"
 #include "frontend/api/generation_request.h"
 #include "frontend/serve/model_assets.h"
 #include "proto/token_event.h"
@@ -23,6 +27,7 @@ struct parse_context {
     const struct model_assets *assets;
     uint64_t random_seed; /* for requests that name none */
     void *format_context; /* what the format's route was created with; its own locks */
+    struct client_key client_key;
 };
 
 /* Everything a reply knows at its beginning. */
@@ -33,6 +38,7 @@ struct reply_config {
     const char *request_id;                     /* the exchange's; copied when needed */
     int64_t created_unix_s;
     void *format_context;
+    struct client_key client_key;
 };
 
 /* One generated token. */
@@ -59,7 +65,8 @@ struct api_format {
 
     struct api_reply *(*reply_create)(const struct reply_config *config);
     void (*reply_destroy)(struct api_reply *reply);
-    /* Streaming: what comes before the first token. Not streaming: nothing. */
+    /* Streaming: what comes before the first token. In the background and not streaming: the whole
+     * body. Else nothing. */
     void (*reply_begin)(struct api_reply *reply, struct text_buffer *out);
     /* Returns true when a stop string ended the choice: the caller cancels the worker's part and
      * calls reply_choice_end(…, FINISH_STOP_TOKEN). */
@@ -67,12 +74,17 @@ struct api_format {
                         struct text_buffer *out);
     void (*reply_choice_end)(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
                              uint32_t cached_tokens, struct text_buffer *out);
-    /* After the last choice: a stream's last events, or the whole body. */
+    /* After the last choice: a stream's last events, or the whole body (in the background:
+     * nothing). */
     void (*reply_end)(struct api_reply *reply, struct text_buffer *out);
-    /* Streaming: the error as an event, and what ends the stream, so that no client waits for
-     * ever. Never called otherwise: the error is the route's to shape then (struct http_route). */
+    /* Streaming or in the background: the error as an event, and what ends the stream, so that no
+     * client waits for ever. Never called otherwise: the error is the route's to shape then (struct
+     * http_route). */
     void (*reply_fail)(struct api_reply *reply, const struct api_error *error,
                        struct text_buffer *out);
+    /* Another request asked for its end: a stream's last events, or the whole body. NULL: no
+     * request can (generation_route_cancel()). */
+    void (*reply_cancel)(struct api_reply *reply, struct text_buffer *out);
 };
 
 #endif

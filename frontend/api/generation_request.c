@@ -21,5 +21,7 @@ void generation_request_fini(struct generation_request *request)
 {
     cJSON_Delete(request->body);
     free(request->logit_bias);
+    if (request->own.destroy)
+        request->own.destroy(request->own.state);
     *request = (struct generation_request){0};
 }

@@ -29,6 +29,12 @@ enum thinking_choice { THINKING_UNSET = 0, THINKING_ON, THINKING_OFF };
 
 #define THINKING_BUDGET_NONE UINT32_MAX
 
+/* What a format's reader leaves to its writer, behind the body that is freed before. */
+struct format_state {
+    void *state;
+    void (*destroy)(void *state); /* on whichever thread the request ends */
+};
+
 struct generation_request {
     struct cJSON *body;     /* owned; strings below point into it */
     struct cJSON *messages; /* as chat_messages_normalize() leaves them; inside body */
@@ -42,6 +48,7 @@ struct generation_request {
     uint32_t thinking_budget; /* tokens of reasoning at most; THINKING_BUDGET_NONE: any number */
     bool stream;
     bool include_usage;
+    bool background;         /* the client does not wait for the answer */
     uint32_t max_new_tokens; /* 0 = not given */
     uint32_t min_tokens;     /* stop ids cannot be drawn before that many */
     bool ignore_end;         /* stop ids do not stop */
@@ -52,6 +59,7 @@ struct generation_request {
     size_t stop_count;
     struct logit_bias_entry *logit_bias; /* owned */
     uint32_t logit_bias_count;
+    struct format_state own; /* {NULL, NULL}: nothing */
 };
 
 void generation_request_fini(struct generation_request *request);

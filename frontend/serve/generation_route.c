@@ -10,6 +10,10 @@
  * where the options set one, counts from the request's first byte and ends it wherever it is: with
  * a 504, or with an error event in a stream that has begun.
  *
+ * A background request gives its exchange back as soon as it is understood, and then runs with
+ * none: it ends by itself, by its deadline, or by generation_route_cancel(); a client that watches
+ * its stream may leave. What is written of it then goes nowhere: its format keeps it.
+ *
  * What the log's line about the request should say is noted on the exchange as it becomes known.
  *
  * Silent streams get a comment from one timer that runs only while there are streams.
@@ -34,17 +38,21 @@ struct generation_call {
     struct generation_call *next;
     struct generation_call **link; /* what points at this call */
     struct generation_route *route;
-    struct http_exchange *exchange;
+    struct http_exchange *exchange; /* NULL: in the background */
     struct live_request *request;
     const struct api_format *format;
     void *format_context;
     struct api_reply *reply; /* NULL until the prompt is prepared */
+    bool background;
     bool streams;
     struct sse_stream stream;
     struct text_buffer out;
     struct event *deadline; /* NULL: none */
     uint32_t output_tokens;
+    int64_t arrived_us;
+    struct client_key client_key;
     char id[64];
+    char request_id[LIMIT_HTTP_REQUEST_ID_BYTES + 1];
 };
 
 struct generation_route {
@@ -70,6 +78,9 @@ static struct generation_call *call_create(struct generation_route *route,
     struct generation_call *call = must_alloc(1, sizeof *call);
     call->route = route;
     call->exchange = exchange;
+    call->arrived_us = exchange->arrived_us;
+    call->client_key = exchange->client_key;
+    strcpy(call->request_id, exchange->request_id);
     call->format = format;
     call->format_context = format_context;
     snprintf(call->id, sizeof call->id, "%s%016llx%08x", format->id_prefix,
@@ -95,15 +106,27 @@ static void call_destroy(struct generation_call *call)
     free(call);
 }
 
-/* How it ended, for the log. The exchange is not over yet. */
-static void call_note_end(struct generation_call *call, const char *reason)
+static void call_note(struct generation_call *call, struct log_field field)
 {
-    if (call->output_tokens > 0)
-        http_exchange_note(call->exchange, LOG_WHOLE("output_tokens", call->output_tokens));
-    http_exchange_note(call->exchange, LOG_TEXT("finish_reason", reason));
+    if (call->exchange)
+        http_exchange_note(call->exchange, field);
 }
 
-/* The client left, or was cut. */
+/* How it ended, for the log: in the line of its exchange, which is not over yet, or, in the
+ * background, in one of its own. */
+static void call_note_end(struct generation_call *call, const char *reason)
+{
+    const struct log_field fields[] = {
+        LOG_TEXT("request_id", call->request_id), LOG_TEXT("id", call->id),
+        LOG_WHOLE("output_tokens", call->output_tokens), LOG_TEXT("finish_reason", reason)};
+    if (call->background && !call->exchange)
+        log_event(LOG_INFO, "background_request", fields, sizeof fields / sizeof fields[0]);
+    if (call->output_tokens > 0)
+        call_note(call, LOG_WHOLE("output_tokens", call->output_tokens));
+    call_note(call, LOG_TEXT("finish_reason", reason));
+}
+
+/* Its work stops. */
 static void call_cancel(struct generation_call *call)
 {
     struct chat_engine *engine = call->route->engine;
@@ -112,16 +135,27 @@ static void call_cancel(struct generation_call *call)
     chat_engine_cancel(engine, request);
 }
 
+/* The client left, or was cut. */
+static void call_leave(struct generation_call *call)
+{
+    bool runs_on = call->background && call->reply;
+    call->exchange = NULL;
+    call->streams = false;
+    if (!runs_on)
+        call_cancel(call);
+}
+
 static void on_gone(void *context)
 {
-    call_note_end(context, "client_gone");
-    call_cancel(context);
+    struct generation_call *call = context;
+    call_note_end(call, "client_gone");
+    call_leave(call);
 }
 
 static void log_slow_reader(const struct generation_call *call)
 {
     const struct log_field fields[] = {
-        LOG_TEXT("request_id", call->exchange->request_id),
+        LOG_TEXT("request_id", call->request_id),
         LOG_WHOLE("unsent_bytes", http_exchange_unsent_bytes(call->exchange))};
     log_event(LOG_WARN, "slow_reader_cut", fields, 2);
 }
@@ -149,7 +183,7 @@ static void log_prepared(const struct generation_call *call,
                          const struct prepared_generation *prepared)
 {
     const struct log_field fields[] = {
-        LOG_TEXT("request_id", call->exchange->request_id),
+        LOG_TEXT("request_id", call->request_id),
         LOG_WHOLE("slot", call->request->id.slot),
         LOG_WHOLE("generation", call->request->id.generation),
         LOG_WHOLE("prompt_tokens", prepared->prompt.count),
@@ -158,11 +192,25 @@ static void log_prepared(const struct generation_call *call,
     log_event(LOG_DEBUG, "request_prepared", fields, sizeof fields / sizeof fields[0]);
 }
 
+/* The reply's beginning is the whole answer: the exchange is over, the request goes on. */
+static void answer_now(struct generation_call *call)
+{
+    call->format->reply_begin(call->reply, &call->out);
+    if (call->out.failed)
+        http_exchange_abort(call->exchange);
+    else
+        http_exchange_reply(call->exchange, 200, "application/json", call->out.bytes,
+                            call->out.length);
+    call->exchange = NULL;
+    text_buffer_clear(&call->out);
+}
+
 static void on_prepared(void *context, const struct prepared_generation *prepared)
 {
     struct generation_call *call = context;
     const struct model_assets *assets = chat_engine_assets(call->route->engine);
     call->streams = prepared->request.stream;
+    call->background = prepared->request.background;
     log_prepared(call, prepared);
     http_exchange_note(call->exchange, LOG_TEXT("model", assets->model_id));
     http_exchange_note(call->exchange, LOG_WHOLE("prompt_tokens", prepared->prompt.count));
@@ -172,7 +220,10 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
                                                           .id = call->id,
                                                           .request_id = call->exchange->request_id,
                                                           .created_unix_s = (int64_t)time(NULL),
-                                                          .format_context = call->format_context});
+                                                          .format_context = call->format_context,
+                                                          .client_key = call->client_key});
+    if (call->background && !call->streams)
+        answer_now(call);
     if (!call->streams)
         return;
     sse_stream_open(&call->stream, call->exchange, call->route->options->stream_buffer_bytes,
@@ -189,8 +240,8 @@ static bool on_token(void *context, const struct reply_token *token)
 {
     struct generation_call *call = context;
     if (call->output_tokens++ == 0) {
-        int64_t after_us = monotonic_clock_us() - call->exchange->arrived_us;
-        http_exchange_note(call->exchange, LOG_REAL("ttft_ms", (double)after_us / 1000));
+        int64_t after_us = monotonic_clock_us() - call->arrived_us;
+        call_note(call, LOG_REAL("ttft_ms", (double)after_us / 1000));
     }
     return call->format->reply_token(call->reply, 0, token, &call->out);
 }
@@ -198,16 +249,17 @@ static bool on_token(void *context, const struct reply_token *token)
 static void on_flush(void *context)
 {
     struct generation_call *call = context;
-    if (call->streams && call->out.length > 0 && !stream_flush(call))
-        call_cancel(call);
+    if (!call->exchange)
+        text_buffer_clear(&call->out);
+    else if (call->streams && call->out.length > 0 && !stream_flush(call))
+        call_leave(call);
 }
 
-static void on_finished(void *context, enum finish_reason finish, uint32_t cached_tokens)
+/* What is in `out` ends the reply. */
+static void call_answer(struct generation_call *call)
 {
-    struct generation_call *call = context;
-    call->format->reply_choice_end(call->reply, 0, finish, cached_tokens, &call->out);
-    call->format->reply_end(call->reply, &call->out);
-    call_note_end(call, finish == FINISH_LENGTH ? "length" : "stop");
+    if (!call->exchange)
+        return;
     if (call->streams) {
         if (stream_flush(call))
             sse_stream_close(&call->stream);
@@ -217,6 +269,15 @@ static void on_finished(void *context, enum finish_reason finish, uint32_t cache
         http_exchange_reply(call->exchange, 200, "application/json", call->out.bytes,
                             call->out.length);
     }
+}
+
+static void on_finished(void *context, enum finish_reason finish, uint32_t cached_tokens)
+{
+    struct generation_call *call = context;
+    call->format->reply_choice_end(call->reply, 0, finish, cached_tokens, &call->out);
+    call->format->reply_end(call->reply, &call->out);
+    call_note_end(call, finish == FINISH_LENGTH ? "length" : "stop");
+    call_answer(call);
     call_destroy(call);
 }
 
@@ -225,13 +286,12 @@ static void on_failed(void *context, const struct api_error *error)
     struct generation_call *call = context;
     call_note_end(call, "error");
     if (error->code)
-        http_exchange_note(call->exchange, LOG_TEXT("error", error->code));
-    if (!call->streams) {
-        http_exchange_reply_error(call->exchange, error);
-    } else {
+        call_note(call, LOG_TEXT("error", error->code));
+    if (call->reply && (call->streams || call->background)) {
         call->format->reply_fail(call->reply, error, &call->out);
-        if (stream_flush(call))
-            sse_stream_close(&call->stream);
+        call_answer(call);
+    } else {
+        http_exchange_reply_error(call->exchange, error);
     }
     call_destroy(call);
 }
@@ -239,7 +299,7 @@ static void on_failed(void *context, const struct api_error *error)
 static const char *on_name(void *context)
 {
     const struct generation_call *call = context;
-    return call->exchange->request_id;
+    return call->request_id;
 }
 
 static const struct live_request_sink sink = {.name = on_name,
@@ -272,8 +332,8 @@ static void deadline_start(struct generation_call *call)
     const struct generation_route *route = call->route;
     if (route->options->request_deadline_s == 0)
         return;
-    int64_t left_us = call->exchange->arrived_us +
-                      (int64_t)route->options->request_deadline_s * 1000000 - monotonic_clock_us();
+    int64_t left_us = call->arrived_us + (int64_t)route->options->request_deadline_s * 1000000 -
+                      monotonic_clock_us();
     if (left_us < 0)
         left_us = 0;
     struct timeval after = {.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
@@ -306,8 +366,10 @@ void generation_route_handle(struct generation_route *route, struct http_exchang
 {
     struct api_error error;
     struct generation_call *call = call_create(route, exchange, format, format_context);
-    struct prepare_input input = {
-        .random_seed = random_number() >> 11, .format = format, .format_context = format_context};
+    struct prepare_input input = {.random_seed = random_number() >> 11,
+                                  .format = format,
+                                  .format_context = format_context,
+                                  .client_key = call->client_key};
     input.body = http_parser_take_body((struct http_parser *)(uintptr_t)exchange->request,
                                        &input.body_bytes);
     if (!input.body)
@@ -322,6 +384,22 @@ void generation_route_handle(struct generation_route *route, struct http_exchang
     }
     http_exchange_on_gone(exchange, on_gone, call);
     deadline_start(call);
+}
+
+enum result generation_route_cancel(struct generation_route *route,
+                                    const struct client_key *client_key, const char *id)
+{
+    struct generation_call *call = route->calls;
+    while (call && (strcmp(call->id, id) != 0 || !call->reply || !call->format->reply_cancel ||
+                    memcmp(&call->client_key, client_key, sizeof *client_key) != 0))
+        call = call->next;
+    if (!call)
+        return RESULT_NOT_FOUND;
+    call_note_end(call, "cancelled");
+    call->format->reply_cancel(call->reply, &call->out);
+    call_answer(call);
+    call_cancel(call);
+    return RESULT_OK;
 }
 
 struct generation_route *generation_route_create(struct event_base *base,
@@ -341,7 +419,10 @@ void generation_route_destroy(struct generation_route *route)
 {
     if (!route)
         return;
-    must(route->calls == NULL);
+    while (route->calls) {
+        must(!route->calls->exchange);
+        call_cancel(route->calls);
+    }
     event_free(route->timer);
     free(route);
 }

@@ -104,7 +104,8 @@ static void job_run(struct prepare_job *job)
     else
         job->result = generation_prepare(
             input->format,
-            &(struct parse_context){job->assets, input->random_seed, input->format_context},
+            &(struct parse_context){job->assets, input->random_seed, input->format_context,
+                                    input->client_key},
             input->body, input->body_bytes, (int64_t)time(NULL), &job->prepared, &job->error);
     free(job->input.body); /* a dropped or waiting result need not hold it */
     job->input.body = NULL;

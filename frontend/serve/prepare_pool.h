@@ -20,6 +20,7 @@ struct prepare_input {
     uint64_t random_seed;
     const struct api_format *format; /* reads the body; static */
     void *format_context;
+    struct client_key client_key;
 };
 
 /* `prepared` is the callee's on RESULT_OK; otherwise `error` is complete. */
