@@ -27,10 +27,14 @@ struct cJSON;
 struct reply_parser;
 
 struct reply_parser_config {
-    const struct reasoning_format *reasoning; /* NULL: all is content. Copied, with its texts */
-    bool reasoning_open;                      /* reasoning_format_is_open() of the prompt */
-    const struct stop_string *stops;          /* copied */
-    size_t stop_count;                        /* at most LIMIT_STOP_STRINGS */
+    const struct reasoning_format *reasoning; /* NULL: none is split off. Copied, with its texts */
+    bool reasoning_open;             /* reasoning_format_is_open() of the prompt; not for harmony */
+    const struct tool_format *tools; /* NULL: calls are content, so when no tools were offered or
+                                        none must be called */
+    const struct cJSON *offered_tools; /* the tools, as tool_call_parser.h says; outlives the
+                                          parser */
+    const struct stop_string *stops;   /* copied */
+    size_t stop_count;                 /* at most LIMIT_STOP_STRINGS */
     struct reply_event_sink sink;
 };
 
