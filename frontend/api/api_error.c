@@ -49,8 +49,7 @@ enum result api_error_set(struct api_error *error, enum result result, int statu
     return result;
 }
 
-/* Words may quote a client's bytes cut in the middle of a character: only valid UTF-8 goes out. */
-static void append_words(struct text_buffer *out, const char *words)
+void api_error_append_words(const char *words, struct text_buffer *out)
 {
     struct text_buffer valid = {0};
     struct utf8_stream stream = {0};
@@ -64,10 +63,10 @@ static void append_words(struct text_buffer *out, const char *words)
 void api_error_write_json(const struct api_error *error, struct text_buffer *out)
 {
     text_buffer_append_text(out, "{\"error\":{\"message\":");
-    append_words(out, error->message);
+    api_error_append_words(error->message, out);
     text_buffer_append_format(out, ",\"type\":\"%s\",\"param\":", error->type);
     if (error->param[0])
-        append_words(out, error->param);
+        api_error_append_words(error->param, out);
     else
         text_buffer_append_text(out, "null");
     if (error->code)

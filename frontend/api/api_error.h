@@ -27,10 +27,13 @@ enum result api_error_invalid(struct api_error *error, const char *param, const 
  * authentication_error, 403 permission_error, 429 rate_limit_error, 5xx server_error). */
 enum result api_error_set(struct api_error *error, enum result result, int status, const char *code,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* `words` as a JSON string. They may quote a client's bytes cut in the middle of a character: only
+ * valid UTF-8 goes out. */
+void api_error_append_words(const char *words, struct text_buffer *out);
 void api_error_write_json(const struct api_error *error, struct text_buffer *out);
 
-/* How an API shapes an error's body. */
-typedef void api_error_writer(const struct api_error *error, const char *request_id,
-                              struct text_buffer *out);
+/* How an API shapes an error's body. Returns the HTTP status that it gives this error. */
+typedef int api_error_writer(const struct api_error *error, const char *request_id,
+                             struct text_buffer *out);
 
 #endif

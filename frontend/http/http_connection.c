@@ -301,6 +301,7 @@ static void exchange_begin(struct http_connection *connection)
                        connection->arrived_us);
     connection->exchange_open = true;
     connection->owner->counters->requests++;
+    connection->owner->begin(connection->owner->server, &connection->exchange);
 }
 
 /* A reply to bytes that are no request, or not one that goes on; the connection ends behind it. */

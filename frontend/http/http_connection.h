@@ -53,6 +53,9 @@ struct http_connection_owner {
     void *server;
     struct http_counters *counters;
     uint64_t *unsent_bytes; /* of all connections: what the kernel has not taken yet */
+    /* An exchange begins: whose path it asks for, if that is known, decides what errors look like.
+     */
+    void (*begin)(void *server, struct http_exchange *exchange);
     /* The head is complete and nothing of the body is kept yet. False: it was refused with a
      * reply. */
     bool (*admit)(void *server, struct http_exchange *exchange);

@@ -39,6 +39,7 @@ static const struct {
     {503, "Service Unavailable"},
     {504, "Gateway Timeout"},
     {505, "HTTP Version Not Supported"},
+    {529, "Overloaded"}, /* Anthropic's; unassigned */
 };
 
 static const char *status_phrase(int status)
@@ -133,8 +134,10 @@ static void head_write(struct http_exchange *exchange, int status, const char *c
     time_t now = time(NULL);
     struct tm utc;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &utc));
-    text_buffer_append_format(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nx-request-id: %s\r\n", status,
-                              status_phrase(status), date, exchange->request_id);
+    const char *id = exchange->request_id; /* under OpenAI's name and under Anthropic's */
+    text_buffer_append_format(
+        out, "HTTP/1.1 %d %s\r\nDate: %s\r\nx-request-id: %s\r\nrequest-id: %s\r\n", status,
+        status_phrase(status), date, id, id);
     if (content_type)
         text_buffer_append_format(out, "Content-Type: %s\r\n", content_type);
     if (exchange->allow)
@@ -185,14 +188,15 @@ void http_exchange_reply_error(struct http_exchange *exchange, const struct api_
         snprintf(extra, sizeof extra, "Retry-After: %u\r\n", error->retry_after_s);
     else if (error->status == 401)
         snprintf(extra, sizeof extra, "WWW-Authenticate: Bearer\r\n");
+    int status = error->status;
     if (exchange->write_error)
-        exchange->write_error(error, exchange->request_id, &body);
+        status = exchange->write_error(error, exchange->request_id, &body);
     else
         api_error_write_json(error, &body);
     if (body.failed)
         http_exchange_abort(exchange);
     else
-        whole_reply(exchange, error->status, "application/json", extra, body.bytes, body.length);
+        whole_reply(exchange, status, "application/json", extra, body.bytes, body.length);
     text_buffer_fini(&body);
 }
 

@@ -164,11 +164,33 @@ static bool is_routed(const struct http_server *server, struct http_exchange *ex
     return false;
 }
 
+/* How errors look at a path: as its row says, and below a row's path as that row does. */
+static api_error_writer *error_writer_find(const struct http_server *server, const char *path)
+{
+    for (size_t i = 0; i < server->config.route_count; i++) {
+        const struct http_route *route = &server->config.routes[i];
+        size_t bytes = strlen(route->path);
+        if (route->write_error && strncmp(route->path, path, bytes) == 0 &&
+            (path[bytes] == '\0' || path[bytes] == '/'))
+            return route->write_error;
+    }
+    return NULL;
+}
+
+static void exchange_begin(void *context, struct http_exchange *exchange)
+{
+    struct http_server *server = context;
+    const struct http_parser *request = exchange->request;
+    if (!request->path)
+        return; /* what came is not even a request line */
+    exchange->route = route_find(server, request->path, request->method);
+    exchange->write_error =
+        exchange->route ? exchange->route->write_error : error_writer_find(server, request->path);
+}
+
 static bool admit(void *context, struct http_exchange *exchange)
 {
     struct http_server *server = context;
-    exchange->route = route_find(server, exchange->request->path, exchange->request->method);
-    exchange->write_error = exchange->route ? exchange->route->write_error : NULL;
     if (!is_authorized(server, exchange)) {
         reply_unauthorized(server, exchange);
         return false;
@@ -280,6 +302,7 @@ enum result http_server_create(struct event_base *base, const struct http_server
     made->owner = (struct http_connection_owner){.server = made,
                                                  .counters = &made->counters,
                                                  .unsent_bytes = &made->unsent_bytes,
+                                                 .begin = exchange_begin,
                                                  .admit = admit,
                                                  .dispatch = dispatch,
                                                  .over = exchange_over,

@@ -49,7 +49,7 @@ static void a_list_names_the_origin_back(void **state)
     const struct cors_policy policy = {origins, 2};
     assert_string_equal(answer(&policy, "GET", "Origin: " B "\r\n"),
                         "Vary: Origin\r\nAccess-Control-Allow-Origin: " B "\r\n"
-                        "Access-Control-Expose-Headers: x-request-id, retry-after\r\n");
+                        "Access-Control-Expose-Headers: x-request-id, request-id, retry-after\r\n");
     assert_string_equal(answer(&policy, "GET", ""), "Vary: Origin\r\n");
     assert_string_equal(answer(&policy, "GET", "Origin: https://c.example\r\n"),
                         "Vary: Origin\r\n");
@@ -63,7 +63,7 @@ static void a_star_is_for_everybody(void **state)
     const struct cors_policy policy = {origins, 2};
     assert_string_equal(answer(&policy, "GET", "Origin: null\r\n"),
                         "Access-Control-Allow-Origin: *\r\n"
-                        "Access-Control-Expose-Headers: x-request-id, retry-after\r\n");
+                        "Access-Control-Expose-Headers: x-request-id, request-id, retry-after\r\n");
     assert_string_equal(answer(&policy, "GET", ""), "");
 }
 
@@ -77,7 +77,7 @@ static void a_preflight_hears_methods_and_headers(void **state)
                                "Access-Control-Request-Headers: authorization,x-b\r\n"),
                         "Vary: Origin, Access-Control-Request-Headers\r\n"
                         "Access-Control-Allow-Origin: " A "\r\n"
-                        "Access-Control-Expose-Headers: x-request-id, retry-after\r\n"
+                        "Access-Control-Expose-Headers: x-request-id, request-id, retry-after\r\n"
                         "Access-Control-Allow-Methods: POST, OPTIONS\r\n"
                         "Access-Control-Max-Age: 600\r\n"
                         "Access-Control-Allow-Headers: authorization,x-b\r\n");

@@ -12,11 +12,13 @@
 #include <cmocka.h>
 #include <event2/event.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "frontend/api/messages_error.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/sse_stream.h"
 
@@ -62,6 +64,7 @@ static const struct http_route routes[] = {
     {"/echo", false, HTTP_POST, false, NULL, handle_echo},
     {"/get", true, HTTP_GET, true, NULL, handle_echo},
     {"/hold", false, HTTP_POST, false, NULL, handle_hold},
+    {"/messages", false, HTTP_POST, false, messages_error_write, handle_echo},
     {"/things", false, HTTP_POST, false, NULL, handle_echo},
     {"/things/", true, HTTP_GET, false, NULL, handle_path},
     {"/things/", true, HTTP_DELETE, false, NULL, handle_path},
@@ -174,7 +177,7 @@ static void a_post_is_answered_and_the_connection_kept(void **state)
                         "Content-Length: 5\r\n\r\nhello");
         assert_true(client_receive(fd));
         assert_reply_has("HTTP/1.1 200 OK\r\n");
-        assert_reply_has("x-request-id: mine\r\n");
+        assert_reply_has("\r\nx-request-id: mine\r\nrequest-id: mine\r\n");
         assert_reply_has("Content-Length: 5\r\n\r\nhello");
         text_buffer_clear(&reply);
     }
@@ -239,6 +242,35 @@ static void a_path_has_a_row_for_each_method(void **state)
     assert_reply_has("Allow: POST, OPTIONS\r\n");
     ask("GET /things/ HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_reply_has("HTTP/1.1 404 ");
+}
+
+/* Also those that are given before a handler, or the head's end, is reached. */
+static void errors_look_as_their_path_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *request;
+        const char *status;
+        const char *type;
+    } cases[] = {
+        {"GET /messages HTTP/1.1\r\nHost: h\r\n\r\n", "405 ", "invalid_request_error"},
+        {"POST /messages/batches HTTP/1.1\r\nHost: h\r\n\r\n", "404 ", "not_found_error"},
+        {"POST /messages HTTP/1.1\r\nHost: h\r\nContent-Length: 100001\r\n\r\n", "413 ",
+         "request_too_large"},
+        {"POST /messages HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: x\r\n\r\n", "501 ", "api_error"},
+        {"POST /messages HTTP/1.1\r\n\r\n", "400 ", "invalid_request_error"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char body[128];
+        snprintf(body, sizeof body, "\r\n\r\n{\"type\":\"error\",\"error\":{\"type\":\"%s\"",
+                 cases[i].type);
+        ask(cases[i].request);
+        assert_reply_has(cases[i].status);
+        assert_reply_has(body);
+        assert_reply_has("\"request_id\":\"req-");
+    }
+    ask("GET /messagesque HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_reply_has("\r\n\r\n{\"error\":{\"message\":");
 }
 
 static void a_too_large_body_is_refused_before_it_is_sent(void **state)
@@ -477,6 +509,7 @@ int main(void)
         TEST(pipelined_requests_are_answered_in_order),
         TEST(refusals_have_status_and_json),
         TEST(a_path_has_a_row_for_each_method),
+        TEST(errors_look_as_their_path_says),
         TEST(a_too_large_body_is_refused_before_it_is_sent),
         TEST(an_expected_continue_is_sent),
         TEST(a_client_that_leaves_is_noticed_while_its_request_waits),
