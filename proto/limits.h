@@ -59,6 +59,11 @@
     64u /* around reasoning; the longest published has 27. Held-back text is bounded by it */
 #define LIMIT_LOGIT_BIAS  1024u /* entries per request; the official API allows 300 */
 #define LIMIT_STOP_TOKENS 16u   /* end-of-turn ids of one checkpoint */
+#define LIMIT_TOOLS       1024u /* of a request; the official API takes 128, agents pass hundreds */
+#define LIMIT_TOOL_OFFERED_NAME_BYTES                                                              \
+    128u /* of a tool; OpenAI's names have up to 64, Anthropic's up to 128 */
+#define LIMIT_TOOL_SCHEMA_BYTES                                                                    \
+    (256u << 10) /* of one tool's parameters; generated ones of large APIs have some 30 kB */
 #define LIMIT_LIVE_REQUESTS                                                                        \
     4096u /* slots in the frontend's table: running + waiting + preparing                          \
            */

@@ -42,6 +42,7 @@ struct generation_request {
         *tools; /* [{"type":"function","function":{"name",…}}, …]; inside body; NULL: none */
     enum tool_choice tool_choice;
     const char *tool_name;            /* NAMED; inside body */
+    bool single_tool_call;            /* the answer ends with its first call */
     struct cJSON *template_variables; /* object with more variables for the template; inside body;
                                         or NULL */
     enum thinking_choice thinking;
