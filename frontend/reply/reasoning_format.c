@@ -90,7 +90,7 @@ const struct reasoning_format *reasoning_format_detect(const char *source, size_
     for (size_t i = 0; i < FORMATS; i++) {
         size_t seen = 0;
         size_t signs = 0;
-        for (; signs < REASONING_SIGNS && formats[i].signs[signs]; signs++) {
+        for (; source_bytes > 0 && signs < REASONING_SIGNS && formats[i].signs[signs]; signs++) {
             const char *sign = formats[i].signs[signs];
             seen += memmem(source, source_bytes, sign, strlen(sign)) != NULL;
         }

@@ -11,6 +11,7 @@
 
 struct reply_text {
     const struct tokenizer *tokenizer;
+    const struct token_list *shown; /* special tokens that give text, or NULL */
     struct utf8_stream utf8;
     struct text_buffer whole; /* scratch: characters that this push completed */
     struct stop_matcher stops;
@@ -45,11 +46,32 @@ static bool reply_text_settle(struct reply_text *reply, struct text_buffer *out)
     return stopped;
 }
 
+void reply_text_show(struct reply_text *reply, const struct token_list *tokens)
+{
+    reply->shown = tokens;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool is_hidden(const struct reply_text *reply, uint32_t token)
+{
+    if (!tokenizer_is_special(reply->tokenizer, token))
+        return false;
+    const struct token_list *shown = reply->shown;
+    return !shown || shown->count == 0 ||
+           !bsearch(&token, shown->ids, shown->count, sizeof token, compare_ids);
+}
+
 bool reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out)
 {
     if (reply->finished || reply->stops.found >= 0)
         return true;
-    if (tokenizer_is_special(reply->tokenizer, token))
+    if (is_hidden(reply, token))
         return false;
     const char *bytes;
     size_t count;

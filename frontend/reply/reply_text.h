@@ -1,7 +1,7 @@
 /*
  * Token ids back to the text a client sees: whole UTF-8 characters only (bytes that can never
  * become valid become U+FFFD, once per maximal bad subpart as Python's decoder does), special
- * tokens left out, stop strings found even where they straddle tokens.
+ * tokens left out unless they are to be shown, stop strings found even where they straddle tokens.
  *
  * Text that may be the beginning of a stop string is held back until it is decided; a found stop
  * string and all after it are cut.
@@ -23,6 +23,10 @@ struct reply_text;
 struct reply_text *reply_text_create(const struct tokenizer *tokenizer,
                                      const struct stop_string *stops, size_t stop_count);
 void reply_text_destroy(struct reply_text *reply);
+
+/* These special tokens, in ascending order, give their text (mark_tokens.h). The list must outlive
+ * the reply. */
+void reply_text_show(struct reply_text *reply, const struct token_list *tokens);
 
 /* Appends to *out the text that became certain with this token. Returns true when a stop string was
  * completed: the text is final and further pushes are ignored. */
