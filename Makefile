@@ -181,6 +181,10 @@ $(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SU
 	$(link) -lcmocka -lm
 $(call test_programs,$(PROCESS_TESTS)) $(BUILD)/tests/process/restart_bench: $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE) | $(BUILD)/shoal-worker
 	$(link) -lcmocka -lm
+# A stand-in for shoal-worker, which tests of the API bring.
+SCRIPTED_WORKER := $(BUILD)/tests/process/scripted_worker
+$(SCRIPTED_WORKER): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_BASE)
+	$(link) $(FRONTEND_LIBS) $(WORKER_LIBS)
 $(call test_programs,$(FRONTEND_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_FRONTEND) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS) -lcmocka
 $(call test_programs,$(LOAD_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_LOAD) $(LIB_BASE)
@@ -264,7 +268,7 @@ test-scripts: ## tests of the scripts
 test-api: test-data ## tests of the running server through its HTTP API
 	@scripts/make_venv
 	@scripts/make_node
-	@$(BUILDING) programs tools
+	@$(BUILDING) programs tools $(BUILD)/tests/process/scripted_worker
 	@scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) tests/api
 
 test-fault: test-data ## kill, stop and poison workers under load: no answer may change (LENGTH=short as in make test; long)

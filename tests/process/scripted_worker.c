@@ -1,0 +1,314 @@
+/*
+ * A worker that computes nothing and answers what it is told, for tests of everything above the
+ * rings: tool calls, reasoning, agents of many turns, with text that no small model would write.
+ * No test itself; the frontend starts it in the place of shoal-worker (tests/api/scripted_server.py
+ * says how), as
+ *
+ *     scripted_worker SCRIPT <the flags of shoal-worker>
+ *
+ * SCRIPT is a JSON list, read anew for each request: the k-th request since this worker's start
+ * gets the list's k-th answer. An answer is a string, or an object:
+ *
+ *     {"text": "…",            marks in it (special tokens' text) become their tokens
+ *      "finish": "length",     it ends there without a stop token; else it ends with one
+ *      "token_ms": 50}         pause before each token
+ *
+ * A forced prefix (proto/submit_record.h) comes first, where the request has one; a thinking budget
+ * is not kept. A token's log-probability is -0.125 * (1 + id % 4), that of its alternatives falls
+ * from there. A request beyond the list fails.
+ */
+#include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "frontend/prompt/tokenizer.h"
+#include "proto/gguf_file.h"
+#include "proto/log.h"
+#include "proto/mapped_file.h"
+#include "proto/must.h"
+#include "shm/peer_watch.h"
+#include "worker/schedule/frontend_link.h"
+#include "worker/schedule/gauge_board.h"
+#include "worker/schedule/worker_options.h"
+
+#define ANSWERS_AT_ONCE 256u
+#define CONTEXT_TOKENS  8192u
+#define TICK_MS         1
+
+struct scripted_answer {
+    bool live;
+    struct sequence_request request;
+    uint32_t *tokens; /* [count] */
+    uint32_t count;
+    uint32_t next;
+    bool ends_with_stop;
+    int64_t token_ms;
+    int64_t due_ms;
+};
+
+struct scripted_worker {
+    const char *script;
+    struct tokenizer *tokenizer;
+    struct frontend_link *link;
+    struct worker_gauges *gauges;
+    uint32_t requests; /* seen so far */
+    bool draining;
+    struct scripted_answer answers[ANSWERS_AT_ONCE];
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+    must(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* --- the script ------------------------------------------------------------------------------ */
+
+/* The entry for the next request, or NULL. */
+static cJSON *script_take(struct scripted_worker *worker)
+{
+    struct error_text error;
+    struct mapped_file file;
+    if (mapped_file_open(AT_FDCWD, worker->script, &file, &error) != RESULT_OK)
+        return NULL;
+    cJSON *list = cJSON_ParseWithLength((const char *)file.bytes, file.byte_count);
+    cJSON *entry = cJSON_DetachItemFromArray(list, (int)worker->requests++);
+    cJSON_Delete(list);
+    mapped_file_close(&file);
+    return entry;
+}
+
+/* Where `part` first ends in the tokens; 0 where it is not. */
+static uint32_t behind(const struct token_list *tokens, const uint32_t *part, uint32_t count)
+{
+    for (uint32_t at = 0; count > 0 && at + count <= tokens->count; at++) {
+        if (memcmp(tokens->ids + at, part, count * sizeof *part) == 0)
+            return at + count;
+    }
+    return 0;
+}
+
+/* The script's text with the forced prefix in its place. */
+static void answer_fill(struct scripted_worker *worker, struct scripted_answer *answer,
+                        const char *text)
+{
+    const struct sequence_request *request = &answer->request;
+    struct prompt_span span = {.text = text, .text_bytes = strlen(text), .trusted = true};
+    struct token_list own = {0};
+    must(tokenizer_encode(worker->tokenizer, &span, 1, CONTEXT_TOKENS, &own) == RESULT_OK);
+    uint32_t at = 0;
+    if (request->flags & SUBMIT_FLAG_THINKING_OPEN)
+        at = behind(&own, request->forced_ids + request->prefix_count + request->think_start_count,
+                    request->think_end_count);
+    uint32_t total = (uint32_t)own.count + request->prefix_count;
+    answer->tokens = must_alloc(total + 1, sizeof *answer->tokens);
+    memcpy(answer->tokens, own.ids, at * sizeof *own.ids);
+    if (request->prefix_count > 0)
+        memcpy(answer->tokens + at, request->forced_ids, request->prefix_count * sizeof *own.ids);
+    memcpy(answer->tokens + at + request->prefix_count, own.ids + at,
+           (own.count - at) * sizeof *own.ids);
+    answer->count = total;
+    if (answer->ends_with_stop)
+        answer->tokens[answer->count++] = request->stop_ids[0];
+    token_list_fini(&own);
+}
+
+/* --- one answer ------------------------------------------------------------------------------ */
+
+static void answer_end(struct scripted_answer *answer)
+{
+    sequence_request_fini(&answer->request);
+    free(answer->tokens);
+    *answer = (struct scripted_answer){0};
+}
+
+static void answer_begin(struct scripted_worker *worker, struct sequence_request *request)
+{
+    struct scripted_answer *answer = worker->answers;
+    while (answer->live)
+        must(++answer < worker->answers + ANSWERS_AT_ONCE);
+    cJSON *entry = script_take(worker);
+    const cJSON *text = cJSON_IsObject(entry) ? cJSON_GetObjectItem(entry, "text") : entry;
+    if (!cJSON_IsString(text)) {
+        log_error("the script has no answer %u", worker->requests);
+        frontend_link_emit_failed(worker->link, request->id, RESULT_INVALID);
+        sequence_request_fini(request);
+        cJSON_Delete(entry);
+        return;
+    }
+    const cJSON *token_ms = cJSON_GetObjectItem(entry, "token_ms");
+    *answer = (struct scripted_answer){
+        .live = true,
+        .request = *request,
+        .ends_with_stop = !cJSON_GetObjectItem(entry, "finish") && request->stop_token_count > 0,
+        .token_ms = cJSON_IsNumber(token_ms) ? token_ms->valueint : 0,
+        .next = request->generated_tokens};
+    answer_fill(worker, answer, text->valuestring);
+    answer->due_ms = now_ms() + answer->token_ms;
+    frontend_link_emit(worker->link, &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
+                                                           .request = request->id,
+                                                           .prompt_done = request->prompt_tokens,
+                                                           .prompt_total = request->prompt_tokens});
+    cJSON_Delete(entry);
+}
+
+static void tell_alternatives(struct scripted_worker *worker, const struct scripted_answer *answer,
+                              uint32_t token, float logprob)
+{
+    uint32_t wanted = answer->request.top_logprobs;
+    for (uint32_t told = 0; told < wanted;) {
+        struct token_event event = {.kind = TOKEN_EVENT_ALTERNATIVES,
+                                    .request = answer->request.id};
+        uint32_t count = 0;
+        while (count < TOKEN_EVENT_ALTERNATIVES_MAX && told < wanted) {
+            event.alternatives[count].token =
+                (token + told) % tokenizer_vocab_tokens(worker->tokenizer);
+            event.alternatives[count++].logprob = logprob - 0.5f * (float)told++;
+        }
+        event.alternative_count = count;
+        frontend_link_emit(worker->link, &event);
+    }
+}
+
+static void answer_step(struct scripted_worker *worker, struct scripted_answer *answer)
+{
+    const struct sequence_request *request = &answer->request;
+    bool has_room = answer->next < request->generated_tokens + request->max_new_tokens;
+    if (answer->next < answer->count && has_room) {
+        uint32_t token = answer->tokens[answer->next];
+        bool with_logprob = request->flags & SUBMIT_FLAG_LOGPROBS;
+        float logprob = with_logprob ? -0.125f * (float)(1 + token % 4) : 0;
+        tell_alternatives(worker, answer, token, logprob);
+        frontend_link_emit(worker->link, &(struct token_event){.kind = TOKEN_EVENT_TOKEN,
+                                                               .request = request->id,
+                                                               .token = token,
+                                                               .index = answer->next,
+                                                               .logprob = logprob});
+        answer->next++;
+        answer->due_ms = now_ms() + answer->token_ms;
+        return;
+    }
+    bool stopped = answer->ends_with_stop && answer->next == answer->count;
+    frontend_link_emit_finished(worker->link, request->id,
+                                stopped ? FINISH_STOP_TOKEN : FINISH_LENGTH);
+    answer_end(answer);
+}
+
+/* --- the loop -------------------------------------------------------------------------------- */
+
+static void command_take(struct scripted_worker *worker, struct frontend_command *command)
+{
+    if (command->kind == SUBMIT_DRAIN)
+        worker->draining = true;
+    if (command->kind == SUBMIT_RUN)
+        answer_begin(worker, &command->sequence);
+    for (uint32_t i = 0; command->kind == SUBMIT_CANCEL && i < ANSWERS_AT_ONCE; i++) {
+        struct scripted_answer *answer = &worker->answers[i];
+        if (!answer->live || answer->request.id.slot != command->request.slot ||
+            answer->request.id.generation != command->request.generation)
+            continue;
+        frontend_link_emit_finished(worker->link, command->request, FINISH_CANCELLED);
+        answer_end(answer);
+    }
+}
+
+/* Whether any is live; those that are due go on by one token. */
+static bool answers_step(struct scripted_worker *worker)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < ANSWERS_AT_ONCE; i++) {
+        struct scripted_answer *answer = &worker->answers[i];
+        if (answer->live && now_ms() >= answer->due_ms)
+            answer_step(worker, answer);
+        any = any || answer->live;
+    }
+    return any;
+}
+
+static enum result run(struct scripted_worker *worker)
+{
+    bool any = false;
+    while (any || !worker->draining) {
+        struct frontend_command command;
+        enum result result;
+        while ((result = frontend_link_take(worker->link, &command)) == RESULT_OK)
+            command_take(worker, &command);
+        if (result == RESULT_CORRUPT)
+            return result;
+        any = answers_step(worker);
+        gauge_board_beat(worker->gauges);
+        while ((result = frontend_link_flush(worker->link)) == RESULT_FULL)
+            (void)frontend_link_sleep_for_room(worker->link, TICK_MS);
+        if (result == RESULT_CORRUPT)
+            return result;
+        if (any ? frontend_link_sleep_for_room(worker->link, TICK_MS)
+                : !worker->draining && frontend_link_sleep(worker->link))
+            return RESULT_PEER_GONE;
+    }
+    return RESULT_OK;
+}
+
+static void tokenizer_open(struct scripted_worker *worker, const char *model)
+{
+    struct error_text error;
+    struct mapped_file file;
+    struct gguf_file *gguf = NULL;
+    must(mapped_file_open(AT_FDCWD, model, &file, &error) == RESULT_OK);
+    must(gguf_file_open(file.bytes, file.byte_count, &gguf, &error) == RESULT_OK);
+    must(tokenizer_open_gguf(gguf, &worker->tokenizer, &error) == RESULT_OK);
+    gguf_file_close(gguf);
+    mapped_file_close(&file);
+}
+
+static void attach(struct scripted_worker *worker, const struct worker_options *options)
+{
+    struct error_text error;
+    struct frontend_link_fds fds = {.segment = options->segment_fd,
+                                    .submit_bell = options->submit_bell_fd,
+                                    .event_bell = options->event_bell_fd,
+                                    .parent = -1};
+    must(peer_watch_die_with_parent((pid_t)options->parent_pid) == RESULT_OK);
+    must(peer_watch_open((pid_t)options->parent_pid, &fds.parent, &error) == RESULT_OK);
+    must(frontend_link_open(&fds, &worker->link, &error) == RESULT_OK);
+    worker->gauges = frontend_link_gauges(worker->link);
+    uint32_t vocab_tokens = tokenizer_vocab_tokens(worker->tokenizer);
+    frontend_link_set_vocabulary(worker->link, vocab_tokens);
+    gauge_board_set_ready(worker->gauges,
+                          &(struct gauge_ready){.vocab_tokens = vocab_tokens,
+                                                .context_tokens = CONTEXT_TOKENS,
+                                                .max_sequences = options->max_sequences,
+                                                .kv_blocks_total = 1,
+                                                .kv_block_tokens = CONTEXT_TOKENS,
+                                                .backend = "scripted"});
+    frontend_link_ring(worker->link);
+}
+
+int main(int argc, char **argv)
+{
+    static struct scripted_worker worker;
+    struct worker_options options;
+    struct error_text error;
+    if (argc < 2)
+        return 2;
+    worker.script = argv[1];
+    argv[1] = argv[0];
+    if (worker_options_parse(argc - 1, argv + 1, &options, &error) != RESULT_OK) {
+        fprintf(stderr, "scripted_worker: %s\n", error.text);
+        return 2;
+    }
+    log_init("scripted worker", options.log_level);
+    log_set_format(options.log_format);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    tokenizer_open(&worker, options.model);
+    attach(&worker, &options);
+    enum result result = run(&worker);
+    frontend_link_close(worker.link);
+    tokenizer_close(worker.tokenizer);
+    return result == RESULT_OK || result == RESULT_PEER_GONE ? 0 : 3;
+}
