@@ -52,6 +52,16 @@ struct reply_token {
      * there are; the drawn token may be among them. Valid during the call. */
     const struct token_logprob *alternatives; /* [alternative_count] */
     uint32_t alternative_count;
+    int64_t now_us;       /* of one monotonic clock: when it arrived */
+    int64_t scheduled_us; /* when the worker began with the prompt; 0: not known */
+};
+
+/* How far a prompt is computed. Times are of one monotonic clock. */
+struct reply_progress {
+    uint32_t computed_tokens;
+    uint32_t prompt_tokens;
+    int64_t scheduled_us; /* when the worker began with it */
+    int64_t now_us;
 };
 
 /* Each format defines its own. */
@@ -68,6 +78,9 @@ struct api_format {
     /* Streaming: what comes before the first token. In the background and not streaming: the whole
      * body. Else nothing. */
     void (*reply_begin)(struct api_reply *reply, struct text_buffer *out);
+    /* NULL: of no interest. */
+    void (*reply_progress)(struct api_reply *reply, uint32_t choice,
+                           const struct reply_progress *progress, struct text_buffer *out);
     /* Returns true when a stop string ended the choice: the caller cancels the worker's part and
      * calls reply_choice_end(…, FINISH_STOP_TOKEN). */
     bool (*reply_token)(struct api_reply *reply, uint32_t choice, const struct reply_token *token,

@@ -145,16 +145,24 @@ enum result generation_prepare(const struct api_format *format, const struct par
         prepared_generation_fini(prepared);
         return result;
     }
-    uint32_t room = assets->context_tokens - (uint32_t)prepared->prompt.count;
-    uint32_t asked = prepared->request.max_new_tokens;
-    prepared->max_new_tokens = asked > 0 && asked < room ? asked : room;
+    prepared->max_new_tokens = generation_prepare_room(
+        assets->context_tokens, prepared->prompt.count, prepared->request.max_new_tokens);
     return RESULT_OK;
+}
+
+uint32_t generation_prepare_room(uint32_t context_tokens, size_t prompt_tokens, uint32_t asked)
+{
+    uint32_t room = context_tokens - (uint32_t)prompt_tokens;
+    return asked > 0 && asked < room ? asked : room;
 }
 
 void prepared_generation_fini(struct prepared_generation *prepared)
 {
     generation_request_fini(&prepared->request);
     token_list_fini(&prepared->prompt);
+    for (uint32_t i = 0; i < prepared->more_prompt_count; i++)
+        token_list_fini(&prepared->more_prompts[i]);
+    free(prepared->more_prompts);
     free(prepared->forced.ids);
     *prepared = (struct prepared_generation){0};
 }

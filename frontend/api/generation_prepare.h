@@ -12,6 +12,8 @@
 struct prepared_generation {
     struct generation_request request;
     struct token_list prompt;
+    struct token_list *more_prompts; /* [more_prompt_count] owned; of a body with several prompts */
+    uint32_t more_prompt_count;
     struct forced_tokens forced; /* owned */
     uint32_t max_new_tokens;     /* given, or what the context leaves; >= 1 */
 };
@@ -21,6 +23,9 @@ enum result generation_prepare(const struct api_format *format, const struct par
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared,
                                struct api_error *error) RESULT_CHECKED;
+/* How many tokens an answer to a prompt of `prompt_tokens` (less than the context) may have, of
+ * which `asked` were asked for (0: any number). */
+uint32_t generation_prepare_room(uint32_t context_tokens, size_t prompt_tokens, uint32_t asked);
 void prepared_generation_fini(struct prepared_generation *prepared);
 
 #endif

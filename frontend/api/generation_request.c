@@ -11,6 +11,7 @@ void generation_request_drop_body(struct generation_request *request)
     cJSON_Delete(request->body);
     request->body = NULL;
     request->messages = NULL;
+    request->prompts = NULL;
     request->tools = NULL;
     request->tool_name = NULL;
     request->template_variables = NULL;

@@ -47,6 +47,8 @@ struct generation_request {
                                         or NULL */
     enum thinking_choice thinking;
     uint32_t thinking_budget; /* tokens of reasoning at most; THINKING_BUDGET_NONE: any number */
+    struct cJSON *prompts;    /* instead of messages: texts and lists of token ids; inside body */
+    uint32_t choices;         /* answers to each prompt; 0 and 1: one */
     bool stream;
     bool include_usage;
     bool background;         /* the client does not wait for the answer */

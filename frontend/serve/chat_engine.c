@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "frontend/api/generation_share.h"
 #include "frontend/serve/asset_loader.h"
 #include "frontend/serve/engine_state.h"
 #include "frontend/serve/monotonic_clock.h"
@@ -21,24 +22,62 @@
 #include "proto/log.h"
 #include "proto/must.h"
 
+static enum result refuse(struct api_error *error, int status, uint32_t retry_after_s,
+                          const char *code, const char *words)
+{
+    (void)api_error_set(error, RESULT_FULL, status, code, "%s", words);
+    error->retry_after_s = retry_after_s;
+    return RESULT_FULL;
+}
+
 /* --- from preparation ------------------------------------------------------------------------ */
+
+/* The server's own length for those that ask for none. */
+static void length_settle(const struct chat_engine *engine, struct prepared_generation *prepared)
+{
+    uint64_t usual = engine->config.options->max_tokens;
+    if (prepared->request.max_new_tokens == 0 && usual > 0 && usual < prepared->max_new_tokens)
+        prepared->max_new_tokens = (uint32_t)usual;
+}
+
+/* All answers to one body find room or none does. */
+static enum result room_check(struct chat_engine *engine, uint32_t answers, struct api_error *error)
+{
+    uint32_t slots = request_table_slots(engine->table);
+    if (answers > slots)
+        return api_error_invalid(error, "n", "this server takes %u answers at once at most", slots);
+    if (answers - 1 <= slots - request_table_live(engine->table))
+        return RESULT_OK;
+    engine->metrics.refused_busy++;
+    return refuse(error, 429, 1, "queue_full", "too many requests are waiting; try again");
+}
+
+static void queue(struct live_request *request, struct prepared_generation *prepared)
+{
+    struct chat_engine *engine = request->engine;
+    length_settle(engine, prepared);
+    live_request_queue(request, prepared);
+    request->timeline.queued_us = monotonic_clock_us();
+    request->arrival = engine->next_arrival++;
+    request->fingerprint = poison_memory_fingerprint(&engine->poison, &request->prepared);
+}
 
 static void on_prepared(void *context, enum result result, struct prepared_generation *prepared,
                         const struct api_error *error)
 {
     struct live_request *request = context;
     struct chat_engine *engine = request->engine;
+    struct api_error no_room;
     if (result != RESULT_OK) {
         request_end_fail(engine, request, error);
         return;
     }
-    uint64_t usual = engine->config.options->max_tokens;
-    if (prepared->request.max_new_tokens == 0 && usual > 0 && usual < prepared->max_new_tokens)
-        prepared->max_new_tokens = (uint32_t)usual;
-    live_request_queue(request, prepared);
-    request->timeline.queued_us = monotonic_clock_us();
-    request->arrival = engine->next_arrival++;
-    request->fingerprint = poison_memory_fingerprint(&engine->poison, &request->prepared);
+    if (room_check(engine, generation_share_answers(prepared), &no_room) != RESULT_OK) {
+        prepared_generation_fini(prepared);
+        request_end_fail(engine, request, &no_room);
+        return;
+    }
+    queue(request, prepared);
     request->sink->prepared(request->sink_context, &request->prepared);
     generation_request_drop_body(
         &request->prepared.request); /* megabytes, for as long as it lives */
@@ -46,6 +85,23 @@ static void on_prepared(void *context, enum result result, struct prepared_gener
         return;
     request_dispatch_enqueue(engine, request);
     request_dispatch_run(engine);
+}
+
+struct live_request *chat_engine_share(struct live_request *first, uint32_t answer,
+                                       const struct live_request_sink *sink, void *sink_context)
+{
+    struct chat_engine *engine = first->engine;
+    struct live_request *request = request_table_take(engine->table);
+    struct prepared_generation own;
+    must(request != NULL); /* room_check() */
+    must(generation_share_take(&first->prepared, engine->assets->context_tokens, answer, &own) ==
+         RESULT_OK); /* bounded by the context: 4 MB */
+    request->engine = engine;
+    live_request_admit(request, sink, sink_context, first->timeline.arrived_us);
+    live_request_prepare(request, NULL);
+    queue(request, &own);
+    request_dispatch_enqueue(engine, request);
+    return request;
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -183,14 +239,6 @@ const struct model_assets *chat_engine_assets(const struct chat_engine *engine)
 }
 
 /* --- from clients ---------------------------------------------------------------------------- */
-
-static enum result refuse(struct api_error *error, int status, uint32_t retry_after_s,
-                          const char *code, const char *words)
-{
-    (void)api_error_set(error, RESULT_FULL, status, code, "%s", words);
-    error->retry_after_s = retry_after_s;
-    return RESULT_FULL;
-}
 
 enum result chat_engine_check_ready(const struct chat_engine *engine, struct api_error *error)
 {

@@ -35,6 +35,10 @@ enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *
                               const struct live_request_sink *sink, void *sink_context,
                               struct live_request **request,
                               struct api_error *error) RESULT_CHECKED;
+/* From within the sink's prepared() of `first`, for each of its other answers (generation_share.h),
+ * for which there is room: a live request of its own. */
+struct live_request *chat_engine_share(struct live_request *first, uint32_t answer,
+                                       const struct live_request_sink *sink, void *sink_context);
 /* The client is gone: its work stops within a step. Not from within token(), which returns true
  * instead. */
 void chat_engine_cancel(struct chat_engine *engine, struct live_request *request);

@@ -52,9 +52,11 @@ struct live_request_sink {
     /* The prompt is ready. `prepared` stays valid until the request leaves, apart from its
      * request's body, which goes after this call. */
     void (*prepared)(void *context, const struct prepared_generation *prepared);
+    /* More of the prompt is computed; flush() follows. NULL: of no interest. */
+    void (*progress)(void *context, const struct reply_progress *progress);
     /* True: the answer is complete (a stop string); finished() follows. */
     bool (*token)(void *context, const struct reply_token *token);
-    /* After the tokens of one wake-up. */
+    /* After the tokens and the progress of one wake-up. */
     void (*flush)(void *context);
     void (*finished)(void *context, enum finish_reason finish, uint32_t cached_tokens);
     void (*failed)(void *context, const struct api_error *error);

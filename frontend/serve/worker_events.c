@@ -23,16 +23,43 @@ bool worker_events_is_stop_token(const struct chat_engine *engine, uint32_t toke
 }
 
 /* The first step that had rows of the request has just ended, and says how long it took. */
-static void on_progress(struct live_request *request, const struct token_event *event)
+static void schedule_note(struct live_request *request, const struct token_event *event,
+                          int64_t now_us)
 {
-    request->prompt_done = event->prompt_done;
     if (request->timeline.scheduled_us != 0)
         return;
-    int64_t now_us = monotonic_clock_us();
     int64_t queued_us = request->timeline.queued_us;
     int64_t waited_us = now_us - queued_us;
     bool plausible = waited_us > 0 && event->step_time_us < (uint64_t)waited_us;
     request->timeline.scheduled_us = plausible ? now_us - (int64_t)event->step_time_us : queued_us;
+}
+
+/* The request is flushed when the batch ends. */
+static void dirty_note(struct chat_engine *engine, struct live_request *request)
+{
+    if (request->dirty)
+        return;
+    must(engine->dirty_count < request_table_slots(engine->table));
+    engine->dirty[engine->dirty_count++] = request->id;
+    request->dirty = true;
+}
+
+static void on_progress(struct chat_engine *engine, struct live_request *request,
+                        const struct token_event *event)
+{
+    int64_t now_us = monotonic_clock_us();
+    request->prompt_done = event->prompt_done;
+    schedule_note(request, event, now_us);
+    /* After a replay the prompt has what was generated in it. */
+    if (!request->sink->progress || request->generated.count > 0)
+        return;
+    const struct reply_progress progress = {.computed_tokens = event->prompt_done,
+                                            .prompt_tokens =
+                                                (uint32_t)request->prepared.prompt.count,
+                                            .scheduled_us = request->timeline.scheduled_us,
+                                            .now_us = now_us};
+    request->sink->progress(request->sink_context, &progress);
+    dirty_note(engine, request);
 }
 
 static enum result on_token(struct chat_engine *engine, struct live_request *request,
@@ -52,7 +79,9 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
                                                  worker_events_is_stop_token(engine, event->token),
                                       .logprob = event->logprob,
                                       .alternatives = request->alternatives,
-                                      .alternative_count = request->alternative_count};
+                                      .alternative_count = request->alternative_count,
+                                      .now_us = now_us,
+                                      .scheduled_us = request->timeline.scheduled_us};
     bool complete = request->sink->token(request->sink_context, &token);
     live_request_forget_alternatives(request);
     if (request->suspect &&
@@ -61,10 +90,8 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     if (complete) {
         request_end_cancel(engine, request);
         request_end_finish(engine, request, FINISH_STOP_TOKEN);
-    } else if (!request->dirty) {
-        must(engine->dirty_count < request_table_slots(engine->table));
-        engine->dirty[engine->dirty_count++] = request->id;
-        request->dirty = true;
+    } else {
+        dirty_note(engine, request);
     }
     return RESULT_OK;
 }
@@ -135,7 +162,7 @@ enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
     else if (event->kind == TOKEN_EVENT_TOKEN && request->state != LIVE_REQUEST_LEAVING)
         return on_token(engine, request, event);
     else if (event->kind == TOKEN_EVENT_PROGRESS && request->state != LIVE_REQUEST_LEAVING)
-        on_progress(request, event);
+        on_progress(engine, request, event);
     else if (event->kind == TOKEN_EVENT_ALTERNATIVES && request->state != LIVE_REQUEST_LEAVING)
         return live_request_alternatives(request, event->alternatives, event->alternative_count);
     return RESULT_OK;
