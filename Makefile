@@ -88,6 +88,11 @@ TINY_CHECKPOINTS := build/checkpoints/made
 ifneq ($(SAN),)
 TEST_SRC        := $(filter-out $(AGREEMENT_TESTS) $(MODEL_TESTS),$(TEST_SRC))
 endif
+# Text in, text out, on the thread that asks: nothing that the thread sanitizer could see, but where a test starts threads.
+TEXT_TESTS      := $(filter-out %_threads_test.c,$(call sources,tests/unit/frontend/prompt tests/unit/frontend/reply tests/unit/frontend/api))
+ifneq ($(filter thread,$(SANS)),)
+TEST_SRC        := $(filter-out $(TEXT_TESTS),$(TEST_SRC))
+endif
 test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
 # The driver with matrix units and validation layers has a C library of its own, under which sanitizers do not run;
