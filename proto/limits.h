@@ -64,6 +64,8 @@
     128u /* of a tool; OpenAI's names have up to 64, Anthropic's up to 128 */
 #define LIMIT_TOOL_SCHEMA_BYTES                                                                    \
     (256u << 10) /* of one tool's parameters; generated ones of large APIs have some 30 kB */
+#define LIMIT_INSPECTIONS                                                                          \
+    256u /* questions in hand that preparation threads answer; each holds a body */
 #define LIMIT_LIVE_REQUESTS                                                                        \
     4096u /* slots in the frontend's table: running + waiting + preparing                          \
            */

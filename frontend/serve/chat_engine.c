@@ -277,6 +277,23 @@ enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *
     return RESULT_OK;
 }
 
+enum result chat_engine_inspect(struct chat_engine *engine, struct prepare_input *input,
+                                inspection *inspect, inspect_done *done, void *context,
+                                struct prepare_job **job, struct api_error *error)
+{
+    if (engine->draining || !engine->ready_told) {
+        free(input->body);
+        return chat_engine_check_ready(engine, error);
+    }
+    *job = prepare_pool_inspect(engine->preparation, engine->assets, input, inspect, done, context);
+    return RESULT_OK;
+}
+
+void chat_engine_drop_inspection(struct chat_engine *engine, struct prepare_job *job)
+{
+    prepare_pool_drop(engine->preparation, job);
+}
+
 void chat_engine_cancel(struct chat_engine *engine, struct live_request *request)
 {
     request_end_withdraw(engine, request, OUTCOME_ABORT);

@@ -43,6 +43,15 @@ struct live_request *chat_engine_share(struct live_request *first, uint32_t answ
  * instead. */
 void chat_engine_cancel(struct chat_engine *engine, struct live_request *request);
 
+/* As prepare_pool_inspect(): the answer comes from a preparation thread, whatever workers do. Takes
+ * over input->body in any case. 503 before the model is known and while draining; how many there
+ * are at once is the caller's to bound. */
+enum result chat_engine_inspect(struct chat_engine *engine, struct prepare_input *input,
+                                inspection *inspect, inspect_done *done, void *context,
+                                struct prepare_job **job, struct api_error *error) RESULT_CHECKED;
+/* Its client is gone. */
+void chat_engine_drop_inspection(struct chat_engine *engine, struct prepare_job *job);
+
 /* RESULT_OK when a request would be admitted now, else the 503. While the successor of a worker
  * that worked is being started, requests are admitted and wait for it. */
 enum result chat_engine_check_ready(const struct chat_engine *engine,

@@ -24,10 +24,14 @@ struct prepare_job {
     struct prepare_job *next;
     const struct model_assets *assets;
     struct prepare_input input;
-    prepare_done *done; /* NULL: dropped; guarded by the pool's mutex until the job is finished */
+    /* Both NULL: dropped; guarded by the pool's mutex until the job is finished */
+    prepare_done *done;
+    inspect_done *inspected;
     void *context;
+    inspection *inspect; /* NULL: a generation is prepared */
     enum result result;
     struct prepared_generation prepared;
+    struct text_buffer reply;
     struct api_error error;
 };
 
@@ -90,6 +94,7 @@ static void job_free(struct prepare_job *job)
     free(job->input.body);
     free(job->input.raw_prompt);
     prepared_generation_fini(&job->prepared);
+    text_buffer_fini(&job->reply);
     free(job);
 }
 
@@ -98,15 +103,17 @@ static void job_free(struct prepare_job *job)
 static void job_run(struct prepare_job *job)
 {
     const struct prepare_input *input = &job->input;
-    if (input->raw_prompt)
+    const struct parse_context context = {job->assets, input->random_seed, input->format_context,
+                                          input->client_key};
+    if (job->inspect)
+        job->result = job->inspect(&context, input->body, input->body_bytes, (int64_t)time(NULL),
+                                   &job->reply, &job->error);
+    else if (input->raw_prompt)
         job->result = raw_prepare(job->assets, input->body, input->body_bytes, input->raw_prompt,
                                   input->random_seed, &job->prepared, &job->error);
     else
-        job->result = generation_prepare(
-            input->format,
-            &(struct parse_context){job->assets, input->random_seed, input->format_context,
-                                    input->client_key},
-            input->body, input->body_bytes, (int64_t)time(NULL), &job->prepared, &job->error);
+        job->result = generation_prepare(input->format, &context, input->body, input->body_bytes,
+                                         (int64_t)time(NULL), &job->prepared, &job->error);
     free(job->input.body); /* a dropped or waiting result need not hold it */
     job->input.body = NULL;
 }
@@ -150,6 +157,8 @@ static void on_finished(int fd, short what, void *context)
             job->done(job->context, job->result, &job->prepared, &job->error);
             job->prepared = (struct prepared_generation){0};
         }
+        if (job->inspected)
+            job->inspected(job->context, job->result, &job->reply, &job->error);
         job_free(job);
         job = next;
     }
@@ -194,16 +203,10 @@ void prepare_pool_destroy(struct prepare_pool *pool)
     free(pool);
 }
 
-struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
-                                        const struct model_assets *assets,
-                                        const struct prepare_input *input, prepare_done *done,
-                                        void *context)
+static struct prepare_job *job_submit(struct prepare_pool *pool, const struct prepare_job *wanted)
 {
     struct prepare_job *job = must_alloc(1, sizeof *job);
-    job->assets = assets;
-    job->input = *input;
-    job->done = done;
-    job->context = context;
+    *job = *wanted;
     must(pthread_mutex_lock(&pool->mutex) == 0);
     queue_push(&pool->waiting, job);
     must(pthread_cond_signal(&pool->work) == 0);
@@ -211,11 +214,34 @@ struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
     return job;
 }
 
+struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
+                                        const struct model_assets *assets,
+                                        const struct prepare_input *input, prepare_done *done,
+                                        void *context)
+{
+    return job_submit(
+        pool,
+        &(struct prepare_job){.assets = assets, .input = *input, .done = done, .context = context});
+}
+
+struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
+                                         const struct model_assets *assets,
+                                         const struct prepare_input *input, inspection *inspect,
+                                         inspect_done *done, void *context)
+{
+    return job_submit(pool, &(struct prepare_job){.assets = assets,
+                                                  .input = *input,
+                                                  .inspected = done,
+                                                  .context = context,
+                                                  .inspect = inspect});
+}
+
 void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job)
 {
     must(pthread_mutex_lock(&pool->mutex) == 0);
     bool waits = queue_remove(&pool->waiting, job);
     job->done = NULL;
+    job->inspected = NULL;
     must(pthread_mutex_unlock(&pool->mutex) == 0);
     if (waits)
         job_free(job);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "frontend/api/generation_prepare.h"
+#include "frontend/api/inspection.h"
 
 struct event_base;
 struct prepare_job;
@@ -37,6 +38,15 @@ struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
                                         const struct model_assets *assets,
                                         const struct prepare_input *input, prepare_done *done,
                                         void *context);
+/* `reply` is the pool's and holds the answer on RESULT_OK; otherwise `error` is complete. */
+typedef void inspect_done(void *context, enum result result, const struct text_buffer *reply,
+                          const struct api_error *error);
+/* As above, with `inspect` in place of the preparation; of the input it gets body, seed, context
+ * and key. */
+struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
+                                         const struct model_assets *assets,
+                                         const struct prepare_input *input, inspection *inspect,
+                                         inspect_done *done, void *context);
 /* `done` will not be called. A job that waits is removed at once; one that runs ends unheard. */
 void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job);
 

@@ -18,6 +18,7 @@
 
 #include "frontend/api/chat_format.h"
 #include "frontend/serve/generation_route.h"
+#include "frontend/serve/inspect_route.h"
 #include "frontend/serve/metrics_page.h"
 #include "frontend/serve/monotonic_clock.h"
 #include "frontend/serve/server_edges.h"
@@ -43,6 +44,7 @@ struct serve_command {
     struct http_server *server;
     struct chat_engine *engine;
     struct generation_route *generation;
+    struct inspect_route *inspections;
     struct http_route routes[ROUTE_COUNT]; /* the table, with what the options change */
     int64_t exit_at_ms;
     bool draining;
@@ -244,6 +246,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
     if (result != RESULT_OK)
         return result;
     command->generation = generation_route_create(command->base, command->engine, command->options);
+    command->inspections = inspect_route_create(command->engine);
     static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {
         command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
@@ -290,6 +293,7 @@ int serve_command_run(const struct options *options)
     }
     http_server_destroy(command.server); /* whoever is left is told by the end of the connection */
     generation_route_destroy(command.generation);
+    inspect_route_destroy(command.inspections);
     chat_engine_destroy(command.engine);
     server_edges_destroy(command.edges);
     service_manager_destroy(command.manager);

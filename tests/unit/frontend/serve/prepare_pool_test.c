@@ -169,6 +169,52 @@ static void destroying_the_pool_leaves_nothing_behind(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static enum result count_bytes(const struct parse_context *context, const char *body,
+                               size_t body_bytes, int64_t now_unix_s, struct text_buffer *reply,
+                               struct api_error *error)
+{
+    if (body_bytes == 0)
+        return api_error_invalid(error, "", "nothing to count");
+    assert_true(now_unix_s > 0);
+    text_buffer_append_format(reply, "%s: %zu of %s", context->assets->model_id, body_bytes, body);
+    return RESULT_OK;
+}
+
+static void on_inspected(void *context, enum result result, const struct text_buffer *reply,
+                         const struct api_error *error)
+{
+    struct outcome *outcome = context;
+    outcome->calls++;
+    outcome->result = result;
+    if (result == RESULT_OK)
+        assert_string_equal(reply->bytes, "tiny: 3 of abc");
+    else
+        outcome->status = error->status;
+}
+
+static struct prepare_job *inspect(const char *body, struct outcome *outcome)
+{
+    struct prepare_input input = {.body = strdup(body), .body_bytes = strlen(body)};
+    return prepare_pool_inspect(pool, &assets, &input, count_bytes, on_inspected, outcome);
+}
+
+static void an_inspection_writes_its_answer(void **state)
+{
+    (void)state;
+    struct outcome good = {0};
+    struct outcome bad = {0};
+    struct outcome dropped = {0};
+    inspect("abc", &good);
+    inspect("", &bad);
+    prepare_pool_drop(pool, inspect("abc", &dropped));
+    wait_for(&good);
+    wait_for(&bad);
+    assert_int_equal(good.result, RESULT_OK);
+    assert_int_equal(bad.result, RESULT_INVALID);
+    assert_int_equal(bad.status, 400);
+    assert_int_equal(dropped.calls, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -177,6 +223,7 @@ int main(void)
         TEST(many_jobs_all_come_back_once),
         TEST(dropped_jobs_are_never_heard_of),
         TEST(destroying_the_pool_leaves_nothing_behind),
+        TEST(an_inspection_writes_its_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
