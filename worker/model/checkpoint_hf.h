@@ -72,7 +72,8 @@ extern const struct hf_form checkpoint_hf_qwen3;
 extern const struct hf_form checkpoint_hf_gpt_oss;
 extern const struct hf_form checkpoint_hf_qwen3_moe;
 
-/* What most decoders call their tensors: llama's names, biases of q, k and v, norms of heads. */
-extern const struct tensor_name checkpoint_hf_dense_names[];
+/* What most decoders call their tensors: llama's names, biases of q, k and v, norms of heads,
+ * experts of a mixture. */
+extern const struct tensor_name checkpoint_hf_usual_names[];
 
 #endif

@@ -17,20 +17,6 @@ static const struct hf_layer_pattern layer_pattern = {
     .window = 4096, .period = 4, .global_rope = ROPE_NONE, .window_rope = 0};
 static const struct hf_rope_terms rope_terms = {.base = 10000.0f};
 
-static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
-    {"output_norm.weight", "^norm.weight"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
-    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
-    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
-    {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
-    {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
-    {NULL, NULL},
-};
 static const char *const prefixes[] = {"model.", NULL};
 static const char *const other_parts[] = {NULL};
 
@@ -57,6 +43,6 @@ const struct hf_form checkpoint_hf_cohere2 = {
     .epsilon_key = "layer_norm_eps",
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {names, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
     .read_config = read_config,
 };

@@ -22,19 +22,8 @@ static const struct hf_layer_pattern layer_pattern = {.window = 4096, .period = 
 static const struct hf_rope_terms rope_terms = {.base = 10000.0f};
 
 static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
-    {"output_norm.weight", "^norm.weight"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
-    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
-    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
     {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
     {"blk.*.ffn_norm.weight", "^layers.*.pre_feedforward_layernorm.weight"},
-    {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
-    {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
     {"blk.*.post_ffw_norm.weight", "^layers.*.post_feedforward_layernorm.weight"},
     {NULL, NULL},
 };
@@ -71,6 +60,6 @@ const struct hf_form checkpoint_hf_gemma2 = {
     .activation_key = "hidden_activation",
     .activation = "gelu_pytorch_tanh",
     .own_keys = own_keys,
-    .naming = {names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
 };

@@ -35,26 +35,13 @@ static const char *const model_types[] = {"gemma3n_text", "gemma3n", NULL};
 static const char *const own_keys[] = {"final_logit_softcapping", NULL};
 
 static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
     {"per_layer_token_embd.weight", "^embed_tokens_per_layer.weight"},
     {"per_layer_model_proj.weight", "^per_layer_model_projection.weight"},
     {"per_layer_proj_norm.weight", "^per_layer_projection_norm.weight"},
     {"altup_proj.*.weight", "^altup_projections.*.weight"},
     {"altup_unembd_proj.*.weight", "^altup_unembed_projections.*.weight"},
-    {"output_norm.weight", "^norm.weight"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
-    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
-    {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_norm.weight"},
-    {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_norm.weight"},
-    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
     {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
     {"blk.*.ffn_norm.weight", "^layers.*.pre_feedforward_layernorm.weight"},
-    {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
-    {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
     {"blk.*.post_ffw_norm.weight", "^layers.*.post_feedforward_layernorm.weight"},
     {"blk.*.inp_gate.weight", "^layers.*.per_layer_input_gate.weight"},
     {"blk.*.proj.weight", "^layers.*.per_layer_projection.weight"},
@@ -175,17 +162,7 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
     config->scale_corrected = checkpoint_keys_bool_or(keys, "altup_correct_scale", true);
     config->laurel_rank = checkpoint_keys_u32_or(keys, "laurel_rank",
                                                  (struct u32_range){1, LIMIT_HIDDEN}, DEFAULT_RANK);
-    config->per_layer_columns =
-        checkpoint_keys_u32_or(keys, "hidden_size_per_layer_input",
-                               (struct u32_range){1, LIMIT_PLE_COLUMNS}, DEFAULT_PER_LAYER);
-    uint32_t table =
-        checkpoint_keys_u32_or(keys, "vocab_size_per_layer_input",
-                               (struct u32_range){1, LIMIT_VOCAB_TOKENS}, DEFAULT_TABLE);
-    if (keys->result == RESULT_OK && table > config->vocab_tokens)
-        checkpoint_keys_refuse(keys, RESULT_INVALID,
-                               "vocab_size_per_layer_input %u is more than vocab_size %u", table,
-                               config->vocab_tokens);
-    config->per_layer_tokens = table;
+    checkpoint_hf_read_per_layer(keys, 1, DEFAULT_PER_LAYER, DEFAULT_TABLE, config);
     read_ropes(keys, config);
     read_layers(keys, config);
     read_cuts(keys, config);
@@ -205,6 +182,6 @@ const struct hf_form checkpoint_hf_gemma3n = {
     .activation_key = "hidden_activation",
     .activation = "gelu_pytorch_tanh",
     .own_keys = own_keys,
-    .naming = {names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
 };

@@ -34,24 +34,11 @@ static const char *const own_keys[] = {"final_logit_softcapping", "use_bidirecti
                                        "num_experts", NULL};
 
 static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
     {"per_layer_token_embd.weight", "^embed_tokens_per_layer.weight"},
     {"per_layer_model_proj.weight", "^per_layer_model_projection.weight"},
     {"per_layer_proj_norm.weight", "^per_layer_projection_norm.weight"},
-    {"output_norm.weight", "^norm.weight"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
-    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
-    {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_norm.weight"},
-    {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_norm.weight"},
-    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
     {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
     {"blk.*.ffn_norm.weight", "^layers.*.pre_feedforward_layernorm.weight"},
-    {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
-    {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
     {"blk.*.post_ffw_norm.weight", "^layers.*.post_feedforward_layernorm.weight"},
     {"blk.*.post_ffw_norm_1.weight", "^layers.*.post_feedforward_layernorm_1.weight"},
     {"blk.*.pre_ffw_norm_2.weight", "^layers.*.pre_feedforward_layernorm_2.weight"},
@@ -192,17 +179,7 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
     config->attention_scale = 1.0f;
     config->logit_soft_cap = checkpoint_keys_f32_or(keys, "final_logit_softcapping",
                                                     (struct f32_range){0.0f, 1e6f}, 0.0f);
-    config->per_layer_columns =
-        checkpoint_keys_u32_or(keys, "hidden_size_per_layer_input",
-                               (struct u32_range){0, LIMIT_PLE_COLUMNS}, DEFAULT_PER_LAYER);
-    config->per_layer_tokens =
-        checkpoint_keys_u32_or(keys, "vocab_size_per_layer_input",
-                               (struct u32_range){1, LIMIT_VOCAB_TOKENS}, config->vocab_tokens);
-    if (keys->result == RESULT_OK && config->per_layer_columns > 0 &&
-        config->per_layer_tokens > config->vocab_tokens)
-        checkpoint_keys_refuse(keys, RESULT_INVALID,
-                               "vocab_size_per_layer_input %u is more than vocab_size %u",
-                               config->per_layer_tokens, config->vocab_tokens);
+    checkpoint_hf_read_per_layer(keys, 0, DEFAULT_PER_LAYER, config->vocab_tokens, config);
     read_ropes(keys, config, global_dim);
     read_layers(keys, config, global_dim);
     read_experts(keys, config);
@@ -222,6 +199,6 @@ const struct hf_form checkpoint_hf_gemma4 = {
     .activation_key = "hidden_activation",
     .activation = "gelu_pytorch_tanh",
     .own_keys = own_keys,
-    .naming = {names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
 };

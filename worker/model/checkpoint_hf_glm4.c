@@ -15,21 +15,8 @@ static const char *const own_keys[] = {"attention_bias", "partial_rotary_factor"
 static const struct hf_rope_terms rope_terms = {.base = 10000.0f, .partial = true, .part = 0.5f};
 
 static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
-    {"output_norm.weight", "^norm.weight"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
-    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
-    {"blk.*.attn_q.bias", "^layers.*.self_attn.q_proj.bias"},
-    {"blk.*.attn_k.bias", "^layers.*.self_attn.k_proj.bias"},
-    {"blk.*.attn_v.bias", "^layers.*.self_attn.v_proj.bias"},
-    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
     {"blk.*.post_attention_norm.weight", "^layers.*.post_self_attn_layernorm.weight"},
-    {"blk.*.ffn_norm.weight", "^layers.*.post_attention_layernorm.weight"},
     {"blk.*.ffn_up.weight", "^layers.*.mlp.gate_up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
     {"blk.*.post_ffw_norm.weight", "^layers.*.post_mlp_layernorm.weight"},
     {NULL, NULL},
 };
@@ -58,6 +45,6 @@ const struct hf_form checkpoint_hf_glm4 = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .own_keys = own_keys,
-    .naming = {names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
 };

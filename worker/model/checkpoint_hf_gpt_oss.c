@@ -22,23 +22,11 @@
 static const char *const model_types[] = {"gpt_oss", NULL};
 static const char *const own_keys[] = {"attention_bias", "num_experts", "num_local_experts", NULL};
 static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
-    {"output_norm.weight", "^norm.weight"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
-    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
-    {"blk.*.attn_q.bias", "^layers.*.self_attn.q_proj.bias"},
-    {"blk.*.attn_k.bias", "^layers.*.self_attn.k_proj.bias"},
-    {"blk.*.attn_v.bias", "^layers.*.self_attn.v_proj.bias"},
-    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
     {"blk.*.attn_output.bias", "^layers.*.self_attn.o_proj.bias"},
     {"blk.*.attn_sinks.weight", "^layers.*.self_attn.sinks"},
     {"blk.*.post_attention_norm.weight", "^layers.*.post_attention_layernorm.weight"},
     {"blk.*.ffn_gate_inp.weight", "^layers.*.mlp.router.weight"},
     {"blk.*.ffn_gate_inp.bias", "^layers.*.mlp.router.bias"},
-    {"blk.*.ffn_gate_up_exps.weight", "^layers.*.mlp.experts.gate_up_proj"},
     {"blk.*.ffn_gate_up_exps.bias", "^layers.*.mlp.experts.gate_up_proj_bias"},
     {"blk.*.ffn_down_exps.weight", "^layers.*.mlp.experts.down_proj"},
     {"blk.*.ffn_down_exps.bias", "^layers.*.mlp.experts.down_proj_bias"},
@@ -106,6 +94,6 @@ const struct hf_form checkpoint_hf_gpt_oss = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .own_keys = own_keys,
-    .naming = {names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
 };

@@ -70,3 +70,20 @@ void checkpoint_hf_read_layers(struct checkpoint_keys *keys, const struct hf_lay
         config->layer[layer].rope = global ? pattern->global_rope : pattern->window_rope;
     }
 }
+
+void checkpoint_hf_read_per_layer(struct checkpoint_keys *keys, uint32_t least,
+                                  uint32_t absent_columns, uint32_t absent_tokens,
+                                  struct model_config *config)
+{
+    config->per_layer_columns =
+        checkpoint_keys_u32_or(keys, "hidden_size_per_layer_input",
+                               (struct u32_range){least, LIMIT_PLE_COLUMNS}, absent_columns);
+    config->per_layer_tokens =
+        checkpoint_keys_u32_or(keys, "vocab_size_per_layer_input",
+                               (struct u32_range){1, LIMIT_VOCAB_TOKENS}, absent_tokens);
+    if (keys->result == RESULT_OK && config->per_layer_columns > 0 &&
+        config->per_layer_tokens > config->vocab_tokens)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "vocab_size_per_layer_input %u is more than vocab_size %u",
+                               config->per_layer_tokens, config->vocab_tokens);
+}

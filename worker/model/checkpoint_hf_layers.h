@@ -1,5 +1,6 @@
 /*
- * Which layers look back a sliding window, as config.json states it, for families.
+ * Which layers look back a sliding window, and which columns of their own they have for each token,
+ * as config.json states it, for families.
  */
 #ifndef SHOAL_WORKER_MODEL_CHECKPOINT_HF_LAYERS_H
 #define SHOAL_WORKER_MODEL_CHECKPOINT_HF_LAYERS_H
@@ -30,5 +31,12 @@ struct hf_layer_pattern {
  * sliding_window_pattern. */
 void checkpoint_hf_read_layers(struct checkpoint_keys *keys, const struct hf_layer_pattern *pattern,
                                struct model_config *config);
+
+/* The tables of gemma3n and gemma4 that give each layer columns of its own for each token: how many
+ * columns, `least` or more of them (`absent_columns` where hidden_size_per_layer_input is not
+ * stated), for how many tokens (`absent_tokens`). */
+void checkpoint_hf_read_per_layer(struct checkpoint_keys *keys, uint32_t least,
+                                  uint32_t absent_columns, uint32_t absent_tokens,
+                                  struct model_config *config);
 
 #endif

@@ -16,13 +16,8 @@
 static const char *const model_types[] = {"lfm2", NULL};
 
 static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
     {"token_embd_norm.weight", "^embedding_norm.weight"},
-    {"output.weight", "lm_head.weight"},
     {"blk.*.attn_norm.weight", "^layers.*.operator_norm.weight"},
-    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
     {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_layernorm.weight"},
     {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_layernorm.weight"},
     {"blk.*.attn_output.weight", "^layers.*.self_attn.out_proj.weight"},
@@ -89,6 +84,6 @@ const struct hf_form checkpoint_hf_lfm2 = {
     .epsilon_key = "norm_eps",
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
 };

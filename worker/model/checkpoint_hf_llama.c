@@ -11,7 +11,7 @@
 
 static const char *const model_types[] = {"llama", NULL};
 
-const struct tensor_name checkpoint_hf_dense_names[] = {
+const struct tensor_name checkpoint_hf_usual_names[] = {
     {"token_embd.weight", "^embed_tokens.weight"},
     {"output_norm.weight", "^norm.weight"},
     {"output.weight", "lm_head.weight"},
@@ -30,6 +30,15 @@ const struct tensor_name checkpoint_hf_dense_names[] = {
     {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
     {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
     {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
+    {"blk.*.ffn_gate_inp.weight", "^layers.*.mlp.gate.weight"},
+    {"blk.*.ffn_gate.*.weight", "^layers.*.mlp.experts.*.gate_proj.weight"},
+    {"blk.*.ffn_up.*.weight", "^layers.*.mlp.experts.*.up_proj.weight"},
+    {"blk.*.ffn_down.*.weight", "^layers.*.mlp.experts.*.down_proj.weight"},
+    {"blk.*.ffn_gate_up_exps.weight", "^layers.*.mlp.experts.gate_up_proj"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.mlp.experts.down_proj"},
+    {"blk.*.ffn_gate_exps.weight", "^layers.*.mlp.switch_mlp.gate_proj.weight"},
+    {"blk.*.ffn_up_exps.weight", "^layers.*.mlp.switch_mlp.up_proj.weight"},
+    {"blk.*.ffn_down_exps.weight", "^layers.*.mlp.switch_mlp.down_proj.weight"},
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
@@ -53,6 +62,6 @@ const struct hf_form checkpoint_hf_llama = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_dense_names, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
     .read_config = read_config,
 };

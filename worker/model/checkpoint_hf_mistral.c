@@ -37,6 +37,6 @@ const struct hf_form checkpoint_hf_mistral = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_dense_names, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
     .read_config = read_config,
 };

@@ -18,15 +18,8 @@ static const char *const model_types[] = {"phi3", NULL};
 static const char *const own_keys[] = {"partial_rotary_factor", NULL};
 
 static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
-    {"output_norm.weight", "^norm.weight"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
     {"blk.*.attn_qkv.weight", "^layers.*.self_attn.qkv_proj.weight"},
-    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
-    {"blk.*.ffn_norm.weight", "^layers.*.post_attention_layernorm.weight"},
     {"blk.*.ffn_up.weight", "^layers.*.mlp.gate_up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
@@ -53,6 +46,6 @@ const struct hf_form checkpoint_hf_phi3 = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .own_keys = own_keys,
-    .naming = {names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
 };

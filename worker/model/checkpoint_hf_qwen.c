@@ -52,7 +52,7 @@ const struct hf_form checkpoint_hf_qwen2 = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_dense_names, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
     .read_config = read_config,
 };
 
@@ -68,6 +68,6 @@ const struct hf_form checkpoint_hf_qwen3 = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_dense_names, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
     .read_config = read_config,
 };

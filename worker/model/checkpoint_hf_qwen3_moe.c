@@ -21,32 +21,6 @@
 
 static const char *const model_types[] = {"qwen3_moe", NULL};
 static const char *const own_keys[] = {"num_experts", "num_local_experts", NULL};
-static const struct tensor_name names[] = {
-    {"token_embd.weight", "^embed_tokens.weight"},
-    {"output_norm.weight", "^norm.weight"},
-    {"output.weight", "lm_head.weight"},
-    {"blk.*.attn_norm.weight", "^layers.*.input_layernorm.weight"},
-    {"blk.*.attn_q.weight", "^layers.*.self_attn.q_proj.weight"},
-    {"blk.*.attn_k.weight", "^layers.*.self_attn.k_proj.weight"},
-    {"blk.*.attn_v.weight", "^layers.*.self_attn.v_proj.weight"},
-    {"blk.*.attn_q_norm.weight", "^layers.*.self_attn.q_norm.weight"},
-    {"blk.*.attn_k_norm.weight", "^layers.*.self_attn.k_norm.weight"},
-    {"blk.*.attn_output.weight", "^layers.*.self_attn.o_proj.weight"},
-    {"blk.*.ffn_norm.weight", "^layers.*.post_attention_layernorm.weight"},
-    {"blk.*.ffn_gate.weight", "^layers.*.mlp.gate_proj.weight"},
-    {"blk.*.ffn_up.weight", "^layers.*.mlp.up_proj.weight"},
-    {"blk.*.ffn_down.weight", "^layers.*.mlp.down_proj.weight"},
-    {"blk.*.ffn_gate_inp.weight", "^layers.*.mlp.gate.weight"},
-    {"blk.*.ffn_gate.*.weight", "^layers.*.mlp.experts.*.gate_proj.weight"},
-    {"blk.*.ffn_up.*.weight", "^layers.*.mlp.experts.*.up_proj.weight"},
-    {"blk.*.ffn_down.*.weight", "^layers.*.mlp.experts.*.down_proj.weight"},
-    {"blk.*.ffn_gate_up_exps.weight", "^layers.*.mlp.experts.gate_up_proj"},
-    {"blk.*.ffn_down_exps.weight", "^layers.*.mlp.experts.down_proj"},
-    {"blk.*.ffn_gate_exps.weight", "^layers.*.mlp.switch_mlp.gate_proj.weight"},
-    {"blk.*.ffn_up_exps.weight", "^layers.*.mlp.switch_mlp.up_proj.weight"},
-    {"blk.*.ffn_down_exps.weight", "^layers.*.mlp.switch_mlp.down_proj.weight"},
-    {NULL, NULL},
-};
 static const char *const prefixes[] = {"model.", NULL};
 static const char *const other_parts[] = {NULL};
 
@@ -113,6 +87,6 @@ const struct hf_form checkpoint_hf_qwen3_moe = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .own_keys = own_keys,
-    .naming = {names, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
     .read_config = read_config,
 };

@@ -70,10 +70,21 @@ static bool spell_row(const struct tensor_name *row, const char *prefix, const c
     return true;
 }
 
+/* The rows to look in: a family's own decide alone on what they name. */
+static const struct tensor_name *rows_for(const struct tensor_naming *naming, const char *asked)
+{
+    struct digits digits;
+    for (const struct tensor_name *row = naming->names; row->asked; row++)
+        if (matches(row->asked, asked, &digits))
+            return row;
+    static const struct tensor_name none = {NULL, NULL};
+    return naming->usual ? naming->usual : &none;
+}
+
 bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
                          struct stored_name *stored)
 {
-    for (const struct tensor_name *row = naming->names; row->asked; row++)
+    for (const struct tensor_name *row = rows_for(naming, asked); row->asked; row++)
         if (spell_row(row, prefix, asked, stored))
             return true;
     return false;
@@ -85,7 +96,7 @@ const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *n
                                                    struct stored_name *stored)
 {
     struct stored_name spelling;
-    for (const struct tensor_name *row = naming->names; row->asked; row++) {
+    for (const struct tensor_name *row = rows_for(naming, asked); row->asked; row++) {
         if (!spell_row(row, prefix, asked, &spelling))
             continue;
         const struct checkpoint_tensor *tensor = tensor_table_find(table, spelling.text);

@@ -20,9 +20,14 @@ static const struct tensor_name names[] = {
     {"blk.*.b.*.weight", "^layers.*.experts.*.b.weight"},
     {NULL, NULL},
 };
+static const struct tensor_name usual[] = {
+    {"output.weight", "embed.weight"},
+    {"blk.*.c.weight", "^layers.*.c.weight"},
+    {NULL, NULL},
+};
 static const char *const prefixes[] = {"model.", NULL};
 static const char *const other_parts[] = {NULL};
-static const struct tensor_naming naming = {names, prefixes, other_parts};
+static const struct tensor_naming naming = {names, usual, prefixes, other_parts};
 
 static struct tiny_checkpoint tiny;
 
@@ -64,6 +69,8 @@ static void test_spellings(void **state)
     expect("lm_head.weight", "output.weight", true, "lm_head.weight");
     expect("text.lm_head.weight", "output.weight", true, "text.lm_head.weight");
     expect("other", "output.weight", false, "lm_head.weight");
+    expect("embed.weight", "output.weight", false, "lm_head.weight"); /* its own rows decide */
+    expect("model.layers.7.c.weight", "blk.7.c.weight", true, "model.layers.7.c.weight");
     expect("model.layers.12.a.weight", "blk.12.a.weight", true, "model.layers.12.a.weight");
     expect("model.layers.1.a.weight", "blk.12.a.weight", false, "model.layers.12.a.weight");
     expect("model.layers.3.experts.45.b.weight", "blk.3.b.45.weight", true,
