@@ -74,12 +74,12 @@ def measure_steps(path, options):
 
 
 def measure_bandwidth(path, options):
-    """Bytes a second of the backend's own reads, from the kernel with most bytes in its profile; None without a profile."""
+    """Bytes a second of the backend's own reads, from the largest dispatch in its profile; None without a profile."""
     said = run_program(engine_command(path, options, "--prompts", "", "--batches", 1, "--decode", PROFILE_STEPS,
                                       "--repeat", 1, "--profile"), PATIENCE_S)
-    kernels = re.findall(r"([\d.]+) a step +([\d.]+) us each .*?([\d.]+) MB a step +([\d.]+) % of the bandwidth", said)
-    rates = [(float(mb), float(mb) / (float(count) * float(us)) * 1e12 / (float(share) / 100))
-             for count, us, mb, share in kernels if float(share) > 0 and float(us) > 0]
+    kernels = re.findall(r"([\d.]+) us each .*?([\d.]+) MB each +([\d.]+) % of the bandwidth", said)
+    rates = [(float(mb), float(mb) / float(us) * 1e12 / (float(share) / 100))
+             for us, mb, share in kernels if float(share) > 0 and float(us) > 0]
     return max(rates)[1] if rates else None
 
 

@@ -35,7 +35,8 @@ struct op_check_backend {
 
 /*
  * Every case of the op on the backend and on the CPU (best tier, one thread), within op_check's
- * tolerance of the op. false: the backend said of some case that it cannot do it; *error says of
+ * tolerance of the op, of a row's largest output or, of linear ops, of what its products come to if
+ * they do not cancel. false: the backend said of some case that it cannot do it; *error says of
  * which and why, and the cases after it were not tried.
  */
 bool op_check_against_cpu(enum op_stem stem, const struct op_check_backend *judged,
