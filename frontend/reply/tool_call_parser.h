@@ -19,8 +19,8 @@
  *   lack. Any other was cut: where the answer was `truncated` (a limit ended it, not the model) a
  *   call that was announced stays as it is, without CALL_END and its arguments perhaps no JSON;
  *   else it is broken as above.
- * - White space between a call and its neighbours is no content: none before it, after it, between
- *   calls. Text with calls around it keeps its own.
+ * - White space next to a call is content only where text stands before and behind: none between
+ *   reasoning and a call, between calls, at the end.
  * - A tool that was not offered can be called: whoever runs tools answers for that. Only formats in
  *   which a call has no mark of its own (bare JSON, bare pythonic, functionary) take nothing but
  *   offered names for calls.

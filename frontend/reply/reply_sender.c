@@ -1,0 +1,87 @@
+/*
+ * From what parsers found to events.
+ *
+ * A model's tokens may end within a character, and JSON with half a character is of no use to a
+ * client, so the bytes of an unfinished character wait for the next piece.
+ */
+#include "frontend/reply/reply_sender.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+
+void reply_sender_fini(struct reply_sender *sender)
+{
+    text_buffer_fini(&sender->text);
+}
+
+static void tell(struct reply_sender *sender, enum reply_event_kind kind, const char *id,
+                 const char *bytes, size_t length)
+{
+    struct reply_event event = {.kind = kind, .id = id, .bytes = bytes, .length = length};
+    if (kind == REPLY_CALL_BEGIN || kind == REPLY_CALL_ARGUMENTS || kind == REPLY_CALL_END)
+        event.call = sender->calls - 1;
+    sender->sink.event(sender->sink.context, &event);
+}
+
+/* Bytes at the front that are whole characters. */
+static size_t whole_bytes(const struct text_buffer *buffer)
+{
+    size_t length = buffer->length;
+    for (size_t back = 1; back <= 3 && back <= length; back++) {
+        unsigned char c = (unsigned char)buffer->bytes[length - back];
+        if (c < 0x80)
+            break;
+        if (c >= 0xc0) {
+            size_t wanted = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+            return wanted > back ? length - back : length;
+        }
+    }
+    return length;
+}
+
+static void tell_buffer(struct reply_sender *sender, enum reply_event_kind kind,
+                        struct text_buffer *buffer, bool all)
+{
+    size_t count = all ? buffer->length : whole_bytes(buffer);
+    if (count > 0)
+        tell(sender, kind, NULL, buffer->bytes, count);
+    text_buffer_consume(buffer, count);
+}
+
+void reply_sender_text(struct reply_sender *sender, enum reply_event_kind kind, const char *bytes,
+                       size_t count)
+{
+    if (kind != sender->text_kind)
+        reply_sender_flush(sender, true);
+    sender->text_kind = kind;
+    text_buffer_append(&sender->text, bytes, count);
+}
+
+void reply_sender_flush(struct reply_sender *sender, bool all)
+{
+    tell_buffer(sender, sender->text_kind, &sender->text, all);
+}
+
+void reply_sender_call(struct reply_sender *sender, struct call_writer *writer)
+{
+    if (!writer->name[0] || !writer->has_begun)
+        return;
+    if (!sender->in_call) {
+        reply_sender_flush(sender, true);
+        sender->in_call = true;
+        sender->calls++;
+        tell(sender, REPLY_CALL_BEGIN, writer->id[0] ? writer->id : NULL, writer->name,
+             strlen(writer->name));
+    }
+    tell_buffer(sender, REPLY_CALL_ARGUMENTS, &writer->arguments, false);
+}
+
+void reply_sender_call_end(struct reply_sender *sender, struct call_writer *writer)
+{
+    must(writer->name[0] && writer->is_whole);
+    reply_sender_call(sender, writer);
+    tell_buffer(sender, REPLY_CALL_ARGUMENTS, &writer->arguments, true);
+    tell(sender, REPLY_CALL_END, NULL, NULL, 0);
+    sender->in_call = false;
+}

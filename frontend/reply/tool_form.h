@@ -1,0 +1,67 @@
+/*
+ * What a row of tool_format.c is made of: the forms that a call can have in it. For the parsers of
+ * this folder only; others use tool_format.h.
+ */
+#ifndef SHOAL_FRONTEND_REPLY_TOOL_FORM_H
+#define SHOAL_FRONTEND_REPLY_TOOL_FORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "frontend/reply/mark_matcher.h"
+
+/* How what stands behind a form's mark is read. */
+enum tool_form_kind {
+    FORM_END = 0,  /* past the last form */
+    FORM_ENVELOPE, /* call_envelope.h: a JSON object with name and arguments; its { is in the mark
+                    */
+    FORM_OBJECT,   /* arguments as a JSON object, its { in the mark; the mark has the name */
+    FORM_TAGGED,   /* tagged_arguments.h: each value between tags; the mark has the name */
+    FORM_LITERAL,  /* literal_arguments.h: notations that are not JSON; the mark has the name */
+    FORM_CLOSING   /* no call: left out where a call stands before it */
+};
+
+/* Where a form's mark counts. */
+enum tool_form_place {
+    FORM_ANYWHERE,
+    FORM_AT_START,   /* nothing but blanks before it; only with a name that was offered */
+    FORM_IN_BLOCK,   /* behind a call whose block is not closed */
+    FORM_AFTER_CALL, /* behind a call, closed or not */
+};
+
+/* `<function=f> <parameter=p>value</parameter> … </function>` and its relatives. */
+struct tagged_syntax {
+    const char *inside[6]; /* patterns between values: first those that begin one, %k its name, …*/
+    size_t value_count;    /* … this many, then those that end the call */
+    size_t typed_count;    /* of the former: typed by the tool's schema; the next one is a string,
+                              the one after it JSON */
+    const char *ends[4];   /* patterns that end a value: first the usual one, the next ones end the
+                              call, too */
+    bool line_breaks;      /* one at each end of a value is not part of it */
+};
+
+/* `f(a="x", b=[1])`, `{a:<|"|>x<|"|>}`. */
+struct literal_syntax {
+    const char *quotes[4]; /* patterns; a longer one before one that begins it */
+    bool escapes;          /* backslashes in strings mean what they mean in Python */
+    bool bare_words;       /* text without quotes is a string */
+    char assign;           /* between a name and its value at the top */
+    char close;            /* ends the arguments */
+};
+
+struct tool_form {
+    enum tool_form_kind kind;
+    enum tool_form_place place;
+    const char *pattern;
+    bool closes_block; /* FORM_CLOSING */
+    bool offered_only; /* what looks like a call of an unknown tool is text */
+    bool name_in_id;   /* the id is `functions.name:index` */
+    const struct tagged_syntax *tagged;
+    const struct literal_syntax *literal;
+};
+
+struct tool_format;
+/* At most MARK_PATTERNS forms, then FORM_END. */
+const struct tool_form *tool_format_forms(const struct tool_format *format);
+
+#endif
