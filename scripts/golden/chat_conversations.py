@@ -46,6 +46,13 @@ PARALLEL = [say("user", "Weather in Paris and Oslo?"),
             say("tool", "21 degrees", name="get_weather", tool_call_id="call00001"),
             say("tool", "3 degrees", name="get_weather", tool_call_id="call00002"),
             say("assistant", "Paris 21, Oslo 3."), say("user", "Thanks!")]
+NESTED = [say("user", "Find it."),
+          say("assistant", "Let me look.", tool_calls=[
+              call("search", {"query": "a \"b\" \\ 'c' <d>\n\u2013 \u65e5\u672c", "limit": None, "exact": True,
+                              "filter": {"tags": ["x", "y, z"], "score": 0.5, "deep": {"a": [[], {}]}}}),
+              call("clock", {}, "call00002")]),
+          say("tool", "Two \"hits\".", name="search", tool_call_id="call00001"),
+          say("tool", "noon", name="clock", tool_call_id="call00002")]
 PARTS = [say("system", [{"type": "text", "text": "Be kind."}]),
          say("user", [{"type": "text", "text": "What is in "}, {"type": "image"},
                       {"type": "text", "text": "this picture?"}]),
@@ -83,6 +90,7 @@ CONVERSATIONS = {
                                                            tool_calls=[call("clock", "{}")]),
                                  say("tool", "noon", name="clock", tool_call_id="call00001")], False,
                                 tools=[CLOCK]),
+    "tool_nested": chat([SYSTEM] + NESTED, tools=TOOLS),
     "parts": chat(PARTS),
     "odd": chat([say("system", ODD), say("user", ODD)]),
     "hostile": chat([say("user", HOSTILE)]),
