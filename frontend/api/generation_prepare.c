@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/prompt/call_arguments.h"
+
 static enum result memory_error(struct api_error *error)
 {
     return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
@@ -63,6 +65,9 @@ static enum result prompt_render(const struct model_assets *assets,
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
     if (!assets->chat_template)
         return api_error_invalid(error, "messages", "the model has no chat template");
+    if (assets->call_arguments_are_text &&
+        call_arguments_write_text(request->messages) != RESULT_OK)
+        return memory_error(error);
     cJSON *variables = template_variables(assets, request);
     if (!variables)
         return memory_error(error);

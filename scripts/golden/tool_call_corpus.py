@@ -99,6 +99,14 @@ def deepseek_v32(calls):
             for k, v in a.items()) + f"</{mark}invoke>\n" for f, a in calls) + f"</{mark}function_calls>"
 
 
+def deepseek_v4(calls):
+    return deepseek_v32(calls).replace("function_calls>", "tool_calls>")
+
+
+def firefunction(calls):
+    return " functools[" + ", ".join(envelopes(calls)) + "]"
+
+
 def deepseek(word):
     return f"<\uff5ctool\u2581{word.replace(' ', chr(0x2581))}\uff5c>"
 
@@ -203,7 +211,7 @@ def harmony(calls):
 SPELLINGS = {
     "hermes": (hermes, "both"), "qwen3_coder": (qwen3_coder, "both"), "seed_oss": (seed_oss, "both"),
     "glm": (glm, "both"), "longcat": (longcat, "both"), "minimax_m2": (minimax_m2, "both"), "atem": (atem, "both"),
-    "deepseek_v32": (deepseek_v32, "both"), "deepseek_v3": (deepseek_v3, "both"), "deepseek_v31": (deepseek_v31, "both"),
+    "deepseek_v32": (deepseek_v32, "both"), "deepseek_v4": (deepseek_v4, "both"), "firefunction": (firefunction, "none"), "deepseek_v3": (deepseek_v3, "both"), "deepseek_v31": (deepseek_v31, "both"),
     "kimi_k2": (kimi_k2, "both"), "mistral": (mistral, "both"), "mistral_v11": (mistral_v11, "both"),
     "granite": (granite, "both"), "nemotron": (nemotron, "both"), "jamba": (jamba, "both"), "internlm": (internlm, "both"),
     "cohere": (cohere, "both"), "functionary": (functionary, "none"), "functionary_v2": (functionary_v2, "none"),

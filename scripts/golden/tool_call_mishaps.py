@@ -168,6 +168,8 @@ MISHAPS = {
         text_only("no_list", "<|START_ACTION|>clock<|END_ACTION|>"),
         case("number_as_identity", '<|START_ACTION|>[{"tool_call_id": 0, "tool_name": "clock", "parameters": {}}]<|END_ACTION|>', [call("clock")]),
     ],
+    "jamba": [case("lines", '<tool_calls>\n{"name": "clock", "arguments": {}}\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_calls>',
+                   [call("clock"), PARIS])],
     "functionary": [
         case("text_first", 'all\nLet me see.>>>get_weather\n{"city": "Paris"}', [PARIS], "Let me see."),
         case("text_only", "all\nHello.", [], "Hello."),
