@@ -69,6 +69,7 @@ struct api_reply;
 
 struct api_format {
     const char *id_prefix; /* of an answer's id: "chatcmpl-" */
+    const char *silence;   /* what a stream says while there is nothing to say; NULL: a comment */
     /* On failure *request is empty. */
     enum result (*parse)(const struct parse_context *context, const char *json, size_t json_bytes,
                          struct generation_request *request, struct api_error *error);

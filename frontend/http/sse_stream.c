@@ -8,13 +8,17 @@
  */
 #include "frontend/http/sse_stream.h"
 
+#include <string.h>
+
 #include "proto/must.h"
 
 void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
                      size_t max_unsent_bytes, int64_t now_ms)
 {
-    *stream = (struct sse_stream){
-        .exchange = exchange, .max_unsent_bytes = max_unsent_bytes, .last_sent_ms = now_ms};
+    *stream = (struct sse_stream){.exchange = exchange,
+                                  .max_unsent_bytes = max_unsent_bytes,
+                                  .last_sent_ms = now_ms,
+                                  .silence = ": keep-alive\n\n"};
     http_exchange_begin(exchange, 200, "text/event-stream; charset=utf-8",
                         "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
 }
@@ -33,12 +37,11 @@ enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t
 
 void sse_stream_keep_alive(struct sse_stream *stream, int64_t now_ms, int64_t interval_ms)
 {
-    static const char comment[] = ": keep-alive\n\n";
     if (!stream->exchange || now_ms - stream->last_sent_ms < interval_ms)
         return;
     /* A reader with unsent bytes has something to wait for already. */
     if (http_exchange_unsent_bytes(stream->exchange) == 0)
-        http_exchange_send(stream->exchange, comment, sizeof comment - 1);
+        http_exchange_send(stream->exchange, stream->silence, strlen(stream->silence));
     stream->last_sent_ms = now_ms;
 }
 

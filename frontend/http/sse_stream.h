@@ -1,6 +1,6 @@
 /*
- * A reply as server-sent events: headers once, then events, comments that keep proxies and clients
- * from giving up, an end. The bytes that a slow reader has not taken are bounded.
+ * A reply as server-sent events: headers once, then events, what keeps proxies and clients from
+ * giving up in between, an end. The bytes that a slow reader has not taken are bounded.
  */
 #ifndef SHOAL_FRONTEND_HTTP_SSE_STREAM_H
 #define SHOAL_FRONTEND_HTTP_SSE_STREAM_H
@@ -13,6 +13,7 @@ struct sse_stream {
     struct http_exchange *exchange; /* NULL once the stream is over */
     size_t max_unsent_bytes;
     int64_t last_sent_ms;
+    const char *silence; /* what fills it: a comment, unless the caller sets another event */
 };
 
 /* Sends the headers. `now_ms` is monotonic. */
@@ -21,7 +22,7 @@ void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
 /* Whole events. RESULT_FULL: the reader is too slow; nothing was sent, and the caller aborts. */
 enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t count,
                             int64_t now_ms) RESULT_CHECKED;
-/* Sends a comment when nothing was sent for `interval_ms`. */
+/* Sends `silence` when nothing was sent for `interval_ms`. */
 void sse_stream_keep_alive(struct sse_stream *stream, int64_t now_ms, int64_t interval_ms);
 void sse_stream_close(struct sse_stream *stream);
 /* Cuts the connection. */

@@ -247,6 +247,8 @@ static void stream_open(struct generation_call *call)
 {
     sse_stream_open(&call->stream, call->exchange, call->calls->options->stream_buffer_bytes,
                     monotonic_clock_ms());
+    if (call->format->silence)
+        call->stream.silence = call->format->silence;
     call->format->reply_begin(call->reply, &call->out);
     if (call->out.length > 0)
         http_exchange_send(call->exchange, call->out.bytes, call->out.length);

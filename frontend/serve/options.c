@@ -115,7 +115,7 @@ static const struct option_row rows[] = {
     {"stream-buffer-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(stream_buffer_bytes), 16u << 10,
      1u << 30, "4M", "unread bytes at which the stream of a slow reader is cut"},
     {"keepalive-comment", OPTION_COUNT, OPTIONS_SERVE, AT(keepalive_comment_s), 1, 3600, "10",
-     "seconds of silence after which a stream gets a comment"},
+     "seconds of silence after which a stream gets a comment or a ping"},
     {"workers", OPTION_COUNT, BOTH, AT(workers), 0, LIMIT_WORKERS, "0",
      "worker processes, each with max-sequences, slab-bytes and kv-cache-bytes of its own; 0 = one "
      "for each device"},

@@ -17,6 +17,9 @@
 #include <unistd.h>
 
 #include "frontend/api/chat_format.h"
+#include "frontend/api/messages_count.h"
+#include "frontend/api/messages_error.h"
+#include "frontend/api/messages_format.h"
 #include "frontend/serve/generation_route.h"
 #include "frontend/serve/inspect_route.h"
 #include "frontend/serve/metrics_page.h"
@@ -31,7 +34,7 @@
 #define CALLBACKS_A_LOOK    64
 
 #define SIGNAL_COUNT 3u
-#define ROUTE_COUNT  10u
+#define ROUTE_COUNT  14u
 
 struct serve_command {
     const struct options *options;
@@ -57,6 +60,18 @@ static void handle_chat(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
     generation_route_handle(command->generation, exchange, &chat_format, NULL);
+}
+
+static void handle_messages(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    generation_route_handle(command->generation, exchange, &messages_format, NULL);
+}
+
+static void handle_count_tokens(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    inspect_route_handle(command->inspections, exchange, messages_count_tokens, NULL);
 }
 
 static void handle_models(void *context, struct http_exchange *exchange)
@@ -97,6 +112,11 @@ static void handle_metrics(void *context, struct http_exchange *exchange)
 static const struct http_route routes[ROUTE_COUNT] = {
     {"/v1/chat/completions", false, HTTP_POST, false, NULL, handle_chat},
     {"/chat/completions", false, HTTP_POST, false, NULL, handle_chat},
+    {"/v1/messages", false, HTTP_POST, false, messages_error_write, handle_messages},
+    {"/messages", false, HTTP_POST, false, messages_error_write, handle_messages},
+    {"/v1/messages/count_tokens", false, HTTP_POST, false, messages_error_write,
+     handle_count_tokens},
+    {"/messages/count_tokens", false, HTTP_POST, false, messages_error_write, handle_count_tokens},
     {"/v1/models", true, HTTP_GET, false, NULL, handle_models},
     {"/models", true, HTTP_GET, false, NULL, handle_models},
     {"/health", false, HTTP_GET, true, NULL, handle_health},

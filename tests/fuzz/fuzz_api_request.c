@@ -1,7 +1,7 @@
 /*
- * Any bytes as the body of a chat request, against a small checkpoint. Must hold: a refusal is a
- * complete 4xx answer that is itself valid JSON; what is accepted lies in every range, and
- * preparing it gives a prompt that fits.
+ * Any bytes as the body of a request, against a small checkpoint; the first byte says which API's.
+ * Must hold: a refusal is a complete 4xx answer that is itself valid JSON in the API's shape; what
+ * is accepted lies in every range, and preparing it gives a prompt that fits.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -11,8 +11,28 @@
 
 #include "frontend/api/chat_format.h"
 #include "frontend/api/generation_prepare.h"
+#include "frontend/api/messages_error.h"
+#include "frontend/api/messages_format.h"
 #include "proto/must.h"
 #include "tests/support/tiny_tokenizer.h"
+
+static int chat_error_write(const struct api_error *error, const char *request_id,
+                            struct text_buffer *out)
+{
+    (void)request_id;
+    api_error_write_json(error, out);
+    return error->status;
+}
+
+/* A byte that is no API's letter stands for the first. */
+static const struct api {
+    uint8_t letter;
+    const struct api_format *format;
+    api_error_writer *write_error;
+} apis[] = {
+    {'c', &chat_format, chat_error_write},
+    {'m', &messages_format, messages_error_write},
+};
 
 static const char chatml[] =
     "{% for message in messages %}{{ '<|im_start|>' + message.role + (message.content or '') + "
@@ -36,12 +56,12 @@ static struct model_assets *assets_open(void)
     return &assets;
 }
 
-static void check_refusal(const struct api_error *error)
+static void check_refusal(const struct api *api, const struct api_error *error)
 {
     must(error->status >= 400 && error->status < 500);
     must(error->type != NULL && error->message[0] != '\0');
     struct text_buffer out = {0};
-    api_error_write_json(error, &out);
+    must(api->write_error(error, "r", &out) == error->status);
     cJSON *json = cJSON_ParseWithLength(out.bytes, out.length);
     must(json != NULL);
     cJSON_Delete(json);
@@ -68,14 +88,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     const struct parse_context context = {.assets = assets, .random_seed = 1};
     struct prepared_generation prepared;
     struct api_error error;
+    const struct api *api = &apis[0];
+    if (count == 0)
+        return 0;
+    for (size_t i = 0; i < sizeof apis / sizeof apis[0]; i++) {
+        if (apis[i].letter == data[0])
+            api = &apis[i];
+    }
+    count--;
     char *body = malloc(count + 1); /* exact, so that reading behind it is noticed */
-    memcpy(body, data, count);
-    if (generation_prepare(&chat_format, &context, body, count, 0, &prepared, &error) ==
-        RESULT_OK) {
+    memcpy(body, data + 1, count);
+    if (generation_prepare(api->format, &context, body, count, 0, &prepared, &error) == RESULT_OK) {
         check_accepted(&prepared, assets);
         prepared_generation_fini(&prepared);
     } else {
-        check_refusal(&error);
+        check_refusal(api, &error);
     }
     free(body);
     return 0;
