@@ -20,6 +20,10 @@ void mark_matcher_init(struct mark_matcher *matcher, const char *const *patterns
         must(i < MARK_PATTERNS);
         matcher->patterns[i] = patterns[i];
         matcher->pattern_count = i + 1;
+        unsigned char first = (unsigned char)patterns[i][0];
+        if (first == '%')
+            memset(matcher->first, 0xff, sizeof matcher->first);
+        matcher->first[first / 8] |= (uint8_t)(1u << first % 8);
     }
 }
 
@@ -77,6 +81,12 @@ static enum mark_result trial_push(struct mark_trial *trial, char byte, size_t a
 enum mark_result mark_matcher_push(struct mark_matcher *matcher, uint32_t enabled, char byte)
 {
     if (matcher->held_bytes == 0) {
+        unsigned char first = (unsigned char)byte;
+        if ((matcher->first[first / 8] >> first % 8 & 1) == 0) { /* nearly always, in text */
+            matcher->held[0] = byte;
+            matcher->held_bytes = 1;
+            return MARK_NONE;
+        }
         for (size_t i = 0; i < matcher->pattern_count; i++)
             matcher->trials[i] =
                 (struct mark_trial){.rest = (enabled >> i & 1) != 0 ? matcher->patterns[i] : NULL};

@@ -43,6 +43,7 @@ struct mark_trial {
 struct mark_matcher {
     const char *patterns[MARK_PATTERNS];
     size_t pattern_count;
+    uint8_t first[32]; /* a bit for each byte with which a pattern can begin */
     struct mark_trial trials[MARK_PATTERNS];
     size_t found;
     size_t unread;
