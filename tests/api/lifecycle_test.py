@@ -35,6 +35,11 @@ def test_it_answers_503_with_progress_while_loading(start_server):
         assert reply.error["type"] == "server_error"
         assert "%" in reply.error["message"]
         assert int(reply.headers["retry-after"]) >= 1
+    for path in ("/v1/messages", "/v1/messages/count_tokens"):
+        reply = running.request("POST", path, {})
+        assert (reply.status, reply.json["error"]["type"]) == (529, "overloaded_error")
+        assert reply.json["error"]["details"] == {"error_code": "model_loading"}
+        assert int(reply.headers["retry-after"]) >= 1
     assert running.get("/health").status == 200
     ready = running.get("/ready")
     assert (ready.status, ready.json["status"]) == (503, "loading")
