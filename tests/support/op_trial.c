@@ -143,6 +143,38 @@ static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_weight
     append(t, OP_attention, input, output, sinks, (union op_params){.attention = ask});
 }
 
+/* `op` is the moe_linear, all of the mixture's weights in it. */
+static void append_experts(struct op_trial *t, struct plan_op op, enum plan_rows kind)
+{
+    const struct op_case *c = &t->c;
+    uint32_t stacks = op.weights[2] == PLAN_NONE ? 1 : 2, chosen = c->route.chosen;
+    plan_tensor_id gate_up = plan_sketch_tensor(t->sketch, kind, chosen * 2 * c->experts.wide);
+    plan_tensor_id gated = plan_sketch_tensor(t->sketch, kind, chosen * c->experts.wide);
+    plan_tensor_id down = plan_sketch_tensor(t->sketch, kind, chosen * c->output_columns);
+    struct plan_op step = op;
+    step.weights[stacks] = PLAN_NONE;
+    step.output = gate_up;
+    plan_sketch_append(t->sketch, step);
+    step = (struct plan_op){.stem = OP_moe_gate,
+                            .inputs = {gate_up, op.inputs[1]},
+                            .output = gated,
+                            .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                            .params = {.moe_gate = c->experts.gate}};
+    plan_sketch_append(t->sketch, step);
+    step.stem = OP_moe_linear;
+    step.inputs[0] = gated;
+    step.output = down;
+    step.weights[0] = op.weights[stacks];
+    step.params = (union op_params){.moe_linear = {0}};
+    plan_sketch_append(t->sketch, step);
+    step.stem = OP_moe_combine;
+    step.inputs[0] = down;
+    step.output = op.output;
+    step.weights[0] = PLAN_NONE;
+    step.params = (union op_params){.moe_combine = {c->input_columns[OP_TRIAL_INPUTS - 1] > 0}};
+    plan_sketch_append(t->sketch, step);
+}
+
 static void build_plan(struct op_trial *t)
 {
     const struct op_case *c = &t->c;
@@ -178,6 +210,8 @@ static void build_plan(struct op_trial *t)
                               0);
     if (is_kv(c))
         append_kv_pair(t, op.inputs[0], op.weights[0], op.output);
+    else if (c->experts.wide > 0)
+        append_experts(t, op, kind);
     else if (c->stem != OP_gather_rows)
         plan_sketch_append(t->sketch, op);
     plan->logits = c->on_logit_rows ? op.output : append_gather(t, op.output, c->output_columns);

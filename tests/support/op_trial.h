@@ -36,9 +36,18 @@ struct op_trial_weight {
  * queries | keys | values beginning at the slice's offset. A case of kv_write has no queries: its
  * keys are asked for, and with a window of 1 the answer is the values.
  *
+ * A case of moe_linear with `experts.wide` is a whole mixture: its weights are the gate's and up's
+ * stacks (or one of both) and then the down's, and moe_gate, moe_linear and moe_combine come behind
+ * it; input 2, where there is one, is what the sum is added to.
+ *
  * Ops that take a route have scores for their second input, from which moe_route makes it; those of
  * moe_linear's weights are stacks of as many experts.
  */
+struct op_trial_experts {
+    uint32_t wide; /* columns of the gate; 0: no mixture */
+    struct moe_gate_params gate;
+};
+
 struct op_case {
     enum op_stem stem;
     union op_params params;
@@ -48,8 +57,9 @@ struct op_case {
     uint32_t output_columns;
     struct op_trial_weight weights[OP_WEIGHTS_MAX];
     struct moe_route_params route; /* of ops that take a route */
-    bool in_place;                 /* the output is the last input */
-    bool on_logit_rows;            /* gather_rows comes before the op */
+    struct op_trial_experts experts;
+    bool in_place;         /* the output is the last input */
+    bool on_logit_rows;    /* gather_rows comes before the op */
     uint32_t wanted_every; /* of a step's rows every n-th is an output, the last one always */
     uint32_t window;       /* kv_write, attention: of the cache and the op */
     struct rope_config rope;

@@ -21,6 +21,12 @@ static bool is_linear(const struct plan_op *op)
     return op->stem == OP_linear || op->stem == OP_linear_add;
 }
 
+/* Whether its first input may be in any form. */
+static bool takes_forms(const struct plan_op *op)
+{
+    return is_linear(op) || op->stem == OP_moe_linear;
+}
+
 static bool reads(const struct plan_op *op, plan_tensor_id tensor)
 {
     for (uint32_t i = 0; i < OP_INPUTS_MAX; i++)
@@ -53,7 +59,7 @@ static struct readers find_readers(const struct plan *plan, uint32_t index)
         if (reads(op, tensor)) {
             if (found.count++ == 0)
                 found.first = i;
-            if (!is_linear(op) || op->inputs[1] == tensor)
+            if (!takes_forms(op) || op->inputs[1] == tensor)
                 found.others++;
         }
         if (writes(op, tensor) && !writes_in_place(op))
@@ -88,11 +94,25 @@ static uint32_t count_heads(const struct plan *plan, uint32_t index)
     return 0;
 }
 
+/* `next` alone reads what the moe_linear op `index` wrote, by the same route. */
+static void annotate_experts(const struct plan_op *next, uint32_t index,
+                             struct vulkan_fusion_note *notes)
+{
+    if (next->stem == OP_moe_gate)
+        notes[index].gate = index + 1;
+    else if (next->stem == OP_moe_combine)
+        notes[index].combine = index + 1;
+    else
+        return;
+    notes[index + 1].partner = index;
+}
+
 void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *notes)
 {
     for (uint32_t i = 0; i < plan->op_count; i++)
         notes[i] = (struct vulkan_fusion_note){.norm = VULKAN_NO_OP,
                                                .gate = VULKAN_NO_OP,
+                                               .combine = VULKAN_NO_OP,
                                                .bias = VULKAN_NO_OP,
                                                .partner = VULKAN_NO_OP,
                                                .producer = VULKAN_NO_OP};
@@ -116,7 +136,9 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
             notes[i].bias = i + 1;
             notes[i + 1].partner = i;
         }
-        if (is_linear(op))
+        if (op->stem == OP_moe_linear && only_next && next->inputs[1] == op->inputs[1])
+            annotate_experts(next, i, notes);
+        if (takes_forms(op))
             notes[i].producer = find_producer(plan, i);
     }
     /* A bias_add that linear ops read makes their forms, and so is not done away with. */

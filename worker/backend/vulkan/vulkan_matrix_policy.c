@@ -48,6 +48,11 @@ static const struct vulkan_matrix_shape *unit_shape(const struct vulkan_facts *f
     return best;
 }
 
+bool vulkan_matrix_has_units(const struct vulkan_facts *facts)
+{
+    return facts->tier >= VULKAN_KHR_MATRIX && unit_shape(facts) != NULL;
+}
+
 /* Outputs of a tile: columns of out. */
 static uint32_t tile_outputs(const struct vulkan_matrix_request *request,
                              const struct vulkan_matrix_tiling *tiling)
@@ -232,8 +237,7 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
 {
     must(request->rows > 0 && request->n > 0 && request->k > 0);
     bool float_kind = !vulkan_weight_format_facts(request->kind).quantized;
-    bool matrix = request->k % COLUMN_UNIT == 0 && facts->tier >= VULKAN_KHR_MATRIX &&
-                  unit_shape(facts) != NULL;
+    bool matrix = request->k % COLUMN_UNIT == 0 && vulkan_matrix_has_units(facts);
     if (!matrix && suits_lanes(facts, request))
         return lane_tiling(facts);
     if (!matrix)
@@ -350,6 +354,19 @@ void vulkan_matrix_choose(const struct vulkan_facts *facts,
 {
     struct vulkan_matrix_tiling tiling = vulkan_matrix_tiling_choose(facts, request);
     vulkan_matrix_choice_make(facts, request, &tiling, choice);
+}
+
+struct vulkan_matrix_tiling vulkan_matrix_gathered(const struct vulkan_facts *facts,
+                                                   const struct vulkan_matrix_request *request,
+                                                   struct vulkan_matrix_dispatch *product)
+{
+    struct vulkan_matrix_choice choice;
+    struct vulkan_matrix_tiling tiling = khr_tiling(facts, request);
+    tiling.splits = 1;
+    vulkan_matrix_choice_make(facts, request, &tiling, &choice);
+    *product = choice.product;
+    product->constants.count = VULKAN_LINEAR_MATRIX_STAGES + 1;
+    return tiling;
 }
 
 void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,

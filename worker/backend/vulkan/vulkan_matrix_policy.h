@@ -84,6 +84,15 @@ void vulkan_matrix_choose(const struct vulkan_facts *facts,
                           const struct vulkan_matrix_request *request,
                           struct vulkan_matrix_choice *choice);
 
+/* Whether there are units that a subgroup reaches. */
+bool vulkan_matrix_has_units(const struct vulkan_facts *facts);
+/* The khr tiling, not split, for tiles of about request->rows rows that are gathered from anywhere
+ * (moe_matrix); the product's constants and grid.y are set. must(): vulkan_matrix_has_units(),
+ * k % 32 == 0. */
+struct vulkan_matrix_tiling vulkan_matrix_gathered(const struct vulkan_facts *facts,
+                                                   const struct vulkan_matrix_request *request,
+                                                   struct vulkan_matrix_dispatch *product);
+
 /* Everything but addresses; out_stride is the output's columns. */
 void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
                              const struct vulkan_matrix_choice *choice,

@@ -52,7 +52,8 @@ static uint64_t lay_tensor(const struct vulkan_program *program, struct vulkan_t
 static void find_linear_inputs(const struct plan *plan, bool *inputs)
 {
     for (uint32_t i = 0; i < plan->op_count; i++)
-        if (plan->ops[i].stem == OP_linear || plan->ops[i].stem == OP_linear_add)
+        if (plan->ops[i].stem == OP_linear || plan->ops[i].stem == OP_linear_add ||
+            plan->ops[i].stem == OP_moe_linear)
             inputs[plan->ops[i].inputs[0]] = true;
 }
 

@@ -434,6 +434,65 @@ enum vulkan_moe_linear_constant {
     VULKAN_MOE_LINEAR_CONSTANTS
 };
 
+/* Kernels for quantized weights and for matrix units. Gated, columns are those of the result. */
+struct vulkan_moe_dot_push {
+    struct vulkan_matrix_push weights; /*   0: [experts * expert_rows, k]; gated: of the gate */
+    struct vulkan_matrix_push up;      /*  24: gated */
+    uint64_t x;                        /*  48: q8 codes or f32 [rows or pairs, k] */
+    uint64_t x_terms;                  /*  56 */
+    uint64_t groups;                   /*  64: or the route (enum vulkan_moe_dot_mode) */
+    uint64_t out;                      /*  72: [pairs or rows, out_stride] in its one form */
+    uint64_t out_terms;                /*  80: of q8 */
+    uint32_t n;                        /*  88 */
+    uint32_t k;                        /*  92 */
+    uint32_t expert_rows;              /*  96: of an expert in its stack */
+    uint32_t up_row;                   /* 100: of the up's first row in its stack */
+    uint32_t row_stride;               /* 104: from a column's row to the next column's */
+    uint32_t out_stride;               /* 108 */
+    uint32_t chosen;                   /* 112 */
+    uint32_t pairs_per_x;              /* 116 */
+    uint32_t pairs_offset;             /* 120: bytes from groups to pairs */
+    uint32_t unused;                   /* 124 */
+};
+static_assert(sizeof(struct vulkan_moe_dot_push) == 128, "byte map");
+static_assert(offsetof(struct vulkan_moe_dot_push, n) == 88, "byte map");
+enum vulkan_moe_dot_mode { VULKAN_MOE_GROUPS, VULKAN_MOE_PAIRS, VULKAN_MOE_ROWS };
+enum vulkan_moe_dot_constant {
+    VULKAN_MOE_DOT_INVOCATIONS,
+    VULKAN_MOE_DOT_WEIGHT_KIND,
+    VULKAN_MOE_DOT_ACTIVATION, /* enum gate_activation */
+    VULKAN_MOE_DOT_MODE,       /* enum vulkan_moe_dot_mode */
+    VULKAN_MOE_DOT_TILE_ROWS,
+    VULKAN_MOE_DOT_COLUMNS, /* of out, of a team */
+    VULKAN_MOE_DOT_LANES,   /* of a team */
+    VULKAN_MOE_DOT_DEPTH,   /* blocks that a lane has loaded of each of the team's rows */
+    VULKAN_MOE_DOT_GATED,
+    VULKAN_MOE_DOT_FORM,
+    VULKAN_MOE_DOT_HAS_DOT,
+    VULKAN_MOE_DOT_ADD,
+    VULKAN_MOE_DOT_CONSTANTS
+};
+
+/* Constants: those of enum vulkan_linear_matrix_constant up to VULKAN_LINEAR_MATRIX_STAGES. */
+struct vulkan_moe_matrix_push {
+    struct vulkan_matrix_push weights; /*   0 */
+    struct vulkan_matrix_push up;      /*  24 */
+    uint64_t x;                        /*  48: f16 [rows or pairs, k] */
+    uint64_t out_f32;                  /*  56: [pairs, out_stride] */
+    uint64_t out_f16;                  /*  64 */
+    uint64_t groups;                   /*  72 */
+    uint32_t n;                        /*  80 */
+    uint32_t k;                        /*  84 */
+    uint32_t expert_rows;              /*  88 */
+    uint32_t up_row;                   /*  92 */
+    uint32_t row_stride;               /*  96 */
+    uint32_t out_stride;               /* 100 */
+    uint32_t pairs_per_x;              /* 104 */
+    uint32_t pairs_offset;             /* 108 */
+};
+static_assert(sizeof(struct vulkan_moe_matrix_push) == 112, "byte map");
+static_assert(offsetof(struct vulkan_moe_matrix_push, n) == 80, "byte map");
+
 struct vulkan_moe_gate_push {
     uint64_t x;            /*  0: f32 [pairs, 2 * columns] */
     uint64_t route;        /*  8 */

@@ -442,6 +442,11 @@ static uint32_t own_forms(const struct vulkan_recorder *recorder, uint32_t index
     case OP_add_rows:
     case OP_scale_columns: return VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8;
     case OP_attention: return vulkan_attention_forms(recorder->program, index);
+    case OP_moe_gate:
+        return vulkan_moe_gate_forms(
+            recorder->program, index,
+            vulkan_recorder_rows(recorder, recorder->program->plan->ops[index].output),
+            recorder->forms[index]);
     default: return VULKAN_FORM_F32;
     }
 }
@@ -552,7 +557,9 @@ static void choose_forms(struct vulkan_recorder *recorder)
         if (producer == VULKAN_NO_OP)
             continue;
         uint32_t rows = vulkan_recorder_rows(recorder, plan->ops[i].inputs[0]);
-        recorder->forms[producer] |= (uint8_t)vulkan_linear_way(program, i, rows).input;
+        bool experts = plan->ops[i].stem == OP_moe_linear;
+        recorder->forms[producer] |= (uint8_t)(experts ? vulkan_moe_way(program, i, rows).input
+                                                       : vulkan_linear_way(program, i, rows).input);
     }
     for (uint32_t i = 0; i < plan->op_count; i++) {
         uint32_t missing = recorder->forms[i] & ~own_forms(recorder, i);

@@ -47,8 +47,9 @@ struct vulkan_recorder {
     /* [tensor_count + 4] since the last barrier; then KV cache, scratch, states, groups */
     bool *was_read;
     bool *was_written;
-    plan_tensor_id grouped; /* the route that the groups are of, or PLAN_NONE */
-    uint32_t op;            /* being recorded */
+    plan_tensor_id grouped;     /* the route that the groups are of, or PLAN_NONE */
+    uint32_t grouped_tile_rows; /* of their tiles, at most */
+    uint32_t op;                /* being recorded */
     enum result result;
     struct error_text *error;
 };

@@ -47,6 +47,8 @@ const uint FORM_F32 = 1, FORM_F16 = 2, FORM_Q8 = 4;
 const bool GATED = EPILOGUE >= EPILOGUE_GATE_SILU;
 const uint GATE_COLUMNS = 32; /* results of a workgroup's tile when GATED */
 
+#include "packed_dots.glsl"
+
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Codes16 { uvec4 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer Terms { vec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Floats4 { vec4 at[]; };
@@ -193,27 +195,6 @@ void take_tile()
 
 /* --- products --- */
 
-/* A sum of packed dots begins at the bits of 1.5 * 2^23, so that it is a float after one
- * subtraction: sums stay below 2^22. */
-const int DOT_BEGIN = 0x4B400000;
-const float DOT_BEGIN_VALUE = 12582912.0;
-
-int dot4(uint codes, uint activations, int sum)
-{
-    if (HAS_DOT)
-        return sum + dotPacked4x8EXT(int(codes), int(activations));
-    ivec4 shift = ivec4(24, 16, 8, 0);
-    ivec4 a = ivec4(int(codes)) << shift >> 24;
-    ivec4 b = ivec4(int(activations)) << shift >> 24;
-    ivec4 products = a * b;
-    return sum + products.x + products.y + products.z + products.w;
-}
-
-float dot_value(int sum)
-{
-    return intBitsToFloat(sum) - DOT_BEGIN_VALUE;
-}
-
 void activations_of(uint r, uint block, out uint codes[8], out vec2 terms)
 {
     uvec4 low, high;
@@ -234,22 +215,6 @@ void activations_of(uint r, uint block, out uint codes[8], out vec2 terms)
     }
 }
 
-/* What block `w` adds to the sum with one row's activations. `first_sum`: {d * sum} of columns
- * 0..15, used by kinds with two spans. */
-float block_product(WeightBlock w, uint weight[8], uint codes[8], vec2 terms, float first_sum)
-{
-    int dots[2] = {DOT_BEGIN, DOT_BEGIN};
-    [[unroll]] for (uint j = 0; j < 8; j++)
-        dots[WEIGHT_SPANS == 2 ? j / 4 : 0] =
-            dot4(weight[j], codes[j], dots[WEIGHT_SPANS == 2 ? j / 4 : 0]);
-    vec2 first = weight_terms(w, 0);
-    if (WEIGHT_SPANS == 1)
-        return first.x * terms.x * dot_value(dots[0]) + first.y * terms.y;
-    vec2 second = weight_terms(w, 1);
-    return terms.x * (first.x * dot_value(dots[0]) + second.x * dot_value(dots[1])) +
-           first.y * first_sum + second.y * (terms.y - first_sum);
-}
-
 void multiply_quantized(uint step)
 {
     uint units = row_units();
@@ -267,13 +232,7 @@ void multiply_quantized(uint step)
             uint codes[8];
             vec2 terms;
             activations_of(r, unit, codes, terms);
-            float first_sum = 0.0;
-            if (WEIGHT_SPANS == 2) {
-                int sum = DOT_BEGIN;
-                [[unroll]] for (uint j = 0; j < 4; j++)
-                    sum = dot4(0x01010101u, codes[j], sum);
-                first_sum = terms.x * dot_value(sum);
-            }
+            float first_sum = first_span_sum(codes, terms);
             [[unroll]] for (uint s = 0; s < OUTPUTS; s++)
                 sums[s * ROWS + r] +=
                     block_product(tile[s * DEPTH + d], weight[s], codes, terms, first_sum);

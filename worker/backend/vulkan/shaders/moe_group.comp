@@ -7,9 +7,12 @@
  * Grid: one workgroup.
  */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
 #include "moe_groups.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint INVOCATIONS = 256; /* whole subgroups */
 layout(constant_id = 1) const uint TILE_ROWS = 1;
 
 layout(push_constant) uniform Push
@@ -25,39 +28,60 @@ layout(push_constant) uniform Push
 const uint EXPERTS_MAX = 1024; /* proto/limits.h */
 shared uint counts[EXPERTS_MAX];
 shared uint next[EXPERTS_MAX]; /* where the expert's next pair goes */
+shared uvec2 subgroup_sums[INVOCATIONS]; /* of pairs, of tiles */
 
 uint tiles_of(uint count)
 {
     return (count + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-void list_tiles(uint e)
+/* Pairs and tiles of the experts before this invocation's, among INVOCATIONS neighbours. */
+uvec2 sums_before(uvec2 own, out uvec2 total)
 {
-    uint first = 0, tile = 0;
-    for (uint before = 0; before < e; before++) {
-        first += counts[before];
-        tile += tiles_of(counts[before]);
+    uvec2 before = subgroupExclusiveAdd(own);
+    if (gl_SubgroupInvocationID == gl_SubgroupSize - 1)
+        subgroup_sums[gl_SubgroupID] = before + own;
+    barrier();
+    total = uvec2(0);
+    for (uint s = 0; s < gl_NumSubgroups; s++) {
+        before += s < gl_SubgroupID ? subgroup_sums[s] : uvec2(0);
+        total += subgroup_sums[s];
     }
-    next[e] = first;
+    barrier();
+    return before;
+}
+
+void list_tiles()
+{
     MoeGroups groups = MoeGroups(push.groups);
-    for (uint done = 0; done < counts[e]; done += TILE_ROWS)
-        groups.tiles[tile++] = MoeTile(e, first + done, min(counts[e] - done, TILE_ROWS), 0);
-    if (e + 1 == push.experts)
-        groups.tile_count = tile;
+    uvec2 base = uvec2(0), total;
+    for (uint first = 0; first < push.experts; first += INVOCATIONS) {
+        uint e = first + gl_LocalInvocationIndex;
+        uint count = e < push.experts ? counts[e] : 0;
+        uvec2 before = base + sums_before(uvec2(count, tiles_of(count)), total);
+        if (e < push.experts)
+            next[e] = before.x;
+        uint tile = before.y;
+        for (uint done = 0; done < count; done += TILE_ROWS)
+            groups.tiles[tile++] =
+                MoeTile(e, before.x + done, min(count - done, TILE_ROWS), 0);
+        base += total;
+    }
+    if (gl_LocalInvocationIndex == 0)
+        groups.tile_count = base.y;
 }
 
 void main()
 {
-    for (uint e = gl_LocalInvocationID.x; e < push.experts; e += gl_WorkGroupSize.x)
+    for (uint e = gl_LocalInvocationIndex; e < push.experts; e += INVOCATIONS)
         counts[e] = 0;
     barrier();
-    for (uint p = gl_LocalInvocationID.x; p < push.pair_count; p += gl_WorkGroupSize.x)
+    for (uint p = gl_LocalInvocationIndex; p < push.pair_count; p += INVOCATIONS)
         atomicAdd(counts[moe_expert(push.route, p, push.chosen)], 1);
     barrier();
-    for (uint e = gl_LocalInvocationID.x; e < push.experts; e += gl_WorkGroupSize.x)
-        list_tiles(e);
+    list_tiles();
     barrier();
-    for (uint p = gl_LocalInvocationID.x; p < push.pair_count; p += gl_WorkGroupSize.x) {
+    for (uint p = gl_LocalInvocationIndex; p < push.pair_count; p += INVOCATIONS) {
         uint place = atomicAdd(next[moe_expert(push.route, p, push.chosen)], 1);
         MoePairs(push.pairs).at[place] = p;
     }

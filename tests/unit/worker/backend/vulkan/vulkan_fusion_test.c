@@ -1,6 +1,7 @@
 /*
  * Which ops are seen as pairs: a projection with the norm before it and with the biases behind it,
- * and no pair where somebody else needs what passes between.
+ * experts' projections with their gate and their sum, and no pair where somebody else needs what
+ * passes between.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,12 +70,54 @@ static void test_biases_of_something_else(void **state)
     assert_int_equal(notes[3].partner, VULKAN_NO_OP);
 }
 
+#define EXPERTS_OP(name, in, by, out)                                                              \
+    {                                                                                              \
+        .stem = OP_##name, .inputs = {in, by}, .output = out, .weights = {                         \
+            PLAN_NONE,                                                                             \
+            PLAN_NONE,                                                                             \
+            PLAN_NONE                                                                              \
+        }                                                                                          \
+    }
+
+enum { X = LAST + 1, ROUTE, OTHER_ROUTE, GATE_UP, GATED, DOWN, SUM };
+
+static void test_experts_with_their_gate_and_their_sum(void **state)
+{
+    (void)state;
+    struct plan_op ops[] = {
+        EXPERTS_OP(moe_linear, X, ROUTE, GATE_UP), EXPERTS_OP(moe_gate, GATE_UP, ROUTE, GATED),
+        EXPERTS_OP(moe_linear, GATED, ROUTE, DOWN), EXPERTS_OP(moe_combine, DOWN, ROUTE, SUM)};
+    annotate(ops, 4);
+    assert_int_equal(notes[0].gate, 1);
+    assert_int_equal(notes[0].combine, VULKAN_NO_OP);
+    assert_int_equal(notes[1].partner, 0);
+    assert_int_equal(notes[2].producer, 1);
+    assert_int_equal(notes[2].combine, 3);
+    assert_int_equal(notes[3].partner, 2);
+}
+
+static void test_experts_whose_outputs_others_need(void **state)
+{
+    (void)state;
+    struct plan_op ops[] = {EXPERTS_OP(moe_linear, X, ROUTE, GATE_UP),
+                            EXPERTS_OP(moe_gate, GATE_UP, OTHER_ROUTE, GATED),
+                            EXPERTS_OP(moe_linear, GATED, ROUTE, DOWN),
+                            EXPERTS_OP(moe_combine, DOWN, ROUTE, SUM), OP(rms_norm, DOWN, LAST)};
+    annotate(ops, 5);
+    assert_int_equal(notes[0].gate, VULKAN_NO_OP);
+    assert_int_equal(notes[1].partner, VULKAN_NO_OP);
+    assert_int_equal(notes[2].combine, VULKAN_NO_OP);
+    assert_int_equal(notes[3].partner, VULKAN_NO_OP);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_biases_go_before_the_projection),
         cmocka_unit_test(test_biases_that_a_projection_reads),
         cmocka_unit_test(test_biases_of_something_else),
+        cmocka_unit_test(test_experts_with_their_gate_and_their_sum),
+        cmocka_unit_test(test_experts_whose_outputs_others_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
