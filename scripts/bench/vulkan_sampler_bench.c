@@ -147,7 +147,8 @@ static void open_bench(struct bench *bench, uint32_t vocab, uint32_t history_tok
     make(bench, VULKAN_UPLOAD, (uint64_t)vocab * sizeof(float), &bench->stage);
     make(bench, VULKAN_DEVICE, (uint64_t)ROWS_MAX * vocab * sizeof(float), &bench->logits);
     upload_step(bench);
-    bench->counts = token_counts_create();
+    const struct sampling_params plain = sampling_params_default();
+    bench->counts = token_counts_create(&plain, 0);
     const struct vulkan_sampler_options options = {
         .vocab_tokens = vocab,
         .max_rows = ROWS_MAX,
@@ -245,6 +246,7 @@ int main(int argc, char **argv)
             item.params.temperature = 0.8f;
         if (item.params.top_p == 0.0f)
             item.params.top_p = 1.0f;
+        item.params.typical_p = 1.0f;
         item.params.repetition_penalty = item.has_penalties ? 1.0001f : 1.0f;
         if (item.slope != slope)
             upload_logits(bench, item.slope);

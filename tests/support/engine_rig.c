@@ -147,13 +147,9 @@ static struct token_counts *prompt_counts(const struct test_request *request)
     if (params->repetition_penalty == 1.0f && params->presence_penalty == 0.0f &&
         params->frequency_penalty == 0.0f)
         return NULL;
-    struct token_counts *counts = token_counts_create();
-    for (uint32_t i = 0; i < request->prompt_tokens; i++) {
-        if (i < request->prompt_tokens - request->generated_tokens)
-            must(token_counts_add_prompt(counts, request->prompt[i]) == RESULT_OK);
-        else
-            must(token_counts_add_generated(counts, request->prompt[i]) == RESULT_OK);
-    }
+    struct token_counts *counts =
+        token_counts_create(params, request->prompt_tokens - request->generated_tokens);
+    must(token_counts_follow(counts, request->prompt, request->prompt_tokens) == RESULT_OK);
     return counts;
 }
 
@@ -168,6 +164,8 @@ void engine_rig_check_reply(const struct engine_rig *rig, const struct test_requ
     uint64_t prefix = 0;
     for (uint32_t i = 0; i < request->prompt_tokens; i++)
         prefix = fake_backend_hash(prefix, request->prompt[i]);
+    uint32_t *tokens = must_alloc(request->prompt_tokens + reply->token_count, sizeof *tokens);
+    memcpy(tokens, request->prompt, request->prompt_tokens * sizeof *tokens);
     enum finish_reason finish = FINISH_NONE;
     for (uint32_t i = 0; i < reply->token_count; i++) {
         must(finish == FINISH_NONE);
@@ -184,8 +182,9 @@ void engine_rig_check_reply(const struct engine_rig *rig, const struct test_requ
         must(reply->tokens[i] == expected.token);
         must(reply->logprobs[i] == expected.logprob);
         prefix = fake_backend_hash(prefix, expected.token);
+        tokens[request->prompt_tokens + i] = expected.token;
         if (counts)
-            must(token_counts_add_generated(counts, expected.token) == RESULT_OK);
+            must(token_counts_follow(counts, tokens, request->prompt_tokens + i + 1) == RESULT_OK);
         if (stops_at(request, expected.token))
             finish = FINISH_STOP_TOKEN;
         else if (request->prompt_tokens + i + 1 == tokens_max)
@@ -194,4 +193,5 @@ void engine_rig_check_reply(const struct engine_rig *rig, const struct test_requ
     if (reply->finish != FINISH_CANCELLED)
         must(reply->finish == finish && finish != FINISH_NONE);
     token_counts_destroy(counts);
+    free(tokens);
 }

@@ -31,6 +31,7 @@ struct wanted_draw {
     struct sampling_params params;
     struct row_sampling sampling; /* counts are only a mark that there are some */
     struct logit_bias_entry *logit_bias;
+    uint32_t barred[ROW_BARRED_MAX];
     struct token_count *counts; /* [count_size], and room for one more */
     uint32_t count_size;
 };
@@ -76,8 +77,9 @@ uint64_t fake_backend_hash(uint64_t prefix, uint32_t token)
 
 static uint64_t count_hash(struct token_count count)
 {
-    return mix(((uint64_t)count.token << 40) + ((uint64_t)count.prompt << 20) + count.generated +
-               1);
+    uint64_t hash = mix(((uint64_t)count.token << 40) + ((uint64_t)count.repetition << 20) +
+                        count.presence + 1);
+    return mix(hash + count.frequency);
 }
 
 static struct sampled_token draw(uint64_t prefix, uint32_t vocab_tokens,
@@ -89,8 +91,20 @@ static struct sampled_token draw(uint64_t prefix, uint32_t vocab_tokens,
     for (uint32_t i = 0; i < sampling->logit_bias_count; i++)
         hash = mix(hash + sampling->logit_bias[i].token);
     struct sampled_token sampled = {.token = (uint32_t)(hash % vocab_tokens)};
+    for (uint32_t i = 0; i < sampling->barred_count; i++) {
+        if (sampling->barred[i] != sampled.token)
+            continue;
+        sampled.token = (sampled.token + 1) % vocab_tokens;
+        i = UINT32_MAX; /* from the first one again */
+    }
+    if (sampling->is_forced)
+        sampled.token = sampling->forced_token;
     if (sampling->wants_logprob)
         sampled.logprob = -(float)(hash >> 40) * 0x1p-24f;
+    for (; sampled.alternative_count < sampling->top_logprobs; sampled.alternative_count++)
+        sampled.alternatives[sampled.alternative_count] = (struct token_logprob){
+            .token = (uint32_t)(mix(hash + sampled.alternative_count) % vocab_tokens),
+            .logprob = -(float)sampled.alternative_count};
     return sampled;
 }
 
@@ -178,15 +192,20 @@ static void copy_draw(struct wanted_draw *to, const struct step_batch *batch, ui
         to->logit_bias[i] = from->logit_bias[i];
     to->sampling.params = &to->params;
     to->sampling.logit_bias = to->logit_bias;
+    for (uint32_t i = 0; i < from->barred_count; i++)
+        to->barred[i] = from->barred[i];
+    to->sampling.barred = to->barred;
     if (from->counts) {
         to->count_size = token_counts_size(from->counts);
         to->counts = must_alloc(to->count_size + 1, sizeof *to->counts);
-        uint32_t prompt_tokens = 0;
+        uint32_t seen = 0;
+        uint32_t generated = 0;
         for (uint32_t i = 0; i < to->count_size; i++) {
             to->counts[i] = token_counts_at(from->counts, i);
-            prompt_tokens += to->counts[i].prompt;
+            seen += to->counts[i].repetition;
+            generated += to->counts[i].frequency;
         }
-        must(prompt_tokens == from->first_generated);
+        must(seen - generated == from->first_generated);
     }
 }
 
@@ -239,7 +258,9 @@ static void count_token(struct wanted_draw *wanted, uint32_t token)
         at++;
     if (at == wanted->count_size)
         wanted->counts[wanted->count_size++] = (struct token_count){.token = token};
-    wanted->counts[at].generated++;
+    wanted->counts[at].repetition++;
+    wanted->counts[at].presence++;
+    wanted->counts[at].frequency++;
 }
 
 /* Tokens that the step before drew; counts that lack them get them, or must not be there. */
@@ -310,7 +331,11 @@ static uint32_t fake_step_depth(const struct backend *backend)
 
 static bool fake_draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
 {
-    return !sampling->counts || ((const struct fake_backend *)backend)->options.counts_ahead;
+    const struct sampling_params *params = sampling->params;
+    bool has_contexts = params->repetition_context > 0 || params->presence_context > 0 ||
+                        params->frequency_context > 0;
+    bool counts_ahead = ((const struct fake_backend *)backend)->options.counts_ahead;
+    return !sampling->counts || (counts_ahead && !has_contexts);
 }
 
 static enum result fake_step_launch(struct backend *backend, const struct step_batch *batch,

@@ -20,6 +20,7 @@
 #include "tests/support/vulkan_trial.h"
 #include "worker/backend/vulkan/vulkan_batch.h"
 #include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/backend/vulkan/vulkan_row_copies.h"
 #include "worker/backend/vulkan/vulkan_row_policy.h"
 #include "worker/backend/vulkan/vulkan_sampler.h"
 #include "worker/sample/token_counts.h"
@@ -39,6 +40,7 @@ struct batch {
     struct sampling_params params[ROWS];
     struct row_sampling samplings[ROWS];
     struct logit_bias_entry biases[ROWS][BIASES_MAX];
+    uint32_t barred[ROWS][ROW_BARRED_MAX];
     struct token_counts *counts[ROWS];
     uint32_t tables[ROWS * ROW_BLOCKS];
     uint32_t history[ROWS * ROW_BLOCKS][KV_BLOCK_TOKENS];
@@ -111,6 +113,15 @@ static void choose_params(struct test_random *random, uint32_t vocab,
         params->presence_penalty = (float)unit(random) * 4.0f - 2.0f;
     if (test_random_below(random, 3) == 0)
         params->frequency_penalty = (float)unit(random) * 4.0f - 2.0f;
+    uint32_t *contexts[] = {&params->repetition_context, &params->presence_context,
+                            &params->frequency_context};
+    for (size_t i = 0; i < 3; i++)
+        if (test_random_below(random, 3) == 0)
+            *contexts[i] = test_random_below(random, HISTORY_MAX);
+    if (test_random_below(random, 6) == 0)
+        params->typical_p = 0.05f + 0.9f * (float)unit(random);
+    if (test_random_below(random, 8) == 0)
+        params->top_n_sigma = 3.0f * (float)unit(random);
 }
 
 /* The row's sequence: tokens in blocks that lie anywhere, and the counts of them. */
@@ -119,19 +130,17 @@ static void fill_history(struct test_random *random, struct batch *batch, uint32
     struct row_sampling *sampling = &batch->samplings[row];
     sampling->position = 1 + test_random_below(random, HISTORY_MAX);
     sampling->first_generated = 1 + test_random_below(random, sampling->position);
-    batch->counts[row] = token_counts_create();
+    uint32_t tokens[HISTORY_MAX];
+    batch->counts[row] = token_counts_create(&batch->params[row], sampling->first_generated);
     uint32_t few = 1 + test_random_below(random, batch->vocab);
     for (uint32_t i = 0; i < HISTORY_MAX; i++) {
         uint32_t token = test_random_below(random, few);
         uint32_t block = batch->tables[row * ROW_BLOCKS + i / KV_BLOCK_TOKENS];
         batch->history[block][i % KV_BLOCK_TOKENS] = token;
-        if (i >= sampling->position)
-            continue; /* of whoever had the block before */
-        enum result result = i < sampling->first_generated
-                                 ? token_counts_add_prompt(batch->counts[row], token)
-                                 : token_counts_add_generated(batch->counts[row], token);
-        assert_int_equal(result, RESULT_OK);
+        tokens[i] = token; /* from position on, of whoever had the block before */
     }
+    assert_int_equal(token_counts_follow(batch->counts[row], tokens, sampling->position),
+                     RESULT_OK);
 }
 
 static void shuffle_tables(struct test_random *random, struct batch *batch)
@@ -166,6 +175,15 @@ static void batch_begin(struct test_random *random, struct batch *batch, uint32_
         sampling->params = &batch->params[row];
         sampling->counts = test_random_below(random, 2) == 0 ? batch->counts[row] : NULL;
         sampling->wants_logprob = test_random_below(random, 3) == 0;
+        if (sampling->wants_logprob && test_random_below(random, 2) == 0)
+            sampling->top_logprobs = test_random_below(random, LIMIT_TOP_LOGPROBS + 1);
+        sampling->is_forced = test_random_below(random, 12) == 0;
+        sampling->forced_token = test_random_below(random, vocab);
+        sampling->barred = batch->barred[row];
+        if (test_random_below(random, 4) == 0)
+            sampling->barred_count = test_random_below(random, ROW_BARRED_MAX + 1);
+        for (uint32_t i = 0; i < sampling->barred_count; i++)
+            batch->barred[row][i] = test_random_below(random, vocab);
         sampling->logit_bias = batch->biases[row];
         if (test_random_below(random, 3) == 0)
             sampling->logit_bias_count = test_random_below(random, BIASES_MAX + 1);
@@ -182,7 +200,10 @@ static void make_greedy(struct batch *batch)
         batch->params[row].temperature = 0.0f;
         batch->samplings[row].counts = NULL;
         batch->samplings[row].logit_bias_count = 0;
+        batch->samplings[row].barred_count = 0;
+        batch->samplings[row].is_forced = false;
         batch->samplings[row].wants_logprob = false;
+        batch->samplings[row].top_logprobs = 0;
     }
 }
 
@@ -221,11 +242,15 @@ static float adjusted(const struct row_sampling *sampling, uint32_t token, float
         struct token_count count = token_counts_at(sampling->counts, i);
         if (count.token != token)
             continue;
-        logit =
-            logit > 0.0f ? logit / params->repetition_penalty : logit * params->repetition_penalty;
-        if (count.generated > 0)
-            logit -= params->presence_penalty + params->frequency_penalty * (float)count.generated;
+        if (count.repetition > 0)
+            logit = logit > 0.0f ? logit / params->repetition_penalty
+                                 : logit * params->repetition_penalty;
+        logit -= (count.presence > 0 ? params->presence_penalty : 0.0f) +
+                 params->frequency_penalty * (float)count.frequency;
     }
+    for (uint32_t i = 0; i < sampling->barred_count; i++)
+        if (sampling->barred[i] == token)
+            return -INFINITY;
     if (isnan(logit))
         return -INFINITY;
     return logit == INFINITY ? 3.402823466e38f : logit;
@@ -348,10 +373,12 @@ static void device_draw(struct device_side *side, const struct batch *batch, uin
 
 /* What the next step would find is what the host was told. */
 static void expect_drawn(struct device_side *side, const struct batch *batch, uint32_t slot,
-                         const struct sampled_token *results)
+                         bool has_history, const struct sampled_token *results)
 {
     struct vulkan_trial *trial = side->trial;
     uint32_t last = batch->row_count - 1;
+    bool on_host[2] = {vulkan_row_copies_draw(&batch->samplings[last]),
+                       vulkan_row_copies_draw(&batch->samplings[0])};
     const struct vulkan_buffer *out = vulkan_trial_buffer(trial, NULL, 2 * sizeof(uint32_t));
     const uint32_t rows[2] = {last, 0};
     const struct vulkan_gather_rows_push push = {
@@ -364,8 +391,11 @@ static void expect_drawn(struct device_side *side, const struct batch *batch, ui
     struct vulkan_row_choice choice = vulkan_row_policy_choose(&trial->device->facts, &task);
     vulkan_trial_run(trial, choice.shader, &choice.specialization, &push, sizeof push, choice.grid);
     const uint32_t *drawn = out->mapped;
-    assert_int_equal(drawn[0], results[last].token);
-    assert_int_equal(drawn[1], results[0].token);
+    assert_true(on_host[0] || drawn[0] == results[last].token);
+    assert_true(on_host[1] || drawn[1] == results[0].token);
+    if (has_history)
+        assert_int_equal(vulkan_sampler_draws_ahead(side->sampler, &batch->samplings[last]),
+                         !on_host[0]);
 }
 
 static void describe(const struct batch *batch, uint32_t row, uint32_t token, uint32_t expected)
@@ -389,7 +419,9 @@ static void compare(const struct batch *batch, const struct sampled_token *resul
         tally->rows++;
         if (results[row].token != expected.token) {
             describe(batch, row, results[row].token, expected.token);
-            assert_true(sampling->params->temperature > 0.0f);
+            assert_true(sampling->params->temperature > 0.0f && !sampling->is_forced);
+            assert_true(sampling->params->typical_p == 1.0f); /* these are the CPU's own */
+            assert_true(sampling->params->top_n_sigma == 0.0f);
             assert_true(is_at_border(batch, row, results[row].token));
             assert_true(is_at_border(batch, row, expected.token));
             tally->at_borders++;
@@ -400,6 +432,9 @@ static void compare(const struct batch *batch, const struct sampled_token *resul
             describe(batch, row, results[row].token, expected.token);
             fail_msg("logprob %g, not %g", (double)results[row].logprob, (double)expected.logprob);
         }
+        assert_int_equal(results[row].alternative_count, expected.alternative_count);
+        assert_memory_equal(results[row].alternatives, expected.alternatives,
+                            expected.alternative_count * sizeof(struct token_logprob));
     }
 }
 
@@ -420,7 +455,7 @@ static void run_batches(void **state, uint64_t seed, uint32_t vocab, bool has_hi
         device_begin(batch, has_history, &side);
         device_draw(&side, batch, i % VULKAN_SAMPLER_SLOTS, results);
         compare(batch, results, cpu, &tally);
-        expect_drawn(&side, batch, i % VULKAN_SAMPLER_SLOTS, results);
+        expect_drawn(&side, batch, i % VULKAN_SAMPLER_SLOTS, has_history, results);
         device_end(&side);
         batch_end(batch);
     }

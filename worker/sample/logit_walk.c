@@ -161,6 +161,26 @@ double logit_walk_sum(const struct logit_walk *walk, float temperature)
     return total;
 }
 
+struct logit_moments logit_walk_moments(const struct logit_walk *walk, float temperature)
+{
+    must(isfinite(walk->largest));
+    struct logit_moments moments = {0};
+    for (uint32_t first = 0; first < walk->vocab_tokens; first += LANES) {
+        uint32_t left = walk->vocab_tokens - first;
+        f32x4 x = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+        memcpy(&x, walk->logits + first, (left < LANES ? left : LANES) * sizeof(float));
+        x = (x - walk->largest) / temperature;
+        f32x4 weight = exp_negative(x);
+        for (uint32_t j = 0; j < LANES; j++) {
+            if (weight[j] == 0.0f)
+                continue;
+            moments.weight += (double)weight[j];
+            moments.weighted_log += (double)weight[j] * (double)x[j];
+        }
+    }
+    return moments;
+}
+
 /* Ascending keys are descending logits, then ascending ids. */
 static uint64_t key_make(float logit, uint32_t token)
 {
@@ -242,6 +262,7 @@ const struct logit_candidate *logit_walk_candidate(struct logit_walk *walk, uint
         heap_sift_down(walk->heap, walk->heap_count, 0);
     struct logit_candidate *candidate = &walk->candidates[walk->candidate_count++];
     candidate->token = token;
-    candidate->weight = exp_negative_one((walk->logits[token] - walk->largest) / walk->temperature);
+    candidate->log_weight = (walk->logits[token] - walk->largest) / walk->temperature;
+    candidate->weight = exp_negative_one(candidate->log_weight);
     return candidate;
 }

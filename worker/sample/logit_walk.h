@@ -17,6 +17,7 @@
 struct logit_candidate {
     uint32_t token;
     float weight;
+    float log_weight; /* (logit - largest) / temperature */
 };
 
 struct logit_walk {
@@ -43,6 +44,14 @@ void logit_walk_begin(struct logit_walk *walk, const float *logits);
 uint32_t logit_walk_largest(const struct logit_walk *walk);
 /* Sum over the vocabulary of exp((logit - largest) / temperature); the largest must be finite. */
 double logit_walk_sum(const struct logit_walk *walk, float temperature);
+
+/* The same sum, and as the second result the sum of these weights times their logarithms, (logit -
+ * largest) / temperature: what entropy is made of. Tokens that weigh nothing add nothing. */
+struct logit_moments {
+    double weight;
+    double weighted_log;
+};
+struct logit_moments logit_walk_moments(const struct logit_walk *walk, float temperature);
 
 /* Starts the descent at `temperature` > 0; the largest must be finite. */
 void logit_walk_descend(struct logit_walk *walk, float temperature);

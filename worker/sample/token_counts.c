@@ -6,10 +6,14 @@
  * table of entry numbers beside them, at most half full, finds a token's entry. Both double when
  * full, so memory follows the distinct tokens, and only sequences with a penalty have one.
  *
- * Refuses to forget: there is no removal, because a recomputed sequence has seen the same tokens.
+ * A token that leaves a penalty's context is found in the sequence itself, at the place that lies
+ * one context behind the token that arrives.
+ *
+ * Refuses to forget entries: one that has left all contexts costs a look, as one that is in them.
  */
 #include "worker/sample/token_counts.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,15 +23,26 @@
 #define FIRST_ENTRIES 64u
 
 struct token_counts {
+    uint32_t repetition_context; /* and the next two: positions, 0 = all */
+    uint32_t presence_context;
+    uint32_t frequency_context;
+    uint32_t first_generated;
+    uint32_t followed;           /* tokens counted */
     struct token_count *entries; /* [entry_capacity] */
     uint32_t *slots;             /* [2 * entry_capacity] entry number or SLOT_EMPTY */
     uint32_t size;
     uint32_t entry_capacity; /* power of two */
 };
 
-struct token_counts *token_counts_create(void)
+struct token_counts *token_counts_create(const struct sampling_params *params,
+                                         uint32_t first_generated)
 {
-    return must_alloc(1, sizeof(struct token_counts));
+    struct token_counts *counts = must_alloc(1, sizeof *counts);
+    counts->repetition_context = params->repetition_context;
+    counts->presence_context = params->presence_context;
+    counts->frequency_context = params->frequency_context;
+    counts->first_generated = first_generated;
+    return counts;
 }
 
 void token_counts_destroy(struct token_counts *counts)
@@ -81,21 +96,37 @@ static struct token_count *entry_of(struct token_counts *counts, uint32_t token)
     return &counts->entries[counts->slots[slot]];
 }
 
-enum result token_counts_add_prompt(struct token_counts *counts, uint32_t token)
+/* The token that leaves a context of `context` positions when the one at `position` arrives, or
+ * NULL; with `is_generated` only if it was generated. It has an entry. */
+static struct token_count *leaver(struct token_counts *counts, const uint32_t *tokens,
+                                  uint32_t position, uint32_t context, bool is_generated)
 {
-    struct token_count *entry = entry_of(counts, token);
-    if (!entry)
-        return RESULT_OUT_OF_MEMORY;
-    entry->prompt++;
-    return RESULT_OK;
+    if (context == 0 || position < context)
+        return NULL;
+    uint32_t at = position - context;
+    if (is_generated && at < counts->first_generated)
+        return NULL;
+    return &counts->entries[counts->slots[slot_find(counts, tokens[at])]];
 }
 
-enum result token_counts_add_generated(struct token_counts *counts, uint32_t token)
+enum result token_counts_follow(struct token_counts *counts, const uint32_t *tokens, uint32_t known)
 {
-    struct token_count *entry = entry_of(counts, token);
-    if (!entry)
-        return RESULT_OUT_OF_MEMORY;
-    entry->generated++;
+    for (; counts->followed < known; counts->followed++) {
+        uint32_t at = counts->followed;
+        struct token_count *entry = entry_of(counts, tokens[at]);
+        if (!entry)
+            return RESULT_OUT_OF_MEMORY;
+        bool is_generated = at >= counts->first_generated;
+        entry->repetition++;
+        entry->presence += is_generated;
+        entry->frequency += is_generated;
+        if ((entry = leaver(counts, tokens, at, counts->repetition_context, false)) != NULL)
+            entry->repetition--;
+        if ((entry = leaver(counts, tokens, at, counts->presence_context, true)) != NULL)
+            entry->presence--;
+        if ((entry = leaver(counts, tokens, at, counts->frequency_context, true)) != NULL)
+            entry->frequency--;
+    }
     return RESULT_OK;
 }
 

@@ -56,8 +56,10 @@ struct frontend_command {
 enum result frontend_link_take(struct frontend_link *link,
                                struct frontend_command *command) RESULT_CHECKED;
 
-/* Events that one turn of the engine may emit between two flushes that returned RESULT_OK. */
-#define FRONTEND_LINK_EVENTS_MAX 4096u
+/* Events that one turn of the engine may emit between two flushes that returned RESULT_OK: of each
+ * of LIMIT_SEQUENCES progress, four of alternatives, a token and an end, and two for each record
+ * that is taken in. */
+#define FRONTEND_LINK_EVENTS_MAX 8192u
 
 /* Queues an event. */
 void frontend_link_emit(struct frontend_link *link, const struct token_event *event);

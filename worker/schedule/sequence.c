@@ -33,18 +33,42 @@ static bool wants_counts(const struct sampling_params *sampling)
            sampling->frequency_penalty != 0.0f;
 }
 
-/* Counts the prompt, whose last generated_tokens ids are a replayed answer. */
-static enum result count_prompt(struct token_counts *counts, const struct sequence_request *request)
+/* Where the generated tokens begin, those of before a replay included. */
+static uint32_t first_generated(const struct sequence_request *request)
 {
-    uint32_t first_generated = request->prompt_tokens - request->generated_tokens;
-    for (uint32_t i = 0; i < request->prompt_tokens; i++) {
-        enum result result = i < first_generated
-                                 ? token_counts_add_prompt(counts, request->tokens[i])
-                                 : token_counts_add_generated(counts, request->tokens[i]);
-        if (result != RESULT_OK)
-            return result;
+    return request->prompt_tokens - request->generated_tokens;
+}
+
+static void begin_forcer(struct sequence *sequence)
+{
+    const struct sequence_request *request = &sequence->request;
+    const uint32_t *prefix = request->forced_ids;
+    struct token_forcer_rules rules = {
+        .prefix_count = request->prefix_count,
+        .think_start_count = request->think_start_count,
+        .think_end_count = request->think_end_count,
+        .is_open = (request->flags & SUBMIT_FLAG_THINKING_OPEN) != 0,
+        .has_budget = (request->flags & SUBMIT_FLAG_THINKING_BUDGET) != 0,
+        .budget = request->thinking_budget,
+    };
+    if (prefix) {
+        rules.prefix = prefix;
+        rules.think_start = prefix + request->prefix_count;
+        rules.think_end = rules.think_start + request->think_start_count;
     }
-    return RESULT_OK;
+    token_forcer_init(&sequence->forcer, &rules);
+    token_forcer_follow(&sequence->forcer, request->tokens + first_generated(request),
+                        request->generated_tokens);
+}
+
+/* The token that begins thinking, then the stop ids: which of the two may not be drawn is a run. */
+static void begin_barred(struct sequence *sequence)
+{
+    const struct sequence_request *request = &sequence->request;
+    if (request->think_start_count == 1)
+        sequence->barred[0] = request->forced_ids[request->prefix_count];
+    for (uint32_t i = 0; i < request->stop_token_count; i++)
+        sequence->barred[1 + i] = request->stop_ids[i];
 }
 
 enum result sequence_begin(struct sequence *sequence, struct sequence_request *request,
@@ -55,8 +79,8 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
     must(request->generated_tokens < request->prompt_tokens);
     struct token_counts *counts = NULL;
     if (wants_counts(&request->sampling)) {
-        counts = token_counts_create();
-        if (count_prompt(counts, request) != RESULT_OK) {
+        counts = token_counts_create(&request->sampling, first_generated(request));
+        if (token_counts_follow(counts, request->tokens, request->prompt_tokens) != RESULT_OK) {
             token_counts_destroy(counts);
             sequence_request_fini(request);
             return RESULT_OUT_OF_MEMORY;
@@ -75,6 +99,8 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
     request->tokens = NULL;
     request->logit_bias = NULL;
     request->forced_ids = NULL;
+    begin_forcer(sequence);
+    begin_barred(sequence);
     return RESULT_OK;
 }
 
@@ -167,14 +193,41 @@ enum result sequence_append(struct sequence *sequence, uint32_t token)
 {
     must(sequence->state == SEQUENCE_DECODE && sequence->drawn_tokens > 0);
     must(sequence->known_tokens < sequence->tokens_max);
-    if (sequence->counts) {
-        enum result result = token_counts_add_generated(sequence->counts, token);
-        if (result != RESULT_OK)
-            return result;
-    }
+    const uint32_t *tokens = sequence->request.tokens;
     sequence->request.tokens[sequence->known_tokens++] = token;
     sequence->drawn_tokens--;
-    return RESULT_OK;
+    token_forcer_follow(&sequence->forcer, tokens + first_generated(&sequence->request),
+                        sequence_generated_tokens(sequence));
+    if (!sequence->counts)
+        return RESULT_OK;
+    return token_counts_follow(sequence->counts, tokens, sequence->known_tokens);
+}
+
+enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
+                                           struct row_sampling *sampling)
+{
+    const struct sequence_request *request = &sequence->request;
+    *sampling = (struct row_sampling){
+        .params = &request->sampling,
+        .counts = sequence->counts,
+        .logit_bias = request->logit_bias,
+        .logit_bias_count = request->logit_bias_count,
+        .position = sequence->known_tokens + sequence->drawn_tokens,
+        .first_generated = first_generated(request),
+        .wants_logprob = (request->flags & SUBMIT_FLAG_LOGPROBS) != 0,
+        .top_logprobs = request->top_logprobs,
+    };
+    struct forced_draw forced = token_forcer_next(&sequence->forcer, sequence->drawn_tokens);
+    if (forced.kind == FORCED_UNKNOWN)
+        return SEQUENCE_DRAW_UNKNOWN;
+    sampling->is_forced = forced.kind == FORCED_TOKEN;
+    sampling->forced_token = forced.token;
+    bool bars_stops = (request->flags & SUBMIT_FLAG_IGNORE_END) == 0 &&
+                      sampling->position - sampling->first_generated < request->min_tokens;
+    sampling->barred = sequence->barred + (forced.bars_start ? 0 : 1);
+    sampling->barred_count =
+        (forced.bars_start ? 1 : 0) + (bars_stops ? request->stop_token_count : 0);
+    return SEQUENCE_DRAW_KNOWN;
 }
 
 bool sequence_is_running(const struct sequence *sequence)

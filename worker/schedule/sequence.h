@@ -40,7 +40,9 @@
 #include "proto/submit_record.h"
 #include "worker/cache/block_table.h"
 #include "worker/cache/kv_pools.h"
+#include "worker/sample/row_sampler.h"
 #include "worker/sample/token_counts.h"
+#include "worker/sample/token_forcer.h"
 
 /* A submitted request, checked and copied out of shared memory. */
 struct sequence_request {
@@ -91,6 +93,8 @@ struct sequence {
     uint32_t computed_tokens;    /* positions whose keys and values launched steps write */
     uint32_t told_prompt_tokens; /* progress already told */
     struct token_counts *counts; /* NULL when no penalty is on */
+    struct token_forcer forcer;
+    uint32_t barred[ROW_BARRED_MAX]; /* the token that begins thinking, then the stop ids */
     struct block_table tables[KV_GROUPS_MAX];
     struct kv_block_ref
         recurrent; /* its slot of recurrent state; block KV_BLOCK_NONE: it has none */
@@ -114,6 +118,13 @@ void sequence_finish(struct sequence *sequence, struct kv_pools *pools);
 void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
 void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
 enum result sequence_append(struct sequence *sequence, uint32_t token) RESULT_CHECKED;
+
+/* How the token after the last known or drawn one is to be drawn. UNKNOWN: it may be a forced one,
+ * which depends on a token that is drawn and not yet known; *sampling is then good for all but
+ * that. */
+enum sequence_draw_kind { SEQUENCE_DRAW_KNOWN, SEQUENCE_DRAW_UNKNOWN };
+enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
+                                           struct row_sampling *sampling);
 
 bool sequence_is_running(const struct sequence *sequence); /* PREFILL or DECODE */
 bool sequence_stops_at(const struct sequence *sequence, uint32_t token);

@@ -73,24 +73,11 @@ void step_batch_builder_clear(struct step_batch_builder *builder)
     builder->batch.logit_row_count = 0;
 }
 
-struct row_sampling step_batch_builder_sampling(const struct sequence *sequence)
-{
-    return (struct row_sampling){
-        .params = &sequence->request.sampling,
-        .counts = sequence->counts,
-        .logit_bias = sequence->request.logit_bias,
-        .logit_bias_count = sequence->request.logit_bias_count,
-        .position = sequence->known_tokens + sequence->drawn_tokens,
-        .first_generated = sequence->request.prompt_tokens - sequence->request.generated_tokens,
-        .wants_logprob = (sequence->request.flags & SUBMIT_FLAG_LOGPROBS) != 0,
-    };
-}
-
 static void add_draw(struct step_batch_builder *builder, const struct sequence *sequence)
 {
     uint32_t at = builder->batch.logit_row_count++;
     builder->logit_rows[at] = builder->batch.row_count - 1;
-    builder->samplings[at] = step_batch_builder_sampling(sequence);
+    must(sequence_next_draw(sequence, &builder->samplings[at]) == SEQUENCE_DRAW_KNOWN);
 }
 
 /* At most the last of the rows has a token that is not yet known. */

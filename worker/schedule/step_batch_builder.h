@@ -16,9 +16,6 @@ struct step_batch_builder *step_batch_builder_create(uint32_t max_rows, uint32_t
                                                      uint32_t group_count);
 void step_batch_builder_destroy(struct step_batch_builder *builder);
 
-/* How the next token of `sequence` will be drawn. */
-struct row_sampling step_batch_builder_sampling(const struct sequence *sequence);
-
 void step_batch_builder_clear(struct step_batch_builder *builder);
 /* The next `rows` rows of a running sequence that holds the blocks for them. When they reach its
  * last token, known or drawn by the step launched just before, the next one is drawn. */

@@ -6,7 +6,8 @@
  * being drawn get no row, all others go on by one. Two things wait until it is read. Preempting,
  * because the tokens may end streams and so free the blocks that are missing. And a step with a row
  * whose sampling needs the unread token on the host (penalties on a backend that does not count by
- * itself): then all rows wait. Leaving out those rows instead would tear the streams into two
+ * itself, filters that it leaves to the host, a token that may spend a thinking budget): then all
+ * rows wait. Leaving out those rows instead would tear the streams into two
  * halves that take turns, each step reading all weights for half of the rows.
  */
 #include "worker/schedule/step_planner.h"
@@ -45,8 +46,9 @@ static bool must_read_first(const struct worker_engine *engine)
         const struct sequence *sequence = sequence_table_running_at(engine->table, i);
         if (sequence->drawn_tokens == 0 || sequence_draws_last(sequence))
             continue;
-        struct row_sampling sampling = step_batch_builder_sampling(sequence);
-        if (!backend->interface->draws_ahead(backend, &sampling))
+        struct row_sampling sampling;
+        if (sequence_next_draw(sequence, &sampling) == SEQUENCE_DRAW_UNKNOWN ||
+            !backend->interface->draws_ahead(backend, &sampling))
             return true;
     }
     return false;

@@ -1,7 +1,7 @@
 /*
  * After a step each of its sequences has more computed positions and, where its last token was
  * among the rows, one new token. The token is told before anything that it causes: the order of a
- * request's events is progress, token, end.
+ * request's events is progress, alternatives of the token, token, end.
  *
  * A sequence that ends may have a row in a step that is still under way. When that one is done
  * there is nobody to tell: the row was computed for nothing, which is the price of not waiting for
@@ -41,6 +41,19 @@ static void end(struct worker_engine *engine, struct sequence *sequence, enum fi
         frontend_link_emit_finished(engine->parts.link, id, finish);
 }
 
+static void tell_alternatives(struct worker_engine *engine, struct request_id id,
+                              const struct sampled_token *sampled)
+{
+    must(sampled->alternative_count <= LIMIT_TOP_LOGPROBS);
+    for (uint32_t told = 0; told < sampled->alternative_count;) {
+        struct token_event event = {.kind = TOKEN_EVENT_ALTERNATIVES, .request = id};
+        while (event.alternative_count < TOKEN_EVENT_ALTERNATIVES_MAX &&
+               told < sampled->alternative_count)
+            event.alternatives[event.alternative_count++] = sampled->alternatives[told++];
+        frontend_link_emit(engine->parts.link, &event);
+    }
+}
+
 static void tell_token(struct worker_engine *engine, struct sequence *sequence,
                        const struct sampled_token *sampled)
 {
@@ -50,6 +63,7 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
         end(engine, sequence, FINISH_NONE);
         return;
     }
+    tell_alternatives(engine, sequence->request.id, sampled);
     frontend_link_emit(engine->parts.link, &(struct token_event){.kind = TOKEN_EVENT_TOKEN,
                                                                  .request = sequence->request.id,
                                                                  .token = sampled->token,

@@ -90,10 +90,9 @@ static void begin_stream(const struct scene *scene, struct stream *stream, uint3
         (struct row_sampling){.params = &stream->params, .first_generated = stream->prompt_tokens};
     if (number % 4 != 3 && number % 8 != 5)
         return;
-    stream->counts = token_counts_create();
+    stream->counts = token_counts_create(&stream->params, stream->prompt_tokens);
     stream->sampling.counts = stream->counts;
-    for (uint32_t i = 0; i < stream->prompt_tokens; i++)
-        must(token_counts_add_prompt(stream->counts, stream->ids[i]) == RESULT_OK);
+    must(token_counts_follow(stream->counts, stream->ids, stream->prompt_tokens) == RESULT_OK);
 }
 
 /* The rows that end in the stream's draw `at`. */
@@ -171,7 +170,8 @@ static void run_draw(struct scene *scene, uint32_t at)
         judge(scene, s, at, together + (size_t)s * scene->vocab, drawn[s].token, alone, token);
         stream->ids[stream->prompt_tokens + at] = token;
         if (stream->counts)
-            must(token_counts_add_generated(stream->counts, token) == RESULT_OK);
+            must(token_counts_follow(stream->counts, stream->ids, stream->prompt_tokens + at + 1) ==
+                 RESULT_OK);
     }
 }
 

@@ -676,10 +676,11 @@ struct vulkan_sample_push {
     uint64_t tables;       /*  80: u32 */
     uint64_t logit_rows;   /*  88: u32 [rows] */
     uint64_t history;      /*  96: u32 [blocks of group 0, 16] */
-    uint32_t vocab_tokens; /* 104 */
-    uint32_t chunk_count;  /* 108 */
+    uint64_t copies;       /* 104: f32 [copies asked for, vocab_tokens] */
+    uint32_t vocab_tokens; /* 112 */
+    uint32_t chunk_count;  /* 116 */
 };
-static_assert(sizeof(struct vulkan_sample_push) == 112, "byte map");
+static_assert(sizeof(struct vulkan_sample_push) == 120, "byte map");
 
 #define VULKAN_SAMPLE_SCANNERS   128u                           /* invocations of sample_scan */
 #define VULKAN_SAMPLE_CHUNK      (VULKAN_SAMPLE_SCANNERS * 32u) /* tokens of one workgroup of it */

@@ -7,6 +7,7 @@
  * one twice.
  *
  * The logarithm of a log-probability is taken here, in double, from the sum that the device gives.
+ * What the kernels do not know is left to the host's sampler (vulkan_row_copies.h).
  *
  * Refuses to keep anything between steps but memory: a slot is filled anew for each.
  */
@@ -18,13 +19,17 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/backend/vulkan/vulkan_row_copies.h"
 #include "worker/sample/token_counts.h"
 
-#define FIRST_ENTRIES    16384u /* pairs: 128 kB a slot */
-#define BIAS_SLOTS       (2u * LIMIT_LOGIT_BIAS)
+#define FIRST_ENTRIES    16384u                              /* pairs: 128 kB a slot */
+#define BIASES_MAX       (LIMIT_LOGIT_BIAS + ROW_BARRED_MAX) /* bars are biases of -infinity */
+#define BIAS_SLOTS       (2u * BIASES_MAX)
 #define MASS_UNIT_BITS   43 /* sums of weights are in units of 2^-43 (shaders/sample_rows.glsl) */
-#define SEEN_PROMPT      (1u << 20)
-#define SEEN_GENERATED   (SEEN_PROMPT - 1)
+#define SEEN_REPEATED    (1u << 20) /* bits of a count's entry (shaders/sample_scan.comp) */
+#define SEEN_FREQUENCY   (SEEN_REPEATED - 1)
+#define SEEN_PRESENT     (1u << 21)
+#define NO_TOKEN         UINT32_MAX
 #define ROW_RESULT_BYTES sizeof(struct vulkan_sampler_result)
 
 enum vulkan_sampler_flag {
@@ -38,7 +43,7 @@ enum vulkan_sampler_flag {
 struct vulkan_sampler_record {
     uint32_t flags;
     uint32_t position;
-    uint32_t first_generated;
+    uint32_t forced; /* or NO_TOKEN */
     uint32_t top_k;
     float temperature;
     float top_p;
@@ -51,8 +56,14 @@ struct vulkan_sampler_record {
     uint32_t bias_count;
     uint32_t count_first;
     uint32_t count_count;
+    uint32_t repetition_from; /* positions that count for each penalty */
+    uint32_t presence_from;
+    uint32_t frequency_from;
+    uint32_t raw_at; /* copies for the host, or VULKAN_NO_COPY */
+    uint32_t adjusted_at;
+    uint32_t unused[3];
 };
-_Static_assert(sizeof(struct vulkan_sampler_record) == 64, "byte map");
+_Static_assert(sizeof(struct vulkan_sampler_record) == 96, "byte map");
 
 /* SampleResult there. */
 struct vulkan_sampler_result {
@@ -70,7 +81,8 @@ struct entry {
 
 struct slot {
     uint32_t row_count;
-    bool *wants_logprob;          /* [max_rows] */
+    bool *wants_logprob; /* [max_rows] of the device */
+    struct vulkan_row_copies copies;
     struct vulkan_buffer records; /* [max_rows] */
     struct vulkan_buffer entries;
     struct vulkan_buffer results; /* [max_rows] */
@@ -93,7 +105,8 @@ struct vulkan_sampler {
     uint64_t stamp;
     uint64_t bias_stamps[BIAS_SLOTS];
     uint32_t bias_at[BIAS_SLOTS];
-    struct logit_bias_entry biases[LIMIT_LOGIT_BIAS];
+    struct logit_bias_entry biases[BIASES_MAX];
+    struct row_sampler *host; /* for rows that are copied for the host */
 };
 
 /* --- making --- */
@@ -136,6 +149,8 @@ static enum result make_slot(struct vulkan_sampler *sampler, struct slot *slot,
     const struct vulkan_device *device = sampler->device;
     uint64_t rows = sampler->options.max_rows;
     slot->wants_logprob = must_alloc(rows, sizeof *slot->wants_logprob);
+    vulkan_row_copies_init(&slot->copies, device, sampler->options.vocab_tokens,
+                           sampler->options.max_rows);
     enum result result = make_entries(sampler, slot, FIRST_ENTRIES, error);
     if (result == RESULT_OK)
         result =
@@ -206,6 +221,7 @@ enum result vulkan_sampler_create(const struct vulkan_device *device,
     sampler->kernels = kernels;
     sampler->options = *options;
     sampler->chunk_count = (options->vocab_tokens + VULKAN_SAMPLE_CHUNK - 1) / VULKAN_SAMPLE_CHUNK;
+    sampler->host = row_sampler_create(options->vocab_tokens);
     enum result result = make_buffers(sampler, error);
     for (int kind = VULKAN_SAMPLER_GREEDY; kind <= VULKAN_SAMPLER_ANY; kind++)
         if (result == RESULT_OK && !options->kernels_when_needed)
@@ -226,6 +242,7 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
     for (uint32_t i = 0; i < VULKAN_SAMPLER_SLOTS; i++) {
         struct slot *slot = &sampler->slots[i];
         free(slot->wants_logprob);
+        vulkan_row_copies_fini(&slot->copies);
         vulkan_buffer_destroy(device, &slot->records);
         vulkan_buffer_destroy(device, &slot->entries);
         vulkan_buffer_destroy(device, &slot->results);
@@ -234,6 +251,7 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
     vulkan_buffer_destroy(device, &sampler->parts);
     vulkan_buffer_destroy(device, &sampler->block_keys);
     vulkan_buffer_destroy(device, &sampler->arrivals);
+    row_sampler_destroy(sampler->host);
     free(sampler);
 }
 
@@ -242,21 +260,14 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
 bool vulkan_sampler_draws_ahead(const struct vulkan_sampler *sampler,
                                 const struct row_sampling *sampling)
 {
-    return sampler->options.history != 0 || !sampling->counts;
-}
-
-static bool penalties_on(const struct row_sampling *sampling)
-{
-    const struct sampling_params *params = sampling->params;
-    return sampling->counts &&
-           (params->repetition_penalty != 1.0f || params->presence_penalty != 0.0f ||
-            params->frequency_penalty != 0.0f);
+    return (sampler->options.history != 0 || !sampling->counts) &&
+           !vulkan_row_copies_draw(sampling);
 }
 
 static uint32_t uploaded_counts(const struct vulkan_sampler *sampler,
                                 const struct row_sampling *sampling)
 {
-    bool upload = penalties_on(sampling) && sampler->options.history == 0;
+    bool upload = row_sampling_has_penalties(sampling) && sampler->options.history == 0;
     return upload ? token_counts_size(sampling->counts) : 0;
 }
 
@@ -266,7 +277,8 @@ static enum result reserve_entries(struct vulkan_sampler *sampler, struct slot *
 {
     uint64_t count = 0;
     for (uint32_t row = 0; row < row_count; row++)
-        count += samplings[row].logit_bias_count + uploaded_counts(sampler, &samplings[row]);
+        count += samplings[row].logit_bias_count + samplings[row].barred_count +
+                 uploaded_counts(sampler, &samplings[row]);
     *moved = count * sizeof(struct entry) > slot->entries.bytes;
     return *moved ? make_entries(sampler, slot, 2 * count, error) : RESULT_OK;
 }
@@ -281,24 +293,33 @@ static uint32_t bias_slot(const struct vulkan_sampler *sampler, uint32_t token)
     return slot;
 }
 
+/* One more for sampler->biases, which has `count` tokens; returns how many it has then. */
+static uint32_t add_bias(struct vulkan_sampler *sampler, uint32_t count,
+                         struct logit_bias_entry bias)
+{
+    must(bias.token < sampler->options.vocab_tokens);
+    uint32_t slot = bias_slot(sampler, bias.token);
+    if (sampler->bias_stamps[slot] == sampler->stamp) {
+        sampler->biases[sampler->bias_at[slot]].bias += bias.bias;
+        return count;
+    }
+    sampler->bias_stamps[slot] = sampler->stamp;
+    sampler->bias_at[slot] = count;
+    sampler->biases[count] = bias;
+    return count + 1;
+}
+
 /* Puts the row's biases, each token once, into sampler->biases; returns how many. */
 static uint32_t collect_biases(struct vulkan_sampler *sampler, const struct row_sampling *sampling)
 {
     uint32_t count = 0;
     must(sampling->logit_bias_count <= LIMIT_LOGIT_BIAS);
+    must(sampling->barred_count <= ROW_BARRED_MAX);
     sampler->stamp++;
-    for (uint32_t i = 0; i < sampling->logit_bias_count; i++) {
-        struct logit_bias_entry bias = sampling->logit_bias[i];
-        must(bias.token < sampler->options.vocab_tokens);
-        uint32_t slot = bias_slot(sampler, bias.token);
-        if (sampler->bias_stamps[slot] == sampler->stamp) {
-            sampler->biases[sampler->bias_at[slot]].bias += bias.bias;
-            continue;
-        }
-        sampler->bias_stamps[slot] = sampler->stamp;
-        sampler->bias_at[slot] = count;
-        sampler->biases[count++] = bias;
-    }
+    for (uint32_t i = 0; i < sampling->logit_bias_count; i++)
+        count = add_bias(sampler, count, sampling->logit_bias[i]);
+    for (uint32_t i = 0; i < sampling->barred_count; i++)
+        count = add_bias(sampler, count, (struct logit_bias_entry){sampling->barred[i], -INFINITY});
     return count;
 }
 
@@ -315,6 +336,13 @@ static uint32_t write_biases(struct vulkan_sampler *sampler, const struct row_sa
     return count;
 }
 
+static uint32_t count_bits(const struct sampling_params *params, struct token_count seen)
+{
+    bool repeated = seen.repetition > 0 && params->repetition_penalty != 1.0f;
+    return (seen.frequency < SEEN_FREQUENCY ? seen.frequency : SEEN_FREQUENCY) |
+           (repeated ? SEEN_REPEATED : 0) | (seen.presence > 0 ? SEEN_PRESENT : 0);
+}
+
 static uint32_t write_counts(const struct vulkan_sampler *sampler,
                              const struct row_sampling *sampling, struct entry *entries)
 {
@@ -322,25 +350,81 @@ static uint32_t write_counts(const struct vulkan_sampler *sampler,
     for (uint32_t i = 0; i < count; i++) {
         struct token_count seen = token_counts_at(sampling->counts, i);
         must(seen.token < sampler->options.vocab_tokens);
-        uint32_t generated = seen.generated < SEEN_GENERATED ? seen.generated : SEEN_GENERATED;
-        entries[i] = (struct entry){seen.token, generated | (seen.prompt > 0 ? SEEN_PROMPT : 0)};
+        entries[i] = (struct entry){seen.token, count_bits(sampling->params, seen)};
     }
     return count;
 }
 
-static uint32_t flags_of(const struct vulkan_sampler *sampler, const struct row_sampling *sampling)
+static uint32_t flags_of(const struct vulkan_sampler *sampler, const struct row_sampling *sampling,
+                         const struct vulkan_row_copy *copy)
 {
     const struct sampling_params *params = sampling->params;
     bool cut = params->top_k > 0 && params->top_k < sampler->options.vocab_tokens;
     bool whole = params->top_p >= 1.0f && params->min_p <= 0.0f;
     uint32_t flags = 0;
-    if (sampling->wants_logprob)
+    if (sampling->wants_logprob && !copy->explains)
         flags |= SAMPLER_LOGPROB;
-    if (penalties_on(sampling))
+    if (row_sampling_has_penalties(sampling))
         flags |= SAMPLER_PENALTIES | (sampler->options.history != 0 ? SAMPLER_HISTORY : 0);
     if (params->temperature > 0.0f && !cut && (whole || params->top_p < 1.0f))
         flags |= SAMPLER_MASS;
     return flags;
+}
+
+/* The first position that a penalty looks at; `first`: where what it counts begins. */
+static uint32_t context_begin(const struct row_sampling *sampling, bool is_on, uint32_t context,
+                              uint32_t first)
+{
+    if (!is_on)
+        return UINT32_MAX;
+    bool reaches_first = context == 0 || sampling->position < context;
+    uint32_t begin = reaches_first ? 0 : sampling->position - context;
+    return begin > first ? begin : first;
+}
+
+/* A record without biases and counts. What is forced or drawn by the host is nothing but its own
+ * token to the device, or any. */
+static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampler,
+                                              const struct row_sampling *sampling,
+                                              const struct vulkan_row_copy *copy)
+{
+    const struct sampling_params *params = sampling->params;
+    struct vulkan_sampler_record record = {
+        .flags = flags_of(sampler, sampling, copy),
+        .position = sampling->position,
+        .forced = sampling->is_forced ? sampling->forced_token : NO_TOKEN,
+        .top_k = params->top_k,
+        .temperature = params->temperature,
+        .top_p = params->top_p,
+        .min_p = params->min_p,
+        .repetition = params->repetition_penalty,
+        .presence = params->presence_penalty,
+        .frequency = params->frequency_penalty,
+        .seed = {(uint32_t)params->seed, (uint32_t)(params->seed >> 32)},
+        .repetition_from = context_begin(sampling, params->repetition_penalty != 1.0f,
+                                         params->repetition_context, 0),
+        .presence_from = context_begin(sampling, params->presence_penalty != 0.0f,
+                                       params->presence_context, sampling->first_generated),
+        .frequency_from = context_begin(sampling, params->frequency_penalty != 0.0f,
+                                        params->frequency_context, sampling->first_generated),
+        .raw_at = copy->raw_at,
+        .adjusted_at = copy->adjusted_at,
+    };
+    if (copy->draws || sampling->is_forced) {
+        record.temperature = 0.0f;
+        record.flags &= ~(uint32_t)SAMPLER_MASS;
+    }
+    if (sampling->is_forced)
+        record.flags = 0;
+    return record;
+}
+
+/* Does the row need more than its largest logit? */
+static bool is_plain(const struct vulkan_sampler_record *record)
+{
+    return record->temperature == 0.0f && record->flags == 0 && record->bias_count == 0 &&
+           record->forced == NO_TOKEN && record->raw_at == VULKAN_NO_COPY &&
+           record->adjusted_at == VULKAN_NO_COPY;
 }
 
 enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
@@ -350,9 +434,13 @@ enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
 {
     must(index < VULKAN_SAMPLER_SLOTS && row_count <= sampler->options.max_rows);
     struct slot *slot = &sampler->slots[index];
+    bool copies_moved = false;
     enum result result = reserve_entries(sampler, slot, samplings, row_count, moved, error);
+    if (result == RESULT_OK)
+        result = vulkan_row_copies_fill(&slot->copies, samplings, row_count, &copies_moved, error);
     if (result != RESULT_OK)
         return result;
+    *moved = *moved || copies_moved;
     struct vulkan_sampler_record *records = slot->records.mapped;
     struct entry *entries = slot->entries.mapped;
     uint32_t used = 0;
@@ -360,29 +448,18 @@ enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
     slot->row_count = row_count;
     for (uint32_t row = 0; row < row_count; row++) {
         const struct row_sampling *sampling = &samplings[row];
-        const struct sampling_params *params = sampling->params;
-        struct vulkan_sampler_record record = {
-            .flags = flags_of(sampler, sampling),
-            .position = sampling->position,
-            .first_generated = sampling->first_generated,
-            .top_k = params->top_k,
-            .temperature = params->temperature,
-            .top_p = params->top_p,
-            .min_p = params->min_p,
-            .repetition = params->repetition_penalty,
-            .presence = params->presence_penalty,
-            .frequency = params->frequency_penalty,
-            .seed = {(uint32_t)params->seed, (uint32_t)(params->seed >> 32)},
-            .bias_first = used,
-        };
-        record.bias_count = write_biases(sampler, sampling, entries + used);
+        struct vulkan_sampler_record record = record_of(sampler, sampling, &slot->copies.rows[row]);
+        record.bias_first = used;
+        if (!sampling->is_forced)
+            record.bias_count = write_biases(sampler, sampling, entries + used);
         used += record.bias_count;
         record.count_first = used;
-        record.count_count = write_counts(sampler, sampling, entries + used);
+        if (!sampling->is_forced)
+            record.count_count = write_counts(sampler, sampling, entries + used);
         used += record.count_count;
         records[row] = record;
-        slot->wants_logprob[row] = sampling->wants_logprob;
-        if (params->temperature > 0.0f || record.flags != 0 || record.bias_count > 0)
+        slot->wants_logprob[row] = (record.flags & SAMPLER_LOGPROB) != 0;
+        if (!is_plain(&record))
             *kind = VULKAN_SAMPLER_ANY;
     }
     return make_kernels(sampler, *kind, error);
@@ -410,15 +487,16 @@ void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t index,
         .tables = step->tables,
         .logit_rows = step->logit_rows,
         .history = sampler->options.history,
+        .copies = slot->copies.buffer.address,
         .vocab_tokens = sampler->options.vocab_tokens,
         .chunk_count = sampler->chunk_count,
     };
     if (row_count == 0)
         return;
-    bool is_plain = kind == VULKAN_SAMPLER_GREEDY;
-    vulkan_commands_dispatch(commands, is_plain ? sampler->plain_scan : sampler->scan, &push,
+    bool is_greedy = kind == VULKAN_SAMPLER_GREEDY;
+    vulkan_commands_dispatch(commands, is_greedy ? sampler->plain_scan : sampler->scan, &push,
                              sizeof push, (struct vulkan_grid){sampler->chunk_count, row_count, 1});
-    if (is_plain)
+    if (is_greedy)
         return;
     vulkan_commands_barrier(commands);
     vulkan_commands_dispatch(commands, sampler->draw, &push, sizeof push,
@@ -442,6 +520,7 @@ enum result vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t i
         if (drawn[row].token >= sampler->options.vocab_tokens)
             return error_set(error, RESULT_CORRUPT, "the device drew token %u of %u, row %u of %u",
                              drawn[row].token, sampler->options.vocab_tokens, row, slot->row_count);
+        vulkan_row_copies_finish(&slot->copies, row, sampler->host, &results[row]);
         if (!slot->wants_logprob[row])
             continue;
         double mass = ldexp((double)drawn[row].natural_mass, -MASS_UNIT_BITS);

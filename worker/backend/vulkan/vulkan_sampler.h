@@ -1,7 +1,8 @@
 /*
  * Drawing tokens on the device: rows of logits in, one token a row out, by the formulas of
- * worker/sample/row_sampler.h. Only what differs from step to step crosses the bus: 64 bytes of
- * parameters a row (and its biases) to the device, 16 bytes a row back.
+ * worker/sample/row_sampler.h. Only what differs from step to step crosses the bus: 96 bytes of
+ * parameters a row (and its biases) to the device, 16 bytes a row back; and whole rows for what the
+ * kernels leave to the host (vulkan_row_copies.h).
  *
  * Tokens equal the CPU sampler's unless the random number lies within rounding of a boundary
  * between two of them.
@@ -35,7 +36,8 @@ struct vulkan_sampler_step {
 };
 
 /* What is recorded: GREEDY is half as long, and enough when vulkan_sampler_fill() says so, which is
- * when no row has a temperature, a bias, a penalty or a log-probability; ANY does for every step.
+ * when no row has a temperature, a bias, a penalty, a log-probability or a forced token; ANY does
+ * for every step.
  */
 enum vulkan_sampler_kind { VULKAN_SAMPLER_GREEDY, VULKAN_SAMPLER_ANY };
 

@@ -1,7 +1,7 @@
 /*
- * row_sampler against the formulas of row_sampler.h written plainly: f64, a full sort, libm. The
- * reference also says how close its decision was; where the draw falls within rounding of a border,
- * either side is right, and the tests count that this stays rare.
+ * row_sampler against the formulas of row_sampler.h written plainly (tests/support). The reference
+ * also says how close its decision was; where the draw falls within rounding of a border, either
+ * side is right, and the tests count that this stays rare.
  */
 #include <float.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "worker/sample/row_sampler.h"
+#include "tests/support/sampling_reference.h"
 #include "worker/sample/token_counts.h"
 
 #define VOCAB_MAX 3000u
@@ -30,124 +30,6 @@ static uint32_t next_random(void)
 static double next_unit(void)
 {
     return (double)next_random() / 2147483648.0;
-}
-
-struct reference_token {
-    uint32_t token;
-    double logit;
-    double p;
-};
-
-struct reference {
-    struct reference_token sorted[VOCAB_MAX];
-    uint32_t kept;
-    uint32_t token;
-    double logprob;
-    double margin; /* how far the nearest decision was from going the other way, relative */
-};
-
-static int compare_reference(const void *left, const void *right)
-{
-    const struct reference_token *a = left;
-    const struct reference_token *b = right;
-    if (a->logit != b->logit)
-        return a->logit > b->logit ? -1 : 1;
-    return a->token < b->token ? -1 : 1;
-}
-
-static void note_margin(struct reference *reference, double value, double border)
-{
-    double margin = fabs(value - border) / (fabs(border) + 1e-300);
-    if (margin < reference->margin)
-        reference->margin = margin;
-}
-
-static double adjusted_logit(const struct row_sampling *sampling, uint32_t token, double logit)
-{
-    for (uint32_t i = 0; i < sampling->logit_bias_count; i++) {
-        if (sampling->logit_bias[i].token == token)
-            logit += (double)sampling->logit_bias[i].bias;
-    }
-    if (!sampling->counts)
-        return logit;
-    for (uint32_t i = 0; i < token_counts_size(sampling->counts); i++) {
-        struct token_count count = token_counts_at(sampling->counts, i);
-        if (count.token != token)
-            continue;
-        double repetition = (double)sampling->params->repetition_penalty;
-        logit = logit > 0 ? logit / repetition : logit * repetition;
-        if (count.generated > 0)
-            logit -= (double)sampling->params->presence_penalty +
-                     (double)sampling->params->frequency_penalty * count.generated;
-    }
-    return logit;
-}
-
-static void reference_filter(struct reference *reference, const struct sampling_params *params,
-                             uint32_t vocab)
-{
-    uint32_t kept = params->top_k > 0 && params->top_k < vocab ? params->top_k : vocab;
-    double total = 0.0;
-    for (uint32_t i = 0; i < kept; i++)
-        total += reference->sorted[i].p;
-    double sum = 0.0;
-    for (uint32_t i = 0; i < kept; i++) {
-        double p = reference->sorted[i].p;
-        double least = (double)params->min_p * reference->sorted[0].p;
-        if (params->min_p > 0.0f)
-            note_margin(reference, p, least);
-        if (i > 0 && p < least) {
-            kept = i;
-            break;
-        }
-        sum += p;
-        if (params->top_p < 1.0f) {
-            note_margin(reference, sum, (double)params->top_p * total);
-            if (sum >= (double)params->top_p * total) {
-                kept = i + 1;
-                break;
-            }
-        }
-    }
-    reference->kept = kept;
-}
-
-static void reference_draw(struct reference *reference, const float *logits, uint32_t vocab,
-                           const struct row_sampling *sampling)
-{
-    reference->margin = 1.0;
-    for (uint32_t i = 0; i < vocab; i++) {
-        double logit = isnan(logits[i]) ? (double)-INFINITY : (double)logits[i];
-        reference->sorted[i] =
-            (struct reference_token){.token = i, .logit = adjusted_logit(sampling, i, logit)};
-    }
-    qsort(reference->sorted, vocab, sizeof reference->sorted[0], compare_reference);
-    double largest = reference->sorted[0].logit;
-    double temperature = (double)sampling->params->temperature;
-    double plain_total = 0.0;
-    for (uint32_t i = 0; i < vocab; i++)
-        plain_total += exp(reference->sorted[i].logit - largest);
-    uint32_t chosen = 0;
-    reference->kept = 1;
-    if (temperature > 0) {
-        for (uint32_t i = 0; i < vocab; i++)
-            reference->sorted[i].p = exp((reference->sorted[i].logit - largest) / temperature);
-        reference_filter(reference, sampling->params, vocab);
-        double total = 0.0;
-        for (uint32_t i = 0; i < reference->kept; i++)
-            total += reference->sorted[i].p;
-        double target = (double)uniform_draw(sampling->params->seed, sampling->position) * total;
-        double sum = reference->sorted[0].p;
-        note_margin(reference, sum, target);
-        while (sum <= target && chosen + 1 < reference->kept) {
-            sum += reference->sorted[++chosen].p;
-            note_margin(reference, sum, target);
-        }
-    } else if (vocab > 1 && reference->sorted[0].logit != reference->sorted[1].logit) {
-        note_margin(reference, reference->sorted[1].logit, largest);
-    }
-    reference->token = reference->sorted[chosen].token;
-    reference->logprob = reference->sorted[chosen].logit - largest - log(plain_total);
 }
 
 static void fill_logits(float *logits, uint32_t vocab, uint32_t shape)
@@ -171,29 +53,75 @@ static struct sampling_params random_params(void)
     static const float temperatures[] = {0.0f, 0.01f, 0.3f, 0.7f, 1.0f, 2.0f};
     static const float top_ps[] = {1.0f, 1.0f, 0.95f, 0.5f, 0.05f, 1e-6f};
     static const float min_ps[] = {0.0f, 0.0f, 0.05f, 0.5f, 1.0f};
+    static const float typical_ps[] = {1.0f, 1.0f, 0.95f, 0.5f, 0.1f, 1e-6f};
+    static const float sigmas[] = {0.0f, 0.0f, 0.0f, 1.0f, 0.3f, 3.0f};
     static const uint32_t top_ks[] = {0, 0, 1, 2, 40, 64, 5000};
     struct sampling_params params = sampling_params_default();
     params.seed = next_random();
     params.temperature = temperatures[next_random() % 6];
     params.top_p = top_ps[next_random() % 6];
     params.min_p = min_ps[next_random() % 5];
+    params.typical_p = typical_ps[next_random() % 6];
+    params.top_n_sigma = sigmas[next_random() % 6];
     params.top_k = top_ks[next_random() % 7];
     return params;
 }
 
-static struct token_counts *random_counts(struct sampling_params *params, uint32_t vocab)
+#define HISTORY_MAX 80u
+
+/* Some tokens seen before and penalties on them, or none. */
+static struct token_counts *random_history(struct sampling_params *params, uint32_t vocab,
+                                           struct reference_row *row, uint32_t *tokens)
 {
     if (next_random() % 2)
         return NULL;
     params->repetition_penalty = next_random() % 2 ? 1.0f : (float)(0.5 + next_unit());
     params->presence_penalty = (float)(next_unit() * 4.0 - 2.0);
     params->frequency_penalty = (float)(next_unit() * 4.0 - 2.0);
-    struct token_counts *counts = token_counts_create();
-    for (uint32_t i = next_random() % 40; i > 0; i--) {
-        assert_int_equal(token_counts_add_prompt(counts, next_random() % vocab), RESULT_OK);
-        assert_int_equal(token_counts_add_generated(counts, next_random() % vocab), RESULT_OK);
+    params->repetition_context = next_random() % 2 ? 0 : next_random() % 100;
+    params->presence_context = next_random() % 2 ? 0 : next_random() % 100;
+    params->frequency_context = next_random() % 2 ? 0 : next_random() % 100;
+    row->tokens = tokens;
+    row->token_count = next_random() % HISTORY_MAX;
+    row->prompt_count = next_random() % (row->token_count + 1);
+    for (uint32_t i = 0; i < row->token_count; i++)
+        tokens[i] = next_random() % vocab;
+    struct token_counts *counts = token_counts_create(params, row->prompt_count);
+    for (uint32_t known = 0; known < row->token_count;) {
+        known += 1 + next_random() % 40;
+        known = known < row->token_count ? known : row->token_count;
+        assert_int_equal(token_counts_follow(counts, tokens, known), RESULT_OK);
     }
     return counts;
+}
+
+/* The alternatives are the row's largest, and as likely as it says. */
+static void check_alternatives(const struct reference_row *row, const struct sampled_token *sampled)
+{
+    uint32_t wanted = row->sampling->top_logprobs;
+    wanted = wanted < row->vocab_tokens ? wanted : row->vocab_tokens;
+    assert_true(sampled->alternative_count <= wanted);
+    for (uint32_t i = 0; i < sampled->alternative_count; i++) {
+        struct token_logprob pair = sampled->alternatives[i];
+        assert_true(pair.token < row->vocab_tokens);
+        uint32_t larger = 0;
+        for (uint32_t token = 0; token < row->vocab_tokens; token++)
+            larger += row->logits[token] > row->logits[pair.token] ||
+                      (row->logits[token] == row->logits[pair.token] && token < pair.token);
+        assert_int_equal(larger, i);
+        double distance = (double)row->logits[sampled->token] - (double)row->logits[pair.token];
+        if (isfinite(sampled->logprob))
+            assert_true(fabs((double)sampled->logprob - (double)pair.logprob - distance) < 1e-4);
+    }
+    /* Fewer only where the next one is as good as impossible. */
+    for (uint32_t token = 0; token < row->vocab_tokens && sampled->alternative_count < wanted;
+         token++) {
+        bool is_there = false;
+        for (uint32_t i = 0; i < sampled->alternative_count; i++)
+            is_there = is_there || sampled->alternatives[i].token == token;
+        assert_true(is_there ||
+                    !(row->logits[token] > row->logits[sampled->alternatives[0].token] - 86.0f));
+    }
 }
 
 static void test_random_rows_match_the_reference(void **state)
@@ -201,34 +129,55 @@ static void test_random_rows_match_the_reference(void **state)
     (void)state;
     static const uint32_t vocabs[] = {1, 2, 3, 63, 64, 65, 130, 1000, 1029, VOCAB_MAX};
     static float logits[VOCAB_MAX];
-    static struct reference reference;
+    static uint32_t tokens[HISTORY_MAX];
     uint32_t close_calls = 0;
-    const uint32_t rows = 3000;
-    for (uint32_t row = 0; row < rows; row++) {
-        uint32_t vocab = vocabs[next_random() % (row % 4 ? 7 : 10)];
+    const uint32_t rows = 4000;
+    for (uint32_t i = 0; i < rows; i++) {
+        uint32_t vocab = vocabs[next_random() % (i % 8 ? 7 : 10)];
         struct row_sampler *sampler = row_sampler_create(vocab);
         fill_logits(logits, vocab, next_random() % 6);
         struct sampling_params params = random_params();
-        struct token_counts *counts = random_counts(&params, vocab);
+        struct reference_row row = {.logits = logits, .vocab_tokens = vocab};
+        struct token_counts *counts = random_history(&params, vocab, &row, tokens);
         struct logit_bias_entry bias[3];
-        for (uint32_t i = 0; i < 3; i++)
-            bias[i] = (struct logit_bias_entry){next_random() % vocab,
+        for (uint32_t j = 0; j < 3; j++)
+            bias[j] = (struct logit_bias_entry){next_random() % vocab,
                                                 (float)(next_unit() * 20.0 - 10.0)};
+        const uint32_t barred[2] = {vocab / 2, next_random() % vocab};
         struct row_sampling sampling = {.params = &params,
                                         .counts = counts,
                                         .logit_bias = bias,
                                         .logit_bias_count = next_random() % 4,
+                                        .barred = barred,
+                                        .barred_count = next_random() % 3,
                                         .position = next_random(),
-                                        .wants_logprob = true};
-        reference_draw(&reference, logits, vocab, &sampling);
+                                        .is_forced = next_random() % 16 == 0,
+                                        .forced_token = next_random() % vocab,
+                                        .wants_logprob = true,
+                                        .top_logprobs = next_random() % 21};
+        row.sampling = &sampling;
+        struct reference_draw expected = sampling_reference_draw(&row);
         struct sampled_token sampled = row_sampler_draw(sampler, logits, &sampling);
-        if (reference.margin < 1e-5) {
+        if (sampling.is_forced) {
+            assert_int_equal(sampled.token, sampling.forced_token);
+        } else if (expected.margin < 1e-5) {
             close_calls++;
         } else {
-            assert_int_equal(sampled.token, reference.token);
-            assert_true(fabs((double)sampled.logprob - reference.logprob) <
-                        1e-4 + 1e-6 * fabs(reference.logprob));
+            if (sampled.token != expected.token)
+                print_error(
+                    "row %u of %u tokens: temperature %g top_k %u typical_p %g top_p %g min_p %g "
+                    "top_n_sigma %g, %u biases, %u barred, %u seen, margin %g\n",
+                    i, vocab, (double)params.temperature, params.top_k, (double)params.typical_p,
+                    (double)params.top_p, (double)params.min_p, (double)params.top_n_sigma,
+                    sampling.logit_bias_count, sampling.barred_count, row.token_count,
+                    expected.margin);
+            assert_int_equal(sampled.token, expected.token);
+            assert_true(fabs((double)sampled.logprob - expected.logprob) <
+                            1e-4 + 1e-6 * fabs(expected.logprob) ||
+                        (double)sampled.logprob == expected.logprob);
         }
+        check_alternatives(&row, &sampled);
+        free(expected.p);
         token_counts_destroy(counts);
         row_sampler_destroy(sampler);
     }
@@ -315,9 +264,11 @@ static void test_extreme_parameters(void **state)
     assert_int_equal(draw(1000, logits, &params, 1).token, 999);
 
     /* Penalties that overflow must not break the row. */
-    struct token_counts *counts = token_counts_create();
+    struct token_counts *counts = token_counts_create(&params, 0);
+    uint32_t every[1000];
     for (uint32_t token = 0; token < 1000; token++)
-        assert_int_equal(token_counts_add_generated(counts, token), RESULT_OK);
+        every[token] = token;
+    assert_int_equal(token_counts_follow(counts, every, 1000), RESULT_OK);
     struct row_sampler *sampler = row_sampler_create(1000);
     struct row_sampling sampling = {.params = &params, .counts = counts};
     params.repetition_penalty = FLT_TRUE_MIN;
@@ -326,35 +277,6 @@ static void test_extreme_parameters(void **state)
     assert_true(row_sampler_draw(sampler, logits, &sampling).token < 1000);
     row_sampler_destroy(sampler);
     token_counts_destroy(counts);
-}
-
-static void test_drawn_tokens_follow_the_distribution(void **state)
-{
-    (void)state;
-    enum { VOCAB = 16, DRAWS = 40000 };
-    float logits[VOCAB];
-    double p[VOCAB];
-    double total = 0.0;
-    for (uint32_t i = 0; i < VOCAB; i++) {
-        logits[i] = (float)((i * 5) % VOCAB) * 0.2f;
-        total += p[i] = exp((double)logits[i] / (double)0.8f);
-    }
-    struct sampling_params params = sampling_params_default();
-    params.temperature = 0.8f;
-    params.seed = 2026;
-    struct row_sampler *sampler = row_sampler_create(VOCAB);
-    uint32_t counts[VOCAB] = {0};
-    for (uint32_t position = 0; position < DRAWS; position++) {
-        struct row_sampling sampling = {.params = &params, .position = position};
-        counts[row_sampler_draw(sampler, logits, &sampling).token]++;
-    }
-    row_sampler_destroy(sampler);
-    double chi_square = 0.0;
-    for (uint32_t i = 0; i < VOCAB; i++) {
-        double expected = DRAWS * p[i] / total;
-        chi_square += ((double)counts[i] - expected) * ((double)counts[i] - expected) / expected;
-    }
-    assert_true(chi_square < 40.0); /* 15 degrees of freedom: p = 0.0005 */
 }
 
 static void test_the_row_is_not_changed(void **state)
@@ -385,7 +307,6 @@ int main(void)
         cmocka_unit_test(test_ties_go_to_the_lowest_id),
         cmocka_unit_test(test_odd_logits),
         cmocka_unit_test(test_extreme_parameters),
-        cmocka_unit_test(test_drawn_tokens_follow_the_distribution),
         cmocka_unit_test(test_the_row_is_not_changed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

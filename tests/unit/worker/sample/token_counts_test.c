@@ -1,5 +1,6 @@
 /*
- * token_counts against a plain array: random tokens, every count right, each token once.
+ * token_counts against a plain count: random tokens and contexts, every count right, each token
+ * once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,49 +21,64 @@ static uint32_t next_random(uint64_t *state)
     return (uint32_t)(*state >> 33);
 }
 
-static void assert_equal(const struct token_counts *counts, const struct token_count *model)
+#define TOKENS 12000u
+
+static uint32_t tokens[TOKENS];
+
+/* How often `token` is in the last `context` of `known` tokens, from `first` on. */
+static uint32_t count_plainly(uint32_t token, uint32_t known, uint32_t context, uint32_t first)
+{
+    uint32_t begin = context > 0 && context < known ? known - context : 0;
+    uint32_t count = 0;
+    for (uint32_t i = begin > first ? begin : first; i < known; i++)
+        count += tokens[i] == token;
+    return count;
+}
+
+static void assert_equal(const struct token_counts *counts, const struct sampling_params *params,
+                         uint32_t first_generated, uint32_t known)
 {
     static uint8_t seen[VOCAB];
     memset(seen, 0, sizeof seen);
-    uint32_t distinct = 0;
-    for (uint32_t token = 0; token < VOCAB; token++)
-        distinct += model[token].prompt + model[token].generated > 0;
-    assert_int_equal(token_counts_size(counts), distinct);
-    for (uint32_t i = 0; i < distinct; i++) {
+    for (uint32_t i = 0; i < token_counts_size(counts); i++) {
         struct token_count count = token_counts_at(counts, i);
         assert_true(count.token < VOCAB && !seen[count.token]);
         seen[count.token] = 1;
-        assert_int_equal(count.prompt, model[count.token].prompt);
-        assert_int_equal(count.generated, model[count.token].generated);
+        assert_int_equal(count.repetition,
+                         count_plainly(count.token, known, params->repetition_context, 0));
+        assert_int_equal(count.presence, count_plainly(count.token, known, params->presence_context,
+                                                       first_generated));
+        assert_int_equal(
+            count.frequency,
+            count_plainly(count.token, known, params->frequency_context, first_generated));
     }
+    for (uint32_t i = 0; i < known; i++)
+        assert_true(seen[tokens[i]]);
 }
 
-static void test_counts_match_a_plain_array(void **state)
+static void test_counts_match_a_plain_count(void **state)
 {
     (void)state;
-    static struct token_count model[VOCAB];
-    struct token_counts *counts = token_counts_create();
-    assert_int_equal(token_counts_size(counts), 0);
     uint64_t random = 7;
-    for (uint32_t i = 0; i < 20000; i++) {
-        /* Few distinct tokens at first, then strides that collide in a power-of-two table. */
-        uint32_t token = i < 5000 ? next_random(&random) % 50 : next_random(&random) % 78 * 64;
-        if (next_random(&random) & 1) {
-            assert_int_equal(token_counts_add_prompt(counts, token), RESULT_OK);
-            model[token].prompt++;
-        } else {
-            assert_int_equal(token_counts_add_generated(counts, token), RESULT_OK);
-            model[token].generated++;
+    /* Few distinct tokens at first, then strides that collide in a power-of-two table. */
+    for (uint32_t i = 0; i < TOKENS; i++)
+        tokens[i] = i < 5000 ? next_random(&random) % 50 : next_random(&random) % 78 * 64;
+    static const uint32_t contexts[][3] = {{0, 0, 0}, {1, 2, 3}, {64, 0, 20}, {TOKENS, 5000, 0}};
+    for (size_t i = 0; i < sizeof contexts / sizeof contexts[0]; i++) {
+        struct sampling_params params = sampling_params_default();
+        params.repetition_context = contexts[i][0];
+        params.presence_context = contexts[i][1];
+        params.frequency_context = contexts[i][2];
+        struct token_counts *counts = token_counts_create(&params, 4321);
+        assert_int_equal(token_counts_size(counts), 0);
+        for (uint32_t known = 0; known < TOKENS;) {
+            known += 1 + next_random(&random) % 3000;
+            known = known < TOKENS ? known : TOKENS;
+            assert_int_equal(token_counts_follow(counts, tokens, known), RESULT_OK);
+            assert_equal(counts, &params, 4321, known);
         }
-        if (i % 1000 == 0)
-            assert_equal(counts, model);
+        token_counts_destroy(counts);
     }
-    for (uint32_t token = 0; token < VOCAB; token++) {
-        assert_int_equal(token_counts_add_prompt(counts, token), RESULT_OK);
-        model[token].prompt++;
-    }
-    assert_equal(counts, model);
-    token_counts_destroy(counts);
 }
 
 static void test_destroy_takes_null(void **state)
@@ -74,7 +90,7 @@ static void test_destroy_takes_null(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counts_match_a_plain_array),
+        cmocka_unit_test(test_counts_match_a_plain_count),
         cmocka_unit_test(test_destroy_takes_null),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

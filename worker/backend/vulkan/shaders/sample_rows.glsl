@@ -34,8 +34,8 @@ const uint ROW_MASS = 8;    /* the draw needs the sum of all weights */
 struct SampleRecord {
     uint flags;
     uint position; /* of the token being drawn */
-    uint first_generated;
-    uint top_k; /* 0 = off */
+    uint forced;   /* the token that is drawn whatever the row says; NO_TOKEN: none */
+    uint top_k;    /* 0 = off */
     float temperature;
     float top_p;
     float min_p;
@@ -48,6 +48,14 @@ struct SampleRecord {
     uint bias_count;
     uint count_first; /* entries {token, how often seen} */
     uint count_count;
+    uint repetition_from; /* positions from here on count for the penalty */
+    uint presence_from;
+    uint frequency_from;
+    uint raw_at;      /* row of the host's copies where the logits go as they are; NO_TOKEN: none */
+    uint adjusted_at; /* and after bias and penalties */
+    uint unused_0;
+    uint unused_1;
+    uint unused_2;
 };
 
 /* What sample_scan says of a chunk: 32 bytes. */
@@ -107,6 +115,7 @@ layout(push_constant) uniform Push
     uint64_t tables;
     uint64_t logit_rows;
     uint64_t history; /* u32 [blocks of group 0, KV_BLOCK_TOKENS] */
+    uint64_t copies;  /* f32 [copies asked for, vocab_tokens] for the host */
     uint vocab_tokens;
     uint chunk_count;
 } push;

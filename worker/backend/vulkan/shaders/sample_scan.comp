@@ -11,7 +11,10 @@
  * finds candidates without reading the row again), and, where the draw needs them, sums of weights
  * relative to the chunk's largest.
  *
- * Greedy rows end here: the last workgroup of a row to arrive compares the chunks.
+ * Rows that the host wants to see, because it knows more about them (log-probabilities with
+ * alternatives, filters that are not here), are copied for it: as they are, and as adjusted.
+ *
+ * Greedy rows and forced tokens end here: the last workgroup of a row to arrive compares the chunks.
  *
  * Grid: (chunks, rows).
  */
@@ -27,10 +30,13 @@ layout(constant_id = 2) const bool PLAIN = false;
 
 const uint QUADS = BLOCK / 4;
 
-/* Of each token of the chunk: bits 0..19 times generated (positions fit 20 bits), bit 20 in the
- * prompt, bits 21..31 number of its bias plus 1 (of at most 1024). */
+/* Of each token of the chunk: bits 0..19 times in the context of the frequency penalty (positions
+ * fit 20 bits), bit 20 in that of the repetition penalty, bits 21..31 number of its bias plus 1 (of
+ * at most 1041); and a bit for being in that of the presence penalty. */
 shared uint seen[PLAIN ? 1 : CHUNK];
-const uint SEEN_PROMPT = 1u << 20, SEEN_GENERATED = SEEN_PROMPT - 1, SEEN_BIAS = 21;
+shared uint present[PLAIN ? 1 : CHUNK / 32];
+const uint SEEN_REPEATED = 1u << 20, SEEN_FREQUENCY = SEEN_REPEATED - 1, SEEN_BIAS = 21;
+const uint LISTED_PRESENT = 1u << 21; /* in the host's list of counts */
 
 shared bool is_last;
 uvec4 bits[QUADS];
@@ -49,10 +55,12 @@ void note_token(uint token, uint position, uint first)
     uint offset = token - first;
     if (offset >= CHUNK || position >= record.position)
         return;
-    if (position >= record.first_generated)
+    if (position >= record.frequency_from)
         atomicAdd(seen[offset], 1);
-    else
-        atomicOr(seen[offset], SEEN_PROMPT);
+    if (position >= record.repetition_from)
+        atomicOr(seen[offset], SEEN_REPEATED);
+    if (position >= record.presence_from)
+        atomicOr(present[offset / 32], 1u << offset % 32);
 }
 
 /* Four tokens at a time, and several of those on their way at once. */
@@ -84,8 +92,12 @@ void count_list(uint first)
 {
     for (uint i = gl_LocalInvocationID.x; i < record.count_count; i += gl_WorkGroupSize.x) {
         uvec2 entry = SampleEntries(push.entries).at[record.count_first + i];
-        if (entry.x - first < CHUNK)
-            atomicOr(seen[entry.x - first], entry.y);
+        uint offset = entry.x - first;
+        if (offset >= CHUNK)
+            continue;
+        atomicOr(seen[offset], entry.y & (SEEN_REPEATED | SEEN_FREQUENCY));
+        if ((entry.y & LISTED_PRESENT) != 0)
+            atomicOr(present[offset / 32], 1u << offset % 32);
     }
 }
 
@@ -98,22 +110,24 @@ void note_biases(uint first)
     }
 }
 
-float adjusted(float raw, uint note)
+/* The bits of its bias; those of -infinity: the token is barred. */
+uint bias_of(uint note)
 {
-    precise float logit = raw;
-    if (note >> SEEN_BIAS != 0) {
-        uint entry = record.bias_first + (note >> SEEN_BIAS) - 1;
-        logit = logit + uintBitsToFloat(SampleEntries(push.entries).at[entry].y);
-    }
-    if ((record.flags & ROW_PENALTIES) == 0 || (note & (SEEN_PROMPT | SEEN_GENERATED)) == 0)
-        return logit;
-    if (record.repetition != 1.0)
-        logit = logit > 0.0 ? divide(logit, record.repetition) : logit * record.repetition;
-    uint generated = note & SEEN_GENERATED;
-    precise float penalty = record.frequency * float(generated);
-    penalty = record.presence + penalty;
-    if (generated > 0)
-        logit = logit - penalty;
+    uint entry = record.bias_first + (note >> SEEN_BIAS) - 1;
+    return note >> SEEN_BIAS != 0 ? SampleEntries(push.entries).at[entry].y : 0;
+}
+
+/* `repetition` is 1, and the others 0, where there is nothing to take away.
+ *
+ * Parameters and not the record itself: glslang looks for what is precise in every place where the
+ * object that it comes from is used, which takes it for ever with one as large as the record. */
+float adjusted(float raw, float bias, float repetition, float presence, float often)
+{
+    precise float logit = raw + bias;
+    if (repetition != 1.0)
+        logit = logit > 0.0 ? divide(logit, repetition) : logit * repetition;
+    precise float penalty = presence + often;
+    logit = logit - penalty;
     return logit;
 }
 
@@ -122,6 +136,8 @@ void adjust(uint row, uint first)
 {
     for (uint i = gl_LocalInvocationID.x; i < CHUNK; i += gl_WorkGroupSize.x)
         seen[i] = 0;
+    for (uint i = gl_LocalInvocationID.x; i < CHUNK / 32; i += gl_WorkGroupSize.x)
+        present[i] = 0;
     barrier();
     if ((record.flags & ROW_PENALTIES) != 0) {
         if ((record.flags & ROW_HISTORY) != 0)
@@ -135,11 +151,37 @@ void adjust(uint row, uint first)
     for (uint i = 0; i < BLOCK; i++) {
         uint offset = quad_offset(i / 4) + i % 4;
         uint note = seen[offset];
-        if (note == 0)
+        bool is_present = (present[offset / 32] >> offset % 32 & 1) != 0;
+        if (note == 0 && !is_present)
             continue;
         uint raw = SampleWords(logits).at[offset];
-        if ((raw & PLUS_INFINITY) != PLUS_INFINITY) /* nothing changes what is no number */
-            SampleWords(logits).at[offset] = floatBitsToUint(adjusted(uintBitsToFloat(raw), note));
+        uint bias = bias_of(note);
+        if (bias == MINUS_INFINITY)
+            SampleWords(logits).at[offset] = bias;
+        else if ((raw & PLUS_INFINITY) != PLUS_INFINITY) /* else it is no number and stays */
+            SampleWords(logits).at[offset] = floatBitsToUint(
+                adjusted(uintBitsToFloat(raw), uintBitsToFloat(bias),
+                         (note & SEEN_REPEATED) != 0 ? record.repetition : 1.0,
+                         is_present ? record.presence : 0.0,
+                         record.frequency * float(note & SEEN_FREQUENCY)));
+    }
+}
+
+/* This invocation's logits, into row `at` of the host's copies. */
+void copy_logits(uint row, uint first, uint at)
+{
+    for (uint quad = 0; quad < QUADS; quad++) {
+        uint token = first + quad_offset(quad);
+        uvec4 logits = load_raw_quad(row, token);
+        uint64_t to = push.copies + 4 * (uint64_t(at) * push.vocab_tokens + token);
+        if (push.vocab_tokens % 4 == 0) {
+            if (token < push.vocab_tokens)
+                SampleQuads(to).value = logits;
+            continue;
+        }
+        for (uint i = 0; i < 4; i++)
+            if (token + i < push.vocab_tokens)
+                SampleWords(to).at[i] = logits[i];
     }
 }
 
@@ -241,6 +283,8 @@ void finish_greedy(uint row)
     if (gl_LocalInvocationID.x != 0)
         return;
     uint token = best_key == LOWEST_KEY ? 0 : best_token;
+    if (!PLAIN && record.forced != NO_TOKEN)
+        token = record.forced;
     SampleWords(push.drawn).at[row] = token;
     SampleResults(push.results).at[row].token = token;
 }
@@ -251,8 +295,12 @@ void main()
     uint first = gl_WorkGroupID.x * CHUNK;
     if (!PLAIN)
         record = SampleRecords(push.records).at[row];
+    if (!PLAIN && record.raw_at != NO_TOKEN)
+        copy_logits(row, first, record.raw_at);
     if (!PLAIN && ((record.flags & ROW_PENALTIES) != 0 || record.bias_count > 0))
         adjust(row, first);
+    if (!PLAIN && record.adjusted_at != NO_TOKEN)
+        copy_logits(row, first, record.adjusted_at);
     [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
         bits[quad] = load_raw_quad(row, first + quad_offset(quad));
     uint block_key = largest_key();
