@@ -59,7 +59,13 @@
     64u /* around reasoning; the longest published has 27. Held-back text is bounded by it */
 #define LIMIT_LOGIT_BIAS  1024u /* entries per request; the official API allows 300 */
 #define LIMIT_STOP_TOKENS 16u   /* end-of-turn ids of one checkpoint */
-#define LIMIT_TOOLS       1024u /* of a request; the official API takes 128, agents pass hundreds */
+#define LIMIT_CHOICES     128u  /* answers to one prompt (n); the official API's bound */
+#define LIMIT_PROMPTS                                                                              \
+    128u /* of one completions body; each is a live request, of which a server has hundreds */
+#define LIMIT_BODY_DEPTH                                                                           \
+    100u /* nesting of a body: LIMIT_TOOL_DEPTH and what stands around a schema, with some more */
+#define LIMIT_TEMPLATE_VARIABLES 128u /* that a request sets itself; templates know a handful */
+#define LIMIT_TOOLS              1024u /* of a request; the official API takes 128, agents pass hundreds */
 #define LIMIT_TOOL_OFFERED_NAME_BYTES                                                              \
     128u /* of a tool; OpenAI's names have up to 64, Anthropic's up to 128 */
 #define LIMIT_TOOL_SCHEMA_BYTES                                                                    \

@@ -2,44 +2,49 @@
  * Chat replies as the OpenAI API shapes them.
  *
  * The part of a chunk that never changes within a stream (id, object, created, model) is written
- * once into `head`; a delta costs two appends and an escaped string. A non-streaming reply collects
- * the text and is written whole at the end.
+ * once into `head`; a delta costs a few appends. A reply that is not streamed is collected in its
+ * choices and written whole at the end. The last chunk of a stream, or the body, also has
+ * llama.cpp's `timings`.
  */
 #include "frontend/api/chat_format.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/api/answer.h"
+#include "frontend/api/answer_timings.h"
+#include "frontend/api/chat_choice.h"
 #include "frontend/api/chat_request.h"
-#include "frontend/api/generation_prepare.h"
+#include "frontend/api/generation_share.h"
 #include "proto/must.h"
 
 struct api_reply {
     bool stream;
     bool include_usage;
-    struct answer *answer;
-    enum answer_end ended;
+    bool timings_per_token;
+    bool return_progress;
+    uint32_t prompt_tokens;
+    struct answer_timings timings;
     struct text_buffer
-        head; /* {"id":…,"object":…,"created":…,"model":… without the closing brace */
-    struct text_buffer content; /* streaming: of the next chunk; else of the whole answer */
+        head;       /* {"id":…,"object":…,"created":…,"model":… without the closing brace */
+    uint32_t ended; /* choices */
+    uint32_t choice_count;
+    struct chat_choice *choices[]; /* [choice_count] */
 };
-
-static void on_event(void *context, const struct reply_event *event)
-{
-    struct api_reply *reply = context;
-    must(event->kind == REPLY_CONTENT);
-    text_buffer_append(&reply->content, event->bytes, event->length);
-}
 
 static struct api_reply *create(const struct reply_config *config)
 {
     const struct generation_request *request = &config->prepared->request;
     const char *model = config->assets->model_id;
-    struct api_reply *reply = must_alloc(1, sizeof *reply);
+    uint32_t choices = generation_share_answers(config->prepared);
+    struct api_reply *reply = must_alloc(1, sizeof *reply + choices * sizeof reply->choices[0]);
     reply->stream = request->stream;
     reply->include_usage = request->include_usage;
-    reply->answer = answer_create(config, &(struct reply_event_sink){reply, on_event});
+    reply->timings_per_token = request->timings_per_token;
+    reply->return_progress = request->return_progress;
+    reply->prompt_tokens = (uint32_t)config->prepared->prompt.count;
+    reply->choice_count = choices;
+    for (uint32_t i = 0; i < choices; i++)
+        reply->choices[i] = chat_choice_create(config, i);
     text_buffer_append_format(&reply->head, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,",
                               config->id,
                               reply->stream ? "chat.completion.chunk" : "chat.completion",
@@ -51,100 +56,139 @@ static struct api_reply *create(const struct reply_config *config)
 
 static void destroy(struct api_reply *reply)
 {
-    answer_destroy(reply->answer);
+    for (uint32_t i = 0; i < reply->choice_count; i++)
+        chat_choice_destroy(reply->choices[i]);
     text_buffer_fini(&reply->head);
-    text_buffer_fini(&reply->content);
     free(reply);
 }
 
-static const char *finish_name(enum answer_end ended)
+/* --- usage and timings ----------------------------------------------------------------------- */
+
+/* Of all choices: the prompt once, and as cached what each of them found. */
+static struct answer_usage usage_sum(const struct api_reply *reply)
 {
-    return ended == ANSWER_LENGTH ? "length" : ended == ANSWER_TOOL_CALLS ? "tool_calls" : "stop";
+    struct answer_usage sum = {.prompt_tokens = reply->prompt_tokens, .cached_tokens = UINT32_MAX};
+    for (uint32_t i = 0; i < reply->choice_count; i++) {
+        const struct answer_usage *usage = chat_choice_usage(reply->choices[i]);
+        sum.completion_tokens += usage->completion_tokens;
+        sum.reasoning_tokens += usage->reasoning_tokens;
+        if (usage->cached_tokens < sum.cached_tokens)
+            sum.cached_tokens = usage->cached_tokens;
+    }
+    return sum;
 }
 
 static void write_usage(const struct api_reply *reply, struct text_buffer *out)
 {
-    const struct answer_usage *usage = answer_usage(reply->answer);
+    struct answer_usage usage = usage_sum(reply);
     text_buffer_append_format(
         out,
         "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
-        "\"total_tokens\":%u,\"prompt_tokens_details\":{\"cached_tokens\":%u}}",
-        usage->prompt_tokens, usage->completion_tokens,
-        usage->prompt_tokens + usage->completion_tokens, usage->cached_tokens);
+        "\"total_tokens\":%u,\"prompt_tokens_details\":{\"cached_tokens\":%u},"
+        "\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
+        usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens,
+        usage.cached_tokens, usage.reasoning_tokens);
 }
 
-/* data:
- * {head,"choices":[{"index":0,"delta":<delta>,"logprobs":null,"finish_reason":<finish>}][,"usage":null]}
- */
-static void chunk_open(const struct api_reply *reply, struct text_buffer *out)
+static void write_timings(const struct api_reply *reply, struct text_buffer *out)
+{
+    text_buffer_append_text(out, ",\"timings\":");
+    answer_timings_write(&reply->timings, reply->prompt_tokens, usage_sum(reply).cached_tokens,
+                         out);
+}
+
+/* --- a stream -------------------------------------------------------------------------------- */
+
+/* data: {head,"choices":[{"index":0,"delta":<delta>,"logprobs":null,"finish_reason":<finish>}]
+ * [,"usage":null][,"timings":{…}]} */
+static void chunk_write(struct api_reply *reply, uint32_t choice, const char *delta,
+                        size_t delta_bytes, const char *finish, struct text_buffer *out)
 {
     text_buffer_append_text(out, "data: ");
     text_buffer_append(out, reply->head.bytes, reply->head.length);
-    text_buffer_append_text(out, ",\"choices\":[{\"index\":0,\"delta\":{");
+    text_buffer_append_format(out, ",\"choices\":[{\"index\":%u,\"delta\":", choice);
+    text_buffer_append(out, delta, delta_bytes);
+    text_buffer_append_text(out, ",\"logprobs\":");
+    chat_choice_write_logprobs(reply->choices[choice], out);
+    text_buffer_append_format(out,
+                              finish ? ",\"finish_reason\":\"%s\"}]" : ",\"finish_reason\":%s}]",
+                              finish ? finish : "null");
+    if (reply->include_usage)
+        text_buffer_append_text(out, ",\"usage\":null");
+    bool is_last = finish && reply->ended == reply->choice_count && !reply->include_usage;
+    if (is_last || (reply->timings_per_token && reply->timings.tokens > 0))
+        write_timings(reply, out);
+    text_buffer_append_text(out, "}\n\n");
 }
 
-static void chunk_close(const struct api_reply *reply, const char *finish, struct text_buffer *out)
+static void deltas_write(struct api_reply *reply, uint32_t choice, struct text_buffer *out)
 {
-    if (finish)
-        text_buffer_append_format(out, "},\"logprobs\":null,\"finish_reason\":\"%s\"}]", finish);
-    else
-        text_buffer_append_text(out, "},\"logprobs\":null,\"finish_reason\":null}]");
-    text_buffer_append_text(out, reply->include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
-}
-
-/* Streams what is in `content` as one chunk. */
-static void content_flush(struct api_reply *reply, struct text_buffer *out)
-{
-    if (!reply->stream || reply->content.length == 0)
-        return;
-    chunk_open(reply, out);
-    text_buffer_append_text(out, "\"content\":");
-    text_buffer_append_json_string(out, reply->content.bytes, reply->content.length);
-    chunk_close(reply, NULL, out);
-    text_buffer_clear(&reply->content);
+    const char *delta;
+    size_t bytes;
+    while (reply->stream && chat_choice_take_delta(reply->choices[choice], &delta, &bytes))
+        chunk_write(reply, choice, delta, bytes, NULL, out);
 }
 
 static void begin(struct api_reply *reply, struct text_buffer *out)
 {
-    if (!reply->stream)
+    static const char role[] = "{\"role\":\"assistant\",\"content\":\"\"}";
+    for (uint32_t i = 0; reply->stream && i < reply->choice_count; i++)
+        chunk_write(reply, i, role, sizeof role - 1, NULL, out);
+}
+
+static void progress(struct api_reply *reply, uint32_t choice,
+                     const struct reply_progress *progress, struct text_buffer *out)
+{
+    if (!reply->stream || !reply->return_progress)
         return;
-    chunk_open(reply, out);
-    text_buffer_append_text(out, "\"role\":\"assistant\",\"content\":\"\"");
-    chunk_close(reply, NULL, out);
+    text_buffer_append_text(out, "data: ");
+    text_buffer_append(out, reply->head.bytes, reply->head.length);
+    text_buffer_append_format(out,
+                              ",\"choices\":[{\"index\":%u,\"delta\":{},\"logprobs\":null,"
+                              "\"finish_reason\":null}],\"prompt_progress\":",
+                              choice);
+    answer_timings_write_progress(progress, out);
+    text_buffer_append_text(out, "}\n\n");
 }
 
 static bool token(struct api_reply *reply, uint32_t choice, const struct reply_token *token,
                   struct text_buffer *out)
 {
-    must(choice == 0);
-    bool stopped = answer_push(reply->answer, token);
-    content_flush(reply, out);
+    answer_timings_note(&reply->timings, token);
+    bool stopped = chat_choice_push(reply->choices[choice], token);
+    deltas_write(reply, choice, out);
     return stopped;
 }
 
 static void choice_end(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
                        uint32_t cached_tokens, struct text_buffer *out)
 {
-    must(choice == 0);
-    reply->ended = answer_finish(reply->answer, finish, cached_tokens);
-    content_flush(reply, out);
-    if (!reply->stream)
-        return;
-    chunk_open(reply, out);
-    chunk_close(reply, finish_name(reply->ended), out);
+    struct chat_choice *ending = reply->choices[choice];
+    chat_choice_finish(ending, finish, cached_tokens);
+    deltas_write(reply, choice, out);
+    reply->ended++;
+    if (reply->stream)
+        chunk_write(reply, choice, "{}", 2, chat_choice_finish_name(ending), out);
 }
 
-static void body_write(const struct api_reply *reply, struct text_buffer *out)
+/* --- the end --------------------------------------------------------------------------------- */
+
+static void body_write(struct api_reply *reply, struct text_buffer *out)
 {
     text_buffer_append(out, reply->head.bytes, reply->head.length);
-    text_buffer_append_text(out, ",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\","
-                                 "\"content\":");
-    text_buffer_append_json_string(out, reply->content.bytes ? reply->content.bytes : "",
-                                   reply->content.length);
-    text_buffer_append_format(out,
-                              ",\"refusal\":null},\"logprobs\":null,\"finish_reason\":\"%s\"}],",
-                              finish_name(reply->ended));
+    text_buffer_append_text(out, ",\"choices\":[");
+    for (uint32_t i = 0; i < reply->choice_count; i++) {
+        struct chat_choice *choice = reply->choices[i];
+        text_buffer_append_format(out, "%s{\"index\":%u,\"message\":", i > 0 ? "," : "", i);
+        chat_choice_write_message(choice, out);
+        text_buffer_append_text(out, ",\"logprobs\":");
+        chat_choice_write_logprobs(choice, out);
+        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"}",
+                                  chat_choice_finish_name(choice));
+    }
+    text_buffer_append_text(out, "],");
     write_usage(reply, out);
+    write_timings(reply, out);
     text_buffer_append_text(out, "}");
 }
 
@@ -159,6 +203,7 @@ static void end(struct api_reply *reply, struct text_buffer *out)
         text_buffer_append(out, reply->head.bytes, reply->head.length);
         text_buffer_append_text(out, ",\"choices\":[],");
         write_usage(reply, out);
+        write_timings(reply, out);
         text_buffer_append_text(out, "}\n\n");
     }
     text_buffer_append_text(out, "data: [DONE]\n\n");
@@ -167,7 +212,6 @@ static void end(struct api_reply *reply, struct text_buffer *out)
 static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
 {
     must(reply->stream);
-    content_flush(reply, out);
     text_buffer_append_text(out, "data: ");
     api_error_write_json(error, out);
     text_buffer_append_text(out, "\n\ndata: [DONE]\n\n");
@@ -178,6 +222,7 @@ const struct api_format chat_format = {.id_prefix = "chatcmpl-",
                                        .reply_create = create,
                                        .reply_destroy = destroy,
                                        .reply_begin = begin,
+                                       .reply_progress = progress,
                                        .reply_token = token,
                                        .reply_choice_end = choice_end,
                                        .reply_end = end,

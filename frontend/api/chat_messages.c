@@ -113,6 +113,21 @@ static enum result content_normalize(cJSON *message, int index, bool required,
     return RESULT_OK;
 }
 
+/* A member that must be a string where it is there. */
+static enum result string_check(const cJSON *object, int index, const char *place_member,
+                                const char *name, struct api_error *error)
+{
+    char place[96];
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!item || cJSON_IsNull(item))
+        return RESULT_OK;
+    if (!cJSON_IsString(item) || strlen(item->valuestring) > LIMIT_TOOL_NAME_BYTES)
+        return api_error_invalid(error, message_place(place, index, place_member),
+                                 "%s must be a string of at most %u bytes", name,
+                                 LIMIT_TOOL_NAME_BYTES);
+    return RESULT_OK;
+}
+
 /* One entry of tool_calls: {"type":"function","function":{"name","arguments"}}. */
 static enum result tool_call_normalize(cJSON *call, int index, struct api_error *error)
 {
@@ -122,6 +137,9 @@ static enum result tool_call_normalize(cJSON *call, int index, struct api_error 
     if (!cJSON_IsObject(call) || !cJSON_IsObject(function) ||
         !cJSON_IsString(cJSON_GetObjectItemCaseSensitive(function, "name")))
         return api_error_invalid(error, place, "a tool call needs function.name");
+    enum result result = string_check(call, index, "tool_calls", "id", error);
+    if (result != RESULT_OK)
+        return result;
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(function, "arguments");
     if (!cJSON_IsString(arguments) && !cJSON_IsObject(arguments))
         return api_error_invalid(error, place, "a tool call needs function.arguments");
@@ -152,6 +170,9 @@ static enum result tool_calls_normalize(cJSON *message, int index, bool *present
     if (!cJSON_IsArray(calls))
         return api_error_invalid(error, message_place(place, index, "tool_calls"),
                                  "tool_calls must be a list");
+    if (cJSON_GetArraySize(calls) > (int)LIMIT_TOOL_CALLS)
+        return api_error_invalid(error, message_place(place, index, "tool_calls"),
+                                 "more than %u tool calls", LIMIT_TOOL_CALLS);
     cJSON *call;
     cJSON_ArrayForEach(call, calls)
     {
@@ -159,6 +180,39 @@ static enum result tool_calls_normalize(cJSON *message, int index, bool *present
         if (result != RESULT_OK)
             return result;
         *present = true;
+    }
+    return RESULT_OK;
+}
+
+/* What the assistant thought, which clients give back under either of its names, and templates look
+ * for as reasoning_content, or, where calls follow it, as thinking (gpt-oss). */
+static enum result reasoning_normalize(cJSON *message, int index, bool has_calls,
+                                       struct api_error *error)
+{
+    char place[96];
+    static const char *const names[] = {"reasoning_content", "reasoning"};
+    const cJSON *reasoning = NULL;
+    for (size_t i = 0; i < 2; i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(message, names[i]);
+        if (!item || cJSON_IsNull(item))
+            continue;
+        if (!cJSON_IsString(item))
+            return api_error_invalid(error, message_place(place, index, names[i]),
+                                     "%s must be a string", names[i]);
+        reasoning = reasoning ? reasoning : item;
+    }
+    if (!reasoning)
+        return RESULT_OK;
+    const cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
+    bool has_text = cJSON_IsString(content) && content->valuestring[0];
+    const char *wanted[] = {names[0], has_calls && !has_text ? "thinking" : names[0]};
+    for (size_t i = 0; i < 2; i++) {
+        cJSON_bool there = cJSON_IsString(cJSON_GetObjectItemCaseSensitive(message, wanted[i]));
+        if (there)
+            continue;
+        cJSON_DeleteItemFromObjectCaseSensitive(message, wanted[i]);
+        if (!cJSON_AddStringToObject(message, wanted[i], reasoning->valuestring))
+            return out_of_memory(error);
     }
     return RESULT_OK;
 }
@@ -187,10 +241,17 @@ static enum result message_normalize(cJSON *message, int index, struct api_error
     bool has_calls = false;
     if (!roles[r].needs_content) {
         enum result result = tool_calls_normalize(message, index, &has_calls, error);
+        if (result == RESULT_OK)
+            result = reasoning_normalize(message, index, has_calls, error);
         if (result != RESULT_OK)
             return result;
     }
-    return content_normalize(message, index, !has_calls, error);
+    enum result result = string_check(message, index, "tool_call_id", "tool_call_id", error);
+    if (result == RESULT_OK)
+        result = string_check(message, index, "name", "name", error);
+    if (result == RESULT_OK)
+        result = content_normalize(message, index, !has_calls, error);
+    return result;
 }
 
 enum result chat_messages_normalize(cJSON *messages, struct api_error *error)

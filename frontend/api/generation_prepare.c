@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/final_message.h"
+#include "frontend/api/raw_prompts.h"
 #include "frontend/prompt/call_arguments.h"
 
 static enum result memory_error(struct api_error *error)
@@ -37,21 +39,34 @@ static bool variables_add_own(cJSON *variables, const struct generation_request 
     return true;
 }
 
+/* What templates call thinking that can be switched; one that the client set itself stays. */
+static bool variables_add_thinking(cJSON *variables, const struct generation_request *request)
+{
+    static const char *const names[] = {"enable_thinking", "thinking"};
+    for (size_t i = 0; request->thinking != THINKING_UNSET && i < 2; i++) {
+        if (!cJSON_GetObjectItemCaseSensitive(variables, names[i]) &&
+            !cJSON_AddBoolToObject(variables, names[i], request->thinking == THINKING_ON))
+            return false;
+    }
+    return true;
+}
+
 /* The template's variables. Messages and tools are lent, not copied. */
 static cJSON *template_variables(const struct model_assets *assets,
                                  const struct generation_request *request)
 {
     bool has_tools = request->tools && request->tool_choice != TOOL_CHOICE_NONE;
+    bool opens_answer = !request->continue_final_message && !request->no_generation_prompt;
     cJSON *variables = cJSON_CreateObject();
     if (!variables)
         return NULL;
     if (!cJSON_AddItemReferenceToObject(variables, "messages", request->messages) ||
-        !cJSON_AddTrueToObject(variables, "add_generation_prompt") ||
+        !cJSON_AddBoolToObject(variables, "add_generation_prompt", opens_answer) ||
         !(has_tools ? cJSON_AddItemReferenceToObject(variables, "tools", request->tools)
                     : cJSON_AddNullToObject(variables, "tools") != NULL) ||
         !cJSON_AddStringToObject(variables, "bos_token", assets->bos_text) ||
         !cJSON_AddStringToObject(variables, "eos_token", assets->eos_text) ||
-        !variables_add_own(variables, request)) {
+        !variables_add_own(variables, request) || !variables_add_thinking(variables, request)) {
         cJSON_Delete(variables);
         return NULL;
     }
@@ -68,17 +83,24 @@ static enum result prompt_render(const struct model_assets *assets,
     if (assets->call_arguments_are_text &&
         call_arguments_write_text(request->messages) != RESULT_OK)
         return memory_error(error);
+    enum result result = RESULT_OK;
+    if (request->continue_final_message)
+        result = final_message_check(request->messages, error);
+    if (result != RESULT_OK)
+        return result;
     cJSON *variables = template_variables(assets, request);
     if (!variables)
         return memory_error(error);
     struct error_text words;
-    enum result result =
+    result =
         chat_template_render(assets->chat_template, variables, trusted, now_unix_s, prompt, &words);
     cJSON_Delete(variables);
     if (result == RESULT_OUT_OF_MEMORY)
         return memory_error(error);
     if (result != RESULT_OK)
         return api_error_invalid(error, "messages", "the chat template refused: %s", words.text);
+    if (request->continue_final_message)
+        return final_message_cut(request->messages, prompt, error);
     return RESULT_OK;
 }
 
@@ -133,19 +155,27 @@ static enum result prompt_encode(const struct model_assets *assets,
     return RESULT_OK;
 }
 
+static enum result messages_encode(const struct model_assets *assets, int64_t now_unix_s,
+                                   struct prepared_generation *prepared, struct api_error *error)
+{
+    struct chat_prompt prompt = {0};
+    enum result result = prompt_render(assets, &prepared->request, now_unix_s, &prompt, error);
+    if (result == RESULT_OK)
+        result = prompt_encode(assets, &prompt, &prepared->prompt, error);
+    chat_prompt_fini(&prompt);
+    return result;
+}
+
 enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared, struct api_error *error)
 {
     *prepared = (struct prepared_generation){0};
     const struct model_assets *assets = context->assets;
-    struct chat_prompt prompt = {0};
     enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
     if (result == RESULT_OK)
-        result = prompt_render(assets, &prepared->request, now_unix_s, &prompt, error);
-    if (result == RESULT_OK)
-        result = prompt_encode(assets, &prompt, &prepared->prompt, error);
-    chat_prompt_fini(&prompt);
+        result = prepared->request.prompts ? raw_prompts_encode(assets, prepared, error)
+                                           : messages_encode(assets, now_unix_s, prepared, error);
     if (result != RESULT_OK) {
         prepared_generation_fini(prepared);
         return result;

@@ -15,6 +15,8 @@ void generation_request_drop_body(struct generation_request *request)
     request->tools = NULL;
     request->tool_name = NULL;
     request->template_variables = NULL;
+    request->thinking_start = NULL;
+    request->thinking_end = NULL;
     request->stop_count = 0;
 }
 

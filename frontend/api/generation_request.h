@@ -46,11 +46,17 @@ struct generation_request {
     struct cJSON *template_variables; /* object with more variables for the template; inside body;
                                         or NULL */
     enum thinking_choice thinking;
-    uint32_t thinking_budget; /* tokens of reasoning at most; THINKING_BUDGET_NONE: any number */
-    struct cJSON *prompts;    /* instead of messages: texts and lists of token ids; inside body */
-    uint32_t choices;         /* answers to each prompt; 0 and 1: one */
+    uint32_t thinking_budget;   /* tokens of reasoning at most; THINKING_BUDGET_NONE: any number */
+    const char *thinking_start; /* other tags around reasoning than the model's; inside body */
+    const char *thinking_end;
+    bool continue_final_message; /* the answer goes on with the last message, the assistant's */
+    bool no_generation_prompt;   /* the template does not open an answer */
+    struct cJSON *prompts; /* instead of messages: texts and lists of token ids; inside body */
+    uint32_t choices;      /* answers to each prompt; 0 and 1: one */
     bool stream;
     bool include_usage;
+    bool timings_per_token;  /* llama.cpp's: figures with every chunk */
+    bool return_progress;    /* likewise: how far the prompt is */
     bool background;         /* the client does not wait for the answer */
     uint32_t max_new_tokens; /* 0 = not given */
     uint32_t min_tokens;     /* stop ids cannot be drawn before that many */

@@ -29,11 +29,35 @@ static bool body_has_escaped_nul(const char *json, size_t json_bytes)
     return false;
 }
 
+/* Brackets outside of strings. cJSON bounds its own recursion; whoever walks a body later need not.
+ */
+static bool body_is_deep(const char *json, size_t json_bytes)
+{
+    size_t depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < json_bytes; i++) {
+        if (in_string && json[i] == '\\')
+            i++;
+        else if (json[i] == '"')
+            in_string = !in_string;
+        else if (!in_string && (json[i] == '{' || json[i] == '['))
+            depth++;
+        else if (!in_string && (json[i] == '}' || json[i] == ']') && depth > 0)
+            depth--;
+        if (depth > LIMIT_BODY_DEPTH)
+            return true;
+    }
+    return false;
+}
+
 enum result request_fields_read_body(const char *json, size_t json_bytes, cJSON **body,
                                      struct api_error *error)
 {
     if (memchr(json, '\0', json_bytes) || body_has_escaped_nul(json, json_bytes))
         return api_error_invalid(error, "", "NUL characters are not accepted");
+    if (body_is_deep(json, json_bytes))
+        return api_error_invalid(error, "", "the body is nested more than %u levels deep",
+                                 LIMIT_BODY_DEPTH);
     const char *end = NULL;
     *body = cJSON_ParseWithLengthOpts(json, json_bytes, &end, false);
     if (!*body) {
@@ -71,6 +95,8 @@ static const struct float_field {
     {"repetition_penalty", 0, 10, PARAM(repetition_penalty), CHECKPOINT(repetition_penalty), 1},
     {"presence_penalty", -2, 2, PARAM(presence_penalty), CHECKPOINT_NONE, 0},
     {"frequency_penalty", -2, 2, PARAM(frequency_penalty), CHECKPOINT_NONE, 0},
+    {"typical_p", 0, 1, PARAM(typical_p), CHECKPOINT_NONE, 1},
+    {"top_n_sigma", 0, 100, PARAM(top_n_sigma), CHECKPOINT_NONE, 0},
 #undef PARAM
 #undef CHECKPOINT
 };
@@ -118,6 +144,42 @@ enum result request_fields_read_integer(const cJSON *body, const char *name, dou
     return RESULT_OK;
 }
 
+/* How far back each penalty looks; 0 or absent: over everything. */
+static enum result contexts_read(const cJSON *body, struct sampling_params *sampling,
+                                 struct api_error *error)
+{
+    const struct {
+        const char *name;
+        uint32_t *tokens;
+    } fields[] = {{"repetition_context_size", &sampling->repetition_context},
+                  {"presence_context_size", &sampling->presence_context},
+                  {"frequency_context_size", &sampling->frequency_context}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        bool present;
+        int64_t value = 0;
+        enum result result = request_fields_read_integer(
+            body, fields[i].name, 0, LIMIT_CONTEXT_TOKENS, &present, &value, error);
+        if (result != RESULT_OK)
+            return result;
+        *fields[i].tokens = (uint32_t)value;
+    }
+    return RESULT_OK;
+}
+
+enum result request_fields_read_ends(const cJSON *body, struct generation_request *request,
+                                     struct api_error *error)
+{
+    bool present;
+    int64_t value = 0;
+    uint32_t most = request->max_new_tokens > 0 ? request->max_new_tokens : LIMIT_CONTEXT_TOKENS;
+    enum result result =
+        request_fields_read_integer(body, "min_tokens", 0, most, &present, &value, error);
+    request->min_tokens = (uint32_t)value;
+    if (result != RESULT_OK)
+        return result;
+    return request_fields_read_bool(body, "ignore_eos", "ignore_eos", &request->ignore_end, error);
+}
+
 enum result request_fields_read_sampling(const cJSON *body, const struct model_assets *assets,
                                          uint64_t random_seed, struct sampling_params *sampling,
                                          struct api_error *error)
@@ -131,9 +193,14 @@ enum result request_fields_read_sampling(const cJSON *body, const struct model_a
     }
     if (sampling->top_p <= 0)
         sampling->top_p = FLT_MIN; /* the API allows 0: only the most likely token */
+    if (sampling->typical_p <= 0)
+        sampling->typical_p = FLT_MIN; /* likewise */
     bool present;
     int64_t value = 0;
-    enum result result =
+    enum result result = contexts_read(body, sampling, error);
+    if (result != RESULT_OK)
+        return result;
+    result =
         request_fields_read_integer(body, "top_k", -1, LIMIT_VOCAB_TOKENS, &present, &value, error);
     if (result != RESULT_OK)
         return result;
@@ -228,6 +295,40 @@ enum result request_fields_read_bool(const cJSON *object, const char *name, cons
     if (item && !cJSON_IsBool(item))
         return api_error_invalid(error, param, "%s must be true or false", param);
     *value = item && cJSON_IsTrue(item);
+    return RESULT_OK;
+}
+
+enum result request_fields_read_string(const cJSON *body, const char *name, size_t most,
+                                       const char **value, struct api_error *error)
+{
+    const cJSON *item = request_fields_member(body, name);
+    *value = NULL;
+    if (!item)
+        return RESULT_OK;
+    if (!cJSON_IsString(item))
+        return api_error_invalid(error, name, "%s must be a string", name);
+    size_t length = strlen(item->valuestring);
+    if (length < 1 || length > most)
+        return api_error_invalid(error, name, "%s must have 1 to %zu bytes", name, most);
+    *value = item->valuestring;
+    return RESULT_OK;
+}
+
+static bool is_off(const cJSON *item)
+{
+    return cJSON_IsFalse(item) || (cJSON_IsNumber(item) && item->valuedouble == 0) ||
+           (cJSON_IsString(item) && !item->valuestring[0]) ||
+           ((cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child);
+}
+
+enum result request_fields_refuse(const cJSON *body, const char *const names[],
+                                  struct api_error *error)
+{
+    for (; *names; names++) {
+        const cJSON *item = request_fields_member(body, *names);
+        if (item && !is_off(item))
+            return api_error_invalid(error, *names, "%s is not supported", *names);
+    }
     return RESULT_OK;
 }
 

@@ -10,7 +10,8 @@
 
 struct cJSON;
 
-/* The whole body: one JSON object without NUL characters. *body is the caller's on RESULT_OK. */
+/* The whole body: one JSON object without NUL characters, nested LIMIT_BODY_DEPTH deep at most.
+ * *body is the caller's on RESULT_OK. */
 enum result request_fields_read_body(const char *json, size_t json_bytes, struct cJSON **body,
                                      struct api_error *error) RESULT_CHECKED;
 /* NULL when the field is absent or null. */
@@ -25,6 +26,14 @@ enum result request_fields_read_integer(const struct cJSON *body, const char *na
                                         double most, bool *present, int64_t *value,
                                         struct api_error *error) RESULT_CHECKED;
 
+/* A string of at most `most` bytes, inside the body; NULL when it is absent. */
+enum result request_fields_read_string(const struct cJSON *body, const char *name, size_t most,
+                                       const char **value, struct api_error *error) RESULT_CHECKED;
+/* Refuses each of the fields (NULL-terminated) that asks for something: that is neither absent,
+ * null, false, 0 nor empty. */
+enum result request_fields_refuse(const struct cJSON *body, const char *const names[],
+                                  struct api_error *error) RESULT_CHECKED;
+
 /* `model` must be the one that is served, or absent. */
 enum result request_fields_check_model(const struct cJSON *body, const struct model_assets *assets,
                                        struct api_error *error) RESULT_CHECKED;
@@ -34,6 +43,9 @@ enum result request_fields_read_sampling(const struct cJSON *body,
                                          const struct model_assets *assets, uint64_t random_seed,
                                          struct sampling_params *sampling,
                                          struct api_error *error) RESULT_CHECKED;
+/* `min_tokens` and `ignore_eos`, after the request's max_new_tokens. */
+enum result request_fields_read_ends(const struct cJSON *body, struct generation_request *request,
+                                     struct api_error *error) RESULT_CHECKED;
 /* `name`: a string or a list of them (OpenAI's `stop`, Anthropic's `stop_sequences`). */
 enum result request_fields_read_stop(const struct cJSON *body, const char *name,
                                      struct generation_request *request,

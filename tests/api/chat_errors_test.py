@@ -39,7 +39,12 @@ INVALID = [
     ({"messages": HELLO, "logit_bias": []}, "logit_bias"),
     ({"messages": HELLO, "stream": "yes"}, "stream"),
     ({"messages": HELLO, "stream_options": {"include_usage": True}}, "stream_options"),
-    ({"messages": HELLO, "n": 2}, "n"),
+    ({"messages": HELLO, "n": 200}, "n"),
+    ({"messages": HELLO, "top_logprobs": 2}, "top_logprobs"),
+    ({"messages": HELLO, "tools": [{"type": "function", "function": {"name": "a b"}}]}, "tools[0].function.name"),
+    ({"messages": HELLO, "tool_choice": "required"}, "tool_choice"),
+    ({"messages": HELLO, "functions": []}, "functions"),
+    ({"messages": HELLO, "grammar": "root ::= \"a\""}, "grammar"),
 ]
 
 

@@ -53,8 +53,13 @@ static struct api_reply *create(const struct prepared_generation *chat, const ch
 
 static bool push(struct api_reply *reply, uint32_t token, bool is_stop, struct text_buffer *out)
 {
-    return chat_format.reply_token(reply, 0, &(struct reply_token){.id = token, .is_stop = is_stop},
-                                   out);
+    static int64_t now_us;
+    now_us = token == TINY_HE ? 5000 : now_us + 1000; /* the first token of every test is "he" */
+    return chat_format.reply_token(
+        reply, 0,
+        &(struct reply_token){
+            .id = token, .is_stop = is_stop, .now_us = now_us, .scheduled_us = 3000},
+        out);
 }
 
 static void stream_has_role_deltas_finish_usage_done(void **state)
@@ -76,15 +81,19 @@ static void stream_has_role_deltas_finish_usage_done(void **state)
     "\"ti\\\"ny\",\"choices\":["
 #define TAIL ",\"usage\":null}\n\n"
     assert_string_equal(
-        out.bytes,
-        HEAD "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
-             "\"finish_reason\":null}]" TAIL HEAD
-             "{\"index\":0,\"delta\":{\"content\":\"he\"},\"logprobs\":null,\"finish_reason\":null}"
-             "]" TAIL HEAD "{\"index\":0,\"delta\":{\"content\":\"\xc3\xa9\"},\"logprobs\":null,"
-             "\"finish_reason\":null}]" TAIL HEAD
-             "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]" TAIL HEAD
-             "],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4,\"total_tokens\":7,"
-             "\"prompt_tokens_details\":{\"cached_tokens\":2}}}\n\ndata: [DONE]\n\n");
+        out.bytes, HEAD
+        "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,"
+        "\"finish_reason\":null}]" TAIL HEAD
+        "{\"index\":0,\"delta\":{\"content\":\"he\"},\"logprobs\":null,\"finish_reason\":null}"
+        "]" TAIL HEAD "{\"index\":0,\"delta\":{\"content\":\"\xc3\xa9\"},\"logprobs\":null,"
+        "\"finish_reason\":null}]" TAIL HEAD
+        "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]" TAIL HEAD
+        "],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4,\"total_tokens\":7,"
+        "\"prompt_tokens_details\":{\"cached_tokens\":2},\"completion_tokens_details\":{"
+        "\"reasoning_tokens\":0}},\"timings\":{\"cache_n\":2,\"prompt_n\":1,\"prompt_ms\":2.000,"
+        "\"prompt_per_token_ms\":2.000,\"prompt_per_second\":500.000,\"predicted_n\":4,"
+        "\"predicted_ms\":3.000,\"predicted_per_token_ms\":0.750,\"predicted_per_second\":"
+        "1333.333}}\n\ndata: [DONE]\n\n");
     text_buffer_fini(&out);
     chat_format.reply_destroy(reply);
 }

@@ -10,6 +10,7 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,9 +147,28 @@ static void refusals_name_their_field(void **state)
         {"{\"logit_bias\":{\"1\":101}," HELLO "}", 400, "logit_bias"},
         {"{\"stream\":1," HELLO "}", 400, "stream"},
         {"{\"stream_options\":{}," HELLO "}", 400, "stream_options"},
-        {"{\"n\":2," HELLO "}", 400, "n"},
-        {"{\"logprobs\":true," HELLO "}", 400, "logprobs"},
-        {"{\"tools\":[{}]," HELLO "}", 400, "tools"},
+        {"{\"n\":0," HELLO "}", 400, "n"},
+        {"{\"n\":129," HELLO "}", 400, "n"},
+        {"{\"logprobs\":3," HELLO "}", 400, "logprobs"},
+        {"{\"top_logprobs\":3," HELLO "}", 400, "top_logprobs"},
+        {"{\"logprobs\":true,\"top_logprobs\":21," HELLO "}", 400, "top_logprobs"},
+        {"{\"tools\":[{}]," HELLO "}", 400, "tools[0].type"},
+        {"{\"typical_p\":2," HELLO "}", 400, "typical_p"},
+        {"{\"top_n_sigma\":-1," HELLO "}", 400, "top_n_sigma"},
+        {"{\"presence_context_size\":-1," HELLO "}", 400, "presence_context_size"},
+        {"{\"max_tokens\":4,\"min_tokens\":5," HELLO "}", 400, "min_tokens"},
+        {"{\"ignore_eos\":1," HELLO "}", 400, "ignore_eos"},
+        {"{\"return_progress\":true," HELLO "}", 400, "return_progress"},
+        {"{\"reasoning_effort\":\"huge\"," HELLO "}", 400, "reasoning_effort"},
+        {"{\"thinking_budget\":-1," HELLO "}", 400, "thinking_budget"},
+        {"{\"thinking_end_token\":\"\"," HELLO "}", 400, "thinking_end_token"},
+        {"{\"enable_thinking\":\"yes\"," HELLO "}", 400, "enable_thinking"},
+        {"{\"chat_template_kwargs\":[]," HELLO "}", 400, "chat_template_kwargs"},
+        {"{\"continue_final_message\":true,\"add_generation_prompt\":true," HELLO "}", 400,
+         "continue_final_message"},
+        {"{\"grammar\":\"root ::= x\"," HELLO "}", 400, "grammar"},
+        {"{\"verbosity\":\"low\"," HELLO "}", 400, "verbosity"},
+        {"{\"modalities\":[\"text\",\"audio\"]," HELLO "}", 400, "modalities"},
         {"{\"response_format\":{\"type\":\"json_object\"}," HELLO "}", 400, "response_format"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -161,6 +181,81 @@ static void refusals_name_their_field(void **state)
                      error.status, error.param);
         assert_true(error.message[0] != '\0');
         assert_null(request.body);
+    }
+}
+
+static void thinking_and_template_fields_are_read(void **state)
+{
+    (void)state;
+    struct generation_request request;
+    struct api_error error;
+    assert_int_equal(parse("{\"reasoning_effort\":\"none\",\"thinking_budget\":7,"
+                           "\"thinking_start_token\":\"<a>\",\"chat_template_kwargs\":{\"x\":1},"
+                           "\"continue_final_message\":true,\"n\":3,\"logprobs\":true,"
+                           "\"top_logprobs\":20,\"typical_p\":0.5,\"top_n_sigma\":1.5,"
+                           "\"frequency_context_size\":9,\"min_tokens\":2,\"ignore_eos\":true,"
+                           "\"user\":\"u\",\"metadata\":{\"a\":\"b\"},\"store\":false," HELLO "}",
+                           &request, &error),
+                     RESULT_OK);
+    assert_int_equal(request.thinking, THINKING_OFF);
+    assert_int_equal(request.thinking_budget, 7);
+    assert_string_equal(request.thinking_start, "<a>");
+    assert_null(request.thinking_end);
+    char *text = cJSON_PrintUnformatted(request.template_variables);
+    assert_string_equal(text, "{\"x\":1,\"reasoning_effort\":\"none\"}");
+    free(text);
+    assert_true(request.continue_final_message);
+    assert_int_equal(request.choices, 3);
+    assert_true(request.logprobs && request.top_logprobs == 20);
+    assert_true(request.sampling.typical_p == 0.5f && request.sampling.top_n_sigma == 1.5f);
+    assert_int_equal(request.sampling.frequency_context, 9);
+    assert_true(request.min_tokens == 2 && request.ignore_end);
+    generation_request_fini(&request);
+    assert_int_equal(
+        parse("{\"chat_template_kwargs\":{\"enable_thinking\":true}," HELLO "}", &request, &error),
+        RESULT_OK);
+    assert_int_equal(request.thinking, THINKING_ON);
+    assert_true(request.thinking_budget == THINKING_BUDGET_NONE);
+    generation_request_fini(&request);
+}
+
+/* What the assistant thought goes to templates under the names that they read. */
+static void reasoning_comes_back(void **state)
+{
+    (void)state;
+    struct generation_request request;
+    struct api_error error;
+    assert_int_equal(
+        parse("{\"messages\":[{\"role\":\"assistant\",\"content\":\"a\",\"reasoning\":\"r\"},"
+              "{\"role\":\"assistant\",\"content\":null,\"reasoning\":\"r\",\"tool_calls\":[{"
+              "\"id\":\"1\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+              "\"arguments\":\"{}\"}}]}]}",
+              &request, &error),
+        RESULT_OK);
+    const cJSON *plain = request.messages->child;
+    const cJSON *calling = plain->next;
+    assert_string_equal(cJSON_GetObjectItem(plain, "reasoning_content")->valuestring, "r");
+    assert_null(cJSON_GetObjectItem(plain, "thinking"));
+    assert_string_equal(cJSON_GetObjectItem(calling, "reasoning_content")->valuestring, "r");
+    assert_string_equal(cJSON_GetObjectItem(calling, "thinking")->valuestring, "r");
+    generation_request_fini(&request);
+}
+
+static void deep_bodies_are_refused(void **state)
+{
+    (void)state;
+    struct generation_request request;
+    struct api_error error;
+    char json[2 * LIMIT_BODY_DEPTH + 200];
+    for (int more = 0; more < 2; more++) {
+        /* The body is one level, metadata the rest. */
+        int levels = (int)LIMIT_BODY_DEPTH - 1 + more;
+        int at = snprintf(json, sizeof json, "{" HELLO ",\"metadata\":");
+        memset(json + at, '[', (size_t)levels);
+        memset(json + at + levels, ']', (size_t)levels);
+        strcpy(json + at + 2 * levels, "}");
+        assert_int_equal(parse(json, &request, &error), more ? RESULT_INVALID : RESULT_OK);
+        generation_request_fini(&request);
     }
 }
 
@@ -193,6 +288,9 @@ int main(void)
         cmocka_unit_test(unset_fields_take_checkpoint_then_api_defaults),
         cmocka_unit_test(every_field_is_read),
         cmocka_unit_test(refusals_name_their_field),
+        cmocka_unit_test(thinking_and_template_fields_are_read),
+        cmocka_unit_test(reasoning_comes_back),
+        cmocka_unit_test(deep_bodies_are_refused),
         cmocka_unit_test(messages_become_what_templates_expect),
     };
     return cmocka_run_group_tests(tests, open_assets, close_assets);

@@ -1,0 +1,163 @@
+/*
+ * The law of the log: the bytes of what was taken join to the text that was shown, whatever was
+ * held back or cut, and an entry is not taken before its text is shown.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/reply/reply_text.h"
+#include "frontend/reply/stop_matcher.h"
+#include "frontend/reply/token_log.h"
+#include "frontend/reply/utf8_stream.h"
+#include "tests/support/test_random.h"
+#include "tests/support/tiny_tokenizer.h"
+
+static struct tokenizer *tokenizer;
+
+static int open_tokenizer(void **state)
+{
+    (void)state;
+    size_t json_bytes;
+    char *json = tiny_tokenizer_json(&json_bytes);
+    enum result result = tokenizer_open_json(json, json_bytes, &tokenizer, NULL);
+    free(json);
+    return result == RESULT_OK ? 0 : -1;
+}
+
+static int close_tokenizer(void **state)
+{
+    (void)state;
+    tokenizer_close(tokenizer);
+    return 0;
+}
+
+/* Appends the bytes of all that can be taken; their joined lengths never pass what is shown. */
+static void take_all(struct token_log *log, struct text_buffer *joined)
+{
+    struct token_log_entry entry;
+    while (token_log_take(log, &entry)) {
+        const char *bytes;
+        size_t count;
+        tokenizer_token_bytes(tokenizer, entry.own.token, &bytes, &count);
+        text_buffer_append(joined, bytes + entry.skipped_bytes, entry.shown_bytes);
+    }
+}
+
+/* A random answer over bytes that make whole, broken and cut characters, with and without a stop
+ * string, whose shown text is decoded as a reply does it. */
+static void run(struct test_random *random, const char *stop_bytes)
+{
+    static const uint32_t tokens[] = {TINY_HE, TINY_LL, 'a',  'b',  0xc3,
+                                      0xa9,    0xe2,    0x82, 0xac, TINY_END};
+    const struct stop_string stop = {.bytes = stop_bytes, .length = strlen(stop_bytes)};
+    struct reply_text *text = reply_text_create(tokenizer, &stop, stop.length > 0);
+    struct token_log *log = token_log_create(tokenizer);
+    struct text_buffer shown = {0};
+    struct text_buffer joined = {0};
+    bool cut = false;
+    for (int i = 0; i < 40 && !cut; i++) {
+        uint32_t token = tokens[test_random_below(random, sizeof tokens / sizeof tokens[0])];
+        size_t before = shown.length;
+        token_log_push(log, (struct token_logprob){token, -1}, NULL, 0);
+        cut = reply_text_push(text, token, &shown);
+        token_log_show(log, shown.length - before);
+        if (cut)
+            token_log_end(log, true);
+        take_all(log, &joined);
+    }
+    if (!cut) {
+        size_t before = shown.length;
+        reply_text_finish(text, &shown);
+        token_log_show(log, shown.length - before);
+        token_log_end(log, reply_text_stop_string(text) != NULL);
+        take_all(log, &joined);
+    }
+    /* What is no character is shown as U+FFFD. */
+    struct text_buffer decoded = {0};
+    struct utf8_stream utf8 = {0};
+    utf8_stream_push(&utf8, joined.bytes ? joined.bytes : "", joined.length, &decoded);
+    utf8_stream_finish(&utf8, &decoded);
+    assert_int_equal(decoded.length, shown.length);
+    assert_memory_equal(decoded.bytes, shown.bytes, shown.length);
+    text_buffer_fini(&decoded);
+    text_buffer_fini(&shown);
+    text_buffer_fini(&joined);
+    token_log_destroy(log);
+    reply_text_destroy(text);
+}
+
+static void bytes_join_to_the_text(void **state)
+{
+    (void)state;
+    struct test_random random = {.state = 7};
+    for (int i = 0; i < 2000; i++) {
+        run(&random, "");
+        run(&random, "ab");
+        run(&random, "eab");
+        run(&random, "\xc3\xa9"
+                     "he");
+    }
+}
+
+static void entries_wait_for_their_text(void **state)
+{
+    (void)state;
+    struct token_log *log = token_log_create(tokenizer);
+    struct token_log_entry entry;
+    token_log_push(log, (struct token_logprob){TINY_HE, -1}, NULL, 0);
+    token_log_show(log, 1);
+    assert_false(token_log_take(log, &entry));
+    token_log_show(log, 1);
+    assert_true(token_log_take(log, &entry));
+    token_log_push(log, (struct token_logprob){0xc3, -1}, NULL, 0); /* half a character */
+    assert_false(token_log_take(log, &entry));
+    token_log_push(log, (struct token_logprob){0xa9, -1}, NULL, 0);
+    token_log_push(log, (struct token_logprob){'x', -1}, NULL, 0);
+    token_log_show(log, 2);
+    assert_true(token_log_take(log, &entry));
+    assert_true(token_log_take(log, &entry));
+    assert_int_equal(entry.own.token, 0xa9);
+    assert_false(token_log_take(log, &entry));
+    token_log_loosen(log);
+    assert_true(token_log_take(log, &entry));
+    assert_int_equal(entry.text_offset, 3); /* "h", "e", "é" */
+    token_log_destroy(log);
+}
+
+static void json_has_tokens_bytes_and_alternatives(void **state)
+{
+    (void)state;
+    const struct token_logprob alternatives[] = {{'b', -0.5f}, {TINY_END, -INFINITY}};
+    struct token_log *log = token_log_create(tokenizer);
+    struct text_buffer out = {0};
+    token_log_push(log, (struct token_logprob){'a', -0.25f}, alternatives, 2);
+    token_log_push(log, (struct token_logprob){0xff, -2}, NULL, 0);
+    token_log_end(log, false);
+    assert_int_equal(token_log_write(log, &out), 2);
+    assert_string_equal(
+        out.bytes,
+        "{\"token\":\"a\",\"logprob\":-0.25,\"bytes\":[97],\"top_logprobs\":[{\"token\":\"b\","
+        "\"logprob\":-0.5,\"bytes\":[98]},{\"token\":\"<|im_end|>\",\"logprob\":-9999,\"bytes\":["
+        "60,124,105,109,95,101,110,100,124,62]}]},{\"token\":\"\xef\xbf\xbd\",\"logprob\":-2,"
+        "\"bytes\":[255],\"top_logprobs\":[]}");
+    text_buffer_fini(&out);
+    token_log_destroy(log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_join_to_the_text),
+        cmocka_unit_test(entries_wait_for_their_text),
+        cmocka_unit_test(json_has_tokens_bytes_and_alternatives),
+    };
+    return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
+}
