@@ -105,79 +105,80 @@ static void every_field_is_read(void **state)
     generation_request_fini(&request);
 }
 
+static const struct {
+    const char *json;
+    int status;
+    const char *param;
+} refusals[] = {
+    {"", 400, ""},
+    {"{", 400, ""},
+    {"[]", 400, ""},
+    {"{" HELLO "} x", 400, ""},
+    {"{\"model\":3," HELLO "}", 400, "model"},
+    {"{\"model\":\"other\"," HELLO "}", 404, "model"},
+    {"{}", 400, "messages"},
+    {"{\"messages\":[]}", 400, "messages"},
+    {"{\"messages\":\"hi\"}", 400, "messages"},
+    {"{\"messages\":[3]}", 400, "messages[0]"},
+    {"{\"messages\":[{\"content\":\"x\"}]}", 400, "messages[0].role"},
+    {"{\"messages\":[{\"role\":\"wizard\",\"content\":\"x\"}]}", 400, "messages[0].role"},
+    {"{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content"},
+    {"{\"messages\":[{\"role\":\"user\",\"content\":4}]}", 400, "messages[0].content"},
+    {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", 400,
+     "messages[0].content"},
+    {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000b\"}]}", 400, ""},
+    {"{\"temperature\":2.1," HELLO "}", 400, "temperature"},
+    {"{\"temperature\":\"1\"," HELLO "}", 400, "temperature"},
+    {"{\"temperature\":1e999," HELLO "}", 400, "temperature"},
+    {"{\"top_p\":-0.1," HELLO "}", 400, "top_p"},
+    {"{\"min_p\":1.1," HELLO "}", 400, "min_p"},
+    {"{\"top_k\":1.5," HELLO "}", 400, "top_k"},
+    {"{\"seed\":1e300," HELLO "}", 400, "seed"},
+    {"{\"presence_penalty\":3," HELLO "}", 400, "presence_penalty"},
+    {"{\"max_tokens\":0," HELLO "}", 400, "max_tokens"},
+    {"{\"max_completion_tokens\":-4," HELLO "}", 400, "max_completion_tokens"},
+    {"{\"stop\":\"\"," HELLO "}", 400, "stop"},
+    {"{\"stop\":[1]," HELLO "}", 400, "stop"},
+    {"{\"logit_bias\":{\"260\":1}," HELLO "}", 400, "logit_bias"},
+    {"{\"logit_bias\":{\"-1\":1}," HELLO "}", 400, "logit_bias"},
+    {"{\"logit_bias\":{\"1\":101}," HELLO "}", 400, "logit_bias"},
+    {"{\"stream\":1," HELLO "}", 400, "stream"},
+    {"{\"stream_options\":{}," HELLO "}", 400, "stream_options"},
+    {"{\"n\":0," HELLO "}", 400, "n"},
+    {"{\"n\":129," HELLO "}", 400, "n"},
+    {"{\"logprobs\":3," HELLO "}", 400, "logprobs"},
+    {"{\"top_logprobs\":3," HELLO "}", 400, "top_logprobs"},
+    {"{\"logprobs\":true,\"top_logprobs\":21," HELLO "}", 400, "top_logprobs"},
+    {"{\"tools\":[{}]," HELLO "}", 400, "tools[0].type"},
+    {"{\"typical_p\":2," HELLO "}", 400, "typical_p"},
+    {"{\"top_n_sigma\":-1," HELLO "}", 400, "top_n_sigma"},
+    {"{\"presence_context_size\":-1," HELLO "}", 400, "presence_context_size"},
+    {"{\"max_tokens\":4,\"min_tokens\":5," HELLO "}", 400, "min_tokens"},
+    {"{\"ignore_eos\":1," HELLO "}", 400, "ignore_eos"},
+    {"{\"return_progress\":true," HELLO "}", 400, "return_progress"},
+    {"{\"reasoning_effort\":\"huge\"," HELLO "}", 400, "reasoning_effort"},
+    {"{\"thinking_budget\":-1," HELLO "}", 400, "thinking_budget"},
+    {"{\"thinking_end_token\":\"\"," HELLO "}", 400, "thinking_end_token"},
+    {"{\"enable_thinking\":\"yes\"," HELLO "}", 400, "enable_thinking"},
+    {"{\"chat_template_kwargs\":[]," HELLO "}", 400, "chat_template_kwargs"},
+    {"{\"continue_final_message\":true,\"add_generation_prompt\":true," HELLO "}", 400,
+     "continue_final_message"},
+    {"{\"grammar\":\"root ::= x\"," HELLO "}", 400, "grammar"},
+    {"{\"verbosity\":\"low\"," HELLO "}", 400, "verbosity"},
+    {"{\"modalities\":[\"text\",\"audio\"]," HELLO "}", 400, "modalities"},
+    {"{\"response_format\":{\"type\":\"json_object\"}," HELLO "}", 400, "response_format"},
+};
+
 static void refusals_name_their_field(void **state)
 {
     (void)state;
-    static const struct {
-        const char *json;
-        int status;
-        const char *param;
-    } cases[] = {
-        {"", 400, ""},
-        {"{", 400, ""},
-        {"[]", 400, ""},
-        {"{" HELLO "} x", 400, ""},
-        {"{\"model\":3," HELLO "}", 400, "model"},
-        {"{\"model\":\"other\"," HELLO "}", 404, "model"},
-        {"{}", 400, "messages"},
-        {"{\"messages\":[]}", 400, "messages"},
-        {"{\"messages\":\"hi\"}", 400, "messages"},
-        {"{\"messages\":[3]}", 400, "messages[0]"},
-        {"{\"messages\":[{\"content\":\"x\"}]}", 400, "messages[0].role"},
-        {"{\"messages\":[{\"role\":\"wizard\",\"content\":\"x\"}]}", 400, "messages[0].role"},
-        {"{\"messages\":[{\"role\":\"user\"}]}", 400, "messages[0].content"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":4}]}", 400, "messages[0].content"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\"}]}]}", 400,
-         "messages[0].content"},
-        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\\u0000b\"}]}", 400, ""},
-        {"{\"temperature\":2.1," HELLO "}", 400, "temperature"},
-        {"{\"temperature\":\"1\"," HELLO "}", 400, "temperature"},
-        {"{\"temperature\":1e999," HELLO "}", 400, "temperature"},
-        {"{\"top_p\":-0.1," HELLO "}", 400, "top_p"},
-        {"{\"min_p\":1.1," HELLO "}", 400, "min_p"},
-        {"{\"top_k\":1.5," HELLO "}", 400, "top_k"},
-        {"{\"seed\":1e300," HELLO "}", 400, "seed"},
-        {"{\"presence_penalty\":3," HELLO "}", 400, "presence_penalty"},
-        {"{\"max_tokens\":0," HELLO "}", 400, "max_tokens"},
-        {"{\"max_completion_tokens\":-4," HELLO "}", 400, "max_completion_tokens"},
-        {"{\"stop\":\"\"," HELLO "}", 400, "stop"},
-        {"{\"stop\":[1]," HELLO "}", 400, "stop"},
-        {"{\"logit_bias\":{\"260\":1}," HELLO "}", 400, "logit_bias"},
-        {"{\"logit_bias\":{\"-1\":1}," HELLO "}", 400, "logit_bias"},
-        {"{\"logit_bias\":{\"1\":101}," HELLO "}", 400, "logit_bias"},
-        {"{\"stream\":1," HELLO "}", 400, "stream"},
-        {"{\"stream_options\":{}," HELLO "}", 400, "stream_options"},
-        {"{\"n\":0," HELLO "}", 400, "n"},
-        {"{\"n\":129," HELLO "}", 400, "n"},
-        {"{\"logprobs\":3," HELLO "}", 400, "logprobs"},
-        {"{\"top_logprobs\":3," HELLO "}", 400, "top_logprobs"},
-        {"{\"logprobs\":true,\"top_logprobs\":21," HELLO "}", 400, "top_logprobs"},
-        {"{\"tools\":[{}]," HELLO "}", 400, "tools[0].type"},
-        {"{\"typical_p\":2," HELLO "}", 400, "typical_p"},
-        {"{\"top_n_sigma\":-1," HELLO "}", 400, "top_n_sigma"},
-        {"{\"presence_context_size\":-1," HELLO "}", 400, "presence_context_size"},
-        {"{\"max_tokens\":4,\"min_tokens\":5," HELLO "}", 400, "min_tokens"},
-        {"{\"ignore_eos\":1," HELLO "}", 400, "ignore_eos"},
-        {"{\"return_progress\":true," HELLO "}", 400, "return_progress"},
-        {"{\"reasoning_effort\":\"huge\"," HELLO "}", 400, "reasoning_effort"},
-        {"{\"thinking_budget\":-1," HELLO "}", 400, "thinking_budget"},
-        {"{\"thinking_end_token\":\"\"," HELLO "}", 400, "thinking_end_token"},
-        {"{\"enable_thinking\":\"yes\"," HELLO "}", 400, "enable_thinking"},
-        {"{\"chat_template_kwargs\":[]," HELLO "}", 400, "chat_template_kwargs"},
-        {"{\"continue_final_message\":true,\"add_generation_prompt\":true," HELLO "}", 400,
-         "continue_final_message"},
-        {"{\"grammar\":\"root ::= x\"," HELLO "}", 400, "grammar"},
-        {"{\"verbosity\":\"low\"," HELLO "}", 400, "verbosity"},
-        {"{\"modalities\":[\"text\",\"audio\"]," HELLO "}", 400, "modalities"},
-        {"{\"response_format\":{\"type\":\"json_object\"}," HELLO "}", 400, "response_format"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         struct generation_request request;
         struct api_error error = {0};
-        enum result result = parse(cases[i].json, &request, &error);
-        if (result == RESULT_OK || error.status != cases[i].status ||
-            strcmp(error.param, cases[i].param) != 0)
-            fail_msg("%s: result %s, status %d, param '%s'", cases[i].json, result_name(result),
+        enum result result = parse(refusals[i].json, &request, &error);
+        if (result == RESULT_OK || error.status != refusals[i].status ||
+            strcmp(error.param, refusals[i].param) != 0)
+            fail_msg("%s: result %s, status %d, param '%s'", refusals[i].json, result_name(result),
                      error.status, error.param);
         assert_true(error.message[0] != '\0');
         assert_null(request.body);
