@@ -85,6 +85,17 @@
     64u /* of the mark that begins or ends thinking; published ones have up to 8, with a sentence  \
          * about the end of thinking before it some 30 */
 
+/* OpenAI's Responses API */
+#define LIMIT_STORED_RESPONSES                                                                     \
+    16384u /* records that can be found; --response-store-bytes binds earlier for usual ones */
+#define LIMIT_CHAIN_BYTES                                                                          \
+    (16u << 20) /* items of a continued conversation; LIMIT_TEMPLATE_OUTPUT's reason: a prompt of  \
+                   more would be refused anyway */
+#define LIMIT_RESPONSE_METADATA             16u   /* pairs; the official API's bounds, all three */
+#define LIMIT_RESPONSE_METADATA_KEY_BYTES   256u  /* 64 characters */
+#define LIMIT_RESPONSE_METADATA_VALUE_BYTES 2048u /* 512 characters */
+#define LIMIT_LISTED_ITEMS                  100u  /* of one page of input items; likewise */
+
 /* HTTP */
 #define LIMIT_HTTP_HEAD_BYTES                                                                      \
     32768u /* request line and headers, and trailers; browsers stay below 16 kB */

@@ -68,6 +68,7 @@ struct options {
     uint64_t drain_timeout_s;
     uint64_t keepalive_comment_s;
     uint64_t stream_buffer_bytes;
+    uint64_t response_store_bytes;
     uint64_t request_deadline_s;      /* 0: none */
     uint64_t max_requests_per_client; /* 0: any number */
     struct option_texts api_keys;

@@ -20,10 +20,12 @@
 #include "frontend/api/messages_count.h"
 #include "frontend/api/messages_error.h"
 #include "frontend/api/messages_format.h"
+#include "frontend/api/responses_format.h"
 #include "frontend/serve/generation_route.h"
 #include "frontend/serve/inspect_route.h"
 #include "frontend/serve/metrics_page.h"
 #include "frontend/serve/monotonic_clock.h"
+#include "frontend/serve/responses_routes.h"
 #include "frontend/serve/server_edges.h"
 #include "frontend/serve/service_manager.h"
 #include "frontend/serve/status_routes.h"
@@ -34,7 +36,7 @@
 #define CALLBACKS_A_LOOK    64
 
 #define SIGNAL_COUNT 3u
-#define ROUTE_COUNT  14u
+#define ROUTE_COUNT  22u
 
 struct serve_command {
     const struct options *options;
@@ -48,6 +50,7 @@ struct serve_command {
     struct chat_engine *engine;
     struct generation_route *generation;
     struct inspect_route *inspections;
+    struct response_store *responses;
     struct http_route routes[ROUTE_COUNT]; /* the table, with what the options change */
     int64_t exit_at_ms;
     bool draining;
@@ -72,6 +75,30 @@ static void handle_count_tokens(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
     inspect_route_handle(command->inspections, exchange, messages_count_tokens, NULL);
+}
+
+static void handle_responses(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    generation_route_handle(command->generation, exchange, &responses_format, command->responses);
+}
+
+static void handle_response_get(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    responses_routes_get(command->responses, exchange);
+}
+
+static void handle_response_delete(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    responses_routes_delete(command->responses, command->generation, exchange);
+}
+
+static void handle_response_post(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    responses_routes_post(command->responses, command->generation, exchange);
 }
 
 static void handle_models(void *context, struct http_exchange *exchange)
@@ -117,6 +144,14 @@ static const struct http_route routes[ROUTE_COUNT] = {
     {"/v1/messages/count_tokens", false, HTTP_POST, false, messages_error_write,
      handle_count_tokens},
     {"/messages/count_tokens", false, HTTP_POST, false, messages_error_write, handle_count_tokens},
+    {"/v1/responses", false, HTTP_POST, false, NULL, handle_responses},
+    {"/responses", false, HTTP_POST, false, NULL, handle_responses},
+    {"/v1/responses/", true, HTTP_GET, false, NULL, handle_response_get},
+    {"/responses/", true, HTTP_GET, false, NULL, handle_response_get},
+    {"/v1/responses/", true, HTTP_DELETE, false, NULL, handle_response_delete},
+    {"/responses/", true, HTTP_DELETE, false, NULL, handle_response_delete},
+    {"/v1/responses/", true, HTTP_POST, false, NULL, handle_response_post},
+    {"/responses/", true, HTTP_POST, false, NULL, handle_response_post},
     {"/v1/models", true, HTTP_GET, false, NULL, handle_models},
     {"/models", true, HTTP_GET, false, NULL, handle_models},
     {"/health", false, HTTP_GET, true, NULL, handle_health},
@@ -265,6 +300,8 @@ static enum result command_start(struct serve_command *command, struct error_tex
         result = chat_engine_create(&config, &command->engine, error);
     if (result != RESULT_OK)
         return result;
+    command->responses =
+        response_store_create(command->options->response_store_bytes, LIMIT_STORED_RESPONSES);
     command->generation = generation_route_create(command->base, command->engine, command->options);
     command->inspections = inspect_route_create(command->engine);
     static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
@@ -315,6 +352,7 @@ int serve_command_run(const struct options *options)
     generation_route_destroy(command.generation);
     inspect_route_destroy(command.inspections);
     chat_engine_destroy(command.engine);
+    response_store_destroy(command.responses); /* whoever held a response is gone */
     server_edges_destroy(command.edges);
     service_manager_destroy(command.manager);
     for (size_t i = 0; i < SIGNAL_COUNT; i++)

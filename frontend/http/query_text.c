@@ -1,0 +1,52 @@
+/*
+ * Reading a query. An escape that is none stands for itself, one of a NUL ends the value: what
+ * comes out is a string that the caller compares with the few words it knows.
+ */
+#include "frontend/http/query_text.h"
+
+#include <string.h>
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* One character of an encoded text; moves *at behind it. */
+static char decode(const char **at)
+{
+    const char *text = *at;
+    if (text[0] == '%' && hex_value(text[1]) >= 0 && hex_value(text[2]) >= 0) {
+        *at += 3;
+        return (char)(hex_value(text[1]) * 16 + hex_value(text[2]));
+    }
+    *at += 1;
+    return text[0] == '+' ? ' ' : text[0];
+}
+
+static void value_decode(const char *text, char *value, size_t value_bytes)
+{
+    size_t count = 0;
+    while (*text && *text != '&' && count + 1 < value_bytes)
+        value[count++] = decode(&text);
+    value[count] = '\0';
+}
+
+bool query_text_find(const char *query, const char *name, char *value, size_t value_bytes)
+{
+    size_t name_bytes = strlen(name);
+    value[0] = '\0';
+    for (const char *at = query; *at; at += strcspn(at, "&"), at += *at == '&') {
+        if (strncmp(at, name, name_bytes) != 0)
+            continue;
+        const char *end = at + name_bytes;
+        if (*end != '=' && *end != '&' && *end != '\0')
+            continue;
+        value_decode(*end == '=' ? end + 1 : "", value, value_bytes);
+        return true;
+    }
+    return false;
+}
