@@ -209,3 +209,21 @@ const struct api_format responses_format = {.id_prefix = RESPONSE_ID_PREFIX,
                                             .reply_end = end,
                                             .reply_fail = fail,
                                             .reply_cancel = cancel};
+
+/* --- counting -------------------------------------------------------------------------------- */
+
+enum result responses_count_tokens(const struct parse_context *context, const char *body,
+                                   size_t body_bytes, int64_t now_unix_s, struct text_buffer *reply,
+                                   struct api_error *error)
+{
+    static const struct api_format counting = {.parse = responses_count_parse};
+    struct prepared_generation prepared;
+    enum result result =
+        generation_prepare(&counting, context, body, body_bytes, now_unix_s, &prepared, error);
+    if (result != RESULT_OK)
+        return result;
+    text_buffer_append_format(reply, "{\"object\":\"response.input_tokens\",\"input_tokens\":%zu}",
+                              prepared.prompt.count);
+    prepared_generation_fini(&prepared);
+    return RESULT_OK;
+}

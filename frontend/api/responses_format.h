@@ -6,9 +6,13 @@
 #ifndef SHOAL_FRONTEND_API_RESPONSES_FORMAT_H
 #define SHOAL_FRONTEND_API_RESPONSES_FORMAT_H
 
-#include "frontend/api/api_format.h"
+#include "frontend/api/inspection.h"
 
 /* Its routes' format_context is a struct response_store. */
 extern const struct api_format responses_format;
+
+/* POST /v1/responses/input_tokens: {"object":"response.input_tokens","input_tokens":…}, of the
+ * prompt that the body would get. */
+inspection responses_count_tokens;
 
 #endif

@@ -36,7 +36,7 @@
 #define CALLBACKS_A_LOOK    64
 
 #define SIGNAL_COUNT 3u
-#define ROUTE_COUNT  22u
+#define ROUTE_COUNT  24u
 
 struct serve_command {
     const struct options *options;
@@ -81,6 +81,13 @@ static void handle_responses(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
     generation_route_handle(command->generation, exchange, &responses_format, command->responses);
+}
+
+static void handle_response_count(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    inspect_route_handle(command->inspections, exchange, responses_count_tokens,
+                         command->responses);
 }
 
 static void handle_response_get(void *context, struct http_exchange *exchange)
@@ -146,6 +153,8 @@ static const struct http_route routes[ROUTE_COUNT] = {
     {"/messages/count_tokens", false, HTTP_POST, false, messages_error_write, handle_count_tokens},
     {"/v1/responses", false, HTTP_POST, false, NULL, handle_responses},
     {"/responses", false, HTTP_POST, false, NULL, handle_responses},
+    {"/v1/responses/input_tokens", false, HTTP_POST, false, NULL, handle_response_count},
+    {"/responses/input_tokens", false, HTTP_POST, false, NULL, handle_response_count},
     {"/v1/responses/", true, HTTP_GET, false, NULL, handle_response_get},
     {"/responses/", true, HTTP_GET, false, NULL, handle_response_get},
     {"/v1/responses/", true, HTTP_DELETE, false, NULL, handle_response_delete},

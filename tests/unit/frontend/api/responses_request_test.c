@@ -299,80 +299,81 @@ static void what_is_not_stored_leaves_nothing(void **state)
     generation_request_fini(&request);
 }
 
+static const struct refusal {
+    const char *body;
+    const char *param;
+} refusals[] = {
+    {"{}", "input"},
+    {"{\"input\":[]}", "input"},
+    {"{\"input\":7}", "input"},
+    {"{\"input\":[7]}", "input[0]"},
+    {"{\"input\":[{}]}", "input[0]"},
+    {"{\"input\":[{\"type\":7}]}", "input[0]"},
+    {"{\"input\":[{\"type\":\"computer_call\"}]}", "input[0].type"},
+    {"{\"input\":[{\"role\":\"tool\",\"content\":\"x\"}]}", "input[0].role"},
+    {"{\"input\":[{\"role\":\"user\"}]}", "input[0].content"},
+    {"{\"input\":[{\"role\":\"user\",\"content\":[]}]}", "input[0].content"},
+    {"{\"input\":[{\"role\":\"user\",\"content\":[7]}]}", "input[0].content[0]"},
+    {"{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\"}]}]}",
+     "input[0].content[0]"},
+    {"{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\",\"image_url\":"
+     "\"x\"}]}]}",
+     "input[0].content[0]"},
+    {"{\"input\":[{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"{}\"}]}",
+     "input[0].call_id"},
+    {"{\"input\":[{\"type\":\"function_call_output\",\"call_id\":\"c\"}]}", "input[0].output"},
+    {"{\"input\":[{\"type\":\"reasoning\",\"summary\":7}]}", "input[0]"},
+    {"{\"input\":[{\"type\":\"item_reference\",\"id\":\"msg_77i0000\"}]}", "input[0]"},
+    {"{\"input\":[{\"type\":\"item_reference\",\"id\":\"msg_01i0009\"}]}", "input[0]"},
+    {"{\"input\":\"x\",\"instructions\":[]}", "instructions"},
+    {"{\"input\":\"x\",\"previous_response_id\":\"resp_77\"}", "previous_response_id"},
+    {"{\"input\":\"x\",\"previous_response_id\":7}", "previous_response_id"},
+    {"{\"input\":\"x\",\"conversation\":\"c\"}", "conversation"},
+    {"{\"input\":\"x\",\"prompt\":{\"id\":\"p\"}}", "prompt"},
+    {"{\"input\":\"x\",\"context_management\":[]}", "context_management"},
+    {"{\"input\":\"x\",\"truncation\":\"auto\"}", "truncation"},
+    {"{\"input\":\"x\",\"service_tier\":\"flex\"}", "service_tier"},
+    {"{\"input\":\"x\",\"text\":{\"format\":{\"type\":\"json_object\"}}}", "text.format"},
+    {"{\"input\":\"x\",\"text\":{\"format\":\"text\"}}", "text.format"},
+    {"{\"input\":\"x\",\"text\":{\"verbosity\":\"low\"}}", "text.verbosity"},
+    {"{\"input\":\"x\",\"text\":7}", "text"},
+    {"{\"input\":\"x\",\"reasoning\":{\"effort\":\"huge\"}}", "reasoning.effort"},
+    {"{\"input\":\"x\",\"reasoning\":{\"summary\":\"detailed\"}}", "reasoning.summary"},
+    {"{\"input\":\"x\",\"include\":[\"everything\"]}", "include"},
+    {"{\"input\":\"x\",\"include\":\"x\"}", "include"},
+    {"{\"input\":\"x\",\"top_logprobs\":21}", "top_logprobs"},
+    {"{\"input\":\"x\",\"max_output_tokens\":0}", "max_output_tokens"},
+    {"{\"input\":\"x\",\"max_tool_calls\":0}", "max_tool_calls"},
+    {"{\"input\":\"x\",\"store\":1}", "store"},
+    {"{\"input\":\"x\",\"background\":true,\"store\":false}", "background"},
+    {"{\"input\":\"x\",\"stream_options\":{}}", "stream_options"},
+    {"{\"input\":\"x\",\"stream\":true,\"stream_options\":{\"include_obfuscation\":true}}",
+     "stream_options.include_obfuscation"},
+    {"{\"input\":\"x\",\"metadata\":{\"a\":1}}", "metadata"},
+    {"{\"input\":\"x\",\"user\":1}", "user"},
+    {"{\"input\":\"x\",\"temperature\":3}", "temperature"},
+    {"{\"input\":\"x\",\"tools\":{}}", "tools"},
+    {"{\"input\":\"x\",\"tools\":[7]}", "tools[0]"},
+    {"{\"input\":\"x\",\"tools\":[{\"type\":\"web_search\"}]}", "tools[0].type"},
+    {"{\"input\":\"x\",\"tools\":[{\"type\":\"function\"}]}", "tools[0].name"},
+    {"{\"input\":\"x\",\"tool_choice\":\"required\"}", "tool_choice"},
+    {"{\"input\":\"x\",\"tool_choice\":{\"type\":\"web_search\"}}", "tool_choice"},
+    {"{\"input\":\"x\",\"parallel_tool_calls\":1}", "parallel_tool_calls"},
+    {"{\"input\":\"x\",\"model\":\"other\"}", "model"},
+    {"{\"input\":\"\xff\"}", ""},
+};
+
 static void refusals_name_the_parameter(void **state)
 {
     (void)state;
-    static const struct {
-        const char *body;
-        const char *param;
-    } cases[] = {
-        {"{}", "input"},
-        {"{\"input\":[]}", "input"},
-        {"{\"input\":7}", "input"},
-        {"{\"input\":[7]}", "input[0]"},
-        {"{\"input\":[{}]}", "input[0]"},
-        {"{\"input\":[{\"type\":7}]}", "input[0]"},
-        {"{\"input\":[{\"type\":\"computer_call\"}]}", "input[0].type"},
-        {"{\"input\":[{\"role\":\"tool\",\"content\":\"x\"}]}", "input[0].role"},
-        {"{\"input\":[{\"role\":\"user\"}]}", "input[0].content"},
-        {"{\"input\":[{\"role\":\"user\",\"content\":[]}]}", "input[0].content"},
-        {"{\"input\":[{\"role\":\"user\",\"content\":[7]}]}", "input[0].content[0]"},
-        {"{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_text\"}]}]}",
-         "input[0].content[0]"},
-        {"{\"input\":[{\"role\":\"user\",\"content\":[{\"type\":\"input_image\",\"image_url\":"
-         "\"x\"}]}]}",
-         "input[0].content[0]"},
-        {"{\"input\":[{\"type\":\"function_call\",\"name\":\"f\",\"arguments\":\"{}\"}]}",
-         "input[0].call_id"},
-        {"{\"input\":[{\"type\":\"function_call_output\",\"call_id\":\"c\"}]}", "input[0].output"},
-        {"{\"input\":[{\"type\":\"reasoning\",\"summary\":7}]}", "input[0]"},
-        {"{\"input\":[{\"type\":\"item_reference\",\"id\":\"msg_77i0000\"}]}", "input[0]"},
-        {"{\"input\":[{\"type\":\"item_reference\",\"id\":\"msg_01i0009\"}]}", "input[0]"},
-        {"{\"input\":\"x\",\"instructions\":[]}", "instructions"},
-        {"{\"input\":\"x\",\"previous_response_id\":\"resp_77\"}", "previous_response_id"},
-        {"{\"input\":\"x\",\"previous_response_id\":7}", "previous_response_id"},
-        {"{\"input\":\"x\",\"conversation\":\"c\"}", "conversation"},
-        {"{\"input\":\"x\",\"prompt\":{\"id\":\"p\"}}", "prompt"},
-        {"{\"input\":\"x\",\"context_management\":[]}", "context_management"},
-        {"{\"input\":\"x\",\"truncation\":\"auto\"}", "truncation"},
-        {"{\"input\":\"x\",\"service_tier\":\"flex\"}", "service_tier"},
-        {"{\"input\":\"x\",\"text\":{\"format\":{\"type\":\"json_object\"}}}", "text.format"},
-        {"{\"input\":\"x\",\"text\":{\"format\":\"text\"}}", "text.format"},
-        {"{\"input\":\"x\",\"text\":{\"verbosity\":\"low\"}}", "text.verbosity"},
-        {"{\"input\":\"x\",\"text\":7}", "text"},
-        {"{\"input\":\"x\",\"reasoning\":{\"effort\":\"huge\"}}", "reasoning.effort"},
-        {"{\"input\":\"x\",\"reasoning\":{\"summary\":\"detailed\"}}", "reasoning.summary"},
-        {"{\"input\":\"x\",\"include\":[\"everything\"]}", "include"},
-        {"{\"input\":\"x\",\"include\":\"x\"}", "include"},
-        {"{\"input\":\"x\",\"top_logprobs\":21}", "top_logprobs"},
-        {"{\"input\":\"x\",\"max_output_tokens\":0}", "max_output_tokens"},
-        {"{\"input\":\"x\",\"max_tool_calls\":0}", "max_tool_calls"},
-        {"{\"input\":\"x\",\"store\":1}", "store"},
-        {"{\"input\":\"x\",\"background\":true,\"store\":false}", "background"},
-        {"{\"input\":\"x\",\"stream_options\":{}}", "stream_options"},
-        {"{\"input\":\"x\",\"stream\":true,\"stream_options\":{\"include_obfuscation\":true}}",
-         "stream_options.include_obfuscation"},
-        {"{\"input\":\"x\",\"metadata\":{\"a\":1}}", "metadata"},
-        {"{\"input\":\"x\",\"user\":1}", "user"},
-        {"{\"input\":\"x\",\"temperature\":3}", "temperature"},
-        {"{\"input\":\"x\",\"tools\":{}}", "tools"},
-        {"{\"input\":\"x\",\"tools\":[7]}", "tools[0]"},
-        {"{\"input\":\"x\",\"tools\":[{\"type\":\"web_search\"}]}", "tools[0].type"},
-        {"{\"input\":\"x\",\"tools\":[{\"type\":\"function\"}]}", "tools[0].name"},
-        {"{\"input\":\"x\",\"tool_choice\":\"required\"}", "tool_choice"},
-        {"{\"input\":\"x\",\"tool_choice\":{\"type\":\"web_search\"}}", "tool_choice"},
-        {"{\"input\":\"x\",\"parallel_tool_calls\":1}", "parallel_tool_calls"},
-        {"{\"input\":\"x\",\"model\":\"other\"}", "model"},
-        {"{\"input\":\"\xff\"}", ""},
-    };
     uint64_t before = response_store_bytes(store);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         struct generation_request request;
         struct api_error error;
-        if (parse(cases[i].body, &request, &error) == RESULT_OK)
-            fail_msg("accepted: %s", cases[i].body);
-        if (strcmp(error.param, cases[i].param) != 0 || error.status < 400 || error.status > 404)
-            fail_msg("%s: %d, param '%s'", cases[i].body, error.status, error.param);
+        if (parse(refusals[i].body, &request, &error) == RESULT_OK)
+            fail_msg("accepted: %s", refusals[i].body);
+        if (strcmp(error.param, refusals[i].param) != 0 || error.status < 400 || error.status > 404)
+            fail_msg("%s: %d, param '%s'", refusals[i].body, error.status, error.param);
         assert_null(request.body);
     }
     assert_int_equal(response_store_bytes(store), before);
