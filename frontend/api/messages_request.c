@@ -116,13 +116,11 @@ static enum result thinking_read(const cJSON *body, struct generation_request *r
     return result;
 }
 
-/* output_config.effort is the template's reasoning_effort, where published templates know three
- * words. */
+/* output_config.effort is the template's reasoning_effort. */
 static enum result effort_read(cJSON *body, struct generation_request *request,
                                struct api_error *error)
 {
-    static const char *const efforts[][2] = {
-        {"low", "low"}, {"medium", "medium"}, {"high", "high"}, {"xhigh", "high"}, {"max", "high"}};
+    static const char *const efforts[] = {"low", "medium", "high", "xhigh", "max"};
     const cJSON *config = request_fields_member(body, "output_config");
     const cJSON *effort = config ? request_fields_member(config, "effort") : NULL;
     if (config && !cJSON_IsObject(config))
@@ -133,14 +131,14 @@ static enum result effort_read(cJSON *body, struct generation_request *request,
     if (!effort)
         return RESULT_OK;
     size_t i = 0;
-    while (cJSON_IsString(effort) && i < 5 && strcmp(effort->valuestring, efforts[i][0]) != 0)
+    while (cJSON_IsString(effort) && i < 5 && strcmp(effort->valuestring, efforts[i]) != 0)
         i++;
     if (!cJSON_IsString(effort) || i == 5)
         return api_error_invalid(error, "output_config.effort",
                                  "effort must be low, medium, high, xhigh or max");
     cJSON_DeleteItemFromObjectCaseSensitive(body, "template_variables");
     cJSON *variables = cJSON_AddObjectToObject(body, "template_variables");
-    if (!variables || !cJSON_AddStringToObject(variables, "reasoning_effort", efforts[i][1]))
+    if (!variables || !cJSON_AddStringToObject(variables, "reasoning_effort", efforts[i]))
         return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
     request->template_variables = variables;
     return RESULT_OK;

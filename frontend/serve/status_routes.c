@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "frontend/serve/status_report.h"
 
@@ -23,13 +24,39 @@ static void reply_json(struct http_exchange *exchange, int status, struct text_b
 
 /* --- models ---------------------------------------------------------------------------------- */
 
+/* One object for both kinds of clients: OpenAI's members (and vLLM's max_model_len), then
+ * Anthropic's. Each ignores the other's. */
 static void write_model(const struct model_assets *assets, struct text_buffer *out)
 {
+    const char *id = assets->model_id;
+    char created[32] = "1970-01-01T00:00:00Z";
+    time_t created_s = (time_t)assets->created_unix_s;
+    struct tm utc;
+    if (gmtime_r(&created_s, &utc))
+        strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
     text_buffer_append_text(out, "{\"id\":");
-    text_buffer_append_json_string(out, assets->model_id, strlen(assets->model_id));
+    text_buffer_append_json_string(out, id, strlen(id));
     text_buffer_append_format(
-        out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"shoal\",\"max_model_len\":%u}",
+        out, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"shoal\",\"max_model_len\":%u,",
         (long long)assets->created_unix_s, assets->context_tokens);
+    text_buffer_append_text(out, "\"type\":\"model\",\"display_name\":");
+    text_buffer_append_json_string(out, id, strlen(id));
+    text_buffer_append_format(out,
+                              ",\"created_at\":\"%s\",\"lifecycle\":\"active\","
+                              "\"max_input_tokens\":%u,\"max_tokens\":%u}",
+                              created, assets->context_tokens, assets->context_tokens);
+}
+
+static void write_model_list(const struct model_assets *assets, struct text_buffer *out)
+{
+    const char *id = assets->model_id;
+    text_buffer_append_text(out, "{\"object\":\"list\",\"data\":[");
+    write_model(assets, out);
+    text_buffer_append_text(out, "],\"has_more\":false,\"first_id\":");
+    text_buffer_append_json_string(out, id, strlen(id));
+    text_buffer_append_text(out, ",\"last_id\":");
+    text_buffer_append_json_string(out, id, strlen(id));
+    text_buffer_append_text(out, "}");
 }
 
 static int hex_value(char c)
@@ -82,11 +109,10 @@ void status_routes_models(struct chat_engine *engine, struct http_exchange *exch
         http_exchange_reply_error(exchange, &error);
         return;
     }
-    if (!name)
-        text_buffer_append_text(&body, "{\"object\":\"list\",\"data\":[");
-    write_model(assets, &body);
-    if (!name)
-        text_buffer_append_text(&body, "]}");
+    if (name)
+        write_model(assets, &body);
+    else
+        write_model_list(assets, &body);
     reply_json(exchange, 200, &body);
 }
 

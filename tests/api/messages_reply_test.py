@@ -143,3 +143,13 @@ def test_keys_and_unknown_paths_have_errors_of_this_api(start_server):
         with pytest.raises(anthropic.NotFoundError) as caught:
             client.messages.batches.list()
         assert caught.value.type == "not_found_error"
+
+
+def test_models_are_listed_for_this_client_too(client):
+    listed = client.models.list()
+    assert [model.id for model in listed] == [MODEL_ID] and not listed.has_more
+    model = client.models.retrieve(MODEL_ID)
+    assert (model.type, model.display_name, model.lifecycle) == ("model", MODEL_ID, "active")
+    assert model.created_at.year > 2000 and model.max_input_tokens > 0
+    with pytest.raises(anthropic.NotFoundError):
+        client.models.retrieve("other")

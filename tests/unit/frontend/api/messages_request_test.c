@@ -75,7 +75,7 @@ static void every_field_is_read(void **state)
     assert_int_equal(request.thinking_budget, 8);
     assert_false(((struct messages_state *)request.own.state)->omits_thinking);
     const cJSON *effort = cJSON_GetObjectItem(request.template_variables, "reasoning_effort");
-    assert_string_equal(effort->valuestring, "high");
+    assert_string_equal(effort->valuestring, "max");
     generation_request_fini(&request);
 }
 
