@@ -14,7 +14,6 @@
 
 #include "frontend/api/final_message.h"
 #include "frontend/api/raw_prompts.h"
-#include "frontend/prompt/call_arguments.h"
 
 static enum result memory_error(struct api_error *error)
 {
@@ -80,8 +79,7 @@ static enum result prompt_render(const struct model_assets *assets,
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
     if (!assets->chat_template)
         return api_error_invalid(error, "messages", "the model has no chat template");
-    if (assets->call_arguments_are_text &&
-        call_arguments_write_text(request->messages) != RESULT_OK)
+    if (call_form_apply(&assets->call_form, request->messages) != RESULT_OK)
         return memory_error(error);
     enum result result = RESULT_OK;
     if (request->continue_final_message)

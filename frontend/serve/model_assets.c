@@ -16,7 +16,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frontend/prompt/call_arguments.h"
 #include "frontend/serve/folder_assets.h"
 #include "proto/gguf_file.h"
 #include "proto/mapped_file.h"
@@ -183,8 +182,8 @@ static enum result assets_read(const struct model_assets_options *options,
         result = template_read(template_path, &assets->chat_template, error);
     if (result != RESULT_OK)
         return result;
-    assets->call_arguments_are_text =
-        assets->chat_template && call_arguments_are_text(assets->chat_template);
+    if (assets->chat_template)
+        assets->call_form = call_form_find(assets->chat_template);
     uint32_t limit = options->context_limit > 0 ? options->context_limit : LIMIT_CONTEXT_TOKENS;
     if (assets->context_tokens > limit)
         assets->context_tokens = limit;

