@@ -27,11 +27,26 @@ static enum result refused_check(const cJSON *body, struct api_error *error)
     static const char *const names[] = {
         "conversation", "prompt",      "context_management",   "moderation",
         "image",        "personality", "prompt_cache_options", "access_programs"};
+    /* of the chat API, for whoever changes over: ignoring them would change answers */
+    static const char *const others[] = {"messages",
+                                         "max_tokens",
+                                         "max_completion_tokens",
+                                         "n",
+                                         "logprobs",
+                                         "response_format",
+                                         "reasoning_effort",
+                                         "thinking_budget",
+                                         "enable_thinking",
+                                         "chat_template_kwargs",
+                                         "thinking_start_token",
+                                         "thinking_end_token",
+                                         "continue_final_message",
+                                         NULL};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (request_fields_member(body, names[i]))
             return api_error_invalid(error, names[i], "%s is not supported", names[i]);
     }
-    return RESULT_OK;
+    return request_fields_refuse(body, others, error);
 }
 
 /* Fields of one word, with the words that ask for what this server does anyway. */
@@ -237,8 +252,7 @@ static enum result effort_read(cJSON *body, struct generation_request *request,
     request->thinking = i == 0 ? THINKING_OFF : THINKING_ON;
     request->template_variables = cJSON_AddObjectToObject(body, VARIABLES);
     if (!request->template_variables ||
-        !cJSON_AddStringToObject(request->template_variables, "reasoning_effort", efforts[i]) ||
-        !cJSON_AddBoolToObject(request->template_variables, "enable_thinking", i != 0))
+        !cJSON_AddStringToObject(request->template_variables, "reasoning_effort", efforts[i]))
         return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
     return RESULT_OK;
 }

@@ -13,7 +13,6 @@
 
 #include "frontend/api/answer.h"
 #include "frontend/api/generation_prepare.h"
-#include "frontend/api/logprob_text.h"
 #include "frontend/api/response_store.h"
 #include "frontend/api/responses_request.h"
 #include "frontend/api/responses_writer.h"
@@ -21,12 +20,10 @@
 
 struct api_reply {
     struct response_record *record; /* a reference */
-    const struct tokenizer *tokenizer;
     struct answer *answer;
     struct responses_writer writer;
     bool stream;
     bool background;
-    bool logprobs;
     bool running; /* a token came */
     bool over;    /* the record is finished */
     enum answer_end ended;
@@ -94,14 +91,13 @@ static struct api_reply *create(const struct reply_config *config)
     const struct generation_request *request = &config->prepared->request;
     struct api_reply *reply = must_alloc(1, sizeof *reply);
     reply->record = response_record_hold(request->own.state);
-    reply->tokenizer = config->assets->tokenizer;
     reply->stream = request->stream;
     reply->background = request->background;
-    reply->logprobs = request->logprobs;
     reply->answer =
         answer_create(config, &(struct reply_event_sink){&reply->writer, responses_writer_take});
     response_record_publish(reply->record, config->id, config->created_unix_s);
-    responses_writer_init(&reply->writer, response_record_id(reply->record), reply->stream);
+    responses_writer_init(&reply->writer, response_record_id(reply->record), reply->stream,
+                          request->logprobs ? config->assets->tokenizer : NULL);
     if (!reply->background)
         response_record_set_status(reply->record, RESPONSE_IN_PROGRESS);
     return reply;
@@ -153,12 +149,10 @@ static bool token(struct api_reply *reply, uint32_t choice, const struct reply_t
     reply->writer.out = out;
     if (!reply->running)
         run(reply);
-    if (reply->logprobs && !token->is_stop) {
-        if (reply->writer.logprobs_new.length > 0)
-            text_buffer_append_text(&reply->writer.logprobs_new, ",");
-        logprob_text_write(reply->tokenizer, token, &reply->writer.logprobs_new);
-    }
-    return answer_push(reply->answer, token);
+    responses_writer_set_token(&reply->writer, token);
+    bool stopped = answer_push(reply->answer, token);
+    responses_writer_set_token(&reply->writer, NULL);
+    return stopped;
 }
 
 static void choice_end(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
@@ -167,6 +161,7 @@ static void choice_end(struct api_reply *reply, uint32_t choice, enum finish_rea
     must(choice == 0);
     reply->writer.out = out;
     reply->ended = answer_finish(reply->answer, finish, cached_tokens);
+    responses_writer_end_tokens(&reply->writer, reply->ended == ANSWER_STOP_STRING);
 }
 
 static void end(struct api_reply *reply, struct text_buffer *out)

@@ -76,25 +76,22 @@ static cJSON *turn_open(struct reader *reader)
 
 /* --- one item of each type ------------------------------------------------------------------- */
 
-/* Content as chat messages have it: text, or text parts. */
+/* Content as chat templates have it: one text, parts joined by newlines. */
 static cJSON *content_copy(const cJSON *content)
 {
     if (cJSON_IsString(content))
         return cJSON_CreateString(content->valuestring);
-    cJSON *parts = cJSON_CreateArray();
+    struct text_buffer text = {0};
     const cJSON *part;
     cJSON_ArrayForEach(part, content)
     {
-        const char *words = response_item_text_of_part(part);
-        cJSON *copy = cJSON_CreateObject();
-        if (!copy || !cJSON_AddStringToObject(copy, "type", "text") ||
-            !cJSON_AddStringToObject(copy, "text", words) || !cJSON_AddItemToArray(parts, copy)) {
-            cJSON_Delete(copy);
-            cJSON_Delete(parts);
-            return NULL;
-        }
+        if (part != content->child)
+            text_buffer_append(&text, "\n", 1);
+        text_buffer_append_text(&text, response_item_text_of_part(part));
     }
-    return parts;
+    cJSON *copy = text.failed ? NULL : cJSON_CreateString(text.bytes);
+    text_buffer_fini(&text);
+    return copy;
 }
 
 static enum result content_check(struct reader *reader, const cJSON *content, const char *place,

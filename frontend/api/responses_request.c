@@ -194,6 +194,8 @@ static enum result settings_read(const struct parse_context *context,
         result = request_fields_read_sampling(body, assets, context->random_seed,
                                               &request->sampling, error);
     if (result == RESULT_OK)
+        result = request_fields_read_ends(body, request, error);
+    if (result == RESULT_OK)
         result = request_fields_read_stop(body, "stop", request, error);
     if (result == RESULT_OK)
         result = request_fields_read_logit_bias(body, tokenizer_vocab_tokens(assets->tokenizer),

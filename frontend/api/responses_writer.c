@@ -218,18 +218,64 @@ static void call_begin(struct responses_writer *writer, const struct reply_event
     item_open(writer, RESPONSES_CALL);
 }
 
+/* What the log may tell goes to the next delta and to the message. */
+static void logprobs_take(struct responses_writer *writer)
+{
+    text_buffer_clear(&writer->logprobs_new);
+    if (!writer->log || token_log_write(writer->log, &writer->logprobs_new) == 0)
+        return;
+    if (writer->logprobs_all.length > 0)
+        text_buffer_append_text(&writer->logprobs_all, ",");
+    raw_write(&writer->logprobs_all, &writer->logprobs_new);
+}
+
+static void token_log_add(struct responses_writer *writer)
+{
+    const struct reply_token *token = writer->token;
+    if (token)
+        token_log_push(writer->log, (struct token_logprob){token->id, token->logprob},
+                       token->alternatives, token->alternative_count);
+}
+
+/* A message behind reasoning or calls: what their tokens left in the log is not its. */
+static void log_renew(struct responses_writer *writer)
+{
+    token_log_destroy(writer->log);
+    writer->log = token_log_create(writer->tokenizer);
+    token_log_add(writer);
+    token_log_loosen(writer->log); /* marks and white space may be in its first token, too */
+    writer->loose = false;
+}
+
+void responses_writer_set_token(struct responses_writer *writer, const struct reply_token *token)
+{
+    writer->token = token;
+    if (writer->log && token && !token->is_stop)
+        token_log_add(writer);
+}
+
+void responses_writer_end_tokens(struct responses_writer *writer, bool cut)
+{
+    if (!writer->log || writer->open != RESPONSES_MESSAGE)
+        return;
+    token_log_end(writer->log, cut);
+    logprobs_take(writer);
+}
+
 /* More of the open item's text. */
 static void text_add(struct responses_writer *writer, const struct reply_event *event)
 {
     text_buffer_append(&writer->text, event->bytes, event->length);
+    if (writer->log && writer->open == RESPONSES_MESSAGE) {
+        if (writer->loose)
+            log_renew(writer);
+        token_log_show(writer->log, event->length);
+        logprobs_take(writer);
+    } else {
+        writer->loose = true;
+    }
     if (writer->stream)
         delta_event(writer, event->bytes, event->length);
-    if (writer->open == RESPONSES_MESSAGE && writer->logprobs_new.length > 0) {
-        if (writer->logprobs_all.length > 0)
-            text_buffer_append_text(&writer->logprobs_all, ",");
-        raw_write(&writer->logprobs_all, &writer->logprobs_new);
-    }
-    text_buffer_clear(&writer->logprobs_new); /* reasoning and calls show none */
 }
 
 void responses_writer_take(void *context, const struct reply_event *event)
@@ -276,9 +322,13 @@ void responses_writer_end_empty(struct responses_writer *writer)
         item_open(writer, RESPONSES_MESSAGE);
 }
 
-void responses_writer_init(struct responses_writer *writer, const char *response_id, bool stream)
+void responses_writer_init(struct responses_writer *writer, const char *response_id, bool stream,
+                           const struct tokenizer *tokenizer)
 {
-    *writer = (struct responses_writer){.response_id = response_id, .stream = stream};
+    *writer = (struct responses_writer){
+        .response_id = response_id, .stream = stream, .tokenizer = tokenizer};
+    if (tokenizer)
+        writer->log = token_log_create(tokenizer);
 }
 
 void responses_writer_fini(struct responses_writer *writer)
@@ -289,4 +339,5 @@ void responses_writer_fini(struct responses_writer *writer)
     text_buffer_fini(&writer->call_id);
     text_buffer_fini(&writer->logprobs_all);
     text_buffer_fini(&writer->logprobs_new);
+    token_log_destroy(writer->log);
 }

@@ -7,9 +7,10 @@
 
 #include <stdint.h>
 
-#include "frontend/api/api_error.h"
+#include "frontend/api/api_format.h"
 #include "frontend/api/response_store.h"
 #include "frontend/reply/reply_event.h"
+#include "frontend/reply/token_log.h"
 
 enum responses_item_kind {
     RESPONSES_NO_ITEM = 0,
@@ -30,13 +31,23 @@ struct responses_writer {
     struct text_buffer name;         /* of the open call */
     struct text_buffer call_id;      /* likewise */
     struct text_buffer logprobs_all; /* of the open message: JSON with commas between */
-    struct text_buffer logprobs_new; /* of tokens whose text has not come yet: the caller's to
-                                        append to */
+    struct text_buffer logprobs_new; /* of the next delta */
+
+    const struct tokenizer *tokenizer; /* NULL: no log-probabilities */
+    struct token_log *log;
+    bool loose;                      /* what came was not only the open message's text */
+    const struct reply_token *token; /* in hand, or NULL */
 };
 
-/* `response_id` outlives it. */
-void responses_writer_init(struct responses_writer *writer, const char *response_id, bool stream);
+/* `response_id` and `tokenizer` (NULL: without log-probabilities) outlive it. */
+void responses_writer_init(struct responses_writer *writer, const char *response_id, bool stream,
+                           const struct tokenizer *tokenizer);
 void responses_writer_fini(struct responses_writer *writer);
+
+/* A token whose events come now; NULL: it is over. Log-probabilities are shown of messages only. */
+void responses_writer_set_token(struct responses_writer *writer, const struct reply_token *token);
+/* No more tokens come. `cut`: by a stop string. */
+void responses_writer_end_tokens(struct responses_writer *writer, bool cut);
 
 /* Takes a struct reply_event: a sink. `context` is the writer. */
 void responses_writer_take(void *context, const struct reply_event *event);

@@ -78,7 +78,7 @@ static void items_become_messages(void **state)
 {
     (void)state;
     assert_messages("{\"input\":\"hi\"}", "[{\"role\":\"user\",\"content\":\"hi\"}]");
-    assert_messages("{\"input\":\"hi\",\"instructions\":\"be brief\",\"messages\":7}",
+    assert_messages("{\"input\":\"hi\",\"instructions\":\"be brief\"}",
                     "[{\"role\":\"system\",\"content\":\"be brief\"},"
                     "{\"role\":\"user\",\"content\":\"hi\"}]");
     assert_messages("{\"input\":[{\"role\":\"developer\",\"content\":\"d\"},{\"type\":\"message\","
@@ -328,6 +328,9 @@ static const struct refusal {
     {"{\"input\":\"x\",\"instructions\":[]}", "instructions"},
     {"{\"input\":\"x\",\"previous_response_id\":\"resp_77\"}", "previous_response_id"},
     {"{\"input\":\"x\",\"previous_response_id\":7}", "previous_response_id"},
+    {"{\"input\":\"x\",\"messages\":[{}]}", "messages"},
+    {"{\"input\":\"x\",\"max_tokens\":5}", "max_tokens"},
+    {"{\"input\":\"x\",\"min_tokens\":-1}", "min_tokens"},
     {"{\"input\":\"x\",\"conversation\":\"c\"}", "conversation"},
     {"{\"input\":\"x\",\"prompt\":{\"id\":\"p\"}}", "prompt"},
     {"{\"input\":\"x\",\"context_management\":[]}", "context_management"},

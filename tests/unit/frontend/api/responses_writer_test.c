@@ -10,12 +10,15 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/api/responses_writer.h"
+#include "tests/support/tiny_tokenizer.h"
 
 #define ID "resp_00ff"
 
+static const struct tokenizer *tokenizer; /* of tests with log-probabilities */
 static struct text_buffer out;
 
 static void take(struct responses_writer *writer, enum reply_event_kind kind, uint32_t call,
@@ -31,7 +34,7 @@ static struct responses_writer begin(bool stream)
     struct responses_writer writer;
     out = (struct text_buffer){0};
     text_buffer_append_text(&out, "");
-    responses_writer_init(&writer, ID, stream);
+    responses_writer_init(&writer, ID, stream, tokenizer);
     writer.out = &out;
     return writer;
 }
@@ -218,25 +221,47 @@ static void a_silent_model_says_an_empty_message(void **state)
     text_buffer_fini(&out);
 }
 
+/* Pushes a token that the events of this piece come with. */
+static void say(struct responses_writer *writer, enum reply_event_kind kind, uint32_t token,
+                const char *bytes)
+{
+    struct reply_token reply_token = {.id = token, .logprob = -0.5f};
+    responses_writer_set_token(writer, &reply_token);
+    if (bytes[0])
+        take(writer, kind, 0, NULL, bytes);
+    responses_writer_set_token(writer, NULL);
+}
+
 static void logprobs_go_with_the_text_they_made(void **state)
 {
     (void)state;
+    size_t json_bytes;
+    struct tokenizer *opened;
+    char *json = tiny_tokenizer_json(&json_bytes);
+    assert_int_equal(tokenizer_open_json(json, json_bytes, &opened, NULL), RESULT_OK);
+    free(json);
+    tokenizer = opened;
     struct responses_writer writer = begin(true);
-    text_buffer_append_text(&writer.logprobs_new, "{\"token\":\"thought\"}");
-    take(&writer, REPLY_REASONING, 0, NULL, "thought");
-    text_buffer_append_text(&writer.logprobs_new, "{\"token\":\"a\"}");
-    take(&writer, REPLY_CONTENT, 0, NULL, "a");
-    text_buffer_append_text(&writer.logprobs_new, "{\"token\":\"b\"},{\"token\":\"c\"}");
-    take(&writer, REPLY_CONTENT, 0, NULL, "bc");
+    say(&writer, REPLY_REASONING, 'r', "r");
+    say(&writer, REPLY_REASONING, '>', ""); /* a mark */
+    say(&writer, REPLY_CONTENT, 'a', "a");
+    say(&writer, REPLY_CONTENT, TINY_HE, "he");
+    responses_writer_end_tokens(&writer, false);
     responses_writer_close(&writer, "completed");
+#define LOGPROB(token, bytes)                                                                      \
+    "{\"token\":\"" token "\",\"logprob\":-0.5,\"bytes\":[" bytes "],\"top_logprobs\":[]}"
     assert_non_null(strstr(writer.items.text.bytes,
-                           "\"logprobs\":[{\"token\":\"a\"},{\"token\":\"b\"},{\"token\":\"c\"}]"));
-    assert_null(strstr(writer.items.text.bytes, "{\"token\":\"thought\"}"));
-    assert_non_null(strstr(out.bytes, "\"delta\":\"a\",\"logprobs\":[{\"token\":\"a\"}]}\n"));
-    assert_non_null(strstr(
-        out.bytes, "\"delta\":\"bc\",\"logprobs\":[{\"token\":\"b\"},{\"token\":\"c\"}]}\n"));
+                           "\"text\":\"ahe\",\"annotations\":[],\"logprobs\":[" LOGPROB(
+                               "a", "97") "," LOGPROB("he", "104,101") "]"));
+    assert_non_null(strstr(out.bytes, "\"delta\":\"a\",\"logprobs\":[" LOGPROB("a", "97") "]}\n"));
+    assert_non_null(
+        strstr(out.bytes, "\"delta\":\"he\",\"logprobs\":[" LOGPROB("he", "104,101") "]}\n"));
+    assert_null(strstr(out.bytes, "\"token\":\"r\""));
+    assert_null(strstr(out.bytes, "\"token\":\">\""));
     responses_writer_fini(&writer);
     text_buffer_fini(&out);
+    tokenizer = NULL;
+    tokenizer_close(opened);
 }
 
 static void an_error_is_an_event_with_a_number(void **state)
