@@ -1,32 +1,85 @@
 /*
- * The chain of an answer: detokenizer with stop strings (reply_text), then the sink.
+ * The chain of an answer: tokens to text (reply_text), text to what it consists of (reply_parser),
+ * then the sink.
  *
  * Bytes that a token made certain are handed on at once; what is held back (half a character, the
- * beginning of a stop string) comes with a later token or at the end.
+ * beginning of a tag, a call or a stop string) comes with a later token or at the end.
  */
 #include "frontend/api/answer.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 
 #include "frontend/api/generation_prepare.h"
+#include "frontend/reply/mark_tokens.h"
+#include "frontend/reply/reply_parser.h"
 #include "frontend/reply/reply_text.h"
 #include "proto/must.h"
 
 struct answer {
     struct reply_event_sink sink;
     struct reply_text *text;
-    struct text_buffer piece; /* scratch */
+    struct reply_parser *parser;
+    struct token_list own_marks; /* of a request with tags of its own */
+    cJSON *tools;                /* copied: the request's body goes before the answer does */
+    struct text_buffer piece;    /* scratch */
+    bool single_call;
+    bool call_ended;
     struct answer_usage usage;
 };
 
+/* An answer that may hold one call ends with it: nothing behind it is told. */
+static void answer_hear(void *context, const struct reply_event *event)
+{
+    struct answer *answer = context;
+    if (answer->call_ended && answer->single_call)
+        return;
+    answer->call_ended |= event->kind == REPLY_CALL_END;
+    answer->sink.event(answer->sink.context, event);
+}
+
+/* Shows the text of tokens that spell marks. */
+static void answer_show_marks(struct answer *answer, const struct model_assets *assets,
+                              const struct reasoning_format *reasoning)
+{
+    const struct reply_formats *formats = &assets->formats;
+    if (reasoning == formats->reasoning) {
+        reply_text_show(answer->text, &formats->mark_tokens);
+        return;
+    }
+    must(mark_tokens_find(assets->tokenizer, reasoning, formats->tools, &answer->own_marks) ==
+         RESULT_OK);
+    reply_text_show(answer->text, &answer->own_marks);
+}
+
 struct answer *answer_create(const struct reply_config *config, const struct reply_event_sink *sink)
 {
-    const struct generation_request *request = &config->prepared->request;
+    const struct prepared_generation *prepared = config->prepared;
+    const struct generation_request *request = &prepared->request;
+    const struct reply_formats *formats = &config->assets->formats;
     struct answer *answer = must_alloc(1, sizeof *answer);
     answer->sink = *sink;
-    answer->text =
-        reply_text_create(config->assets->tokenizer, request->stops, request->stop_count);
-    answer->usage.prompt_tokens = (uint32_t)config->prepared->prompt.count;
+    answer->single_call = request->single_tool_call;
+    bool raw = request->prompts != NULL; /* text goes on; nothing in it is anything else */
+    bool with_calls = !raw && request->tools && request->tool_choice != TOOL_CHOICE_NONE;
+    if (with_calls)
+        must(answer->tools = cJSON_Duplicate(request->tools, true));
+    struct reasoning_format custom;
+    const struct reasoning_format *reasoning =
+        raw ? NULL : generation_request_reasoning(request, formats->reasoning, &custom);
+    answer->text = reply_text_create(config->assets->tokenizer);
+    if (!raw)
+        answer_show_marks(answer, config->assets, reasoning);
+    answer->parser = reply_parser_create(&(struct reply_parser_config){
+        .reasoning = reasoning,
+        .reasoning_open = prepared->reasoning_open,
+        .tools = with_calls ? formats->tools : NULL,
+        .offered_tools = answer->tools,
+        .stops = request->stops,
+        .stop_count = request->stop_count,
+        .sink = {answer, answer_hear},
+    });
+    answer->usage.prompt_tokens = (uint32_t)prepared->prompt.count;
     return answer;
 }
 
@@ -35,40 +88,49 @@ void answer_destroy(struct answer *answer)
     if (!answer)
         return;
     reply_text_destroy(answer->text);
+    reply_parser_destroy(answer->parser);
+    token_list_fini(&answer->own_marks);
+    cJSON_Delete(answer->tools);
     text_buffer_fini(&answer->piece);
     free(answer);
 }
 
-static void piece_tell(struct answer *answer)
+static void count_tokens(struct answer *answer)
 {
-    must(!answer->piece.failed);
-    if (answer->piece.length > 0)
-        answer->sink.event(answer->sink.context,
-                           &(struct reply_event){.kind = REPLY_CONTENT,
-                                                 .bytes = answer->piece.bytes,
-                                                 .length = answer->piece.length});
-    text_buffer_clear(&answer->piece);
+    struct reply_token_counts counts = reply_parser_counts(answer->parser);
+    answer->usage.completion_tokens = counts.reasoning + counts.rest;
+    answer->usage.reasoning_tokens = counts.reasoning;
 }
 
 bool answer_push(struct answer *answer, const struct reply_token *token)
 {
-    answer->usage.completion_tokens++;
-    if (token->is_stop)
-        return false;
-    bool stopped = reply_text_push(answer->text, token->id, &answer->piece);
-    piece_tell(answer);
-    return stopped;
+    if (!token->is_stop)
+        reply_text_push(answer->text, token->id, &answer->piece);
+    must(!answer->piece.failed);
+    bool stopped = reply_parser_push(answer->parser, answer->piece.bytes, answer->piece.length);
+    must(!reply_parser_failed(answer->parser));
+    text_buffer_clear(&answer->piece);
+    count_tokens(answer);
+    return stopped || (answer->single_call && answer->call_ended);
 }
 
 enum answer_end answer_finish(struct answer *answer, enum finish_reason finish,
                               uint32_t cached_tokens)
 {
+    bool truncated = finish == FINISH_LENGTH;
     answer->usage.cached_tokens = cached_tokens;
     reply_text_finish(answer->text, &answer->piece);
-    piece_tell(answer);
+    must(!answer->piece.failed);
+    (void)reply_parser_push_rest(answer->parser, answer->piece.bytes, answer->piece.length);
+    text_buffer_clear(&answer->piece);
+    reply_parser_finish(answer->parser, truncated);
+    must(!reply_parser_failed(answer->parser));
+    count_tokens(answer);
     if (answer_stop_string(answer))
         return ANSWER_STOP_STRING;
-    return finish == FINISH_LENGTH ? ANSWER_LENGTH : ANSWER_STOP;
+    if (truncated)
+        return ANSWER_LENGTH;
+    return reply_parser_calls(answer->parser) > 0 ? ANSWER_TOOL_CALLS : ANSWER_STOP;
 }
 
 const struct answer_usage *answer_usage(const struct answer *answer)
@@ -78,5 +140,5 @@ const struct answer_usage *answer_usage(const struct answer *answer)
 
 const char *answer_stop_string(const struct answer *answer)
 {
-    return reply_text_stop_string(answer->text);
+    return reply_parser_stop_string(answer->parser);
 }

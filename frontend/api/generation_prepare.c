@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "frontend/api/final_message.h"
+#include "frontend/api/forced_prepare.h"
 #include "frontend/api/raw_prompts.h"
 
 static enum result memory_error(struct api_error *error)
@@ -160,6 +161,8 @@ static enum result messages_encode(const struct model_assets *assets, int64_t no
     enum result result = prompt_render(assets, &prepared->request, now_unix_s, &prompt, error);
     if (result == RESULT_OK)
         result = prompt_encode(assets, &prompt, &prepared->prompt, error);
+    if (result == RESULT_OK)
+        result = forced_prepare(assets, &prompt, prepared, error);
     chat_prompt_fini(&prompt);
     return result;
 }

@@ -15,6 +15,7 @@ struct prepared_generation {
     struct token_list *more_prompts; /* [more_prompt_count] owned; of a body with several prompts */
     uint32_t more_prompt_count;
     struct forced_tokens forced; /* owned */
+    bool reasoning_open;         /* the prompt ends inside of reasoning */
     uint32_t max_new_tokens;     /* given, or what the context leaves; >= 1 */
 };
 

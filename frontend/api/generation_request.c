@@ -6,6 +6,19 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
+#include "proto/must.h"
+
+const struct reasoning_format *
+generation_request_reasoning(const struct generation_request *request,
+                             const struct reasoning_format *model, struct reasoning_format *custom)
+{
+    if (!request->thinking_start && !request->thinking_end)
+        return model;
+    must(reasoning_format_set_custom(custom, model, request->thinking_start,
+                                     request->thinking_end) == RESULT_OK);
+    return custom;
+}
+
 void generation_request_drop_body(struct generation_request *request)
 {
     cJSON_Delete(request->body);

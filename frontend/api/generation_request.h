@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 #include "frontend/api/api_error.h"
-#include "frontend/reply/reply_text.h"
+#include "frontend/reply/reasoning_format.h"
+#include "frontend/reply/stop_matcher.h"
 #include "proto/limits.h"
 #include "proto/submit_record.h"
 
@@ -72,6 +73,11 @@ struct generation_request {
 };
 
 void generation_request_fini(struct generation_request *request);
+/* How the answer's reasoning is marked: the model's format, or with tags of the request's own, then
+ * *custom, which points into the body. NULL: not at all. Once the request is prepared. */
+const struct reasoning_format *
+generation_request_reasoning(const struct generation_request *request,
+                             const struct reasoning_format *model, struct reasoning_format *custom);
 /* Frees the body (messages and stop strings go with it) and keeps the rest: all that a request
  * needs once its prompt is tokens and its reply has begun. */
 void generation_request_drop_body(struct generation_request *request);

@@ -19,6 +19,8 @@
 static const struct reasoning_format formats[] = {
     {.names = {"harmony", "gpt_oss", "openai_gptoss"},
      .signs = {"<|channel|>", "<|message|>"},
+     .opening = {"<|channel|>analysis<|message|>"},
+     .closing = {"<|end|>"},
      .joint = true},
     {.names = {"gemma4"},
      .signs = {"<|channel>", "<channel|>"},
@@ -118,7 +120,9 @@ enum result reasoning_format_set_custom(struct reasoning_format *custom,
         if (given[i] && (!given[i][0] || strlen(given[i]) > LIMIT_REASONING_TAG_BYTES))
             return RESULT_INVALID;
     }
-    *custom = base && base->opening[0] ? *base : plain;
+    if (base && base->joint)
+        return RESULT_UNSUPPORTED;
+    *custom = base ? *base : plain;
     memset(custom->names, 0, sizeof custom->names);
     custom->names[0] = "custom";
     if (opening) {

@@ -27,7 +27,8 @@ struct reasoning_format {
                           they stand. Others count at a line's start only */
     bool
         always_open; /* an answer begins inside a section though neither prompt nor model says so */
-    bool joint;      /* reasoning and tool calls share one syntax (harmony): no tags here */
+    bool joint;      /* reasoning and tool calls share one syntax (harmony), read by a parser of its
+                        own: the tags only say where thinking begins and ends */
 };
 
 /* By any of its names; NULL when there is none. "none" and "auto" are no formats. */
@@ -41,7 +42,7 @@ void reasoning_format_list(char *text, size_t text_bytes);
  * A format with tags from a request (thinking_start_token, thinking_end_token), of which one may be
  * NULL: then it is that of `base`, or <think> or </think> when `base` is NULL or has none.
  * *custom points to the caller's strings. RESULT_INVALID for a tag of no or more than
- * LIMIT_REASONING_TAG_BYTES bytes.
+ * LIMIT_REASONING_TAG_BYTES bytes, RESULT_UNSUPPORTED for a joint base.
  */
 enum result reasoning_format_set_custom(struct reasoning_format *custom,
                                         const struct reasoning_format *base, const char *opening,

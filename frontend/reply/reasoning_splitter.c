@@ -122,7 +122,7 @@ struct reasoning_splitter *reasoning_splitter_create(const struct reasoning_spli
     add_tags(splitter, MARK_FRAME, format->frames, true);
     for (size_t i = 0; i < config->call_mark_count; i++)
         add_mark(splitter, MARK_CALL, config->call_marks[i],
-                 looks_like_control(config->call_marks[i]));
+                 format->control_tags || looks_like_control(config->call_marks[i]));
     state_begin(splitter, config->open, config->open);
     return splitter;
 }

@@ -151,7 +151,9 @@ static void headers_decide(struct reply_parser *parser, enum harmony_place place
 static void harmony_count(struct reply_parser *parser, enum harmony_place before)
 {
     enum harmony_place after = harmony_parser_place(parser->harmony);
-    if (before == HARMONY_MARKS || after == HARMONY_MARKS)
+    if (before == HARMONY_CALL) /* it ends with its last brace, which is no mark */
+        parser->counts.rest++;
+    else if (before == HARMONY_MARKS || after == HARMONY_MARKS)
         parser->undecided_headers++;
     else if (after == HARMONY_REASONING)
         parser->counts.reasoning++;

@@ -1,10 +1,7 @@
 /*
- * Token ids back to the text a client sees: whole UTF-8 characters only (bytes that can never
- * become valid become U+FFFD, once per maximal bad subpart as Python's decoder does), special
- * tokens left out unless they are to be shown, stop strings found even where they straddle tokens.
- *
- * Text that may be the beginning of a stop string is held back until it is decided; a found stop
- * string and all after it are cut.
+ * Token ids back to text: whole UTF-8 characters only (bytes that can never become valid become
+ * U+FFFD, once per maximal bad subpart as Python's decoder does), special tokens left out unless
+ * they are to be shown.
  */
 #ifndef SHOAL_FRONTEND_REPLY_REPLY_TEXT_H
 #define SHOAL_FRONTEND_REPLY_REPLY_TEXT_H
@@ -14,27 +11,21 @@
 #include <stdint.h>
 
 #include "frontend/prompt/tokenizer.h"
-#include "frontend/reply/stop_matcher.h"
 #include "frontend/reply/text_buffer.h"
 
 struct reply_text;
 
-/* `stops` is copied. The tokenizer must outlive the reply. */
-struct reply_text *reply_text_create(const struct tokenizer *tokenizer,
-                                     const struct stop_string *stops, size_t stop_count);
+/* The tokenizer must outlive the reply. */
+struct reply_text *reply_text_create(const struct tokenizer *tokenizer);
 void reply_text_destroy(struct reply_text *reply);
 
 /* These special tokens, in ascending order, give their text (mark_tokens.h). The list must outlive
  * the reply. */
 void reply_text_show(struct reply_text *reply, const struct token_list *tokens);
 
-/* Appends to *out the text that became certain with this token. Returns true when a stop string was
- * completed: the text is final and further pushes are ignored. */
-bool reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out);
-/* At the end of generation: appends what was still held back (incomplete bytes become U+FFFD). */
+/* Appends to *out the text that became certain with this token. */
+void reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out);
+/* At the end of generation: incomplete bytes become U+FFFD. */
 void reply_text_finish(struct reply_text *reply, struct text_buffer *out);
-
-/* The stop string that ended the text, NUL-terminated, or NULL. */
-const char *reply_text_stop_string(const struct reply_text *reply);
 
 #endif

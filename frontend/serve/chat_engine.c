@@ -214,6 +214,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
         .assets = {.path = options->model,
                    .served_name = options->served_model_name,
                    .chat_template_path = options->chat_template,
+                   .format_names = {options->reasoning_format, options->tool_call_parser},
                    .context_limit = (uint32_t)options->context_tokens},
         .context = made,
         .done = on_assets});

@@ -61,7 +61,7 @@ static void on_prepared(void *context, const struct prepared_generation *prepare
 {
     struct generate_command *command = context;
     command->prompt_tokens = (uint32_t)prepared->prompt.count;
-    command->text = reply_text_create(chat_engine_assets(command->engine)->tokenizer, NULL, 0);
+    command->text = reply_text_create(chat_engine_assets(command->engine)->tokenizer);
 }
 
 static bool on_token(void *context, const struct reply_token *token)
@@ -70,7 +70,9 @@ static bool on_token(void *context, const struct reply_token *token)
     command->last_token_us = monotonic_clock_us();
     if (command->generated_tokens++ == 0)
         command->first_token_us = command->last_token_us;
-    return !token->is_stop && reply_text_push(command->text, token->id, &command->out);
+    if (!token->is_stop)
+        reply_text_push(command->text, token->id, &command->out);
+    return false;
 }
 
 static void on_flush(void *context)

@@ -168,6 +168,18 @@ static enum result checkpoint_read(const char *path, bool with_template,
                                : error_set(error, result, "%.100s: %.150s", path, reason.text);
 }
 
+static enum result formats_choose(const struct reply_format_names *names,
+                                  struct model_assets *assets, struct error_text *error)
+{
+    size_t source_bytes = 0;
+    const char *source = NULL;
+    if (assets->chat_template)
+        source = chat_template_source(assets->chat_template, &source_bytes);
+    enum result result =
+        reply_formats_choose(&assets->formats, names, source, source_bytes, assets->tokenizer);
+    return result == RESULT_OK ? RESULT_OK : error_set(error, result, "out of memory");
+}
+
 static enum result assets_read(const struct model_assets_options *options,
                                struct model_assets *assets, struct error_text *error)
 {
@@ -180,6 +192,8 @@ static enum result assets_read(const struct model_assets_options *options,
     enum result result = checkpoint_read(options->path, !template_path, assets, error);
     if (result == RESULT_OK && template_path)
         result = template_read(template_path, &assets->chat_template, error);
+    if (result == RESULT_OK)
+        result = formats_choose(&options->format_names, assets, error);
     if (result != RESULT_OK)
         return result;
     if (assets->chat_template)
@@ -225,6 +239,7 @@ void model_assets_close(struct model_assets *assets)
     tokenizer_close(assets->tokenizer);
     if (assets->chat_template)
         chat_template_close(assets->chat_template);
+    reply_formats_fini(&assets->formats);
     free(assets->bos_text);
     free(assets->eos_text);
     *assets = (struct model_assets){0};

@@ -11,6 +11,7 @@
 #include "frontend/prompt/call_form.h"
 #include "frontend/prompt/chat_template.h"
 #include "frontend/prompt/tokenizer.h"
+#include "frontend/reply/reply_formats.h"
 #include "proto/limits.h"
 #include "proto/result.h"
 #include "proto/sampling_params.h"
@@ -31,6 +32,7 @@ struct model_assets {
     int64_t created_unix_s; /* mtime of the file, or of the folder's config.json */
     struct tokenizer *tokenizer;
     struct chat_template *chat_template; /* NULL: chat requests get a clear 400 */
+    struct reply_formats formats;        /* how its answers are read */
     struct call_form call_form;          /* in which that template takes calls */
     char *bos_text;                      /* text of the bos / eos tokens, "" when there is none */
     char *eos_text;
@@ -45,7 +47,8 @@ struct model_assets_options {
     const char *served_name; /* or NULL: the file's stem, the folder's name */
     const char
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
-    uint32_t context_limit;  /* 0: the trained context */
+    struct reply_format_names format_names;
+    uint32_t context_limit; /* 0: the trained context */
 };
 
 enum result model_assets_open(const struct model_assets_options *options,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/reply/reply_formats.h"
 #include "proto/kv_cache_type.h"
 #include "proto/limits.h"
 
@@ -62,6 +63,12 @@ static const struct option_row rows[] = {
              "ending"),
     TEXT_ROW("chat-template", BOTH, chat_template, NULL,
              "a Jinja file to render chats with; default: the checkpoint's own template"),
+    TEXT_ROW("reasoning-format", OPTIONS_SERVE, reasoning_format, "auto",
+             "how the model marks its reasoning: auto (from the chat template), none (it stays in "
+             "the answer), or a format's name"),
+    TEXT_ROW("tool-call-parser", OPTIONS_SERVE, tool_call_parser, "auto",
+             "how the model writes tool calls: auto (from the chat template), none (calls stay "
+             "text), or a format's name"),
     {"device", OPTION_TEXTS, BOTH, AT(device_texts), 0, 0, NULL,
      "where workers compute: cpu (the default), vulkan or vulkan:N (`shoal devices` lists them); "
      "several, with commas or given again, are dealt to the workers in turn"},
@@ -295,6 +302,10 @@ static enum result options_check(enum options_command command, struct options *o
     if (kv_cache_type_parse(options->kv_cache_type, &kv_type) != 0)
         return error_set(error, RESULT_INVALID, "--kv-cache-type: '%.40s' is neither f16 nor f32",
                          options->kv_cache_type);
+    result = reply_format_names_check(
+        &(struct reply_format_names){options->reasoning_format, options->tool_call_parser}, error);
+    if (result != RESULT_OK)
+        return result;
     if (!options->model || !options->model[0])
         return error_set(error, RESULT_INVALID, "--model is required");
     if (command == OPTIONS_GENERATE && !options->prompt)

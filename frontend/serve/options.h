@@ -30,6 +30,8 @@ struct options {
     const char *hf_cache;          /* NULL: in the user's home */
     const char *served_model_name; /* NULL: after the checkpoint's path */
     const char *chat_template;     /* NULL: the checkpoint's own */
+    const char *reasoning_format;  /* serve; reply_formats.h, as the next */
+    const char *tool_call_parser;  /* serve */
     struct option_texts device_texts;
     struct device_name devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
     uint32_t device_count;                     /* >= 1, <= workers */

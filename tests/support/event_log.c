@@ -113,6 +113,16 @@ bool event_log_equal(const struct event_log *a, const struct event_log *b)
     return true;
 }
 
+static bool same_json(const char *a, const char *b)
+{
+    cJSON *left = cJSON_Parse(a);
+    cJSON *right = cJSON_Parse(b);
+    bool equal = left && right && cJSON_Compare(left, right, true);
+    cJSON_Delete(left);
+    cJSON_Delete(right);
+    return equal;
+}
+
 static bool entry_matches(const struct event_log_entry *entry, const cJSON *event)
 {
     const char *words[4] = {0};
@@ -122,7 +132,8 @@ static bool entry_matches(const struct event_log_entry *entry, const cJSON *even
         return same(words[0], entry->kind == REPLY_CONTENT ? "content" : "reasoning") &&
                same(words[1], text_of(entry));
     return same(words[0], entry->ended ? "call" : "cut call") && same(words[1], entry->name) &&
-           same(words[2], text_of(entry)) && (!words[3] || same(words[3], entry->id));
+           (entry->ended ? same_json(words[2], text_of(entry)) : same(words[2], text_of(entry))) &&
+           (!words[3] || same(words[3], entry->id));
 }
 
 bool event_log_matches(const struct event_log *log, const cJSON *events, const char *name)

@@ -36,8 +36,8 @@ void event_log_fini(struct event_log *log);
 bool event_log_equal(const struct event_log *a, const struct event_log *b);
 /*
  * Whether the log is what a list says: ["reasoning", text], ["content", text], ["call", name,
- * arguments] or ["call", name, arguments, id], and "cut call" for one without an end. Arguments are
- * compared as bytes. Prints both under `name` when it is not.
+ * arguments] or ["call", name, arguments, id], and "cut call" for one without an end. Arguments of
+ * whole calls are compared as values, of others as bytes. Prints both under `name` when it is not.
  */
 bool event_log_matches(const struct event_log *log, const struct cJSON *events, const char *name);
 

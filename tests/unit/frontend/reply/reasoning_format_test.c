@@ -100,6 +100,9 @@ static void requests_replace_tags(void **state)
     assert_int_equal(reasoning_format_set_custom(&custom, NULL, "", "b"), RESULT_INVALID);
     assert_int_equal(reasoning_format_set_custom(&custom, NULL, "a", ""), RESULT_INVALID);
     assert_int_equal(reasoning_format_set_custom(&custom, NULL, "a", tag), RESULT_INVALID);
+    assert_int_equal(
+        reasoning_format_set_custom(&custom, reasoning_format_find("harmony"), "a", "b"),
+        RESULT_UNSUPPORTED);
     tag[LIMIT_REASONING_TAG_BYTES] = '\0';
     assert_int_equal(reasoning_format_set_custom(&custom, NULL, NULL, tag), RESULT_OK);
     assert_string_equal(custom.opening[0], "<think>");

@@ -1,5 +1,6 @@
 /*
- * Which stop string ends a text does not depend on how the text is cut, and it is named.
+ * Stop strings are found wherever pieces end, nothing of them is ever told, and which of them ends
+ * a text does not depend on how it is cut.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,6 +41,43 @@ static void the_first_to_be_complete_wins_in_any_pieces(void **state)
     expect("1 abc z", "1 abc z", -1);
 }
 
+/* Against the obvious definition: cut the whole text at the first stop string. None of these ends
+ * within another. */
+static void random_texts_agree_with_the_definition(void **state)
+{
+    (void)state;
+    static const struct stop_string words[] = {{"abcab", 5}, {"ccb", 3}, {"aaaa", 4}};
+    uint32_t random = 12345;
+    for (int round = 0; round < 3000; round++) {
+        char text[40];
+        size_t length = 0;
+        for (; length < sizeof text - 1; length++) {
+            random = random * 1664525u + 1013904223u;
+            text[length] = (char)('a' + (random >> 24) % 3);
+        }
+        text[length] = '\0';
+        struct stop_matcher matcher;
+        stop_matcher_init(&matcher, words, 3);
+        struct text_buffer out = {0};
+        for (size_t at = 0; at < length; at++) {
+            if (stop_matcher_push(&matcher, text + at, 1, &out))
+                break;
+        }
+        stop_matcher_release(&matcher, &out);
+        size_t cut = length;
+        for (size_t i = 0; i < 3; i++) {
+            const char *found = strstr(text, words[i].bytes);
+            if (found && (size_t)(found - text) < cut)
+                cut = (size_t)(found - text);
+        }
+        text[cut] = '\0';
+        assert_string_equal(out.bytes ? out.bytes : "", text);
+        assert_true(!stop_matcher_string(&matcher) == (cut == length));
+        text_buffer_fini(&out);
+        stop_matcher_fini(&matcher);
+    }
+}
+
 static void released_text_begins_no_stop(void **state)
 {
     (void)state;
@@ -61,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_to_be_complete_wins_in_any_pieces),
+        cmocka_unit_test(random_texts_agree_with_the_definition),
         cmocka_unit_test(released_text_begins_no_stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

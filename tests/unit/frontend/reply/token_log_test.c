@@ -58,7 +58,10 @@ static void run(struct test_random *random, const char *stop_bytes)
     static const uint32_t tokens[] = {TINY_HE, TINY_LL, 'a',  'b',  0xc3,
                                       0xa9,    0xe2,    0x82, 0xac, TINY_END};
     const struct stop_string stop = {.bytes = stop_bytes, .length = strlen(stop_bytes)};
-    struct reply_text *text = reply_text_create(tokenizer, &stop, stop.length > 0);
+    struct reply_text *text = reply_text_create(tokenizer);
+    struct stop_matcher stops;
+    stop_matcher_init(&stops, &stop, stop.length > 0);
+    struct text_buffer piece = {0};
     struct token_log *log = token_log_create(tokenizer);
     struct text_buffer shown = {0};
     struct text_buffer joined = {0};
@@ -67,7 +70,9 @@ static void run(struct test_random *random, const char *stop_bytes)
         uint32_t token = tokens[test_random_below(random, sizeof tokens / sizeof tokens[0])];
         size_t before = shown.length;
         token_log_push(log, (struct token_logprob){token, -1}, NULL, 0);
-        cut = reply_text_push(text, token, &shown);
+        text_buffer_clear(&piece);
+        reply_text_push(text, token, &piece);
+        cut = stop_matcher_push(&stops, piece.bytes, piece.length, &shown);
         token_log_show(log, shown.length - before);
         if (cut)
             token_log_end(log, true);
@@ -75,9 +80,12 @@ static void run(struct test_random *random, const char *stop_bytes)
     }
     if (!cut) {
         size_t before = shown.length;
-        reply_text_finish(text, &shown);
+        text_buffer_clear(&piece);
+        reply_text_finish(text, &piece);
+        (void)stop_matcher_push(&stops, piece.bytes, piece.length, &shown);
+        stop_matcher_release(&stops, &shown);
         token_log_show(log, shown.length - before);
-        token_log_end(log, reply_text_stop_string(text) != NULL);
+        token_log_end(log, stops.found >= 0);
         take_all(log, &joined);
     }
     /* What is no character is shown as U+FFFD. */
@@ -90,6 +98,8 @@ static void run(struct test_random *random, const char *stop_bytes)
     text_buffer_fini(&decoded);
     text_buffer_fini(&shown);
     text_buffer_fini(&joined);
+    text_buffer_fini(&piece);
+    stop_matcher_fini(&stops);
     token_log_destroy(log);
     reply_text_destroy(text);
 }

@@ -1,0 +1,226 @@
+/*
+ * Every answer of the corpus is split as it says, cut at every byte, in pieces of every length, and
+ * at the tokens of real tokenizers; nothing but tags and white space vanishes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/reply/mark_tokens.h"
+#include "frontend/reply/reasoning_splitter.h"
+#include "frontend/reply/reply_text.h"
+#include "frontend/reply/utf8_stream.h"
+#include "tests/support/event_log.h"
+#include "tests/support/template_case.h"
+#include "tests/support/tokenizer_corpus.h"
+
+static cJSON *cases;
+
+static int read_cases(void **state)
+{
+    (void)state;
+    cases = template_case_read_json("tests/golden/reasoning/answers.json");
+    return 0;
+}
+
+static int drop_cases(void **state)
+{
+    (void)state;
+    cJSON_Delete(cases);
+    return 0;
+}
+
+static const char *text_of(const cJSON *item, const char *name)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(item, name));
+    assert_non_null(text);
+    return text;
+}
+
+static struct reasoning_format format_of(const cJSON *item)
+{
+    const cJSON *tags = cJSON_GetObjectItem(item, "tags");
+    const struct reasoning_format *row = reasoning_format_find(text_of(item, "format"));
+    assert_true(row || tags);
+    struct reasoning_format format;
+    if (!tags)
+        return *row;
+    assert_int_equal(reasoning_format_set_custom(&format, NULL,
+                                                 cJSON_GetStringValue(cJSON_GetArrayItem(tags, 0)),
+                                                 cJSON_GetStringValue(cJSON_GetArrayItem(tags, 1))),
+                     RESULT_OK);
+    return format;
+}
+
+struct trial {
+    struct reasoning_format format;
+    struct reasoning_splitter *splitter;
+    struct event_log log;
+    struct utf8_stream utf8; /* pieces may end within a character, as tokens do */
+    struct text_buffer whole;
+};
+
+static void trial_begin(struct trial *trial, const cJSON *item)
+{
+    const char *marks[REASONING_CALL_MARKS];
+    size_t count = 0;
+    const cJSON *mark;
+    cJSON_ArrayForEach(mark, cJSON_GetObjectItem(item, "call_marks")) marks[count++] =
+        cJSON_GetStringValue(mark);
+    *trial = (struct trial){.format = format_of(item)};
+    trial->splitter = reasoning_splitter_create(&(struct reasoning_splitter_config){
+        .format = &trial->format,
+        .open = cJSON_IsTrue(cJSON_GetObjectItem(item, "open")),
+        .call_marks = marks,
+        .call_mark_count = count,
+        .sink = event_log_sink(&trial->log),
+    });
+}
+
+static void trial_push(struct trial *trial, const char *bytes, size_t length)
+{
+    utf8_stream_push(&trial->utf8, bytes, length, &trial->whole);
+    reasoning_splitter_push(trial->splitter, trial->whole.bytes, trial->whole.length, true);
+    text_buffer_clear(&trial->whole);
+}
+
+/* Whether `told` is `text` without white space and without some of the tags in it. */
+static bool accounts_for(const char *text, const char *told, const struct reasoning_format *format)
+{
+    const char *const *lists[] = {format->opening, format->closing, format->frames};
+    for (size_t list = 0; list < 3; list++) {
+        for (size_t i = 0; i < REASONING_TAGS && lists[list][i]; i++) {
+            size_t length = strlen(lists[list][i]);
+            if (strncmp(text, lists[list][i], length) == 0 &&
+                accounts_for(text + length, told, format))
+                return true;
+        }
+    }
+    if (*text && strchr(" \t\r\n", *text))
+        return accounts_for(text + 1, told, format);
+    if (*told && strchr(" \t\r\n", *told))
+        return accounts_for(text, told + 1, format);
+    return *text == *told && (!*text || accounts_for(text + 1, told + 1, format));
+}
+
+/* Nothing but tags and white space vanished. */
+static void check_account(const struct trial *trial, const cJSON *item)
+{
+    struct text_buffer told = {0};
+    for (size_t i = 0; i < trial->log.count; i++)
+        text_buffer_append(&told, trial->log.entries[i].text.bytes,
+                           trial->log.entries[i].text.length);
+    assert_true(accounts_for(text_of(item, "text"), told.bytes ? told.bytes : "", &trial->format));
+    text_buffer_fini(&told);
+}
+
+static void trial_end(struct trial *trial, const cJSON *item, uint32_t tokens)
+{
+    reasoning_splitter_finish(trial->splitter);
+    assert_false(reasoning_splitter_failed(trial->splitter));
+    assert_true(
+        event_log_matches(&trial->log, cJSON_GetObjectItem(item, "events"), text_of(item, "name")));
+    check_account(trial, item);
+    struct reply_token_counts counts = reasoning_splitter_counts(trial->splitter);
+    assert_int_equal(counts.reasoning + counts.tags + counts.rest, tokens);
+    reasoning_splitter_destroy(trial->splitter);
+    event_log_fini(&trial->log);
+    text_buffer_fini(&trial->whole);
+}
+
+static void answers_split_in_any_two_pieces(void **state)
+{
+    (void)state;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cases)
+    {
+        const char *text = text_of(item, "text");
+        size_t length = strlen(text);
+        for (size_t cut = 0; cut <= length; cut++) {
+            struct trial trial;
+            trial_begin(&trial, item);
+            trial_push(&trial, text, cut);
+            trial_push(&trial, text + cut, length - cut);
+            trial_end(&trial, item, 2);
+        }
+    }
+}
+
+static void answers_split_in_pieces_of_any_length(void **state)
+{
+    (void)state;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cases)
+    {
+        const char *text = text_of(item, "text");
+        size_t length = strlen(text);
+        for (size_t piece = 1; piece < length; piece++) {
+            struct trial trial;
+            trial_begin(&trial, item);
+            uint32_t tokens = 0;
+            for (size_t at = 0; at < length; at += piece, tokens++)
+                trial_push(&trial, text + at, piece < length - at ? piece : length - at);
+            trial_end(&trial, item, tokens);
+        }
+    }
+}
+
+/* Encodes an answer as a model would have written it, tags as their tokens where it has such. */
+static void check_tokens(const struct tokenizer *tokenizer, const cJSON *item)
+{
+    struct trial trial;
+    trial_begin(&trial, item);
+    struct token_list shown = {0};
+    assert_int_equal(mark_tokens_find(tokenizer, &trial.format, NULL, &shown), RESULT_OK);
+    const char *text = text_of(item, "text");
+    const struct prompt_span span = {text, strlen(text), true};
+    struct token_list tokens = {0};
+    assert_int_equal(tokenizer_encode(tokenizer, &span, 1, 10000, &tokens), RESULT_OK);
+    struct reply_text *reply = reply_text_create(tokenizer);
+    reply_text_show(reply, &shown);
+    for (size_t i = 0; i < tokens.count; i++) {
+        text_buffer_clear(&trial.whole);
+        reply_text_push(reply, tokens.ids[i], &trial.whole);
+        reasoning_splitter_push(trial.splitter, trial.whole.bytes, trial.whole.length, true);
+    }
+    reply_text_destroy(reply);
+    trial_end(&trial, item, (uint32_t)tokens.count);
+    token_list_fini(&tokens);
+    token_list_fini(&shown);
+}
+
+static void answers_split_at_real_tokens(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"qwen3", "gpt2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "build/cache/tokenizers/%s/tokenizer.json", names[i]);
+        size_t json_bytes;
+        char *json = corpus_read_file(path, "scripts/fetch_tokenizers brings it", &json_bytes);
+        struct tokenizer *tokenizer;
+        struct error_text error = {0};
+        assert_int_equal(tokenizer_open_json(json, json_bytes, &tokenizer, &error), RESULT_OK);
+        free(json);
+        const cJSON *item;
+        cJSON_ArrayForEach(item, cases) check_tokens(tokenizer, item);
+        tokenizer_close(tokenizer);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_split_in_any_two_pieces),
+        cmocka_unit_test(answers_split_in_pieces_of_any_length),
+        cmocka_unit_test(answers_split_at_real_tokens),
+    };
+    return cmocka_run_group_tests(tests, read_cases, drop_cases);
+}
