@@ -86,3 +86,15 @@ def test_an_unknown_format_is_refused_at_start(option):
                           text=True, check=False, timeout=60)
     assert done.returncode == 2
     assert f"{option}: 'qwen9' is none of auto, none, " in done.stderr
+
+
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {
+    "x": {"type": "integer"}}}}} for name in ("f", "g")]
+
+
+def test_a_named_call_is_begun_for_the_model(server):
+    server.says('{"x": 1}}\n</tool_call>')
+    choice = server.chat("Go.", tools=TOOLS, tool_choice={"type": "function", "function": {"name": "g"}}).json["choices"][0]
+    (call,) = choice["message"]["tool_calls"]
+    assert (call["function"]["name"], call["function"]["arguments"]) == ("g", '{"x": 1}')
+    assert choice["finish_reason"] == "tool_calls"
