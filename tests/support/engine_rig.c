@@ -153,6 +153,50 @@ static struct token_counts *prompt_counts(const struct test_request *request)
     return counts;
 }
 
+static struct token_forcer forcer_of(const struct test_request *request)
+{
+    struct token_forcer_rules rules = {
+        .prefix_count = request->prefix_count,
+        .think_start_count = request->think_start_count,
+        .think_end_count = request->think_end_count,
+        .is_open = (request->flags & SUBMIT_FLAG_THINKING_OPEN) != 0,
+        .has_budget = (request->flags & SUBMIT_FLAG_THINKING_BUDGET) != 0,
+        .budget = request->thinking_budget,
+    };
+    if (request->forced_ids) {
+        rules.prefix = request->forced_ids;
+        rules.think_start = rules.prefix + rules.prefix_count;
+        rules.think_end = rules.think_start + rules.think_start_count;
+    }
+    struct token_forcer forcer;
+    token_forcer_init(&forcer, &rules);
+    return forcer;
+}
+
+/* What is forced and barred at the answer's next token; `barred`: [ROW_BARRED_MAX]. */
+static void add_rules(const struct test_request *request, const struct token_forcer *forcer,
+                      uint32_t *barred, struct row_sampling *sampling)
+{
+    struct forced_draw next = token_forcer_next(forcer, 0);
+    sampling->is_forced = next.kind == FORCED_TOKEN;
+    sampling->forced_token = next.token;
+    sampling->barred = barred;
+    if (next.bars_start)
+        barred[sampling->barred_count++] = request->forced_ids[request->prefix_count];
+    bool is_short = forcer->followed < request->min_tokens;
+    for (uint32_t i = 0; i < request->stop_token_count && is_short; i++)
+        if (!(request->flags & SUBMIT_FLAG_IGNORE_END))
+            barred[sampling->barred_count++] = request->stop_ids[i];
+}
+
+static void check_alternatives(const struct test_reply *reply, uint32_t at,
+                               const struct sampled_token *expected)
+{
+    must(reply->alternative_counts[at] == expected->alternative_count);
+    must(memcmp(reply->alternatives + (size_t)at * LIMIT_TOP_LOGPROBS, expected->alternatives,
+                expected->alternative_count * sizeof(struct token_logprob)) == 0);
+}
+
 void engine_rig_check_reply(const struct engine_rig *rig, const struct test_request *request,
                             const struct test_reply *reply)
 {
@@ -166,6 +210,8 @@ void engine_rig_check_reply(const struct engine_rig *rig, const struct test_requ
         prefix = fake_backend_hash(prefix, request->prompt[i]);
     uint32_t *tokens = must_alloc(request->prompt_tokens + reply->token_count, sizeof *tokens);
     memcpy(tokens, request->prompt, request->prompt_tokens * sizeof *tokens);
+    const uint32_t *generated = tokens + request->prompt_tokens - request->generated_tokens;
+    struct token_forcer forcer = forcer_of(request);
     enum finish_reason finish = FINISH_NONE;
     for (uint32_t i = 0; i < reply->token_count; i++) {
         must(finish == FINISH_NONE);
@@ -176,11 +222,16 @@ void engine_rig_check_reply(const struct engine_rig *rig, const struct test_requ
             .logit_bias_count = request->logit_bias_count,
             .position = request->prompt_tokens + i,
             .wants_logprob = (request->flags & SUBMIT_FLAG_LOGPROBS) != 0,
+            .top_logprobs = request->top_logprobs,
         };
+        uint32_t barred[ROW_BARRED_MAX];
+        token_forcer_follow(&forcer, generated, request->generated_tokens + i);
+        add_rules(request, &forcer, barred, &sampling);
         struct sampled_token expected =
             fake_backend_draw(prefix, rig->options.vocab_tokens, &sampling);
         must(reply->tokens[i] == expected.token);
         must(reply->logprobs[i] == expected.logprob);
+        check_alternatives(reply, i, &expected);
         prefix = fake_backend_hash(prefix, expected.token);
         tokens[request->prompt_tokens + i] = expected.token;
         if (counts)
