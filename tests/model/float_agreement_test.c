@@ -1,7 +1,8 @@
 /*
  * With the weights in F32 neither program rounds activations, so nothing is left to excuse a
  * difference: the best token is the same at every position and log-probabilities agree to a
- * thousandth. The key-value cache is f32, as the reference's is. What remains is the order of sums.
+ * thousandth, at no position less than to a hundredth. The key-value cache is f32, as the
+ * reference's is. What remains is the order of sums.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@
 
 #include "tests/support/reference_agreement.h"
 
-static void check(const char *model, const char *reference)
+static void check(const char *model, const char *reference, double any_alternative_difference)
 {
     struct agreement_case c = {
         .model = model,
@@ -19,6 +20,8 @@ static void check(const char *model, const char *reference)
         .kv_type = KV_CACHE_F32,
         .best_agrees_least = 1.0,
         .logprob_difference_most = 0.001,
+        .any_logprob_difference_most = 0.01,
+        .any_alternative_difference_most = any_alternative_difference,
         .perplexity_ratio_most = 0.001,
     };
     reference_agreement_check(&c);
@@ -28,13 +31,15 @@ static void test_smollm2(void **state)
 {
     (void)state;
     check("build/cache/models/smollm2-135m-instruct-f32.gguf",
-          "tests/golden/llama_cpp/smollm2-f32.txt");
+          "tests/golden/llama_cpp/smollm2-f32.txt", 0.01);
 }
 
 static void test_gemma3(void **state)
 {
     (void)state;
-    check("build/cache/models/gemma-3-270m-f32.gguf", "tests/golden/llama_cpp/gemma3-f32.txt");
+    /* Where one token has all but a millionth, the second best is the difference of large sums. */
+    check("build/cache/models/gemma-3-270m-f32.gguf", "tests/golden/llama_cpp/gemma3-f32.txt",
+          0.02);
 }
 
 int main(void)

@@ -19,6 +19,7 @@
 
 #include "tests/support/llama_cpp_reference.h"
 #include "tests/support/model_runner.h"
+#include "worker/sample/row_sampler.h"
 
 #define CHUNK_TOKENS    64u
 #define SEQUENCE_TOKENS 2048u
@@ -29,37 +30,37 @@ struct tally {
     double widest_lead; /* the reference's, at a disagreement */
     double difference;  /* sum of |logprob - reference's| of the chosen token */
     double largest_difference;
-    double logprob;           /* sum, ours */
-    double reference_logprob; /* sum */
+    double largest_alternative; /* |logprob - reference's| of the two best tokens */
+    double logprob;             /* sum, ours */
+    double reference_logprob;   /* sum */
 };
 
-static uint32_t best_of(const float *logits, uint32_t count)
+/* What is told of the row: the chosen token's log-probability and the two best tokens. */
+static struct sampled_token explain(struct row_sampler *sampler, const float *logits,
+                                    uint32_t token)
 {
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < count; i++)
-        best = logits[i] > logits[best] ? i : best;
-    return best;
+    struct sampled_token sampled = {.token = token};
+    row_sampler_explain(sampler, logits, 2, &sampled);
+    assert_int_equal(sampled.alternative_count, 2);
+    return sampled;
 }
 
-static double logprob_of(const float *logits, uint32_t count, uint32_t best, uint32_t token)
+static void add_row(struct tally *tally, const char *name, struct row_sampler *sampler,
+                    const float *logits, const struct reference_token *expected)
 {
-    double sum = 0;
-    for (uint32_t i = 0; i < count; i++)
-        sum += exp((double)logits[i] - (double)logits[best]);
-    return (double)logits[token] - (double)logits[best] - log(sum);
-}
-
-static void add_row(struct tally *tally, const char *name, const float *logits, uint32_t vocab,
-                    const struct reference_token *expected)
-{
-    uint32_t best = best_of(logits, vocab);
-    double logprob = logprob_of(logits, vocab, best, expected->id);
-    double difference = fabs(logprob - (double)expected->logprob);
+    struct sampled_token told = explain(sampler, logits, expected->id);
+    double difference = fabs((double)told.logprob - (double)expected->logprob);
     tally->positions++;
     tally->difference += difference;
     tally->largest_difference = fmax(tally->largest_difference, difference);
-    tally->logprob += logprob;
+    const float theirs[2] = {expected->best_logprob, expected->second_logprob};
+    for (uint32_t i = 0; i < 2; i++) /* by rank: the tokens themselves may change places */
+        tally->largest_alternative =
+            fmax(tally->largest_alternative,
+                 fabs((double)told.alternatives[i].logprob - (double)theirs[i]));
+    tally->logprob += (double)told.logprob;
     tally->reference_logprob += (double)expected->logprob;
+    uint32_t best = told.alternatives[0].token;
     if (best == expected->best)
         return;
     double lead = (double)expected->best_logprob - (double)expected->second_logprob;
@@ -69,8 +70,8 @@ static void add_row(struct tally *tally, const char *name, const float *logits, 
                   name, tally->positions, best, expected->best, lead);
 }
 
-static void score(struct model_runner *runner, const struct reference_sequence *sequence,
-                  struct tally *tally)
+static void score(struct model_runner *runner, struct row_sampler *sampler,
+                  const struct reference_sequence *sequence, struct tally *tally)
 {
     uint32_t vocab = model_runner_plan(runner)->config.vocab_tokens;
     uint32_t first_scored = sequence->prompt_tokens - 1;
@@ -85,7 +86,7 @@ static void score(struct model_runner *runner, const struct reference_sequence *
                                          .logit_from = skip < count ? skip : count};
         const float *logits = model_runner_step(runner, &part, 1);
         for (uint32_t row = part.logit_from; row < count; row++, logits += vocab)
-            add_row(tally, sequence->name, logits, vocab, &sequence->next[scored++]);
+            add_row(tally, sequence->name, sampler, logits, &sequence->next[scored++]);
     }
     assert_int_equal(scored, sequence->tokens);
 }
@@ -94,11 +95,13 @@ static void print_tally(const char *what, const struct tally *tally)
 {
     print_message(
         "  %s: %u positions, best token agrees at %.3f %%, the reference's widest lead "
-        "where not %.4f, mean logprob difference %.5f, largest %.4f, perplexity %.4f, "
+        "where not %.4f, mean logprob difference %.5f, largest %.4f (of the two best tokens %.4f), "
+        "perplexity %.4f, "
         "reference's %.4f\n",
         what, tally->positions, 100.0 * (1.0 - (double)tally->disagreements / tally->positions),
         tally->widest_lead, tally->difference / tally->positions, tally->largest_difference,
-        exp(-tally->logprob / tally->positions), exp(-tally->reference_logprob / tally->positions));
+        tally->largest_alternative, exp(-tally->logprob / tally->positions),
+        exp(-tally->reference_logprob / tally->positions));
 }
 
 static void check_bounds(const struct agreement_case *c, const struct tally *greedy,
@@ -110,6 +113,11 @@ static void check_bounds(const struct agreement_case *c, const struct tally *gre
     assert_true(greedy->widest_lead <= c->disagreement_lead_most);
     assert_true(greedy->difference / positions <= c->logprob_difference_most);
     assert_true(text->positions > 0);
+    const struct tally *tallies[] = {greedy, text};
+    for (int i = 0; i < 2; i++) {
+        assert_true(tallies[i]->largest_difference <= c->any_logprob_difference_most);
+        assert_true(tallies[i]->largest_alternative <= c->any_alternative_difference_most);
+    }
     double ratio = exp((text->reference_logprob - text->logprob) / text->positions);
     assert_true(fabs(ratio - 1.0) <= c->perplexity_ratio_most);
 }
@@ -123,15 +131,18 @@ void reference_agreement_check(const struct agreement_case *c)
                                            .step_rows = CHUNK_TOKENS};
     struct model_runner *runner = model_runner_create(c->model, &options);
     struct tally greedy = {0}, text = {0};
+    struct row_sampler *sampler =
+        row_sampler_create(model_runner_plan(runner)->config.vocab_tokens);
     print_message("%s on %s, %s KV cache, against %s\n", c->model, model_runner_description(runner),
                   kv_cache_type_name(c->kv_type), c->reference);
     for (uint32_t i = 0; i < reference->sequence_count; i++) {
         const struct reference_sequence *sequence = &reference->sequences[i];
         bool is_greedy = strncmp(sequence->name, "greedy", 6) == 0;
-        score(runner, sequence, is_greedy ? &greedy : &text);
+        score(runner, sampler, sequence, is_greedy ? &greedy : &text);
     }
     print_tally("greedy", &greedy);
     print_tally("text", &text);
+    row_sampler_destroy(sampler);
     model_runner_destroy(runner);
     llama_cpp_reference_close(reference);
     check_bounds(c, &greedy, &text);

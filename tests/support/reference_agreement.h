@@ -15,7 +15,10 @@ struct agreement_case {
     double best_agrees_least;       /* share of greedy positions where the best token is the same */
     double disagreement_lead_most;  /* reference's lead of its best token, where we disagree */
     double logprob_difference_most; /* mean over greedy positions of |difference|, chosen token */
-    double perplexity_ratio_most;   /* of the text: |ours / theirs - 1| */
+    /* |difference| at any position, of the chosen token, and of the two best; INFINITY: any */
+    double any_logprob_difference_most;
+    double any_alternative_difference_most;
+    double perplexity_ratio_most; /* of the text: |ours / theirs - 1| */
 };
 
 /* Scores, prints the figures and every disagreement, and fails the running test outside the bounds.
