@@ -182,6 +182,13 @@ static enum result unsupported_check(const cJSON *body, struct api_error *error)
     return context_management_check(body, error);
 }
 
+/* An answer goes on with a last message that is the assistant's. */
+static bool is_begun(const cJSON *messages)
+{
+    const cJSON *last = messages->child->prev; /* a list's first knows its last */
+    return strcmp(cJSON_GetObjectItemCaseSensitive(last, "role")->valuestring, "assistant") == 0;
+}
+
 /* --- the body -------------------------------------------------------------------------------- */
 
 /* What a prompt is made of. */
@@ -202,6 +209,7 @@ static enum result prompt_read(const struct parse_context *context,
         result = messages_turns_make(body, context->assets->model_id, error);
     if (result == RESULT_OK) {
         request->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
+        request->continue_final_message = is_begun(request->messages);
         result = chat_messages_normalize(request->messages, error);
     }
     return result;
