@@ -104,10 +104,14 @@ static void count_tokens(struct answer *answer)
 
 bool answer_push(struct answer *answer, const struct reply_token *token)
 {
+    size_t earlier = 0; /* bytes that count for other tokens */
     if (!token->is_stop)
-        reply_text_push(answer->text, token->id, &answer->piece);
+        earlier = reply_text_push(answer->text, token->id, &answer->piece);
     must(!answer->piece.failed);
-    bool stopped = reply_parser_push(answer->parser, answer->piece.bytes, answer->piece.length);
+    const char *bytes = answer->piece.bytes;
+    bool stopped = reply_parser_push_rest(answer->parser, bytes, earlier);
+    stopped |= reply_parser_push(answer->parser, earlier ? bytes + earlier : bytes,
+                                 answer->piece.length - earlier);
     must(!reply_parser_failed(answer->parser));
     text_buffer_clear(&answer->piece);
     count_tokens(answer);

@@ -311,10 +311,7 @@ void reasoning_splitter_push(struct reasoning_splitter *splitter, const char *by
         splitter->tally.counts[splitter->inside ? TOKEN_REASONING : TOKEN_REST] += is_token;
         return;
     }
-    if (is_token)
-        token_tally_arrive(&splitter->tally, length);
-    else
-        token_tally_arrive_rest(&splitter->tally, length);
+    token_tally_arrive(&splitter->tally, length, is_token);
     text_buffer_append(&splitter->undecided, bytes, length);
     if (!splitter->undecided.failed)
         scan(splitter, false);

@@ -60,7 +60,8 @@ void reply_parser_destroy(struct reply_parser *parser); /* NULL is fine */
 /* `bytes` is the text that came with one token, whole characters. Returns true when a stop string
  * was completed: no event follows, further pushes count and do nothing else. */
 bool reply_parser_push(struct reply_parser *parser, const char *bytes, size_t length);
-/* Text that came without a token: what reply_text_finish() still had. True as above. */
+/* Text that came without a token: what reply_text_finish() still had, or what a token's text began
+ * with that is of earlier tokens. True as above. */
 bool reply_parser_push_rest(struct reply_parser *parser, const char *bytes, size_t length);
 /* The end: what was held back comes. Once. `truncated`: a limit ended the answer, not the model
  * (tool_call_parser.h says what that means to a call). */

@@ -11,6 +11,8 @@
 #include "frontend/reply/utf8_stream.h"
 #include "proto/must.h"
 
+enum { REPLACEMENT_BYTES = 3 }; /* of U+FFFD */
+
 struct reply_text {
     const struct tokenizer *tokenizer;
     const struct token_list *shown; /* special tokens that give text, or NULL */
@@ -52,10 +54,10 @@ static bool is_hidden(const struct reply_text *reply, uint32_t token)
            !bsearch(&token, shown->ids, shown->count, sizeof token, compare_ids);
 }
 
-void reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out)
+size_t reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out)
 {
     if (is_hidden(reply, token))
-        return;
+        return 0;
     const char *bytes;
     size_t count;
     tokenizer_token_bytes(reply->tokenizer, token, &bytes, &count);
@@ -66,7 +68,11 @@ void reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffe
             count--;
         }
     }
+    bool broke_off =
+        reply->utf8.pending_bytes > 0 && count > 0 &&
+        ((uint8_t)bytes[0] < reply->utf8.next_low || (uint8_t)bytes[0] > reply->utf8.next_high);
     utf8_stream_push(&reply->utf8, bytes, count, out);
+    return broke_off ? REPLACEMENT_BYTES : 0;
 }
 
 void reply_text_finish(struct reply_text *reply, struct text_buffer *out)

@@ -23,8 +23,9 @@ void reply_text_destroy(struct reply_text *reply);
  * the reply. */
 void reply_text_show(struct reply_text *reply, const struct token_list *tokens);
 
-/* Appends to *out the text that became certain with this token. */
-void reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out);
+/* Appends to *out the text that became certain with this token. Returns how many bytes of it are
+ * for earlier tokens alone: U+FFFD for a character of theirs that this one does not go on with. */
+size_t reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out);
 /* At the end of generation: incomplete bytes become U+FFFD. */
 void reply_text_finish(struct reply_text *reply, struct text_buffer *out);
 

@@ -71,7 +71,7 @@ static bool on_token(void *context, const struct reply_token *token)
     if (command->generated_tokens++ == 0)
         command->first_token_us = command->last_token_us;
     if (!token->is_stop)
-        reply_text_push(command->text, token->id, &command->out);
+        (void)reply_text_push(command->text, token->id, &command->out);
     return false;
 }
 

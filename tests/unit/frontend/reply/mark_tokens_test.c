@@ -48,7 +48,7 @@ static void expect_shown(const char *start, const char *end, const struct reason
     struct text_buffer out = {0};
     const uint32_t tokens[] = {TINY_START, TINY_HE, TINY_END, TINY_LL};
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
-        reply_text_push(reply, tokens[i], &out);
+        (void)reply_text_push(reply, tokens[i], &out);
     reply_text_finish(reply, &out);
     assert_string_equal(out.bytes, expected);
     text_buffer_fini(&out);

@@ -68,6 +68,22 @@ static void what_only_began_like_a_tag_counts_as_text(void **state)
     expect_counts(true, TOKENS("</", "thin", "g", ">", "<"), 5, 0, 0);
 }
 
+static void text_of_no_token_counts_for_none(void **state)
+{
+    (void)state;
+    struct event_log log = {0};
+    struct reasoning_splitter *splitter = open_splitter(&log, true);
+    reasoning_splitter_push(splitter, "a", 1, true);
+    reasoning_splitter_push(splitter, "\ufffd", 3, false);
+    reasoning_splitter_push(splitter, "</", 2, true);
+    reasoning_splitter_push(splitter, "think>", 6, true);
+    reasoning_splitter_finish(splitter);
+    struct reply_token_counts counts = reasoning_splitter_counts(splitter);
+    assert_true(counts.reasoning == 1 && counts.tags == 2 && counts.rest == 0);
+    reasoning_splitter_destroy(splitter);
+    event_log_fini(&log);
+}
+
 static void tokens_without_text_count_where_they_come(void **state)
 {
     (void)state;
@@ -104,6 +120,7 @@ int main(void)
         cmocka_unit_test(tags_of_several_tokens_are_all_tags),
         cmocka_unit_test(tokens_across_a_tags_border_count_by_their_other_bytes),
         cmocka_unit_test(what_only_began_like_a_tag_counts_as_text),
+        cmocka_unit_test(text_of_no_token_counts_for_none),
         cmocka_unit_test(tokens_without_text_count_where_they_come),
         cmocka_unit_test(long_answers_take_linear_time),
     };

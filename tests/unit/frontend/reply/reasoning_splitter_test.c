@@ -187,7 +187,7 @@ static void check_tokens(const struct tokenizer *tokenizer, const cJSON *item)
     reply_text_show(reply, &shown);
     for (size_t i = 0; i < tokens.count; i++) {
         text_buffer_clear(&trial.whole);
-        reply_text_push(reply, tokens.ids[i], &trial.whole);
+        (void)reply_text_push(reply, tokens.ids[i], &trial.whole);
         reasoning_splitter_push(trial.splitter, trial.whole.bytes, trial.whole.length, true);
     }
     reply_text_destroy(reply);

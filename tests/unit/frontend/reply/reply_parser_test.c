@@ -156,7 +156,7 @@ static void check_tokens(const struct tokenizer *tokenizer, const cJSON *item)
     reply_text_show(reply, &shown);
     for (size_t i = 0; i < tokens.count; i++) {
         text_buffer_clear(&trial.whole);
-        reply_text_push(reply, tokens.ids[i], &trial.whole);
+        (void)reply_text_push(reply, tokens.ids[i], &trial.whole);
         trial.stopped = reply_parser_push(trial.parser, trial.whole.bytes, trial.whole.length);
     }
     reply_text_destroy(reply);

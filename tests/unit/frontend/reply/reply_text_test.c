@@ -40,7 +40,7 @@ static void expect_text(const uint32_t tokens[], size_t count, const char *expec
     struct reply_text *reply = reply_text_create(tokenizer);
     struct text_buffer out = {0};
     for (size_t i = 0; i < count; i++)
-        reply_text_push(reply, tokens[i], &out);
+        (void)reply_text_push(reply, tokens[i], &out);
     reply_text_finish(reply, &out);
     assert_string_equal(out.bytes, expected);
     text_buffer_fini(&out);
@@ -62,7 +62,7 @@ static void characters_come_whole(void **state)
     static const uint32_t euro[] = {0xe2, 0x82, 0xac};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(out.length, 0);
-        reply_text_push(reply, euro[i], &out);
+        (void)reply_text_push(reply, euro[i], &out);
     }
     assert_string_equal(out.bytes, "\xe2\x82\xac");
     text_buffer_fini(&out);
@@ -76,11 +76,27 @@ static void a_character_that_never_ends_is_replaced(void **state)
     expect_text(tokens, sizeof tokens / sizeof *tokens, "a\xef\xbf\xbd");
 }
 
+static void bytes_of_earlier_tokens_are_told_apart(void **state)
+{
+    (void)state;
+    struct reply_text *reply = reply_text_create(tokenizer);
+    struct text_buffer out = {0};
+    assert_int_equal(reply_text_push(reply, 0xe2, &out), 0);
+    assert_int_equal(reply_text_push(reply, TINY_HE, &out), 3);
+    assert_int_equal(reply_text_push(reply, 0xe2, &out), 0);
+    assert_int_equal(reply_text_push(reply, 0x82, &out), 0);
+    assert_int_equal(reply_text_push(reply, 0xac, &out), 0);
+    assert_string_equal(out.bytes, "\xef\xbf\xbdhe\xe2\x82\xac");
+    text_buffer_fini(&out);
+    reply_text_destroy(reply);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_give_their_text_and_special_ones_none),
         cmocka_unit_test(characters_come_whole),
+        cmocka_unit_test(bytes_of_earlier_tokens_are_told_apart),
         cmocka_unit_test(a_character_that_never_ends_is_replaced),
     };
     return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);

@@ -71,7 +71,7 @@ static void run(struct test_random *random, const char *stop_bytes)
         size_t before = shown.length;
         token_log_push(log, (struct token_logprob){token, -1}, NULL, 0);
         text_buffer_clear(&piece);
-        reply_text_push(text, token, &piece);
+        (void)reply_text_push(text, token, &piece);
         cut = stop_matcher_push(&stops, piece.bytes, piece.length, &shown);
         token_log_show(log, shown.length - before);
         if (cut)
