@@ -21,18 +21,39 @@ struct mixture {
     bool add;
     struct moe_gate_params gate;
     uint32_t rows[3]; /* of steps; 0 ends the list */
+    float scale;      /* of x, so that what is between fits f16 */
 };
 
-/* Up to four rows nothing is sorted. The last steps have many pairs an expert: some tiles of matrix
- * units, and some that are not full. */
+/* Up to eight rows nothing is sorted. The last steps have many pairs an expert: some tiles of
+ * matrix units, and some that are not full. */
 static const struct mixture mixtures[] = {
-    {GGML_Q4_0, GGML_Q4_0, 96, 64, 2, 8, false, true, {GATE_SILU, false, 0, 0}, {1, 9, 90}},
-    {GGML_Q4_K, GGML_Q6_K, 256, 256, 3, 6, true, false, {GATE_GELU_TANH, false, 0, 0}, {4, 40}},
-    {GGML_Q8_0, GGML_Q5_1, 64, 96, 2, 5, true, true, {GATE_SILU, true, 0, 0}, {2, 17, 70}},
-    {GGML_BF16, GGML_F32, 45, 33, 2, 7, false, true, {GATE_SILU, false, 0, 0}, {1, 5, 33}},
-    {GGML_BF16, GGML_F16, 96, 32, 1, 3, false, false, {GATE_SILU, false, 0, 0}, {3, 80}},
-    {GGML_Q4_0, GGML_Q4_0, 64, 64, 2, 6, true, true, {GATE_SILU, true, 7.0f, 1.702f}, {2, 50}},
-    {GGML_Q5_0, GGML_F32, 32, 32, 2, 6, false, true, {GATE_SILU, false, 0, 0}, {2, 6, 50}},
+    {GGML_Q4_0, GGML_Q4_0, 96, 64, 2, 8, false, true, {GATE_SILU, false, 0, 0}, {1, 9, 90}, 1.0f},
+    {GGML_Q4_K,
+     GGML_Q6_K,
+     256,
+     256,
+     3,
+     6,
+     true,
+     false,
+     {GATE_GELU_TANH, false, 0, 0},
+     {4, 40},
+     0.02f},
+    {GGML_Q8_0, GGML_Q5_1, 64, 96, 2, 5, true, true, {GATE_SILU, true, 0, 0}, {2, 17, 70}, 1.0f},
+    {GGML_BF16, GGML_F32, 45, 33, 2, 7, false, true, {GATE_SILU, false, 0, 0}, {1, 5, 33}, 1.0f},
+    {GGML_BF16, GGML_F16, 96, 32, 1, 3, false, false, {GATE_SILU, false, 0, 0}, {3, 80}, 1.0f},
+    {GGML_Q4_0,
+     GGML_Q4_0,
+     64,
+     64,
+     2,
+     6,
+     true,
+     true,
+     {GATE_SILU, true, 7.0f, 1.702f},
+     {2, 50},
+     1.0f},
+    {GGML_Q5_0, GGML_F32, 32, 32, 2, 6, false, true, {GATE_SILU, false, 0, 0}, {2, 6, 50}, 1.0f},
 };
 
 static struct backend *create(void *context)
@@ -46,7 +67,7 @@ static struct op_case case_of(const struct mixture *m)
     struct op_case c = {.stem = OP_moe_linear,
                         .input_columns = {m->hidden, m->experts, m->add ? m->hidden : 0},
                         .input_type = GGML_F32,
-                        .input_scale = 1.0f,
+                        .input_scale = m->scale,
                         .output_columns = m->hidden,
                         .route = {m->chosen, false, true, 1.0f},
                         .experts = {m->wide, m->gate},

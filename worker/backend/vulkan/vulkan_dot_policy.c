@@ -109,6 +109,17 @@ static void split_row(const struct vulkan_dot_request *request, uint32_t lane_un
     t->shared_blocks = 0;
 }
 
+/* Few rows of floats (scores of experts): all subgroups share a row of W, or a few compute units
+ * would do all the work. */
+static void split_floats(uint32_t lane_units, struct tuning *t)
+{
+    t->outputs = 1;
+    while (2 * t->split <= t->subgroups && 2 * t->split <= floor_power(lane_units))
+        t->split *= 2;
+    t->depth = floor_power(lane_units) / t->split;
+    t->depth = t->depth < LANE_BLOCKS_MAX ? t->depth : LANE_BLOCKS_MAX;
+}
+
 static struct tuning choose_tuning(const struct vulkan_facts *facts,
                                    const struct vulkan_dot_request *request)
 {
@@ -140,6 +151,9 @@ static struct tuning choose_tuning(const struct vulkan_facts *facts,
         t.shared_blocks = request->k / VULKAN_WEIGHT_BLOCK_COLUMNS;
     if (request->rows <= 2 && request->input == VULKAN_LINEAR_Q8 && !is_gated(request))
         split_row(request, lane_units, &t);
+    if (!is_quantized(request) && !norms && !is_gated(request) &&
+        request->n < compute_units(facts) * LEAST_TEAMS_UNIT)
+        split_floats(lane_units, &t);
     return t;
 }
 

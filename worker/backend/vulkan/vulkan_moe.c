@@ -252,6 +252,7 @@ static void dispatch_dot(struct vulkan_recorder *recorder, const struct moe_task
                              sizeof push, grid, touch);
 }
 
+/* moe_matrix and moe_register. */
 static void dispatch_matrix(struct vulkan_recorder *recorder, const struct moe_task *task,
                             uint32_t pairs, struct vulkan_grid grid,
                             const struct vulkan_touch *touch)
@@ -308,6 +309,7 @@ static void dispatch_task(struct vulkan_recorder *recorder, struct moe_task *tas
                                       struct vulkan_grid, const struct vulkan_touch *) = {
         [VULKAN_MOE_PLAIN] = dispatch_plain,
         [VULKAN_MOE_DOT] = dispatch_dot,
+        [VULKAN_MOE_REGISTER] = dispatch_matrix,
         [VULKAN_MOE_MATRIX] = dispatch_matrix,
     };
     const struct vulkan_moe_request *request = &task->request;
@@ -449,13 +451,14 @@ void vulkan_moe_record_combine(struct vulkan_recorder *recorder)
         .held = program->tensors[op->output].f32,
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
         .columns = program->tensors[op->output].columns,
-        .chosen = chosen_of(program, op->inputs[1]),
     };
     uint32_t count = invocations(program, INVOCATIONS), tile = COLUMNS_EACH * count;
     const struct vulkan_specialization constants = {
-        .count = VULKAN_ROW_CONSTANTS,
-        .values = {
-            [VULKAN_ROW_INVOCATIONS] = count, [VULKAN_ROW_FORMS] = forms, [VULKAN_ROW_OWN] = add}};
+        .count = VULKAN_MOE_COMBINE_CONSTANTS,
+        .values = {[VULKAN_ROW_INVOCATIONS] = count,
+                   [VULKAN_ROW_FORMS] = forms,
+                   [VULKAN_ROW_OWN] = add,
+                   [VULKAN_MOE_COMBINE_CHOSEN] = chosen_of(program, op->inputs[1])}};
     const struct vulkan_touch touch = {
         .reads = {op->inputs[0], op->inputs[1], add ? op->output : (plan_tensor_id)PLAN_NONE},
         .writes = {op->output, PLAN_NONE}};

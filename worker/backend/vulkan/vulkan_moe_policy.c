@@ -16,16 +16,26 @@
 #define DOT_INVOCATIONS    256u
 #define DOT_LANES          8u  /* of a team; whoever writes q8 needs them */
 #define DOT_LANES_OF_ROWS  32u /* of a team whose list is a whole row's */
-#define DOT_TILE_ROWS_MOST 8u
+#define DOT_TILE_ROWS_MOST 4u
 #define DOT_PAIRS_MOST     4u /* an expert, where there are matrix units; else */
 #define DOT_PLAIN_MOST     8u
-#define DOT_DEPTH_MOST     4u
+#define DOT_DEPTH_MOST     4u /* of tiles of one row, else */
+#define DOT_TILE_DEPTH     2u
 #define CPU_DEPTH_MOST     1u /* a driver for the CPU compiles for as long as a kernel is large */
 #define CPU_TILE_ROWS_MOST 2u
 #define DOT_GATE_COLUMNS   32u
-#define UNSORTED_ROWS      4u
-#define PLAIN_SUBGROUPS    4u
-#define PLAIN_TILE_ROWS    16u
+#define UNSORTED_ROWS      8u
+
+#define REGISTER_LANES       32u
+#define REGISTER_PAIRS_MOST  48u  /* an expert */
+#define REGISTER_TILE        16u  /* outputs of a matrix unit */
+#define REGISTER_TILES       2u   /* of a workgroup */
+#define REGISTER_STEP        128u /* columns that a subgroup takes at a time */
+#define REGISTER_SPLIT_STEPS 3u   /* that it should have at least */
+#define REGISTER_SPLIT_MOST  4u
+
+#define PLAIN_SUBGROUPS 4u
+#define PLAIN_TILE_ROWS 16u
 
 static bool is_quantized(const struct vulkan_moe_request *request)
 {
@@ -43,14 +53,24 @@ static bool suits_dot(const struct vulkan_facts *facts, const struct vulkan_moe_
            (!is_quantized(request) || request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0);
 }
 
+static bool suits_register(const struct vulkan_facts *facts,
+                           const struct vulkan_moe_request *request)
+{
+    return facts->matrix_registers && is_quantized(request) &&
+           request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0 && facts->subgroup_size == REGISTER_LANES;
+}
+
 enum vulkan_moe_kernel vulkan_moe_kernel_choose(const struct vulkan_facts *facts,
                                                 const struct vulkan_moe_request *request)
 {
     bool matrix = suits_matrix(facts, request);
+    bool dot = suits_dot(facts, request), registers = suits_register(facts, request);
     uint64_t pairs = (uint64_t)request->rows * request->chosen;
-    uint64_t most = (uint64_t)request->experts * (matrix ? DOT_PAIRS_MOST : DOT_PLAIN_MOST);
-    if (suits_dot(facts, request) && (pairs <= most || request->rows <= UNSORTED_ROWS))
+    uint32_t dot_most = registers ? 0 : matrix ? DOT_PAIRS_MOST : DOT_PLAIN_MOST;
+    if (dot && (request->rows <= UNSORTED_ROWS || pairs <= (uint64_t)request->experts * dot_most))
         return VULKAN_MOE_DOT;
+    if (registers && pairs <= (uint64_t)request->experts * REGISTER_PAIRS_MOST)
+        return VULKAN_MOE_REGISTER;
     return matrix ? VULKAN_MOE_MATRIX : VULKAN_MOE_PLAIN;
 }
 
@@ -97,7 +117,7 @@ static void choose_dot(const struct vulkan_facts *facts, const struct vulkan_moe
 {
     bool unsorted = request->rows <= UNSORTED_ROWS;
     bool cpu = facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    uint32_t deepest = cpu ? CPU_DEPTH_MOST : DOT_DEPTH_MOST;
+    uint32_t deepest = cpu ? CPU_DEPTH_MOST : unsorted ? DOT_DEPTH_MOST : DOT_TILE_DEPTH;
     uint32_t highest = cpu ? CPU_TILE_ROWS_MOST : DOT_TILE_ROWS_MOST;
     uint32_t lanes = DOT_LANES, unit_columns = VULKAN_WEIGHT_BLOCK_COLUMNS;
     if (request->combined)
@@ -137,6 +157,39 @@ static void choose_dot(const struct vulkan_facts *facts, const struct vulkan_moe
     values[VULKAN_MOE_DOT_ADD] = request->add;
 }
 
+static enum vulkan_linear_epilogue epilogue_of(const struct vulkan_moe_request *request)
+{
+    if (!request->gated)
+        return VULKAN_LINEAR_STORE;
+    return request->activation == 0 ? VULKAN_LINEAR_GATE_SILU : VULKAN_LINEAR_GATE_GELU;
+}
+
+/* Several subgroups share a tile's outputs and take turns on the columns. */
+static void choose_register(const struct vulkan_moe_request *request,
+                            struct vulkan_moe_choice *choice)
+{
+    uint32_t results = REGISTER_TILES * REGISTER_TILE / (request->gated ? 2 : 1);
+    uint32_t split = floor_power(divide_up(request->k, REGISTER_STEP) / REGISTER_SPLIT_STEPS);
+    split = split < REGISTER_SPLIT_MOST ? split : REGISTER_SPLIT_MOST;
+    choice->input = VULKAN_FORM_F16;
+    choice->mode = VULKAN_MOE_GROUPS;
+    /* Where the mean is some four, few experts have more than eight. */
+    choice->tile_rows = mean_pairs(request) <= 5 ? 8 : mean_pairs(request) <= 12 ? 16 : 32;
+    choice->shader = "moe_register";
+    choice->across = divide_up(request->n, results);
+    uint32_t *values = choice->constants.values;
+    choice->constants.count = VULKAN_LINEAR_REGISTER_CONSTANTS;
+    values[VULKAN_LINEAR_REGISTER_INVOCATIONS] = split * REGISTER_LANES;
+    values[VULKAN_LINEAR_REGISTER_WEIGHT_KIND] = request->kind;
+    values[VULKAN_LINEAR_REGISTER_ROWS] = choice->tile_rows;
+    values[VULKAN_LINEAR_REGISTER_EPILOGUE] = epilogue_of(request);
+    values[VULKAN_LINEAR_REGISTER_FORMS] = request->output;
+    values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = REGISTER_TILES;
+    values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = split;
+    values[VULKAN_LINEAR_REGISTER_SPLIT] = split;
+    values[VULKAN_LINEAR_REGISTER_AHEAD] = false;
+}
+
 static void choose_matrix(const struct vulkan_facts *facts,
                           const struct vulkan_moe_request *request,
                           struct vulkan_moe_choice *choice)
@@ -147,9 +200,7 @@ static void choose_matrix(const struct vulkan_facts *facts,
         .rows = mean_pairs(request),
         .n = request->gated ? 2 * request->n : request->n,
         .k = request->k,
-        .epilogue = !request->gated            ? VULKAN_LINEAR_STORE
-                    : request->activation == 0 ? VULKAN_LINEAR_GATE_SILU
-                                               : VULKAN_LINEAR_GATE_GELU,
+        .epilogue = epilogue_of(request),
         .forms = request->output,
     };
     struct vulkan_matrix_tiling tiling = vulkan_matrix_gathered(facts, &tile, &product);
@@ -190,6 +241,8 @@ void vulkan_moe_choose(const struct vulkan_facts *facts, const struct vulkan_moe
         choose_dot(facts, request, choice);
     else if (choice->kernel == VULKAN_MOE_MATRIX)
         choose_matrix(facts, request, choice);
+    else if (choice->kernel == VULKAN_MOE_REGISTER)
+        choose_register(request, choice);
     else
         choose_plain(facts, request, choice);
 }

@@ -3,7 +3,9 @@
  * facts and of the op's shape.
  *
  *   kernel    shader       when
- *   dot       moe_dot      few pairs an expert: bound by reading the experts
+ *   dot       moe_dot      few pairs an expert: bound by reading the experts; x is q8, or f32 where
+ *                          weights are floats
+ *   register  moe_register some, where matrix units' registers are known; x is f16
  *   matrix    moe_matrix   more, where there are matrix units and k % 32 == 0; x is f16
  *   plain     moe_linear   more, elsewhere; x is f32
  */
@@ -14,7 +16,7 @@
 #include "worker/backend/vulkan/vulkan_push.h"
 #include "worker/backend/vulkan/vulkan_weight_format.h"
 
-enum vulkan_moe_kernel { VULKAN_MOE_PLAIN, VULKAN_MOE_DOT, VULKAN_MOE_MATRIX };
+enum vulkan_moe_kernel { VULKAN_MOE_PLAIN, VULKAN_MOE_DOT, VULKAN_MOE_REGISTER, VULKAN_MOE_MATRIX };
 
 struct vulkan_moe_request {
     enum vulkan_weight_kind kind;

@@ -473,7 +473,8 @@ enum vulkan_moe_dot_constant {
     VULKAN_MOE_DOT_CONSTANTS
 };
 
-/* Constants: those of enum vulkan_linear_matrix_constant up to VULKAN_LINEAR_MATRIX_STAGES. */
+/* moe_matrix, with the constants of enum vulkan_linear_matrix_constant up to
+ * VULKAN_LINEAR_MATRIX_STAGES, and moe_register, with those of linear_register. */
 struct vulkan_moe_matrix_push {
     struct vulkan_matrix_push weights; /*   0 */
     struct vulkan_matrix_push up;      /*  24 */
@@ -515,7 +516,11 @@ enum vulkan_moe_gate_constant {
     VULKAN_MOE_GATE_CONSTANTS
 };
 
-/* Constants as for kernels over one row; its own is whether it adds. */
+/* Constants as for kernels over one row, of which its own is whether it adds, and one more. */
+enum vulkan_moe_combine_constant {
+    VULKAN_MOE_COMBINE_CHOSEN = VULKAN_ROW_CONSTANTS,
+    VULKAN_MOE_COMBINE_CONSTANTS
+};
 struct vulkan_moe_combine_push {
     uint64_t x;                         /*  0: f32 [pairs, columns] */
     uint64_t route;                     /*  8 */
@@ -523,7 +528,7 @@ struct vulkan_moe_combine_push {
     uint64_t held;                      /* 24: f32 [rows, columns] */
     struct vulkan_outputs_push outputs; /* 32 */
     uint32_t columns;                   /* 64 */
-    uint32_t chosen;                    /* 68 */
+    uint32_t unused;                    /* 68 */
 };
 static_assert(sizeof(struct vulkan_moe_combine_push) == 72, "byte map");
 

@@ -6,6 +6,7 @@
  * Grid: (rows, column tiles of 4 * invocations).
  */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 
 layout(local_size_x_id = 0) in;
 
@@ -14,6 +15,7 @@ layout(local_size_x_id = 0) in;
 #include "row_forms.glsl"
 
 layout(constant_id = 2) const uint ADD = 0;
+layout(constant_id = 3) const uint CHOSEN = 1;
 
 layout(push_constant) uniform Push
 {
@@ -23,7 +25,7 @@ layout(push_constant) uniform Push
     uint64_t held;  /* f32 [rows, columns]: what is added to */
     RowOutputs outputs;
     uint columns;
-    uint chosen;
+    uint unused;
 } push;
 
 void main()
@@ -31,12 +33,12 @@ void main()
     uint row = gl_WorkGroupID.x;
     uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
     vec4 sum = vec4(0.0);
-    for (uint j = 0; j < push.chosen; j++) {
-        uint pair = row * push.chosen + j;
+    [[unroll]] for (uint j = 0; j < CHOSEN; j++) {
+        uint pair = row * CHOSEN + j;
         vec4 v = row_load(push.x, pair, column, push.columns);
         if (push.bias != 0)
-            v += row_load(push.bias, moe_expert(push.route, pair, push.chosen), column, push.columns);
-        sum += moe_weight(push.route, pair, push.chosen) * v;
+            v += row_load(push.bias, moe_expert(push.route, pair, CHOSEN), column, push.columns);
+        sum += moe_weight(push.route, pair, CHOSEN) * v;
     }
     if (ADD != 0)
         sum += row_load(push.held, row, column, push.columns);

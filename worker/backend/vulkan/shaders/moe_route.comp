@@ -28,7 +28,7 @@ layout(push_constant) uniform Push
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Route { float at[]; };
 
 const uint EXPERTS_MAX = 1024, CHOSEN_MAX = 32; /* proto/limits.h */
-shared uint keys[EXPERTS_MAX];
+shared uvec4 keys[EXPERTS_MAX / 4]; /* 0 behind the last, which comes before none */
 shared float best[CHOSEN_MAX]; /* scores by place */
 shared uint best_experts[CHOSEN_MAX];
 
@@ -62,13 +62,19 @@ void main()
 {
     MoeFloats scores = MoeFloats(push.x + 4 * uint64_t(gl_WorkGroupID.x) * push.experts);
     Route route = Route(push.route + 8 * uint64_t(gl_WorkGroupID.x) * push.chosen);
-    for (uint e = gl_LocalInvocationID.x; e < push.experts; e += gl_WorkGroupSize.x)
-        keys[e] = key_of(scores.at[e]);
+    uint quads = (push.experts + 3) / 4;
+    for (uint e = gl_LocalInvocationID.x; e < 4 * quads; e += gl_WorkGroupSize.x)
+        keys[e / 4][e % 4] = e < push.experts ? key_of(scores.at[e]) : 0;
     barrier();
     for (uint e = gl_LocalInvocationID.x; e < push.experts; e += gl_WorkGroupSize.x) {
-        uint key = keys[e], place = 0;
-        for (uint other = 0; other < push.experts; other++)
-            place += uint(keys[other] > key || (keys[other] == key && other < e));
+        uint key = keys[e / 4][e % 4];
+        uvec4 before = uvec4(0);
+        for (uint q = 0; q < quads; q++) {
+            uvec4 other = uvec4(4 * q) + uvec4(0, 1, 2, 3);
+            before += uvec4(greaterThan(keys[q], uvec4(key))) +
+                      uvec4(equal(keys[q], uvec4(key))) * uvec4(lessThan(other, uvec4(e)));
+        }
+        uint place = before.x + before.y + before.z + before.w;
         if (place < push.chosen) {
             best[place] = scores.at[e];
             best_experts[place] = e;
