@@ -112,6 +112,7 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
     for (uint32_t i = 0; i < plan->op_count; i++)
         notes[i] = (struct vulkan_fusion_note){.norm = VULKAN_NO_OP,
                                                .gate = VULKAN_NO_OP,
+                                               .route = VULKAN_NO_OP,
                                                .combine = VULKAN_NO_OP,
                                                .bias = VULKAN_NO_OP,
                                                .partner = VULKAN_NO_OP,
@@ -135,6 +136,11 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
             next->inputs[0] == op->output) {
             notes[i].bias = i + 1;
             notes[i + 1].partner = i;
+        }
+        if (op->stem == OP_moe_route && next && next->stem == OP_moe_linear &&
+            next->inputs[1] == op->output) {
+            notes[i].partner = i + 1;
+            notes[i + 1].route = i;
         }
         if (op->stem == OP_moe_linear && only_next && next->inputs[1] == op->inputs[1])
             annotate_experts(next, i, notes);

@@ -71,8 +71,30 @@ static uint64_t vectors_of(const struct vulkan_program *program, const struct pl
     return op->weights[0] == PLAN_NONE ? 0 : program->weights.vector_address[op->weights[0]];
 }
 
+/* A softmax over all that is normalized afterwards is one over the chosen. */
+static bool is_softmax_of_all(const struct moe_route_params *params)
+{
+    return !params->softmax_chosen && !params->normalized;
+}
+
+/* Whether the moe_linear beside the recorder's present op does it. */
+static bool is_fused(const struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    uint32_t linear = program->notes[recorder->op].partner;
+    enum op_stem stem = op_of(recorder)->stem;
+    if (linear == VULKAN_NO_OP)
+        return false;
+    struct vulkan_moe_way way =
+        vulkan_moe_way(program, linear, vulkan_recorder_rows(recorder, op_of(recorder)->output));
+    return stem == OP_moe_route ? way.route : stem == OP_moe_gate ? way.gate : way.combine;
+}
+
 void vulkan_moe_record_route(struct vulkan_recorder *recorder)
 {
+    recorder->grouped = PLAN_NONE;
+    if (is_fused(recorder))
+        return;
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
     const struct moe_route_params *params = &op->params.moe_route;
@@ -84,16 +106,13 @@ void vulkan_moe_record_route(struct vulkan_recorder *recorder)
         .chosen = params->chosen,
         .scale = params->scale,
     };
-    /* A softmax over all that is normalized afterwards is one over the chosen. */
     const struct vulkan_specialization constants = {
         .count = VULKAN_MOE_ROUTE_CONSTANTS,
         .values = {[VULKAN_MOE_ROUTE_INVOCATIONS] = invocations(program, INVOCATIONS),
-                   [VULKAN_MOE_ROUTE_SOFTMAX_ALL] =
-                       !params->softmax_chosen && !params->normalized}};
+                   [VULKAN_MOE_ROUTE_SOFTMAX_ALL] = is_softmax_of_all(params)}};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     const struct vulkan_grid grid = {vulkan_recorder_rows(recorder, op->output), 1, 1};
-    recorder->grouped = PLAN_NONE;
     vulkan_recorder_dispatch(recorder, "moe_route", &constants, &push, sizeof push, grid, &touch);
 }
 
@@ -176,7 +195,7 @@ struct vulkan_moe_way vulkan_moe_way(const struct vulkan_program *program, uint3
     const struct vulkan_facts *facts = &program->device->facts;
     const struct plan_op *op = &program->plan->ops[index];
     uint32_t combine = program->notes[index].combine;
-    struct vulkan_moe_way way = {.gate = true, .combine = true};
+    struct vulkan_moe_way way = {.route = true, .gate = true, .combine = true};
     if (rows == 0)
         return (struct vulkan_moe_way){0};
     for (uint32_t slot = 0; slot < stack_count(op); slot++) {
@@ -186,9 +205,13 @@ struct vulkan_moe_way vulkan_moe_way(const struct vulkan_program *program, uint3
         way.input |= choice.input;
         way.gate &= choice.kernel != VULKAN_MOE_PLAIN;
         way.combine &= vulkan_moe_combines(choice.kernel, rows);
+        way.route &= vulkan_moe_routes(choice.kernel, rows, request.experts);
         way.outputs = choice.kernel == VULKAN_MOE_DOT ? VULKAN_FORM_Q8 : VULKAN_FORM_F16;
     }
     way.gate = way.gate && is_gateable(program, index);
+    uint32_t route = program->notes[index].route;
+    way.route = way.gate && way.route && route != VULKAN_NO_OP &&
+                program->plan->ops[route].weights[0] == PLAN_NONE;
     way.combine = way.combine && combine != VULKAN_NO_OP &&
                   program->plan->ops[combine].weights[0] == PLAN_NONE && stack_count(op) == 1;
     return way;
@@ -210,6 +233,7 @@ struct moe_task {
     struct vulkan_moe_choice choice;
     const struct plan_op *op;
     const struct vulkan_matrix *matrix, *up;
+    const struct plan_op *route; /* NULL: the route is known */
     plan_tensor_id out;
     uint32_t column; /* of the output's part of a pair, where this one's begin */
     uint32_t part;   /* columns of that part */
@@ -246,7 +270,8 @@ static void dispatch_dot(struct vulkan_recorder *recorder, const struct moe_task
         .out_stride = task->part,
         .chosen = task->request.chosen,
         .pairs_per_x = x->columns == task->request.k ? task->request.chosen : 1,
-        .pairs_offset = (uint32_t)pairs_offset(pairs),
+        .pairs = task->route ? program->tensors[task->route->inputs[0]].f32
+                             : program->moe_memory.address + pairs_offset(pairs),
     };
     vulkan_recorder_dispatch(recorder, task->choice.shader, &task->choice.constants, &push,
                              sizeof push, grid, touch);
@@ -325,16 +350,19 @@ static void dispatch_task(struct vulkan_recorder *recorder, struct moe_task *tas
     else if (task->choice.mode == VULKAN_MOE_ROWS)
         grid.y = request->rows;
     const struct vulkan_touch touch = {
-        .reads = {x, sorted ? vulkan_recorder_groups(recorder) : route,
+        .reads = {x,
+                  sorted        ? vulkan_recorder_groups(recorder)
+                  : task->route ? task->route->inputs[0]
+                                : route,
                   request->add ? task->out : (plan_tensor_id)PLAN_NONE},
-        .writes = {task->out, PLAN_NONE},
+        .writes = {task->out, task->route ? route : (plan_tensor_id)PLAN_NONE},
         .side_by_side = behind};
     must(grid.x <= GRID_MOST && grid.y <= GRID_MOST);
     dispatches[task->choice.kernel](recorder, task, pairs, grid, &touch);
 }
 
 /* Gate and up, in two stacks or, one behind the other or taking turns, in one. */
-static void record_gated(struct vulkan_recorder *recorder, uint32_t rows)
+static void record_gated(struct vulkan_recorder *recorder, uint32_t rows, bool routes)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -353,6 +381,13 @@ static void record_gated(struct vulkan_recorder *recorder, uint32_t rows)
     task.request.activation = next->params.moe_gate.activation;
     task.request.output = recorder->forms[gate];
     task.part = task.request.n;
+    if (routes) {
+        task.route = &program->plan->ops[program->notes[index].route];
+        const struct moe_route_params *params = &task.route->params.moe_route;
+        task.request.routes = true;
+        task.request.softmax_all = is_softmax_of_all(params);
+        task.request.scale = params->scale;
+    }
     if (one)
         task.up_row = interleaved ? 1 : task.request.n;
     dispatch_task(recorder, &task, false);
@@ -365,7 +400,7 @@ void vulkan_moe_record_linear(struct vulkan_recorder *recorder)
     uint32_t rows = vulkan_recorder_rows(recorder, op->output), column = 0;
     const struct vulkan_moe_way way = vulkan_moe_way(program, recorder->op, rows);
     if (way.gate) {
-        record_gated(recorder, rows);
+        record_gated(recorder, rows, way.route);
         return;
     }
     const struct plan_op *combine =
@@ -387,21 +422,9 @@ void vulkan_moe_record_linear(struct vulkan_recorder *recorder)
     }
 }
 
-/* Whether the moe_linear before the recorder's present op has done it. */
-static bool is_done(const struct vulkan_recorder *recorder)
-{
-    const struct vulkan_program *program = recorder->program;
-    uint32_t linear = program->notes[recorder->op].partner;
-    if (linear == VULKAN_NO_OP)
-        return false;
-    struct vulkan_moe_way way =
-        vulkan_moe_way(program, linear, vulkan_recorder_rows(recorder, op_of(recorder)->output));
-    return op_of(recorder)->stem == OP_moe_gate ? way.gate : way.combine;
-}
-
 void vulkan_moe_record_gate(struct vulkan_recorder *recorder)
 {
-    if (is_done(recorder))
+    if (is_fused(recorder))
         return;
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -438,7 +461,7 @@ void vulkan_moe_record_gate(struct vulkan_recorder *recorder)
 
 void vulkan_moe_record_combine(struct vulkan_recorder *recorder)
 {
-    if (is_done(recorder))
+    if (is_fused(recorder))
         return;
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);

@@ -19,6 +19,7 @@ uint32_t vulkan_moe_tile_bound(uint32_t pairs, uint32_t experts, uint32_t tile_r
 struct vulkan_moe_way {
     enum vulkan_form input;   /* the form it reads */
     enum vulkan_form outputs; /* besides f32, the form that a gate's output may have */
+    bool route;               /* chooses the experts itself */
     bool gate;                /* gates its output itself */
     bool combine;             /* sums each row's pairs itself */
 };

@@ -9,6 +9,8 @@
  */
 #include "worker/backend/vulkan/vulkan_moe_policy.h"
 
+#include <string.h>
+
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_facts.h"
 #include "worker/backend/vulkan/vulkan_matrix_policy.h"
@@ -77,6 +79,12 @@ enum vulkan_moe_kernel vulkan_moe_kernel_choose(const struct vulkan_facts *facts
 bool vulkan_moe_combines(enum vulkan_moe_kernel kernel, uint32_t rows)
 {
     return kernel == VULKAN_MOE_DOT && rows <= UNSORTED_ROWS;
+}
+
+/* Every workgroup does it, so it must be quick. */
+bool vulkan_moe_routes(enum vulkan_moe_kernel kernel, uint32_t rows, uint32_t experts)
+{
+    return kernel == VULKAN_MOE_DOT && rows <= UNSORTED_ROWS && experts <= DOT_INVOCATIONS;
 }
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
@@ -155,6 +163,9 @@ static void choose_dot(const struct vulkan_facts *facts, const struct vulkan_moe
     values[VULKAN_MOE_DOT_FORM] = request->output;
     values[VULKAN_MOE_DOT_HAS_DOT] = facts->integer_dot;
     values[VULKAN_MOE_DOT_ADD] = request->add;
+    values[VULKAN_MOE_DOT_EXPERTS] = request->routes ? request->experts : 0;
+    values[VULKAN_MOE_DOT_SOFTMAX_ALL] = request->softmax_all;
+    memcpy(&values[VULKAN_MOE_DOT_ROUTE_SCALE], &request->scale, sizeof(float));
 }
 
 static enum vulkan_linear_epilogue epilogue_of(const struct vulkan_moe_request *request)
@@ -237,6 +248,7 @@ void vulkan_moe_choose(const struct vulkan_facts *facts, const struct vulkan_moe
     *choice = (struct vulkan_moe_choice){.kernel = vulkan_moe_kernel_choose(facts, request)};
     must(!request->combined || vulkan_moe_combines(choice->kernel, request->rows));
     must(!request->gated || choice->kernel != VULKAN_MOE_PLAIN);
+    must(!request->routes || vulkan_moe_routes(choice->kernel, request->rows, request->experts));
     if (choice->kernel == VULKAN_MOE_DOT)
         choose_dot(facts, request, choice);
     else if (choice->kernel == VULKAN_MOE_MATRIX)

@@ -26,9 +26,12 @@ struct vulkan_moe_request {
     uint32_t n; /* columns of out, of a pair; gated: of the result */
     uint32_t k;
     bool gated;
-    uint32_t activation;     /* gated: enum gate_activation */
-    bool combined;           /* sums of a row's pairs; rows of vulkan_moe_combines() alone */
-    bool add;                /* combined: to what out holds */
+    uint32_t activation; /* gated: enum gate_activation */
+    bool combined;       /* sums of a row's pairs; rows of vulkan_moe_combines() alone */
+    bool add;            /* combined: to what out holds */
+    bool routes;         /* gated: chooses the experts too, where vulkan_moe_routes() */
+    bool softmax_all;    /* then: as of moe_route */
+    float scale;
     enum vulkan_form output; /* combined: f32; ungated: f32 or f16 */
 };
 
@@ -47,6 +50,8 @@ enum vulkan_moe_kernel vulkan_moe_kernel_choose(const struct vulkan_facts *facts
                                                 const struct vulkan_moe_request *request);
 /* Whether a kernel's dispatch may sum a row's pairs itself. */
 bool vulkan_moe_combines(enum vulkan_moe_kernel kernel, uint32_t rows);
+/* Whether it may choose a row's experts itself. */
+bool vulkan_moe_routes(enum vulkan_moe_kernel kernel, uint32_t rows, uint32_t experts);
 void vulkan_moe_choose(const struct vulkan_facts *facts, const struct vulkan_moe_request *request,
                        struct vulkan_moe_choice *choice);
 

@@ -443,19 +443,18 @@ struct vulkan_moe_dot_push {
     uint64_t groups;                   /*  64: or the route (enum vulkan_moe_dot_mode) */
     uint64_t out;                      /*  72: [pairs or rows, out_stride] in its one form */
     uint64_t out_terms;                /*  80: of q8 */
-    uint32_t n;                        /*  88 */
-    uint32_t k;                        /*  92 */
-    uint32_t expert_rows;              /*  96: of an expert in its stack */
-    uint32_t up_row;                   /* 100: of the up's first row in its stack */
-    uint32_t row_stride;               /* 104: from a column's row to the next column's */
-    uint32_t out_stride;               /* 108 */
-    uint32_t chosen;                   /* 112 */
-    uint32_t pairs_per_x;              /* 116 */
-    uint32_t pairs_offset;             /* 120: bytes from groups to pairs */
-    uint32_t unused;                   /* 124 */
+    uint64_t pairs;                    /*  88: or scores, f32 [rows, experts] */
+    uint32_t n;                        /*  96 */
+    uint32_t k;                        /* 100 */
+    uint32_t expert_rows;              /* 104: of an expert in its stack */
+    uint32_t up_row;                   /* 108: of the up's first row in its stack */
+    uint32_t row_stride;               /* 112: from a column's row to the next column's */
+    uint32_t out_stride;               /* 116 */
+    uint32_t chosen;                   /* 120 */
+    uint32_t pairs_per_x;              /* 124 */
 };
 static_assert(sizeof(struct vulkan_moe_dot_push) == 128, "byte map");
-static_assert(offsetof(struct vulkan_moe_dot_push, n) == 88, "byte map");
+static_assert(offsetof(struct vulkan_moe_dot_push, n) == 96, "byte map");
 enum vulkan_moe_dot_mode { VULKAN_MOE_GROUPS, VULKAN_MOE_PAIRS, VULKAN_MOE_ROWS };
 enum vulkan_moe_dot_constant {
     VULKAN_MOE_DOT_INVOCATIONS,
@@ -470,6 +469,9 @@ enum vulkan_moe_dot_constant {
     VULKAN_MOE_DOT_FORM,
     VULKAN_MOE_DOT_HAS_DOT,
     VULKAN_MOE_DOT_ADD,
+    VULKAN_MOE_DOT_EXPERTS, /* to choose among; 0: the route is known */
+    VULKAN_MOE_DOT_SOFTMAX_ALL,
+    VULKAN_MOE_DOT_ROUTE_SCALE, /* bits of an f32 */
     VULKAN_MOE_DOT_CONSTANTS
 };
 

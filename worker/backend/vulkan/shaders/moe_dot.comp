@@ -10,7 +10,9 @@
  *
  * MODE says what a workgroup's y is:
  *     groups   a tile of up to TILE_ROWS pairs of one expert (moe_groups.glsl)
- *     pairs    one pair, whatever the others' experts are: nothing has to be sorted
+ *     pairs    one pair, whatever the others' experts are: nothing has to be sorted. With EXPERTS
+ *              there is no route yet: every workgroup chooses its row's experts from their scores
+ *              for itself, and the first of a pair's leaves its part of the route
  *     rows     one row. The blocks of all its experts are one long list that a team's lanes share,
  *              and the outputs are summed by the route's weights on the way, in a fixed order:
  *              out[r, n] = sum over j of weight(r, j) * x(r, j) . W[expert(r, j), n, :], or that added
@@ -40,7 +42,12 @@ layout(constant_id = 8) const bool GATED = false;
 layout(constant_id = 9) const uint FORM = 1; /* of out; q8 only when gated */
 layout(constant_id = 10) const bool HAS_DOT = true;
 layout(constant_id = 11) const bool ADD = false;
+layout(constant_id = 12) const uint EXPERTS = 0; /* to choose among */
+layout(constant_id = 13) const bool SOFTMAX_ALL = false;
+layout(constant_id = 14) const float ROUTE_SCALE = 1.0;
 
+#define CHOICE_EXPERTS (EXPERTS > 0 ? (EXPERTS + 3) / 4 * 4 : 4)
+#include "moe_choice.glsl"
 #include "packed_dots.glsl"
 
 const uint MODE_GROUPS = 0, MODE_PAIRS = 1, MODE_ROWS = 2;
@@ -59,6 +66,7 @@ layout(push_constant) uniform Push
     uint64_t groups;      /* MoeGroups; by pairs or rows: the route, f32 [rows, 2 * chosen] */
     uint64_t out_values;  /* [pairs or rows, out_stride]: f32, f16 or q8 codes */
     uint64_t out_terms;
+    uint64_t pairs; /* MoePairs; by pairs: scores, f32 [rows, EXPERTS] */
     uint n; /* columns of out */
     uint k;
     uint expert_rows;  /* of an expert in its stack */
@@ -67,7 +75,6 @@ layout(push_constant) uniform Push
     uint out_stride;
     uint chosen;
     uint pairs_per_x;  /* chosen, or 1 when each pair has its own x */
-    uint pairs_offset; /* of MoePairs, bytes from groups */
 } push;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Codes16 { uvec4 at[]; };
@@ -253,7 +260,7 @@ void store_codes()
         vec2 terms = q8_terms(scale, q8_group_sum(q8_code_sum(codes), QUANTIZERS));
         uint pair = MODE == MODE_PAIRS
                         ? pairs[0]
-                        : MoePairs(push.groups + push.pairs_offset)
+                        : MoePairs(push.pairs)
                               .at[MoeGroups(push.groups).tiles[gl_WorkGroupID.y].first + r];
         uint block = pair * (push.n / GATE_COLUMNS) + gl_WorkGroupID.x;
         if (mine >= count)
@@ -264,6 +271,21 @@ void store_codes()
     }
 }
 
+/* The expert of a pair whose route is not known yet. */
+uint choose_expert(uint pair)
+{
+    uint row = pair / push.chosen, j = pair % push.chosen;
+    MoeFloats scores = MoeFloats(push.pairs + 4 * uint64_t(row) * EXPERTS);
+    choose_experts(scores, EXPERTS, push.chosen);
+    if (gl_WorkGroupID.x == 0 && gl_LocalInvocationIndex == 0) {
+        Floats route = Floats(push.groups + 8 * uint64_t(row) * push.chosen);
+        route.at[j] = float(choice_experts[j]);
+        route.at[push.chosen + j] =
+            choice_weight(scores, EXPERTS, push.chosen, j) * ROUTE_SCALE;
+    }
+    return choice_experts[j];
+}
+
 /* False: there is no such tile. */
 bool take_pairs()
 {
@@ -272,7 +294,8 @@ bool take_pairs()
         return true;
     if (MODE == MODE_PAIRS) {
         pairs[0] = gl_WorkGroupID.y;
-        tile_expert = moe_expert(push.groups, pairs[0], push.chosen);
+        tile_expert = EXPERTS > 0 ? choose_expert(pairs[0])
+                                  : moe_expert(push.groups, pairs[0], push.chosen);
         return true;
     }
     MoeGroups groups = MoeGroups(push.groups);
@@ -282,7 +305,7 @@ bool take_pairs()
     tile_expert = found.expert;
     count = found.count;
     [[unroll]] for (uint r = 0; r < TILE_ROWS; r++)
-        pairs[r] = MoePairs(push.groups + push.pairs_offset).at[found.first + min(r, count - 1)];
+        pairs[r] = MoePairs(push.pairs).at[found.first + min(r, count - 1)];
     return true;
 }
 

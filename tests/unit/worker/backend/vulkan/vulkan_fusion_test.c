@@ -96,6 +96,17 @@ static void test_experts_with_their_gate_and_their_sum(void **state)
     assert_int_equal(notes[3].partner, 2);
 }
 
+static void test_experts_that_are_chosen_right_before(void **state)
+{
+    (void)state;
+    struct plan_op ops[] = {OP(moe_route, NORMED, ROUTE), EXPERTS_OP(moe_linear, X, ROUTE, GATE_UP),
+                            EXPERTS_OP(moe_linear, X, OTHER_ROUTE, DOWN)};
+    annotate(ops, 3);
+    assert_int_equal(notes[0].partner, 1);
+    assert_int_equal(notes[1].route, 0);
+    assert_int_equal(notes[2].route, VULKAN_NO_OP);
+}
+
 static void test_experts_whose_outputs_others_need(void **state)
 {
     (void)state;
@@ -117,6 +128,7 @@ int main(void)
         cmocka_unit_test(test_biases_that_a_projection_reads),
         cmocka_unit_test(test_biases_of_something_else),
         cmocka_unit_test(test_experts_with_their_gate_and_their_sum),
+        cmocka_unit_test(test_experts_that_are_chosen_right_before),
         cmocka_unit_test(test_experts_whose_outputs_others_need),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,58 @@
+/*
+ * The `chosen` largest of a row's scores, by a whole workgroup.
+ *
+ * A score's place is the number of scores that come before it, so every invocation finds the places
+ * of its own scores alone, with one barrier in between. Scores are compared as integers in the order
+ * of the floats, NaNs last and equal ones by number: a place is taken once and by an expert that
+ * exists, whatever the scores.
+ *
+ * Before including, the includer says how many experts there can be, and SOFTMAX_ALL: a weight is
+ * its share of all scores, not of the chosen ones:
+ *     #define CHOICE_EXPERTS 1024
+ */
+const uint CHOSEN_MAX = 32;                    /* proto/limits.h */
+shared uvec4 choice_keys[CHOICE_EXPERTS / 4];  /* 0 behind the last, which comes before none */
+shared float choice_scores[CHOSEN_MAX];        /* by place */
+shared uint choice_experts[CHOSEN_MAX];
+
+uint choice_key(float score)
+{
+    uint bits = floatBitsToUint(score);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u)
+        return 0; /* not a number */
+    if (bits == 0x80000000u)
+        bits = 0; /* -0 is 0 */
+    return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+}
+
+/* Leaves choice_scores and choice_experts, behind a barrier. */
+void choose_experts(MoeFloats scores, uint experts, uint chosen)
+{
+    uint quads = (experts + 3) / 4;
+    for (uint e = gl_LocalInvocationIndex; e < 4 * quads; e += gl_WorkGroupSize.x)
+        choice_keys[e / 4][e % 4] = e < experts ? choice_key(scores.at[e]) : 0;
+    barrier();
+    for (uint e = gl_LocalInvocationIndex; e < experts; e += gl_WorkGroupSize.x) {
+        uvec4 key = uvec4(choice_keys[e / 4][e % 4]), before = uvec4(0);
+        for (uint q = 0; q < quads; q++) {
+            uvec4 other = uvec4(4 * q) + uvec4(0, 1, 2, 3);
+            before += uvec4(greaterThan(choice_keys[q], key)) +
+                      uvec4(equal(choice_keys[q], key)) * uvec4(lessThan(other, uvec4(e)));
+        }
+        uint place = before.x + before.y + before.z + before.w;
+        if (place < chosen) {
+            choice_scores[place] = scores.at[e];
+            choice_experts[place] = e;
+        }
+    }
+    barrier();
+}
+
+/* Of the expert in place j. */
+float choice_weight(MoeFloats scores, uint experts, uint chosen, uint j)
+{
+    float sum = 0.0;
+    for (uint i = 0; i < (SOFTMAX_ALL ? experts : chosen); i++)
+        sum += exp((SOFTMAX_ALL ? scores.at[i] : choice_scores[i]) - choice_scores[0]);
+    return exp(choice_scores[j] - choice_scores[0]) / sum;
+}
