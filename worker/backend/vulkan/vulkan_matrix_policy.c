@@ -21,8 +21,7 @@
 #define PLAIN_ROWS        8u   /* rows and */
 #define PLAIN_PART        2u   /* outputs of a lane */
 #define SPLITS_MAX        16u
-#define SPLIT_STEPS_LEAST 4u /* of a split's; but one where */
-#define FEW_TILES         8u /* there are no more tiles than this */
+#define SPLIT_STEPS_LEAST 4u
 
 static bool is_gated(const struct vulkan_matrix_request *request)
 {
@@ -74,9 +73,8 @@ static uint32_t split_count(const struct vulkan_facts *facts,
                             const struct vulkan_matrix_tiling *tiling)
 {
     uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
-    uint32_t tiles = tile_count(request, tiling);
-    uint32_t splits = units * GROUPS_PER_UNIT / tiles;
-    uint32_t most = divide_up(request->k, tiling->k) / (tiles <= FEW_TILES ? 1 : SPLIT_STEPS_LEAST);
+    uint32_t splits = units * GROUPS_PER_UNIT / tile_count(request, tiling);
+    uint32_t most = divide_up(request->k, tiling->k) / SPLIT_STEPS_LEAST;
     splits = splits < most ? splits : most;
     splits = splits < SPLITS_MAX ? splits : SPLITS_MAX;
     return splits > 0 ? splits : 1;

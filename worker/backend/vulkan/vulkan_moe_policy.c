@@ -1,11 +1,12 @@
 /*
  * The idea behind the numbers: how many pairs an expert has on average says what a step is bound
- * by. Up to some four it is bytes, and packed dots keep up; from there on it is arithmetic. A tile
- * of groups should hold an expert's pairs, so that its matrices are read once, and not be much
- * larger, since what does not exist is computed too.
+ * by. A tile of groups should hold an expert's pairs, so that its matrices are read once, and not
+ * be much larger, since what does not exist is computed too. The numbers were measured (README.md
+ * of this folder).
  *
  * With a handful of rows few experts are chosen twice, so pairs are not sorted at all, and a row's
- * outputs are summed where they are made: three dispatches less.
+ * outputs are summed where they are made: three dispatches less, and with one or two rows, whose
+ * experts are chosen where they are used, four.
  */
 #include "worker/backend/vulkan/vulkan_moe_policy.h"
 
@@ -27,9 +28,12 @@
 #define CPU_TILE_ROWS_MOST 2u
 #define DOT_GATE_COLUMNS   32u
 #define UNSORTED_ROWS      8u
+#define ALONE_ROWS         2u /* up to here it is latency: wider teams, */
+#define ALONE_INVOCATIONS  512u
+#define ALONE_LANES        16u /* and experts are chosen on the way */
 
 #define REGISTER_LANES       32u
-#define REGISTER_PAIRS_MOST  48u  /* an expert */
+#define REGISTER_PAIRS_MOST  96u  /* an expert */
 #define REGISTER_TILE        16u  /* outputs of a matrix unit */
 #define REGISTER_TILES       2u   /* of a workgroup */
 #define REGISTER_STEP        128u /* columns that a subgroup takes at a time */
@@ -84,7 +88,7 @@ bool vulkan_moe_combines(enum vulkan_moe_kernel kernel, uint32_t rows)
 /* Every workgroup does it, so it must be quick. */
 bool vulkan_moe_routes(enum vulkan_moe_kernel kernel, uint32_t rows, uint32_t experts)
 {
-    return kernel == VULKAN_MOE_DOT && rows <= UNSORTED_ROWS && experts <= DOT_INVOCATIONS;
+    return kernel == VULKAN_MOE_DOT && rows <= ALONE_ROWS && experts <= DOT_INVOCATIONS;
 }
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
@@ -131,13 +135,18 @@ static void choose_dot(const struct vulkan_facts *facts, const struct vulkan_moe
     if (request->combined)
         lanes = floor_power(facts->subgroup_size < DOT_LANES_OF_ROWS ? facts->subgroup_size
                                                                      : DOT_LANES_OF_ROWS);
+    bool alone = request->gated && request->rows <= ALONE_ROWS &&
+                 facts->subgroup_size >= ALONE_LANES && facts->max_invocations >= ALONE_INVOCATIONS;
+    if (alone)
+        lanes = ALONE_LANES;
     if (!is_quantized(request))
         unit_columns = request->kind == VULKAN_WEIGHT_F32 ? 4 : 8;
     uint32_t items =
         divide_up(request->k, unit_columns) * (request->combined ? request->chosen : 1);
     uint32_t depth = divide_up(items, lanes);
     uint32_t subgroups =
-        floor_power(most_invocations(facts, DOT_INVOCATIONS) / facts->subgroup_size);
+        floor_power(most_invocations(facts, alone ? ALONE_INVOCATIONS : DOT_INVOCATIONS) /
+                    facts->subgroup_size);
     uint32_t teams = subgroups * (facts->subgroup_size / lanes);
     /* Gated, a workgroup has 32 columns, so that it can write q8. */
     uint32_t columns = request->gated ? DOT_GATE_COLUMNS / teams : 1;

@@ -129,7 +129,7 @@ void main()
     uint part_column = gl_SubgroupID / (TILE_ROWS / PART_ROWS) * PART_COLUMNS;
     uint begin = SPLIT ? gl_WorkGroupID.z * push.split_steps * TILE_K : 0;
     uint end = SPLIT ? min(begin + push.split_steps * TILE_K, push.k) : push.k;
-    multiply_columns(begin, end, part_row, part_column);
+    multiply_columns(begin, end, part_row, part_column, true);
     if (SPLIT)
         write_split(part_row, part_column);
     else

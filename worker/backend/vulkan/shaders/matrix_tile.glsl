@@ -182,8 +182,9 @@ void multiply_step(uint base, uint part_row, uint part_column)
     }
 }
 
-/* Sums over the columns of x from `begin` to `end`. */
-void multiply_columns(uint begin, uint end, uint part_row, uint part_column)
+/* Sums over the columns of x from `begin` to `end`. `needed`: the subgroup's part has rows that
+ * exist; otherwise it only helps to fill the stage. */
+void multiply_columns(uint begin, uint end, uint part_row, uint part_column, bool needed)
 {
     [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS * FRAGMENT_COLUMNS; i++)
         sums[i] =
@@ -196,7 +197,8 @@ void multiply_columns(uint begin, uint end, uint part_row, uint part_column)
         barrier();
         if (k + TILE_K < end)
             load_step(k + TILE_K);
-        multiply_step(base, part_row, part_column);
+        if (needed)
+            multiply_step(base, part_row, part_column);
         if (STAGES == 1)
             barrier();
         else

@@ -95,6 +95,6 @@ void main()
     barrier();
     uint part_row = gl_SubgroupID % (TILE_ROWS / PART_ROWS) * PART_ROWS;
     uint part_column = gl_SubgroupID / (TILE_ROWS / PART_ROWS) * PART_COLUMNS;
-    multiply_columns(0, push.k, part_row, part_column);
+    multiply_columns(0, push.k, part_row, part_column, part_row < count);
     write_part(part_row, part_column);
 }
