@@ -186,6 +186,50 @@ static void a_replay_goes_on_behind_what_was_generated(void **state)
     assert_memory_equal((const uint8_t *)payload + sizeof expected, biases, sizeof biases);
 }
 
+/* The marks of thinking and the prefix travel behind all else; a replay counts what was generated
+ * against the whole answer. */
+static void what_is_forced_and_told_arrives(void **state)
+{
+    (void)state;
+    uint32_t forced_ids[6] = {31, 32, 41, 51, 52, 53};
+    uint32_t generated_ids[1] = {21};
+    struct token_list generated = {.ids = generated_ids, .count = 1};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default(),
+                                                       .min_tokens = 6,
+                                                       .ignore_end = true,
+                                                       .logprobs = true,
+                                                       .top_logprobs = 4},
+                                           .prompt = {.ids = prompt_ids, .count = 3},
+                                           .forced = {.ids = forced_ids,
+                                                      .prefix_count = 2,
+                                                      .think_start_count = 1,
+                                                      .think_end_count = 3,
+                                                      .thinking_open = true,
+                                                      .has_thinking_budget = true,
+                                                      .thinking_budget = 77},
+                                           .max_new_tokens = 11};
+    assert_int_equal(worker_link_submit(link_under_test, (struct request_id){1, 1}, &prepared,
+                                        &generated, &assets),
+                     RESULT_OK);
+    struct submit_record record = peer_hears();
+    struct error_text error;
+    assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
+    assert_int_equal(record.flags, SUBMIT_FLAG_ALL);
+    assert_int_equal(record.min_tokens, 6);
+    assert_int_equal(record.top_logprobs, 4);
+    assert_int_equal(record.thinking_budget, 77);
+    assert_int_equal(record.prefix_count, 2);
+    assert_int_equal(record.think_start_count, 1);
+    assert_int_equal(record.think_end_count, 3);
+    const void *payload;
+    assert_int_equal(payload_view(peer.slab, peer.slab_bytes, record.payload_offset,
+                                  record.payload_bytes, record.payload_generation, &payload),
+                     RESULT_OK);
+    const uint32_t expected[12] = {7, 8, 9, 21, 2, 3, 31, 32, 41, 51, 52, 53};
+    assert_int_equal(record.payload_bytes, sizeof expected);
+    assert_memory_equal(payload, expected, sizeof expected);
+}
+
 static void a_bell_without_events_is_heard(void **state)
 {
     (void)state;
@@ -330,6 +374,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_submit_arrives_with_its_payload),
         TEST(a_replay_goes_on_behind_what_was_generated),
+        TEST(what_is_forced_and_told_arrives),
         TEST(a_bell_without_events_is_heard),
         TEST(the_roster_of_a_dead_worker_is_read),
         TEST(a_payload_goes_back_once),
