@@ -160,6 +160,7 @@ build/obj/shaders/%.list: worker/backend/vulkan/shaders/%.comp scripts/compile_s
 build/obj/shaders/vulkan_shaders.c: $(SHADER_LISTS) scripts/embed_shaders worker/backend/vulkan/shaders
 	@mkdir -p $(@D)
 	$(call quietly,EMBED)scripts/embed_shaders $@ $(SHADER_LISTS)
+$(OBJ)/frontend/api/openapi_document.o: frontend/api/openapi.json
 $(OBJ)/vulkan_shaders.o: build/obj/shaders/vulkan_shaders.c Makefile
 	@mkdir -p $(@D)
 	$(call quietly,CC)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@

@@ -36,10 +36,9 @@ static enum result max_tokens_read(const struct parse_context *context, cJSON *b
     return request_fields_read_ends(body, request, error);
 }
 
-static enum result stream_read(const struct parse_context *context, cJSON *body,
-                               struct generation_request *request, struct api_error *error)
+enum result chat_request_read_stream(cJSON *body, struct generation_request *request,
+                                     struct api_error *error)
 {
-    (void)context;
     enum result result =
         request_fields_read_bool(body, "stream", "stream", &request->stream, error);
     if (result == RESULT_OK)
@@ -63,6 +62,13 @@ static enum result stream_read(const struct parse_context *context, cJSON *body,
                                  "stream_options is only allowed when stream is true");
     return request_fields_read_bool(options, "include_usage", "stream_options.include_usage",
                                     &request->include_usage, error);
+}
+
+static enum result stream_read(const struct parse_context *context, cJSON *body,
+                               struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    return chat_request_read_stream(body, request, error);
 }
 
 static enum result choices_read(const struct parse_context *context, cJSON *body,
@@ -201,15 +207,12 @@ static enum result thinking_read(const struct parse_context *context, cJSON *bod
 
 /* --- what this build does not do ------------------------------------------------------------- */
 
-static enum result lacking_refuse(const struct parse_context *context, cJSON *body,
-                                  struct generation_request *request, struct api_error *error)
+enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *error)
 {
-    (void)context;
-    (void)request;
     static const char *const names[] = {"audio",
                                         "prediction",
                                         "web_search_options", /* official */
-                                        "best_of",
+
                                         "use_beam_search",
                                         "stop_token_ids",
                                         "include_stop_str_in_output",
@@ -217,7 +220,7 @@ static enum result lacking_refuse(const struct parse_context *context, cJSON *bo
                                         "bad_words",
                                         "prompt_logprobs",
                                         "truncate_prompt_tokens",
-                                        "echo",
+
                                         "documents",
                                         "chat_template",
                                         "structured_outputs",
@@ -257,10 +260,20 @@ static enum result lacking_refuse(const struct parse_context *context, cJSON *bo
     return RESULT_OK;
 }
 
+static enum result lacking_refuse(const struct parse_context *context, cJSON *body,
+                                  struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    (void)request;
+    static const char *const names[] = {"best_of", "echo", "suffix", NULL};
+    enum result result = chat_request_refuse_lacking(body, error);
+    return result == RESULT_OK ? request_fields_refuse(body, names, error) : result;
+}
+
 /* --- all of it ------------------------------------------------------------------------------- */
 
-static enum result settings_read(const struct parse_context *context, cJSON *body,
-                                 struct generation_request *request, struct api_error *error)
+enum result chat_request_read_settings(const struct parse_context *context, cJSON *body,
+                                       struct generation_request *request, struct api_error *error)
 {
     const struct model_assets *assets = context->assets;
     enum result result =
@@ -292,9 +305,9 @@ enum result chat_request_parse(const struct parse_context *context, const char *
                                size_t json_bytes, struct generation_request *request,
                                struct api_error *error)
 {
-    static reader *const readers[] = {lacking_refuse, stream_read,   max_tokens_read,
-                                      choices_read,   settings_read, template_read,
-                                      thinking_read,  tools_read,    messages_read};
+    static reader *const readers[] = {
+        lacking_refuse, stream_read,   max_tokens_read, choices_read, chat_request_read_settings,
+        template_read,  thinking_read, tools_read,      messages_read};
     *request = (struct generation_request){0};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     if (result == RESULT_OK)

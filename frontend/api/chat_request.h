@@ -8,9 +8,21 @@
 
 #include "frontend/api/api_format.h"
 
+struct cJSON;
+
 /* On failure *request is empty. */
 enum result chat_request_parse(const struct parse_context *context, const char *json,
                                size_t json_bytes, struct generation_request *request,
                                struct api_error *error) RESULT_CHECKED;
+
+/* Parts that a completions body has too: what is refused because this build lacks it; `stream` and
+ * what belongs to it; sampling, stop strings and biases. */
+enum result chat_request_refuse_lacking(const struct cJSON *body,
+                                        struct api_error *error) RESULT_CHECKED;
+enum result chat_request_read_stream(struct cJSON *body, struct generation_request *request,
+                                     struct api_error *error) RESULT_CHECKED;
+enum result chat_request_read_settings(const struct parse_context *context, struct cJSON *body,
+                                       struct generation_request *request,
+                                       struct api_error *error) RESULT_CHECKED;
 
 #endif

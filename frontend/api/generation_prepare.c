@@ -73,9 +73,9 @@ static cJSON *template_variables(const struct model_assets *assets,
     return variables;
 }
 
-static enum result prompt_render(const struct model_assets *assets,
-                                 const struct generation_request *request, int64_t now_unix_s,
-                                 struct chat_prompt *prompt, struct api_error *error)
+enum result generation_prepare_render(const struct model_assets *assets,
+                                      const struct generation_request *request, int64_t now_unix_s,
+                                      struct chat_prompt *prompt, struct api_error *error)
 {
     static const char *const trusted[] = {"bos_token", "eos_token", NULL};
     if (!assets->chat_template)
@@ -158,7 +158,8 @@ static enum result messages_encode(const struct model_assets *assets, int64_t no
                                    struct prepared_generation *prepared, struct api_error *error)
 {
     struct chat_prompt prompt = {0};
-    enum result result = prompt_render(assets, &prepared->request, now_unix_s, &prompt, error);
+    enum result result =
+        generation_prepare_render(assets, &prepared->request, now_unix_s, &prompt, error);
     if (result == RESULT_OK)
         result = prompt_encode(assets, &prompt, &prepared->prompt, error);
     if (result == RESULT_OK)

@@ -24,6 +24,11 @@ enum result generation_prepare(const struct api_format *format, const struct par
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared,
                                struct api_error *error) RESULT_CHECKED;
+/* What the chat template makes of the messages. *prompt is the caller's in any case. */
+enum result generation_prepare_render(const struct model_assets *assets,
+                                      const struct generation_request *request, int64_t now_unix_s,
+                                      struct chat_prompt *prompt,
+                                      struct api_error *error) RESULT_CHECKED;
 /* How many tokens an answer to a prompt of `prompt_tokens` (less than the context) may have, of
  * which `asked` were asked for (0: any number). */
 uint32_t generation_prepare_room(uint32_t context_tokens, size_t prompt_tokens, uint32_t asked);

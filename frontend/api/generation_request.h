@@ -54,6 +54,7 @@ struct generation_request {
     bool no_generation_prompt;   /* the template does not open an answer */
     struct cJSON *prompts; /* instead of messages: texts and lists of token ids; inside body */
     uint32_t choices;      /* answers to each prompt; 0 and 1: one */
+    bool echo;             /* of a text completion: the prompt comes before the answer */
     bool stream;
     bool include_usage;
     bool timings_per_token;  /* llama.cpp's: figures with every chunk */

@@ -17,10 +17,13 @@
 #include <unistd.h>
 
 #include "frontend/api/chat_format.h"
+#include "frontend/api/completions_format.h"
 #include "frontend/api/messages_count.h"
 #include "frontend/api/messages_error.h"
 #include "frontend/api/messages_format.h"
+#include "frontend/api/openapi_document.h"
 #include "frontend/api/responses_format.h"
+#include "frontend/api/token_questions.h"
 #include "frontend/serve/generation_route.h"
 #include "frontend/serve/inspect_route.h"
 #include "frontend/serve/metrics_page.h"
@@ -36,7 +39,7 @@
 #define CALLBACKS_A_LOOK    64
 
 #define SIGNAL_COUNT 3u
-#define ROUTE_COUNT  24u
+#define ROUTE_COUNT  33u
 
 struct serve_command {
     const struct options *options;
@@ -108,6 +111,38 @@ static void handle_response_post(void *context, struct http_exchange *exchange)
     responses_routes_post(command->responses, command->generation, exchange);
 }
 
+static void handle_completions(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    generation_route_handle(command->generation, exchange, &completions_format, NULL);
+}
+
+static void handle_tokenize(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    inspect_route_handle(command->inspections, exchange, token_questions_tokenize, NULL);
+}
+
+static void handle_detokenize(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    inspect_route_handle(command->inspections, exchange, token_questions_detokenize, NULL);
+}
+
+static void handle_apply_template(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    inspect_route_handle(command->inspections, exchange, token_questions_apply_template, NULL);
+}
+
+static void handle_openapi(void *context, struct http_exchange *exchange)
+{
+    (void)context;
+    size_t bytes;
+    const char *document = openapi_document(&bytes);
+    http_exchange_reply(exchange, 200, "application/json", document, bytes);
+}
+
 static void handle_models(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
@@ -146,6 +181,15 @@ static void handle_metrics(void *context, struct http_exchange *exchange)
 static const struct http_route routes[ROUTE_COUNT] = {
     {"/v1/chat/completions", false, HTTP_POST, false, NULL, handle_chat},
     {"/chat/completions", false, HTTP_POST, false, NULL, handle_chat},
+    {"/v1/completions", false, HTTP_POST, false, NULL, handle_completions},
+    {"/completions", false, HTTP_POST, false, NULL, handle_completions},
+    {"/v1/tokenize", false, HTTP_POST, false, NULL, handle_tokenize},
+    {"/tokenize", false, HTTP_POST, false, NULL, handle_tokenize},
+    {"/v1/detokenize", false, HTTP_POST, false, NULL, handle_detokenize},
+    {"/detokenize", false, HTTP_POST, false, NULL, handle_detokenize},
+    {"/v1/apply-template", false, HTTP_POST, false, NULL, handle_apply_template},
+    {"/apply-template", false, HTTP_POST, false, NULL, handle_apply_template},
+    {"/openapi.json", false, HTTP_GET, true, NULL, handle_openapi},
     {"/v1/messages", false, HTTP_POST, false, messages_error_write, handle_messages},
     {"/messages", false, HTTP_POST, false, messages_error_write, handle_messages},
     {"/v1/messages/count_tokens", false, HTTP_POST, false, messages_error_write,
