@@ -3,9 +3,9 @@
  *
  * The decode kernel is bound by reading keys and values, so what counts is enough loads in flight:
  * lanes of a position take 16 bytes each, and registers are what limits how many queries share a
- * read and how many positions a lane has under way. A context is split over workgroups until the
- * device has a few for every compute unit, but not below SPLIT_TOKENS positions, where writing and
- * adding up parts costs more than it gains.
+ * read and how many positions a lane has under way. A context is split over workgroups as long as
+ * the device has room for all of them at once (a few more cost as much as twice as many), but not
+ * below SPLIT_TOKENS positions, where writing and adding up parts costs more than it gains.
  *
  * The kernel for matrix units takes tiles when the device has a unit whose sides divide the head,
  * and its shared memory holds keys and values of MATRIX_SPAN positions.
@@ -40,7 +40,7 @@
 #define MATRIX_CPU_HEAD_DIM 48u  /* beyond it a driver for the CPU compiles for a minute */
 #define MATRIX_SPLIT_TOKENS 256u
 #define MATRIX_PER_UNIT     2u
-#define GROUPS_PER_UNIT     4u  /* workgroups that splitting aims at, per compute unit */
+#define GROUPS_PER_UNIT     3u  /* workgroups that a compute unit has room for */
 #define USUAL_UNITS         32u /* of a device that does not tell */
 #define SHARED_FLOATS       4096u
 #define FORM_COLUMNS        32u /* columns of a block of f16 and q8 forms */
@@ -57,6 +57,11 @@ static uint32_t power_below(uint32_t x)
     while (power <= x / 2)
         power *= 2;
     return power;
+}
+
+static uint32_t unit_count(const struct vulkan_facts *facts)
+{
+    return facts->compute_units > 0 ? facts->compute_units : USUAL_UNITS;
 }
 
 /* Lanes of a position: as many as have a piece each, but fewer where more than a quarter of the
@@ -102,7 +107,10 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     plan.head_tiles = divide_up(group, plan.head_tile);
     plan.tile_rows = tiles ? most / plan.head_tile : 1;
     uint32_t queries = plan.head_tile * plan.tile_rows;
-    plan.unroll = queries * held <= REGISTER_QUERIES / 2 ? 4 : 2;
+    /* Fewer loads ahead are fewer registers: worth it where more workgroups wait than fit. */
+    bool crowded =
+        !tiles && plan.head_tiles * shape->kv_heads * items > unit_count(facts) * GROUPS_PER_UNIT;
+    plan.unroll = queries * held <= REGISTER_QUERIES / 2 && !crowded ? 4 : 2;
     plan.unroll = is_cpu ? 1 : plan.unroll;
     uint32_t size = facts->subgroup_size;
     uint32_t least = is_cpu ? CPU_SUBGROUPS * size : ENOUGH / 4;
@@ -113,14 +121,18 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     return plan;
 }
 
-static uint32_t choose_splits(const struct vulkan_facts *facts, uint32_t per_unit,
-                              uint32_t workgroups)
+/* The largest of 1, 2, 3, 4, 6, 8, 12 ... <= x: few numbers, since each has a kernel of its own. */
+static uint32_t step_below(uint32_t x)
+{
+    uint32_t power = power_below(x);
+    return power > 1 && power + power / 2 <= x ? power + power / 2 : power;
+}
+
+static uint32_t choose_splits(const struct vulkan_facts *facts, uint32_t wanted)
 {
     if (facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU)
         return CPU_SPLITS;
-    uint32_t units = facts->compute_units > 0 ? facts->compute_units : USUAL_UNITS;
-    uint32_t splits = power_below(divide_up(units * per_unit, workgroups));
-    return splits < SPLITS_MAX ? splits : SPLITS_MAX;
+    return wanted < SPLITS_MAX ? wanted : SPLITS_MAX;
 }
 
 static uint32_t float_bits(float x)
@@ -136,7 +148,8 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     const struct vulkan_attention_shape *shape = &task->shape;
     struct rows_plan plan = plan_rows(facts, shape, task->tiles, task->items);
     uint32_t columns = shape->kv_heads * plan.head_tiles;
-    uint32_t splits = choose_splits(facts, GROUPS_PER_UNIT, columns * task->items);
+    uint32_t fit = unit_count(facts) * GROUPS_PER_UNIT / (columns * task->items);
+    uint32_t splits = choose_splits(facts, fit > 0 ? step_below(fit) : 1);
     uint32_t queries = plan.head_tile * plan.tile_rows;
     uint64_t quads =
         (uint64_t)queries * 2 * divide_up(shape->head_dim, PIECE_DIMS) + divide_up(queries, 2);
@@ -242,7 +255,8 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
 {
     const struct vulkan_attention_shape *shape = &task->shape;
     uint32_t columns = shape->kv_heads * plan->head_tiles;
-    uint32_t splits = choose_splits(facts, MATRIX_PER_UNIT, columns * task->items);
+    uint32_t splits = choose_splits(
+        facts, power_below(divide_up(unit_count(facts) * MATRIX_PER_UNIT, columns * task->items)));
     uint32_t queries = plan->subgroups * plan->unit->m;
     uint64_t quads = (uint64_t)queries * (shape->head_dim / 4) + queries / 2;
     uint64_t workgroups = (uint64_t)columns * task->items;
