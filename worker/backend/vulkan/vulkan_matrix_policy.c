@@ -20,6 +20,7 @@
 #define PLAIN_SUBGROUPS   4u   /* on a CPU's driver: of a workgroup, */
 #define PLAIN_ROWS        8u   /* rows and */
 #define PLAIN_PART        2u   /* outputs of a lane */
+#define NARROW_OUTPUTS    8192u
 #define SPLITS_MAX        16u
 #define SPLIT_STEPS_LEAST 4u
 
@@ -137,7 +138,8 @@ static bool suits_fragment(const struct vulkan_facts *facts,
            request->rows <= WIDE_ROWS && facts->shared_bytes >= 32768;
 }
 
-/* Four subgroups side by side, each with all rows of the tile and 32 columns. */
+/* Four subgroups side by side, each with all rows of the tile and 32 columns; eight with 16 each
+ * where outputs are few, whose splits are added up sooner then. */
 static struct vulkan_matrix_tiling fragment_tiling(const struct vulkan_facts *facts,
                                                    const struct vulkan_matrix_request *request)
 {
@@ -152,6 +154,8 @@ static struct vulkan_matrix_tiling fragment_tiling(const struct vulkan_facts *fa
                                           .part_rows = rows,
                                           .part_columns = 32,
                                           .splits = 1};
+    if (!is_gated(request) && request->n <= NARROW_OUTPUTS && rows == 64 && request->rows <= rows)
+        tiling.part_columns = 16;
     tiling.splits = split_count(facts, request, &tiling);
     return tiling;
 }

@@ -57,6 +57,8 @@ const uint ROW_CHUNKS = TILE_K / 8 + 1;
 const uint STAGE_CHUNKS = TILE_ROWS * ROW_CHUNKS;
 shared uvec4 stage[STAGE_CHUNKS];
 shared bool is_last;
+const uint BEFORE = EPILOGUE == EPILOGUE_ADD ? FRAGMENT_ROWS * FRAGMENT_COLUMNS * LANE_SUMS : 1;
+float before[BEFORE];
 
 const uint X_CHUNKS = TILE_ROWS * TILE_K / 8;
 const uint X_LOADS = (X_CHUNKS + INVOCATIONS - 1) / INVOCATIONS;
@@ -164,9 +166,25 @@ uvec2 sum_place(uint e)
     return uvec2(l / 4 + e / 2 * 8, l % 4 * 2 + e % 2);
 }
 
+/* What the lane's sums are added to, all asked for before any is stored. */
+void load_before()
+{
+    [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
+        [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j++)
+            [[unroll]] for (uint e = 0; e < LANE_SUMS; e++) {
+                uvec2 place = sum_place(e);
+                uint row = first_row + part_row + i * UNIT_ROWS + place.x;
+                uint column = first_output + part_column + j * UNIT_COLUMNS + place.y;
+                before[(i * FRAGMENT_COLUMNS + j) * LANE_SUMS + e] =
+                    output_before(min(row, push.rows - 1), min(column, push.n - 1));
+            }
+}
+
 void write_sums()
 {
     const uint together = GATED ? 2 : 1;
+    if (EPILOGUE == EPILOGUE_ADD)
+        load_before();
     [[unroll]] for (uint i = 0; i < FRAGMENT_ROWS; i++)
         [[unroll]] for (uint j = 0; j < FRAGMENT_COLUMNS; j += together)
             [[unroll]] for (uint e = 0; e < LANE_SUMS; e++) {
@@ -176,8 +194,10 @@ void write_sums()
                 float value = sums[i * FRAGMENT_COLUMNS + j][e];
                 if (GATED)
                     value = gated_value(value, sums[i * FRAGMENT_COLUMNS + j + together - 1][e]);
+                if (EPILOGUE == EPILOGUE_ADD)
+                    value += before[(i * FRAGMENT_COLUMNS + j) * LANE_SUMS + e];
                 if (row < push.rows && column < push.n / together)
-                    write_output(row, column, value);
+                    put_output(row, column, value);
             }
 }
 

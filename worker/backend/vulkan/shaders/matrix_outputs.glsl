@@ -20,13 +20,23 @@ float gated_value(float gate, float up)
     return gate / (1.0 + exp(-u)) * up;
 }
 
-void write_output(uint row, uint column, float value)
+/* What `value` is added to. Loads that stand before all stores wait side by side. */
+float output_before(uint row, uint column)
+{
+    return EPILOGUE == EPILOGUE_ADD ? OutputFloats(push.out_f32).at[row * push.out_stride + column]
+                                    : 0.0;
+}
+
+void put_output(uint row, uint column, float value)
 {
     uint index = row * push.out_stride + column;
-    if (EPILOGUE == EPILOGUE_ADD)
-        value += OutputFloats(push.out_f32).at[index];
     if ((FORMS & FORM_F32) != 0)
         OutputFloats(push.out_f32).at[index] = value;
     if ((FORMS & FORM_F16) != 0)
         OutputHalves(push.out_f16).at[index] = float16_t(clamp(value, -HALF_LARGEST, HALF_LARGEST));
+}
+
+void write_output(uint row, uint column, float value)
+{
+    put_output(row, column, value + output_before(row, column));
 }
