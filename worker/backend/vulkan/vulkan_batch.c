@@ -130,6 +130,14 @@ static void fill_tiles(struct vulkan_batch *batch, const struct step_sequence *s
     }
 }
 
+static bool draws_whole(const struct step_batch *step)
+{
+    uint32_t row = 0;
+    while (row < step->logit_row_count && step->logit_rows[row] == row)
+        row++;
+    return row == step->row_count;
+}
+
 enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batch *step,
                               bool *moved, struct error_text *error)
 {
@@ -151,5 +159,6 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
     }
     memcpy((uint8_t *)batch->buffer.mapped + logit_rows_offset(batch), step->logit_rows,
            step->logit_row_count * sizeof(uint32_t));
+    batch->draws_whole = draws_whole(step);
     return RESULT_OK;
 }

@@ -48,6 +48,7 @@ struct vulkan_batch {
     uint64_t tiles_address;
     uint32_t decode_count; /* of the step written last: sequences with one row */
     uint32_t tile_count;   /* of the others */
+    bool draws_whole;      /* every row is drawn from, in order */
 };
 
 enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,

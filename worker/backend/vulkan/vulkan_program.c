@@ -16,6 +16,7 @@
 #include "worker/backend/vulkan/vulkan_linear.h"
 #include "worker/backend/vulkan/vulkan_moe.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
+#include "worker/backend/vulkan/vulkan_whole_plan.h"
 
 #define FORM_COLUMNS 32u
 
@@ -64,6 +65,7 @@ static enum result place_tensors(struct vulkan_program *program, struct error_te
     uint64_t *bytes = must_alloc(plan->tensor_count + 1, sizeof *bytes);
     uint64_t total = 0;
     find_linear_inputs(plan, inputs);
+    find_linear_inputs(&program->whole_plan, inputs);
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         program->tensors[t].rows = plan->tensors[t].rows;
         program->tensors[t].columns = plan->tensors[t].columns;
@@ -184,6 +186,9 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
     program->kv = must_alloc(plan->kv.layer_count + 1, sizeof *program->kv);
     vulkan_fusion_annotate(plan, program->notes);
+    vulkan_whole_plan_init(plan, &program->whole_plan);
+    program->whole_notes = must_alloc(plan->op_count, sizeof *program->whole_notes);
+    vulkan_fusion_annotate(&program->whole_plan, program->whole_notes);
     vulkan_weights_init(&program->weights, device, plan);
     enum result result = place_tensors(program, error);
     if (result == RESULT_OK)
@@ -193,6 +198,14 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     if (result == RESULT_OK)
         result = place_scratch(program, error);
     return result;
+}
+
+struct vulkan_program vulkan_program_whole(const struct vulkan_program *program)
+{
+    struct vulkan_program whole = *program;
+    whole.plan = &program->whole_plan;
+    whole.notes = program->whole_notes;
+    return whole;
 }
 
 void vulkan_program_fini(struct vulkan_program *program)
@@ -205,6 +218,8 @@ void vulkan_program_fini(struct vulkan_program *program)
     vulkan_arena_destroy(program->scratch_memory);
     vulkan_arena_destroy(program->state_memory);
     free(program->notes);
+    free(program->whole_notes);
+    free(program->whole_plan.ops);
     free(program->tensors);
     free(program->kv);
     free(program->states);

@@ -47,9 +47,11 @@ struct vulkan_program {
     struct vulkan_kernels *kernels;
     struct vulkan_weights weights;
     struct vulkan_fusion_note *notes; /* [plan->op_count] */
-    struct vulkan_tensor *tensors;    /* [plan->tensor_count] */
-    struct vulkan_kv_layer *kv;       /* [LIMIT_LAYERS]; of layers that store keys */
-    struct vulkan_piece scratch;      /* of linear ops: counters, then partial results */
+    struct plan whole_plan;           /* of steps that draw from every row (vulkan_whole_plan.h) */
+    struct vulkan_fusion_note *whole_notes;
+    struct vulkan_tensor *tensors; /* [plan->tensor_count] */
+    struct vulkan_kv_layer *kv;    /* [LIMIT_LAYERS]; of layers that store keys */
+    struct vulkan_piece scratch;   /* of linear ops: counters, then partial results */
     struct vulkan_piece attention_memory;
     struct vulkan_piece moe_memory; /* a step's pairs by expert (vulkan_moe.h) */
     struct vulkan_attention_scratch attention_scratch;
@@ -70,6 +72,10 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
                                 const struct backend_options *options,
                                 struct error_text *error) RESULT_CHECKED;
 void vulkan_program_fini(struct vulkan_program *program);
+
+/* The same program, whose plan is the one of steps that draw from every row. A view: not to be
+ * ended. */
+struct vulkan_program vulkan_program_whole(const struct vulkan_program *program);
 
 /* The most rows of that kind in a step. */
 uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows);

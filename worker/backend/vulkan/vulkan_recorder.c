@@ -331,6 +331,8 @@ static void record_gather_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
+    if (op->output == PLAN_NONE)
+        return; /* the whole tensor is wanted, and used as it is */
     uint32_t forms = recorder->forms[recorder->op];
     const struct vulkan_gather_rows_push push = {
         .x = program->tensors[op->inputs[0]].f32,

@@ -21,6 +21,7 @@ struct vulkan_shape {
     uint32_t logit_rows;
     uint32_t decodes; /* sequences with one row */
     uint32_t tiles;   /* of the others' rows, for attention */
+    bool whole;       /* every row is drawn from, in order: vulkan_program_whole() will do */
 };
 
 struct vulkan_recording {

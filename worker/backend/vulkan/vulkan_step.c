@@ -139,8 +139,8 @@ static struct slot *slot_of(struct vulkan_steps *steps, uint64_t step)
  * are drawn from. */
 static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_shape *shape)
 {
-    return shape->rows == shape->sequences && shape->rows == shape->logit_rows &&
-           shape->rows <= REPLAYED_ROWS && !steps->profile;
+    return shape->rows == shape->sequences && shape->whole && shape->rows <= REPLAYED_ROWS &&
+           !steps->profile;
 }
 
 static void record_draws(struct vulkan_steps *steps, struct slot *slot,
@@ -152,7 +152,6 @@ static void record_draws(struct vulkan_steps *steps, struct slot *slot,
                                              .logit_rows = slot->batch.logit_rows_address};
     vulkan_sampler_record(steps->sampler, (uint32_t)(slot - steps->slots), slot->draws,
                           shape->logit_rows, &step, commands);
-    vulkan_commands_barrier(commands);
     if (steps->profile)
         vulkan_profile_mark(steps->profile, commands, "sampler", 0);
 }
@@ -162,8 +161,9 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
                           struct error_text *error)
 {
     uint32_t index = (uint32_t)(slot - steps->slots);
+    const struct vulkan_program whole = vulkan_program_whole(steps->program);
     const struct vulkan_recording recording = {
-        .program = steps->program,
+        .program = shape->whole ? &whole : steps->program,
         .batch = &slot->batch,
         .shape = *shape,
         .drawn_before = vulkan_sampler_drawn(steps->sampler, 1 - index),
@@ -221,6 +221,7 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
         forget_recordings(slot);
     shape.decodes = slot->batch.decode_count;
     shape.tiles = slot->batch.tile_count;
+    shape.whole = slot->batch.draws_whole;
     slot->logit_rows = batch->logit_row_count;
     result = choose_commands(steps, slot, &shape, error);
     if (result == RESULT_OK)
@@ -311,9 +312,12 @@ static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
     struct vulkan_recording recording = {.program = program, .batch = &steps->slots[0].batch};
     enum result result = RESULT_OK;
     if (draws == rows) {
+        const struct vulkan_program whole = vulkan_program_whole(program);
+        recording.program = &whole;
         recording.shape = (struct vulkan_shape){
-            .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows};
+            .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows, .whole = true};
         result = vulkan_recorder_run(&recording, error);
+        recording.program = program;
     }
     for (uint32_t tiles = 1; tiles <= rows && result == RESULT_OK; tiles *= 2) {
         uint32_t sequences = tiles < draws ? tiles + 1 : draws;
