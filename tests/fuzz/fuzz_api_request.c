@@ -1,7 +1,9 @@
 /*
  * Any bytes as the body of a request, against a small checkpoint; the first byte says which API's.
  * Must hold: a refusal is a complete 4xx answer that is itself valid JSON in the API's shape; what
- * is accepted lies in every range, and preparing it gives a prompt that fits.
+ * is accepted lies in every range, and preparing it gives a prompt that fits. A request of the
+ * Responses API finds one stored response to continue, and what it will show of itself is valid
+ * JSON.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -13,6 +15,8 @@
 #include "frontend/api/generation_prepare.h"
 #include "frontend/api/messages_error.h"
 #include "frontend/api/messages_format.h"
+#include "frontend/api/response_store.h"
+#include "frontend/api/responses_format.h"
 #include "proto/must.h"
 #include "tests/support/tiny_tokenizer.h"
 
@@ -32,6 +36,7 @@ static const struct api {
 } apis[] = {
     {'c', &chat_format, chat_error_write},
     {'m', &messages_format, messages_error_write},
+    {'r', &responses_format, chat_error_write},
 };
 
 static const char chatml[] =
@@ -54,6 +59,49 @@ static struct model_assets *assets_open(void)
     must(chat_template_open(chatml, strlen(chatml), &assets.chat_template, NULL) == RESULT_OK);
     free(json);
     return &assets;
+}
+
+/* With the response resp_01: "Hi." and the answer "Ho.". */
+static struct response_store *store_open(void)
+{
+    static struct response_store *store;
+    if (store)
+        return store;
+    store = response_store_create(1 << 20, 10);
+    struct response_draft draft = {.kept = true};
+    struct response_outcome outcome = {.status = RESPONSE_COMPLETED};
+    struct response_items *const sides[] = {&draft.input, &outcome.output};
+    static const char *const texts[] = {
+        "{\"type\":\"message\",\"role\":\"user\",\"content\":\"Hi.\"}",
+        "{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"Ho.\"}"};
+    for (size_t i = 0; i < 2; i++) {
+        response_items_begin(sides[i]);
+        text_buffer_append_text(&sides[i]->text, texts[i]);
+        response_items_end(sides[i], "msg_");
+    }
+    struct response_record *record;
+    must(response_record_create(store, &draft, &record) == RESULT_OK);
+    response_record_publish(record, "resp_01", 1);
+    response_record_finish(record, &outcome);
+    return store; /* with the reference: it is never forgotten */
+}
+
+static void check_record(struct response_record *record)
+{
+    struct text_buffer out = {0};
+    response_record_write(record, &out);
+    cJSON *json = cJSON_ParseWithLength(out.bytes, out.length);
+    must(json != NULL);
+    cJSON_Delete(json);
+    const struct response_items *items = response_record_input(record);
+    for (size_t i = 0; i < items->count; i++) {
+        text_buffer_clear(&out);
+        response_items_write(items, i, "resp_02", RESPONSE_INPUT, &out);
+        json = cJSON_ParseWithLength(out.bytes, out.length);
+        must(cJSON_IsString(cJSON_GetObjectItemCaseSensitive(json, "id")));
+        cJSON_Delete(json);
+    }
+    text_buffer_fini(&out);
 }
 
 static void check_refusal(const struct api *api, const struct api_error *error)
@@ -85,7 +133,8 @@ static void check_accepted(const struct prepared_generation *prepared,
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
     const struct model_assets *assets = assets_open();
-    const struct parse_context context = {.assets = assets, .random_seed = 1};
+    const struct parse_context context = {
+        .assets = assets, .random_seed = 1, .format_context = store_open()};
     struct prepared_generation prepared;
     struct api_error error;
     const struct api *api = &apis[0];
@@ -100,6 +149,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     memcpy(body, data + 1, count);
     if (generation_prepare(api->format, &context, body, count, 0, &prepared, &error) == RESULT_OK) {
         check_accepted(&prepared, assets);
+        if (api->letter == 'r')
+            check_record(prepared.request.own.state);
         prepared_generation_fini(&prepared);
     } else {
         check_refusal(api, &error);

@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,7 +143,7 @@ static void the_one_longest_not_looked_at_makes_room(void **state)
         struct response_store *store =
             by_count ? response_store_create(1 << 20, 3) : response_store_create(3 * bytes, 100);
         for (int i = 0; i < 3; i++) {
-            char id[16];
+            char id[32];
             snprintf(id, sizeof id, "resp_%d", i);
             struct response_record *record = make(store, NULL, id);
             finish(record, RESPONSE_COMPLETED);
@@ -265,39 +264,6 @@ static void item_ids_name_their_response(void **state)
     text_buffer_fini(&id);
 }
 
-/* --- threads --------------------------------------------------------------------------------- */
-
-static void *converse(void *context)
-{
-    struct response_store *store = context;
-    for (int i = 0; i < 300; i++) {
-        struct response_record *previous = response_store_find(store, &nobody, "resp_shared");
-        struct response_record *record;
-        if (create_sized(store, previous, 100, &record) == RESULT_OK)
-            response_record_release(record);
-    }
-    return NULL;
-}
-
-static void readers_hold_what_the_loop_forgets(void **state)
-{
-    (void)state;
-    struct response_store *store = response_store_create(1 << 16, 4);
-    pthread_t threads[2];
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, converse, store), 0);
-    for (int i = 0; i < 300; i++) {
-        struct response_record *record = make(store, NULL, "resp_shared");
-        finish(record, RESPONSE_COMPLETED);
-        response_record_withdraw(record);
-        response_record_release(record);
-    }
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_join(threads[i], NULL), 0);
-    assert_int_equal(response_store_bytes(store), 0);
-    response_store_destroy(store);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,7 +276,6 @@ int main(void)
         cmocka_unit_test(a_long_conversation_ends_without_recursion),
         cmocka_unit_test(deleted_while_it_is_made_it_stays_deleted),
         cmocka_unit_test(item_ids_name_their_response),
-        cmocka_unit_test(readers_hold_what_the_loop_forgets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
