@@ -9,12 +9,15 @@
 
 #include <cmocka.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "frontend/api/response_store.h"
 
-#define ROUNDS 300
+#define READERS  2
+#define MEETINGS 100 /* of each reader with the response */
 
 static const struct client_key nobody;
+static atomic_int readers_done;
 
 static enum result create(struct response_store *store, struct response_record *previous,
                           struct response_record **record)
@@ -30,18 +33,21 @@ static void *converse(void *context)
 {
     struct response_store *store = context;
     struct text_buffer text = {0};
-    for (int i = 0; i < ROUNDS; i++) {
+    for (int met = 0; met < MEETINGS;) {
         struct response_record *previous = response_store_find(store, &nobody, "resp_shared");
         struct response_record *record;
         if (previous && response_status_is_final(response_record_status(previous)))
             assert_int_equal(response_record_output(previous)->count, 1);
-        if (previous)
+        if (previous) {
             response_record_write(previous, &text);
+            met++;
+        }
         text_buffer_clear(&text);
         if (create(store, previous, &record) == RESULT_OK)
             response_record_release(record);
     }
     text_buffer_fini(&text);
+    atomic_fetch_add(&readers_done, 1);
     return NULL;
 }
 
@@ -49,10 +55,10 @@ static void readers_hold_what_the_loop_forgets(void **state)
 {
     (void)state;
     struct response_store *store = response_store_create(1 << 20, 4);
-    pthread_t threads[2];
-    for (int i = 0; i < 2; i++)
+    pthread_t threads[READERS];
+    for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, converse, store), 0);
-    for (int i = 0; i < ROUNDS; i++) {
+    while (atomic_load(&readers_done) < READERS) {
         struct response_record *record;
         struct response_outcome outcome = {.status = RESPONSE_COMPLETED};
         assert_int_equal(create(store, NULL, &record), RESULT_OK);
@@ -65,7 +71,7 @@ static void readers_hold_what_the_loop_forgets(void **state)
         response_record_withdraw(record);
         response_record_release(record);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     assert_int_equal(response_store_bytes(store), 0);
     response_store_destroy(store);
