@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "frontend/reply/utf8_stream.h"
+
 void call_writer_clear(struct call_writer *writer)
 {
     text_buffer_clear(&writer->arguments);
@@ -91,6 +93,8 @@ void call_writer_close(struct call_writer *writer)
         return;
     if (!writer->has_begun)
         (void)call_writer_put(writer, "{", 1);
+    /* Nobody has been told of half a character. */
+    writer->arguments.length = utf8_whole_bytes(writer->arguments.bytes, writer->arguments.length);
     json_value_scanner_close(&writer->json, &writer->arguments);
     writer->is_whole = true;
 }

@@ -244,12 +244,15 @@ static enum call_step word_over(struct literal_arguments *l, struct call_writer 
 static enum call_step word_push(struct literal_arguments *l, struct call_writer *writer, char byte,
                                 size_t *unread)
 {
-    if (word_takes(l, byte) && byte != '<' &&
-        !(l->is_key && l->word.length >= LIMIT_TOOL_NAME_BYTES)) {
+    bool takes = word_takes(l, byte) && byte != '<';
+    bool is_long = l->is_key && l->word.length >= LIMIT_TOOL_NAME_BYTES;
+    if (takes && !is_long) {
         text_buffer_append(&l->word, &byte, 1);
         return as_step(!l->word.failed);
     }
     *unread = 1;
+    if (takes)
+        return CALL_BROKEN; /* and no key that ends within a character */
     return l->word.length > 0 ? word_over(l, writer) : CALL_BROKEN;
 }
 

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "frontend/reply/utf8_stream.h"
 #include "proto/must.h"
 
 void reply_sender_fini(struct reply_sender *sender)
@@ -24,26 +25,10 @@ static void tell(struct reply_sender *sender, enum reply_event_kind kind, const 
     sender->sink.event(sender->sink.context, &event);
 }
 
-/* Bytes at the front that are whole characters. */
-static size_t whole_bytes(const struct text_buffer *buffer)
-{
-    size_t length = buffer->length;
-    for (size_t back = 1; back <= 3 && back <= length; back++) {
-        unsigned char c = (unsigned char)buffer->bytes[length - back];
-        if (c < 0x80)
-            break;
-        if (c >= 0xc0) {
-            size_t wanted = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-            return wanted > back ? length - back : length;
-        }
-    }
-    return length;
-}
-
 static void tell_buffer(struct reply_sender *sender, enum reply_event_kind kind,
                         struct text_buffer *buffer, bool all)
 {
-    size_t count = all ? buffer->length : whole_bytes(buffer);
+    size_t count = all ? buffer->length : utf8_whole_bytes(buffer->bytes, buffer->length);
     if (count > 0)
         tell(sender, kind, NULL, buffer->bytes, count);
     text_buffer_consume(buffer, count);

@@ -70,3 +70,17 @@ void utf8_stream_finish(struct utf8_stream *stream, struct text_buffer *out)
         text_buffer_append(out, REPLACEMENT, 3);
     stream->pending_bytes = 0;
 }
+
+size_t utf8_whole_bytes(const char *bytes, size_t count)
+{
+    for (size_t back = 1; back <= 3 && back <= count; back++) {
+        unsigned char c = (unsigned char)bytes[count - back];
+        if (c < 0x80)
+            break;
+        if (c >= 0xc0) {
+            size_t wanted = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+            return wanted > back ? count - back : count;
+        }
+    }
+    return count;
+}

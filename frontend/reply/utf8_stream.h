@@ -26,4 +26,7 @@ void utf8_stream_push(struct utf8_stream *stream, const char *bytes, size_t coun
 /* No more bytes will come: an incomplete character becomes one U+FFFD. */
 void utf8_stream_finish(struct utf8_stream *stream, struct text_buffer *out);
 
+/* How many of these bytes, of valid UTF-8 that may end within a character, are whole characters. */
+size_t utf8_whole_bytes(const char *bytes, size_t count);
+
 #endif
