@@ -6,25 +6,8 @@
  */
 #include "frontend/serve/raw_prepare.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "frontend/api/chat_request.h"
-
-static enum result raw_encode(const struct model_assets *assets, const char *prompt,
-                              struct token_list *tokens)
-{
-    int32_t bos = tokenizer_bos_token(assets->tokenizer);
-    if (tokenizer_adds_bos(assets->tokenizer) && bos >= 0) {
-        tokens->ids = malloc(sizeof *tokens->ids);
-        if (!tokens->ids)
-            return RESULT_OUT_OF_MEMORY;
-        tokens->capacity = tokens->count = 1;
-        tokens->ids[0] = (uint32_t)bos;
-    }
-    struct prompt_span span = {.text = prompt, .text_bytes = strlen(prompt), .trusted = false};
-    return tokenizer_encode(assets->tokenizer, &span, 1, assets->context_tokens, tokens);
-}
+#include "frontend/api/raw_prompts.h"
 
 enum result raw_prepare(const struct model_assets *assets, const char *body, size_t body_bytes,
                         const char *prompt, uint64_t random_seed,
@@ -36,7 +19,7 @@ enum result raw_prepare(const struct model_assets *assets, const char *body, siz
                            body, body_bytes, &prepared->request, error);
     if (result != RESULT_OK)
         return result;
-    result = raw_encode(assets, prompt, &prepared->prompt);
+    result = raw_prompts_encode_text(assets, prompt, &prepared->prompt);
     size_t count = prepared->prompt.count;
     if (result == RESULT_OUT_OF_MEMORY)
         result = api_error_set(error, result, 500, NULL, "out of memory");
