@@ -76,6 +76,24 @@
     4096u /* slots in the frontend's table: running + waiting + preparing                          \
            */
 
+/* Pictures as clients send them */
+#define LIMIT_PICTURE_BYTES                                                                        \
+    (32u << 20) /* of one file; a 50-megapixel photograph has some 20 MB, Anthropic takes 5 */
+#define LIMIT_PICTURE_SIDE 32768u /* pixels; posters and panoramas stay below 20,000 */
+#define LIMIT_PICTURE_PIXELS                                                                       \
+    (1u << 26) /* 67 million, 201 MB as RGB; larger sensors' pictures are 100 to 200 million */
+#define LIMIT_PICTURE_EXACT_PIXELS                                                                 \
+    (1u << 24) /* a JPEG up to this is decoded whole, however small it becomes: Qwen3-VL's bound   \
+                  of a resized picture, so that up to there nothing differs from a reference */
+#define LIMIT_PICTURE_WORK_BYTES                                                                   \
+    (256u << 20) /* of a JPEG decoder beside its result; a progressive one keeps all coefficients, \
+                    3 bytes a pixel for usual ones: 89 million */
+#define LIMIT_EXIF_ENTRIES 1024u /* of one directory; cameras write some 50 */
+#define LIMIT_IMAGE_MARKER_BYTES                                                                   \
+    64u /* text of a placeholder or of what stands around it; the longest published has 25 */
+#define LIMIT_IMAGE_PATCH 64u /* side of a patch in pixels; published: 14, 16, 48 */
+#define LIMIT_IMAGE_MERGE 8u  /* patches of a placeholder each way; published: 2, 3, 4 */
+
 /* Sampling */
 #define LIMIT_TOP_LOGPROBS 20u /* alternatives of a token; the official API's bound */
 #define LIMIT_PREFIX_TOKENS                                                                        \
