@@ -173,8 +173,11 @@
 #define LIMIT_DEVICES      16u /* Vulkan devices of one machine; the largest ones have 16 */
 
 /* Worker */
-#define LIMIT_SEQUENCES     1024u       /* sequences admitted at once by one worker */
-#define LIMIT_STEP_ROWS     4096u       /* rows (tokens) of one step */
+#define LIMIT_SEQUENCES 1024u /* sequences admitted at once by one worker */
+#define LIMIT_STEP_ROWS 4096u /* rows (tokens) of one step */
+#define LIMIT_PATCH_ROWS                                                                           \
+    20480u /* rows of a vision tower at once: 17 tiles of 512 x 512 in patches of 16, or one       \
+            * picture of 2,000 x 2,000 in patches of 14 */
 #define LIMIT_QUEUED_TOKENS (64u << 20) /* prompt ids of all sequences of one worker: 256 MB */
 #define LIMIT_THREADS       256u
 

@@ -75,6 +75,16 @@ struct step_sequence {
 #define STEP_WAIT_LIMIT_MS 60000u
 #define STEP_WAIT_BEAT_MS  100u
 
+/* Where a token of a model with grid_positions (worker/model/model_vision.h) stands. */
+struct rope_position {
+    uint32_t time;
+    uint32_t height;
+    uint32_t width;
+};
+
+/* A row whose token is embedded as ever. */
+#define ROW_FEATURE_NONE UINT32_MAX
+
 struct step_batch {
     uint32_t row_count;        /* 1..max_step_rows */
     const uint32_t *token_ids; /* [row_count], each < vocab_tokens or STEP_TOKEN_SAMPLED | j */
@@ -83,6 +93,34 @@ struct step_batch {
     uint32_t logit_row_count;
     const uint32_t *logit_rows;           /* [logit_row_count] ascending row numbers */
     const struct row_sampling *samplings; /* [logit_row_count] */
+
+    /* Of pictures; NULL where no row of the step needs it. */
+
+    /* [row_count] rows of the feature pool that stand in place of the tokens' embeddings, or
+     * ROW_FEATURE_NONE. What token_ids says of such a row must be a token, and counts for nothing
+     * but the history of tokens. */
+    const uint32_t *feature_rows;
+    /* [row_count] by which rows rotate; NULL: each row's position in its sequence, three times. The
+     * KV cache goes by the position in the sequence all the same. */
+    const struct rope_position *rope_positions;
+    /* [row_count] a row sees the positions of its sequence below this, at most the end of its rows
+     * in this step, at least the row's own position + 1, which NULL means for all. Of a model with
+     * spans_whole: the end of the span, for rows of one. */
+    const uint32_t *visible_ends;
+};
+
+/* One picture to be encoded. */
+struct encode_picture {
+    struct picture_shape shape; /* that model_vision_check() takes */
+    const uint8_t *pixels;      /* [tiles, height, width, 3] */
+    float scale[3];             /* red, green, blue: a value is pixel * scale + bias */
+    float bias[3];
+    uint32_t first_feature; /* row of the pool; model_vision_feature_rows() from there on */
+};
+
+struct encode_batch {
+    uint32_t picture_count; /* their patch rows together: 1..max_patch_rows */
+    const struct encode_picture *pictures;
 };
 
 /* Which of the CPU backend's instruction sets runs; asking for one the CPU lacks is
@@ -122,6 +160,10 @@ struct backend_options {
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
                                           any request */
     uint32_t state_slots;              /* of recurrent state, where the plan has any; likewise */
+    const struct plan
+        *vision;             /* model_vision_plan(), must outlive the backend; NULL: no pictures */
+    uint32_t max_patch_rows; /* of a batch of pictures, <= LIMIT_PATCH_ROWS */
+    uint32_t feature_rows;   /* of the feature pool, reserved at load */
 };
 
 /* Called while weights are prepared; also keeps the heartbeat going. */
@@ -160,6 +202,20 @@ struct backend_interface {
      * hang it. */
     enum result (*step_wait)(struct backend *backend, struct sampled_token *results,
                              struct error_text *error);
+    /*
+     * Encodes pictures into the feature pool, in the model's `stages` (worker/model/model_vision.h)
+     * so that running streams keep their pace: encode_begin() takes the pictures, whose pixels it
+     * reads before it returns; then encode_stages() does `count` stages more, until all are done. A
+     * new batch may begin at any time; what was not finished of the one before is forgotten. NULL
+     * in a backend that takes no pictures; only called when `vision` was given to load().
+     *
+     * Order as with steps: features are there for every step that is launched after the call that
+     * did the last stage, and a step launched before it does not see them. Law as with rows: a
+     * feature is a function of its tile alone, not of others in the batch or of the stages' cut.
+     */
+    enum result (*encode_begin)(struct backend *backend, const struct encode_batch *batch,
+                                struct error_text *error);
+    enum result (*encode_stages)(struct backend *backend, uint32_t count, struct error_text *error);
     /* Logits of the step launched last, once waited for, before any sampling parameter was applied,
      * [logit_row_count, vocab_tokens]; for tests and tools. */
     const float *(*last_logits)(const struct backend *backend);

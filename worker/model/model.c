@@ -27,6 +27,8 @@ struct model {
     struct gguf_parts *gguf;
     struct checkpoint_folder *folder;
     struct plan *plan;
+    struct model_vision vision; /* where there is a vision plan */
+    struct plan *vision_plan;
     struct model_fingerprint fingerprint;
 };
 
@@ -153,6 +155,7 @@ void model_close(struct model *model)
     if (!model)
         return;
     plan_destroy(model->plan);
+    plan_destroy(model->vision_plan);
     gguf_parts_close(model->gguf);
     checkpoint_folder_close(model->folder);
     free(model);
@@ -166,6 +169,21 @@ const struct plan *model_plan(const struct model *model)
 const struct model_config *model_config(const struct model *model)
 {
     return &model->plan->config;
+}
+
+const struct model_vision *model_vision(const struct model *model)
+{
+    return model->vision_plan ? &model->vision : NULL;
+}
+
+const struct plan *model_vision_plan(const struct model *model)
+{
+    return model->vision_plan;
+}
+
+const char *model_blindness(const struct model *model)
+{
+    return model->vision_plan ? "" : "takes text only";
 }
 
 struct model_fingerprint model_fingerprint(const struct model *model)

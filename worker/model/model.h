@@ -14,6 +14,7 @@
 
 #include "proto/result.h"
 #include "worker/model/model_config.h"
+#include "worker/model/model_vision.h"
 #include "worker/model/plan.h"
 
 struct model; /* opaque */
@@ -47,6 +48,11 @@ void model_close(struct model *model);
 
 const struct plan *model_plan(const struct model *model);
 const struct model_config *model_config(const struct model *model);
+/* NULL where the model takes no pictures; model_blindness() then says why, as the end of a sentence
+ * that begins with the model. Both or neither of vision and plan are there. */
+const struct model_vision *model_vision(const struct model *model);
+const struct plan *model_vision_plan(const struct model *model);
+const char *model_blindness(const struct model *model);
 struct model_fingerprint model_fingerprint(const struct model *model);
 
 #endif
