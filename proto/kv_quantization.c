@@ -1,0 +1,133 @@
+/*
+ * From flags to a quantization of the KV cache.
+ *
+ * --kv-bits sets both sides; a fraction of it means fewer bits for keys and more for values (3.5 is
+ * 3 and 4), because values are what errors add up in. --kv-key-bits and --kv-value-bits set one
+ * side, whose fraction then splits its channels between two whole numbers of bits.
+ *
+ * Refuses bits for which there is no codec, half a wish, and a start other than 0: every position
+ * is quantized when it is written, so what a query sees never depends on how long the sequence has
+ * become since.
+ */
+#include "proto/kv_quantization.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+static const struct {
+    const char *name;
+    uint32_t least_half_bits, most_half_bits;
+} schemes[] = {
+    [KV_QUANT_NONE] = {"none", 0, 0},
+    [KV_QUANT_UNIFORM] = {"uniform", 4, 16},
+    [KV_QUANT_TURBOQUANT] = {"turboquant", 2, 8},
+};
+#define SCHEME_COUNT (sizeof schemes / sizeof schemes[0])
+
+int kv_quant_scheme_parse(const char *text, enum kv_quant_scheme *scheme)
+{
+    for (size_t i = 1; i < SCHEME_COUNT; i++) {
+        if (strcmp(text, schemes[i].name) == 0) {
+            *scheme = (enum kv_quant_scheme)i;
+            return 0;
+        }
+    }
+    return -1;
+}
+
+const char *kv_quant_scheme_name(enum kv_quant_scheme scheme)
+{
+    must(scheme < SCHEME_COUNT);
+    return schemes[scheme].name;
+}
+
+int kv_half_bits_parse(const char *text, uint32_t *half_bits)
+{
+    if (text[0] < '0' || text[0] > '8')
+        return -1;
+    uint32_t halves = 2u * (uint32_t)(text[0] - '0');
+    if (strcmp(text + 1, ".5") == 0)
+        halves++;
+    else if (text[1] != '\0' && strcmp(text + 1, ".0") != 0)
+        return -1;
+    if (halves == 0 || halves > KV_QUANT_HALF_BITS_MAX)
+        return -1;
+    *half_bits = halves;
+    return 0;
+}
+
+static enum result check_side(const char *side, enum kv_quant_scheme scheme, uint32_t half_bits,
+                              struct error_text *error)
+{
+    double bits = half_bits / 2.0;
+    if (half_bits < schemes[scheme].least_half_bits || half_bits > schemes[scheme].most_half_bits)
+        return error_set(error, RESULT_INVALID, "%.1f bits a %s: %s has %u to %u", bits, side,
+                         schemes[scheme].name, schemes[scheme].least_half_bits / 2,
+                         schemes[scheme].most_half_bits / 2);
+    if (scheme == KV_QUANT_UNIFORM && (half_bits % 2 != 0 || half_bits == 14))
+        return error_set(error, RESULT_INVALID,
+                         "%.1f bits a %s: uniform has 2, 3, 4, 5, 6 and 8 bits", bits, side);
+    return RESULT_OK;
+}
+
+static void set_bits(const struct kv_quantization_wish *wish, struct kv_quantization *out)
+{
+    bool split = wish->half_bits % 2 != 0 && out->scheme == KV_QUANT_TURBOQUANT;
+    out->key_half_bits = split ? wish->half_bits - 1 : wish->half_bits;
+    out->value_half_bits = split ? wish->half_bits + 1 : wish->half_bits;
+    if (wish->key_half_bits > 0)
+        out->key_half_bits = wish->key_half_bits;
+    if (wish->value_half_bits > 0)
+        out->value_half_bits = wish->value_half_bits;
+}
+
+enum result kv_quantization_resolve(const struct kv_quantization_wish *wish,
+                                    struct kv_quantization *quantization, struct error_text *error)
+{
+    *quantization = (struct kv_quantization){.scheme = KV_QUANT_NONE};
+    bool bits = wish->half_bits > 0 || wish->key_half_bits > 0 || wish->value_half_bits > 0;
+    if (wish->start_tokens > 0)
+        return error_set(error, RESULT_INVALID,
+                         "--quantized-kv-start %u: positions are quantized as they are written, "
+                         "only 0 is possible",
+                         wish->start_tokens);
+    if (!bits && (wish->scheme != KV_QUANT_NONE || wish->group_size > 0))
+        return error_set(error, RESULT_INVALID, "%s needs --kv-bits",
+                         wish->group_size > 0 ? "--kv-group-size" : "--kv-quant-scheme");
+    if (!bits)
+        return RESULT_OK;
+    struct kv_quantization out = {.scheme = wish->scheme, .group_size = wish->group_size};
+    if (out.scheme == KV_QUANT_NONE)
+        out.scheme = KV_QUANT_UNIFORM;
+    if (out.scheme == KV_QUANT_TURBOQUANT && out.group_size > 0)
+        return error_set(error, RESULT_INVALID, "--kv-group-size goes with uniform only");
+    if (out.group_size != 0 && out.group_size != 32 && out.group_size != 64 &&
+        out.group_size != 128)
+        return error_set(error, RESULT_INVALID, "--kv-group-size %u: groups are of 32, 64 or 128",
+                         out.group_size);
+    set_bits(wish, &out);
+    if (wish->half_bits == 0 && (wish->key_half_bits == 0 || wish->value_half_bits == 0))
+        return error_set(error, RESULT_INVALID,
+                         "--kv-key-bits and --kv-value-bits go together, or with --kv-bits");
+    enum result result = check_side("key", out.scheme, out.key_half_bits, error);
+    if (result == RESULT_OK)
+        result = check_side("value", out.scheme, out.value_half_bits, error);
+    if (result == RESULT_OK)
+        *quantization = out;
+    return result;
+}
+
+void kv_quantization_write(const struct kv_quantization *quantization,
+                           char text[KV_QUANTIZATION_TEXT_BYTES])
+{
+    snprintf(text, KV_QUANTIZATION_TEXT_BYTES, "%s", schemes[quantization->scheme].name);
+    if (quantization->scheme == KV_QUANT_NONE)
+        return;
+    snprintf(text, KV_QUANTIZATION_TEXT_BYTES, "%s, keys of %g and values of %g bits",
+             schemes[quantization->scheme].name, quantization->key_half_bits / 2.0,
+             quantization->value_half_bits / 2.0);
+}

@@ -1,0 +1,88 @@
+/*
+ * What flags make of the KV cache's quantization, and which of them cannot work.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include "proto/kv_quantization.h"
+
+static void test_bits_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint32_t half_bits; /* 0: refused */
+    } cases[] = {{"1", 2}, {"3.5", 7}, {"4.0", 8},  {"8", 16}, {"0.5", 1}, {"8.5", 0}, {"0", 0},
+                 {"9", 0}, {"3.", 0},  {"3.25", 0}, {"", 0},   {"-4", 0},  {"4 ", 0},  {"44", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t half_bits = 0;
+        int result = kv_half_bits_parse(cases[i].text, &half_bits);
+        assert_int_equal(result, cases[i].half_bits > 0 ? 0 : -1);
+        assert_int_equal(half_bits, cases[i].half_bits);
+    }
+}
+
+static void test_wishes_come_true(void **state)
+{
+    (void)state;
+    static const struct {
+        struct kv_quantization_wish wish;
+        struct kv_quantization made;
+    } cases[] = {
+        {{0}, {KV_QUANT_NONE, 0, 0, 0}},
+        {{.half_bits = 16}, {KV_QUANT_UNIFORM, 16, 16, 0}},
+        {{.half_bits = 8, .group_size = 32}, {KV_QUANT_UNIFORM, 8, 8, 32}},
+        {{.half_bits = 8, .key_half_bits = 16}, {KV_QUANT_UNIFORM, 16, 8, 0}},
+        {{.scheme = KV_QUANT_TURBOQUANT, .half_bits = 7}, {KV_QUANT_TURBOQUANT, 6, 8, 0}},
+        {{.scheme = KV_QUANT_TURBOQUANT, .key_half_bits = 5, .value_half_bits = 7},
+         {KV_QUANT_TURBOQUANT, 5, 7, 0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kv_quantization made;
+        assert_int_equal(kv_quantization_resolve(&cases[i].wish, &made, NULL), RESULT_OK);
+        assert_memory_equal(&made, &cases[i].made, sizeof made);
+    }
+}
+
+static void test_what_cannot_work_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        struct kv_quantization_wish wish;
+        const char *words;
+    } cases[] = {
+        {{.half_bits = 8, .start_tokens = 5000}, "--quantized-kv-start 5000"},
+        {{.scheme = KV_QUANT_UNIFORM}, "--kv-quant-scheme needs --kv-bits"},
+        {{.group_size = 64}, "--kv-group-size needs --kv-bits"},
+        {{.half_bits = 7}, "3.5 bits a key: uniform has 2, 3, 4, 5, 6 and 8 bits"},
+        {{.half_bits = 14}, "7.0 bits a key"},
+        {{.half_bits = 2}, "1.0 bits a key: uniform has 2 to 8"},
+        {{.half_bits = 8, .group_size = 48}, "--kv-group-size 48"},
+        {{.scheme = KV_QUANT_TURBOQUANT, .half_bits = 8, .group_size = 64}, "uniform only"},
+        {{.scheme = KV_QUANT_TURBOQUANT, .half_bits = 16}, "turboquant has 1 to 4"},
+        {{.scheme = KV_QUANT_TURBOQUANT, .half_bits = 1}, "0.0 bits a key"},
+        {{.key_half_bits = 8}, "go together"},
+        {{.half_bits = 8, .value_half_bits = 9}, "4.5 bits a value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct kv_quantization made;
+        struct error_text error = {""};
+        assert_int_equal(kv_quantization_resolve(&cases[i].wish, &made, &error), RESULT_INVALID);
+        assert_non_null(strstr(error.text, cases[i].words));
+        assert_int_equal(made.scheme, KV_QUANT_NONE);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits_are_read),
+        cmocka_unit_test(test_wishes_come_true),
+        cmocka_unit_test(test_what_cannot_work_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
