@@ -114,6 +114,21 @@
 #define LIMIT_RESPONSE_METADATA_VALUE_BYTES 2048u /* 512 characters */
 #define LIMIT_LISTED_ITEMS                  100u  /* of one page of input items; likewise */
 
+/* Images */
+#define LIMIT_REQUEST_IMAGES                                                                       \
+    256u /* of one request; Anthropic's API takes 100, a hundred pages and their crops fit */
+#define LIMIT_IMAGE_SIDE                                                                           \
+    16384u /* pixels of a resized picture's side; preprocessors keep sides in the same ratio as    \
+              the picture's, so thin ones are long */
+#define LIMIT_IMAGE_PIXELS                                                                         \
+    (1u << 24) /* of a resized picture, all tiles together; Qwen3-VL's own bound, the largest */
+#define LIMIT_IMAGE_TILES  64u    /* SmolVLM and Idefics 3 cut a picture into 17 at most */
+#define LIMIT_IMAGE_TOKENS 16384u /* of one picture; LIMIT_IMAGE_PIXELS in squares of 32 */
+#define LIMIT_REQUEST_IMAGE_BYTES                                                                  \
+    (1u << 30) /* pixels of one request in the slab, whose size (--slab-bytes) binds earlier */
+#define LIMIT_QUEUED_IMAGE_BYTES                                                                   \
+    (2ull << 30) /* pixels that all sequences of one worker keep; 180 pictures of 4 M pixels */
+
 /* HTTP */
 #define LIMIT_HTTP_HEAD_BYTES                                                                      \
     32768u /* request line and headers, and trailers; browsers stay below 16 kB */

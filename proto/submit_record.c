@@ -3,22 +3,36 @@
  *
  * The worker copies a record out of the ring and asks here before it believes any field. Counts are
  * bounded before sizes are computed from them, so nothing overflows: the largest payload is
- * about 4.2 MB. A cancel looks only at the request and a drain at nothing but its kind: slots are
- * filled in place, so the rest of such a record may be what an earlier lap left there.
+ * about 4.2 MB and LIMIT_REQUEST_IMAGE_BYTES. A cancel looks only at the request and a drain at
+ * nothing but its kind: slots are filled in place, so the rest of such a record may be what an
+ * earlier lap left there.
  *
  * Refuses to look at the payload: S6 (the chunk's generation) belongs to payload_view(), the ids to
- * the worker that knows its vocabulary. It says which rule broke and reads nothing but the record.
+ * the worker that knows its vocabulary, image records to image_record_check(). It says which rule
+ * broke and reads nothing but the record.
  */
 #include "proto/submit_record.h"
 
 #define PAYLOAD_ALIGN_BYTES 64u
 
-uint64_t submit_record_payload_bytes(const struct submit_record *record)
+static uint64_t id_bytes(const struct submit_record *record)
 {
     uint64_t ids = (uint64_t)record->prompt_tokens + record->stop_token_count +
                    record->prefix_count + record->think_start_count + record->think_end_count;
     return ids * sizeof(uint32_t) +
            (uint64_t)record->logit_bias_count * sizeof(struct logit_bias_entry);
+}
+
+uint64_t submit_record_image_offset(const struct submit_record *record)
+{
+    return (id_bytes(record) + PAYLOAD_ALIGN_BYTES - 1) / PAYLOAD_ALIGN_BYTES * PAYLOAD_ALIGN_BYTES;
+}
+
+uint64_t submit_record_payload_bytes(const struct submit_record *record)
+{
+    if (record->image_count == 0)
+        return id_bytes(record);
+    return submit_record_image_offset(record) + record->image_bytes;
 }
 
 /* S4, S5: where the payload lies. The counts are already known to be in bounds. */
@@ -82,6 +96,19 @@ static enum result check_counts(const struct submit_record *record, struct error
     return RESULT_OK;
 }
 
+/* S18: images, as far as the record tells. */
+static enum result check_images(const struct submit_record *record, struct error_text *error)
+{
+    uint64_t least = (uint64_t)record->image_count * sizeof(struct image_record);
+    if (record->image_count > LIMIT_REQUEST_IMAGES)
+        return error_set(error, RESULT_CORRUPT, "S18: image_count %u", record->image_count);
+    if (record->image_bytes > LIMIT_REQUEST_IMAGE_BYTES || record->image_bytes < least ||
+        (record->image_count == 0) != (record->image_bytes == 0))
+        return error_set(error, RESULT_CORRUPT, "S18: %llu bytes of %u images",
+                         (unsigned long long)record->image_bytes, record->image_count);
+    return RESULT_OK;
+}
+
 static enum result check_run(const struct submit_record *record, uint64_t slab_bytes,
                              struct error_text *error)
 {
@@ -90,6 +117,8 @@ static enum result check_run(const struct submit_record *record, uint64_t slab_b
     enum result result = check_counts(record, error);
     if (result == RESULT_OK)
         result = check_forced(record, error);
+    if (result == RESULT_OK)
+        result = check_images(record, error);
     if (result == RESULT_OK)
         result = check_payload(record, slab_bytes, error);
     if (result != RESULT_OK)

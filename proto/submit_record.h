@@ -22,12 +22,17 @@
  *   124    think_start_count    S17: <= LIMIT_THINK_TOKENS
  *   128    think_end_count      S17: likewise; not 0 with a SUBMIT_FLAG_THINKING_* flag
  *   132    thinking_budget      S17: 0 without SUBMIT_FLAG_THINKING_BUDGET
- *   136    reserved             S13: zero
+ *   136    image_bytes          S18: records and pixels; 0 without images, else at least what
+ *                                    image_count records need, and <= LIMIT_REQUEST_IMAGE_BYTES
+ *   144    image_count          S18: <= LIMIT_REQUEST_IMAGES
+ *   148    reserved             S13: zero
  *
  * Payload (little-endian, in the slab, private to this request until the worker gives it back with
  * TOKEN_EVENT_PAYLOAD_DONE): u32 prompt_ids[prompt_tokens], u32 stop_ids[stop_token_count],
  * struct logit_bias_entry[logit_bias_count], u32 prefix_ids[prefix_count],
- * u32 think_start_ids[think_start_count], u32 think_end_ids[think_end_count].
+ * u32 think_start_ids[think_start_count], u32 think_end_ids[think_end_count]. With images, from
+ * the next multiple of 64 on: struct image_record[image_count] and their pixels
+ * (proto/image_record.h), image_bytes in all.
  *
  * Forced tokens. A forced token stands where a drawn one would, whatever the logits, the parameters
  * and the stop ids say, and is in all else a token like any other: told, cached, counted by
@@ -49,6 +54,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/image_record.h"
 #include "proto/limits.h"
 #include "proto/result.h"
 #include "proto/sampling_params.h"
@@ -96,19 +102,25 @@ struct submit_record {
     uint32_t think_start_count;
     uint32_t think_end_count;
     uint32_t thinking_budget;
-    uint32_t reserved[14];
+    uint64_t image_bytes;
+    uint32_t image_count;
+    uint32_t reserved[11];
 };
 _Static_assert(sizeof(struct submit_record) == 192, "ring slot is 192 bytes");
 _Static_assert(offsetof(struct submit_record, sampling) == 56, "byte map");
 _Static_assert(offsetof(struct submit_record, min_tokens) == 112, "byte map");
+_Static_assert(offsetof(struct submit_record, image_bytes) == 136, "byte map");
 
 /* Payload bytes that the counts of `record` need. */
 uint64_t submit_record_payload_bytes(const struct submit_record *record);
+/* Where in the payload its image part begins: a multiple of 64. */
+uint64_t submit_record_image_offset(const struct submit_record *record);
 
 /*
- * Rules S1-S17 against a slab of `slab_bytes`; RESULT_CORRUPT, and the words begin with the rule's
+ * Rules S1-S18 against a slab of `slab_bytes`; RESULT_CORRUPT, and the words begin with the rule's
  * name. Pure: looks only at the (already copied-out) record. S6 is payload_view()'s to check, and
- * the token ids inside the payload are the worker's, against its vocabulary, while it copies them.
+ * the token ids inside the payload are the worker's, against its vocabulary, while it copies them;
+ * image records are image_record_check()'s.
  */
 enum result submit_record_check(const struct submit_record *record, uint64_t slab_bytes,
                                 struct error_text *error) RESULT_CHECKED;

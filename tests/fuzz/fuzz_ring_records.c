@@ -1,8 +1,8 @@
 /*
  * Any bytes as what a hostile peer left in shared memory. The first byte picks what the rest is: a
  * submit record, a token event, a segment's header, a history of ring counts with records behind
- * them, or a slab with references into it. What passes a check is then used as the real reader uses
- * it, under the sanitizers' eyes.
+ * them, a slab with references into it, or the image part of a payload. What passes a check is then
+ * used as the real reader uses it, under the sanitizers' eyes.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -198,6 +198,39 @@ static void work_slab(struct input *input, struct payload_slab *slab)
     must(payload_slab_used_bytes(slab) == 0);
 }
 
+#define IMAGES_MAX 4u
+
+/* As the worker takes images in: records are copied and checked, then pixels are read where they
+ * say. The part is a heap block of its own size. */
+static void use_images(struct input *input)
+{
+    struct {
+        uint32_t count;
+        uint32_t prompt_tokens;
+        uint32_t image_bytes;
+        uint32_t placed; /* odd: places and size as an honest writer has them */
+    } given;
+    input_take(input, &given, sizeof given);
+    struct image_record records[IMAGES_MAX];
+    uint32_t count = given.count % (IMAGES_MAX + 1);
+    input_take(input, records, count * sizeof *records);
+    uint64_t image_bytes = given.image_bytes % (1u << 16);
+    if (given.placed & 1)
+        image_bytes = image_record_place(records, count);
+    struct error_text error = {""};
+    if (image_record_check(records, count, given.prompt_tokens, image_bytes, &error) != RESULT_OK) {
+        must(error.text[0] == 'I');
+        return;
+    }
+    uint8_t *part = calloc(1, image_bytes + 1);
+    must(part != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        must(records[i].span_tokens <= given.prompt_tokens - records[i].first_token);
+        must(sum_of(part + records[i].pixels_offset, records[i].pixels_bytes) == 0);
+    }
+    free(part);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
@@ -211,7 +244,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     struct payload_slab *slab = payload_slab_create(base, SLAB_BYTES);
     struct submit_record submit;
     struct token_event event;
-    switch (kind % 7) {
+    switch (kind % 8) {
     case 0:
         input_take(&input, &submit, sizeof submit);
         use_submit(&submit, base);
@@ -224,6 +257,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     case 3: walk_consumer(&input, sizeof submit, slab, base); break;
     case 4: walk_consumer(&input, sizeof event, slab, base); break;
     case 5: walk_producer(&input); break;
+    case 7: use_images(&input); break;
     default: work_slab(&input, slab); break;
     }
     payload_slab_destroy(slab);

@@ -284,6 +284,8 @@ static enum result take_run(struct frontend_link *link, const struct submit_reco
         .thinking_budget = record->thinking_budget,
     };
     step_roster_add(link->segment.roster, record->request.slot);
+    if (record->image_count > 0)
+        return reject(link, record, RESULT_UNSUPPORTED, "this worker sees no images");
     enum result result = copy_payload(link, record, request);
     const char *fault = result == RESULT_OK ? payload_fault(request, link->vocab_tokens)
                                             : "its payload cannot be read";

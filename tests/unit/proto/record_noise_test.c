@@ -43,6 +43,10 @@ static void assert_run_is_usable(const struct submit_record *record)
     uint64_t needed = 4ull * record->prompt_tokens + 4ull * record->stop_token_count +
                       8ull * record->logit_bias_count + 4ull * record->prefix_count +
                       4ull * record->think_start_count + 4ull * record->think_end_count;
+    assert_in_range(record->image_count, 0, LIMIT_REQUEST_IMAGES);
+    if (record->image_count > 0)
+        needed = (needed + 63) / 64 * 64 + record->image_bytes;
+    assert_true(record->image_bytes >= 128ull * record->image_count);
     assert_in_range(record->prefix_count, 0, LIMIT_PREFIX_TOKENS);
     assert_in_range(record->think_start_count, 0, LIMIT_THINK_TOKENS);
     assert_in_range(record->think_end_count, record->flags > 3 ? 1 : 0, LIMIT_THINK_TOKENS);
@@ -93,6 +97,49 @@ static void submit_records(void **state)
             assert_run_is_usable(&record);
     }
     assert_in_range(passed, ROUNDS / 50, ROUNDS * 3 / 4);
+}
+
+/* Four pictures as a frontend places them, then scribbled: those that pass lie inside, in order. */
+static void image_records(void **state)
+{
+    (void)state;
+    struct test_random random = {20260103};
+    uint32_t passed = 0;
+    for (uint32_t round = 0; round < ROUNDS / 3; round++) {
+        struct image_record records[4] = {0};
+        for (uint32_t i = 0; i < 4; i++) {
+            records[i] = (struct image_record){.content_hash = {1},
+                                               .width = 1 + test_random_below(&random, 20),
+                                               .height = 1 + test_random_below(&random, 20),
+                                               .tiles = 1 + test_random_below(&random, 3),
+                                               .first_token = 20 * i,
+                                               .span_tokens = 20,
+                                               .scale = {1, 1, 1}};
+            records[i].token_count = records[i].tiles * (1 + test_random_below(&random, 6));
+        }
+        uint64_t bytes = image_record_place(records, 4);
+        if (round % 16 == 0)
+            test_random_fill(&random, records, sizeof records);
+        else
+            scribble(&random, records, sizeof records);
+        if (image_record_check(records, 4, 80, bytes, NULL) != RESULT_OK)
+            continue;
+        passed++;
+        uint64_t end = sizeof records;
+        uint32_t token = 0;
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_in_range(records[i].pixels_offset, end, bytes);
+            end = records[i].pixels_offset + records[i].pixels_bytes;
+            assert_in_range(end, records[i].pixels_offset, bytes);
+            assert_int_equal(records[i].pixels_offset % 64, 0);
+            assert_in_range(records[i].first_token, token, 80);
+            token = records[i].first_token + records[i].span_tokens;
+            assert_in_range(token, records[i].first_token + records[i].token_count, 80);
+            for (uint32_t c = 0; c < 3; c++)
+                assert_true(records[i].scale[c] * 255 + records[i].bias[c] < 1e6f);
+        }
+    }
+    assert_in_range(passed, ROUNDS / 150, ROUNDS / 4);
 }
 
 static void assert_event_is_usable(const struct token_event *event)
@@ -154,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(submit_records),
+        cmocka_unit_test(image_records),
         cmocka_unit_test(token_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

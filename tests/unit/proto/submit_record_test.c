@@ -1,5 +1,5 @@
 /*
- * Rules S1-S17 of submit records, each broken alone; the limits themselves pass. S6 belongs to
+ * Rules S1-S18 of submit records, each broken alone; the limits themselves pass. S6 belongs to
  * payload_view_test.c.
  */
 #include <setjmp.h>
@@ -269,6 +269,34 @@ static void s17_thinking(void **state)
     }
 }
 
+static void s18_images(void **state)
+{
+    (void)state;
+    struct submit_record record = valid_run();
+    record.image_count = 2;
+    record.image_bytes = 2 * sizeof(struct image_record);
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    assert_int_equal(record.payload_bytes, 128 + 256); /* behind the 116 bytes of ids */
+    assert_int_equal(submit_record_image_offset(&record), 128);
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+
+    const struct {
+        uint32_t count;
+        uint64_t bytes;
+    } wrong[] = {{2, 255},
+                 {0, 1},
+                 {1, 0},
+                 {LIMIT_REQUEST_IMAGES + 1, 1u << 20},
+                 {UINT32_MAX, UINT64_MAX},
+                 {1, LIMIT_REQUEST_IMAGE_BYTES + 1ull}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        record.image_count = wrong[i].count;
+        record.image_bytes = wrong[i].bytes;
+        record.payload_bytes = submit_record_payload_bytes(&record);
+        assert_breaks(&record, "S18");
+    }
+}
+
 static void cancel_and_drain_ignore_the_rest(void **state)
 {
     (void)state;
@@ -302,6 +330,7 @@ int main(void)
         cmocka_unit_test(s15_top_logprobs),
         cmocka_unit_test(s16_prefix),
         cmocka_unit_test(s17_thinking),
+        cmocka_unit_test(s18_images),
         cmocka_unit_test(cancel_and_drain_ignore_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,119 @@
+/*
+ * Are these the pictures that an honest frontend could have written?
+ *
+ * Where pixels lie leaves no choice: records first, then each picture's bytes on the next multiple
+ * of 64. So one walk over the list both writes and checks the places, no two pictures can overlap,
+ * and none can reach outside. Sides and counts are bounded before products are made of them.
+ *
+ * Refuses to look at pixels and ids, and to know families: whether a picture's token count goes
+ * with its size is the model's to say.
+ */
+#include "proto/image_record.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <string.h>
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + IMAGE_ALIGN_BYTES - 1) / IMAGE_ALIGN_BYTES * IMAGE_ALIGN_BYTES;
+}
+
+static uint64_t pixels_of(const struct image_record *record)
+{
+    return (uint64_t)record->tiles * record->height * record->width * IMAGE_PIXEL_BYTES;
+}
+
+uint64_t image_record_place(struct image_record *records, uint32_t count)
+{
+    uint64_t end = (uint64_t)count * sizeof *records;
+    for (uint32_t i = 0; i < count; i++) {
+        records[i].pixels_offset = aligned(end);
+        records[i].pixels_bytes = pixels_of(&records[i]);
+        end = records[i].pixels_offset + records[i].pixels_bytes;
+    }
+    return end;
+}
+
+/* I1, I2: what the picture is. */
+static enum result check_sizes(const struct image_record *record, uint32_t index,
+                               struct error_text *error)
+{
+    static const uint8_t none[IMAGE_HASH_BYTES];
+    if (memcmp(record->content_hash, none, sizeof none) == 0)
+        return error_set(error, RESULT_CORRUPT, "I1: image %u has no content hash", index);
+    if (record->width < 1 || record->width > LIMIT_IMAGE_SIDE || record->height < 1 ||
+        record->height > LIMIT_IMAGE_SIDE || record->tiles < 1 ||
+        record->tiles > LIMIT_IMAGE_TILES ||
+        pixels_of(record) > (uint64_t)LIMIT_IMAGE_PIXELS * IMAGE_PIXEL_BYTES)
+        return error_set(error, RESULT_CORRUPT, "I2: image %u of %u tiles of %u x %u pixels", index,
+                         record->tiles, record->width, record->height);
+    return RESULT_OK;
+}
+
+/* I3: where its placeholders are; `end`: of the span before. */
+static enum result check_span(const struct image_record *record, uint32_t index, uint32_t end,
+                              uint32_t prompt_tokens, struct error_text *error)
+{
+    bool inside = record->first_token >= end && record->first_token < prompt_tokens &&
+                  record->span_tokens <= prompt_tokens - record->first_token;
+    bool counted = record->token_count >= 1 && record->token_count <= record->span_tokens &&
+                   record->token_count <= LIMIT_IMAGE_TOKENS &&
+                   record->token_count % record->tiles == 0;
+    if (!inside || !counted)
+        return error_set(error, RESULT_CORRUPT,
+                         "I3: image %u with %u placeholders in %u tokens from %u on", index,
+                         record->token_count, record->span_tokens, record->first_token);
+    return RESULT_OK;
+}
+
+static bool is_usable(float number)
+{
+    return isfinite(number) && fabsf(number) <= IMAGE_SCALE_MAX;
+}
+
+/* I4, I6. */
+static enum result check_numbers(const struct image_record *record, uint32_t index,
+                                 struct error_text *error)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!is_usable(record->scale[i]) || !is_usable(record->bias[i]) || record->scale[i] == 0.0f)
+            return error_set(error, RESULT_CORRUPT, "I4: image %u with scale %g and bias %g", index,
+                             (double)record->scale[i], (double)record->bias[i]);
+    }
+    uint32_t reserved = 0;
+    for (size_t i = 0; i < sizeof record->reserved / sizeof record->reserved[0]; i++)
+        reserved |= record->reserved[i];
+    if (reserved != 0)
+        return error_set(error, RESULT_CORRUPT,
+                         "I6: image %u with a reserved word that is not zero", index);
+    return RESULT_OK;
+}
+
+enum result image_record_check(const struct image_record *records, uint32_t count,
+                               uint32_t prompt_tokens, uint64_t image_bytes,
+                               struct error_text *error)
+{
+    uint64_t bytes = (uint64_t)count * sizeof *records;
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct image_record *record = &records[i];
+        enum result result = check_sizes(record, i, error);
+        if (result == RESULT_OK)
+            result = check_span(record, i, end, prompt_tokens, error);
+        if (result == RESULT_OK)
+            result = check_numbers(record, i, error);
+        if (result != RESULT_OK)
+            return result;
+        if (record->pixels_offset != aligned(bytes) || record->pixels_bytes != pixels_of(record))
+            return error_set(error, RESULT_CORRUPT, "I5: image %u with pixels at %llu + %llu", i,
+                             (unsigned long long)record->pixels_offset,
+                             (unsigned long long)record->pixels_bytes);
+        bytes = record->pixels_offset + record->pixels_bytes;
+        end = record->first_token + record->span_tokens;
+    }
+    if (bytes != image_bytes)
+        return error_set(error, RESULT_CORRUPT, "I5: images of %llu bytes in %llu",
+                         (unsigned long long)bytes, (unsigned long long)image_bytes);
+    return RESULT_OK;
+}

@@ -1,0 +1,183 @@
+/*
+ * Rules I1-I6 of image records, each broken alone in the second of two; the limits themselves pass.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/image_record.h"
+
+#define PROMPT_TOKENS 40u
+
+static struct image_record valid_image(uint32_t first_token)
+{
+    return (struct image_record){.content_hash = {3},
+                                 .width = 5,
+                                 .height = 7,
+                                 .tiles = 2,
+                                 .first_token = first_token,
+                                 .span_tokens = 10,
+                                 .token_count = 6,
+                                 .scale = {0.5f, 1.0f, 2.0f},
+                                 .bias = {-1.0f, 0.0f, 1.0f}};
+}
+
+struct pair {
+    struct image_record records[2];
+    uint64_t image_bytes;
+};
+
+static struct pair valid_pair(void)
+{
+    struct pair pair = {.records = {valid_image(3), valid_image(13)}};
+    pair.image_bytes = image_record_place(pair.records, 2);
+    return pair;
+}
+
+static enum result check(const struct pair *pair, struct error_text *error)
+{
+    return image_record_check(pair->records, 2, PROMPT_TOKENS, pair->image_bytes, error);
+}
+
+/* After whatever was changed, the places are made to fit again. */
+static void assert_breaks(struct pair *pair, const char *rule)
+{
+    pair->image_bytes = image_record_place(pair->records, 2);
+    struct error_text error = {""};
+    assert_int_equal(check(pair, &error), RESULT_CORRUPT);
+    assert_memory_equal(error.text, rule, strlen(rule));
+    assert_int_equal(error.text[strlen(rule)], ':');
+    assert_int_equal(check(pair, NULL), RESULT_CORRUPT);
+}
+
+static void valid_passes(void **state)
+{
+    (void)state;
+    struct pair pair = valid_pair();
+    assert_int_equal(check(&pair, NULL), RESULT_OK);
+    assert_int_equal(pair.records[0].pixels_offset, 256);
+    assert_int_equal(pair.records[0].pixels_bytes, 2 * 5 * 7 * 3);
+    assert_int_equal(pair.records[1].pixels_offset, 256 + 256); /* 210 bytes, aligned */
+    assert_int_equal(pair.image_bytes, 512 + 210);
+    assert_int_equal(image_record_place(NULL, 0), 0);
+    assert_int_equal(image_record_check(NULL, 0, 1, 0, NULL), RESULT_OK);
+}
+
+static void limits_pass(void **state)
+{
+    (void)state;
+    struct image_record record = valid_image(0);
+    record.width = LIMIT_IMAGE_SIDE;
+    record.height = LIMIT_IMAGE_PIXELS / LIMIT_IMAGE_SIDE;
+    record.tiles = 1;
+    record.span_tokens = LIMIT_CONTEXT_TOKENS;
+    record.token_count = LIMIT_IMAGE_TOKENS;
+    record.scale[2] = -IMAGE_SCALE_MAX;
+    uint64_t bytes = image_record_place(&record, 1);
+    assert_int_equal(image_record_check(&record, 1, LIMIT_CONTEXT_TOKENS, bytes, NULL), RESULT_OK);
+}
+
+static void i1_hash(void **state)
+{
+    (void)state;
+    struct pair pair = valid_pair();
+    pair.records[1].content_hash[0] = 0;
+    assert_breaks(&pair, "I1");
+}
+
+/* Words of the second record at `offset` that break `rule`. */
+static void break_words(const char *rule, size_t offset, const uint32_t *wrong, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct pair pair = valid_pair();
+        memcpy((char *)&pair.records[1] + offset, &wrong[i], sizeof wrong[i]);
+        assert_breaks(&pair, rule);
+    }
+}
+#define BREAK_WORDS(rule, field, ...)                                                              \
+    break_words(rule, offsetof(struct image_record, field), (const uint32_t[]){__VA_ARGS__},       \
+                sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+static void i2_sizes(void **state)
+{
+    (void)state;
+    BREAK_WORDS("I2", width, 0, LIMIT_IMAGE_SIDE + 1, UINT32_MAX);
+    BREAK_WORDS("I2", height, 0, LIMIT_IMAGE_SIDE + 1, UINT32_MAX);
+    BREAK_WORDS("I2", tiles, 0, LIMIT_IMAGE_TILES + 1, UINT32_MAX);
+    struct pair pair = valid_pair();
+    pair.records[1].width = LIMIT_IMAGE_SIDE;
+    pair.records[1].height = LIMIT_IMAGE_PIXELS / LIMIT_IMAGE_SIDE; /* of each of two tiles */
+    assert_breaks(&pair, "I2");
+}
+
+static void i3_spans(void **state)
+{
+    (void)state;
+    BREAK_WORDS("I3", first_token, 12, 31, PROMPT_TOKENS, UINT32_MAX, UINT32_MAX - 5);
+    BREAK_WORDS("I3", span_tokens, 0, 5, 28, UINT32_MAX);
+    BREAK_WORDS("I3", token_count, 0, 5, 12, UINT32_MAX - 1);
+    struct image_record record = valid_image(0);
+    record.span_tokens = 2 * LIMIT_IMAGE_TOKENS;
+    record.token_count = LIMIT_IMAGE_TOKENS + 2;
+    uint64_t bytes = image_record_place(&record, 1);
+    assert_int_equal(image_record_check(&record, 1, LIMIT_CONTEXT_TOKENS, bytes, NULL),
+                     RESULT_CORRUPT);
+}
+
+static void i4_numbers(void **state)
+{
+    (void)state;
+    const float wrong[] = {NAN, INFINITY, -INFINITY, 1001.0f, -1001.0f};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct pair pair = valid_pair();
+        pair.records[1].scale[i % 3] = wrong[i];
+        assert_breaks(&pair, "I4");
+        pair = valid_pair();
+        pair.records[1].bias[i % 3] = wrong[i];
+        assert_breaks(&pair, "I4");
+    }
+    struct pair pair = valid_pair();
+    pair.records[1].scale[1] = 0.0f;
+    assert_breaks(&pair, "I4");
+}
+
+static void i5_places(void **state)
+{
+    (void)state;
+    const int64_t moves[] = {-64, -1, 1, 64};
+    for (size_t i = 0; i < sizeof moves / sizeof moves[0]; i++) {
+        for (uint32_t which = 0; which < 5; which++) {
+            struct pair pair = valid_pair();
+            uint64_t *fields[] = {&pair.records[0].pixels_offset, &pair.records[0].pixels_bytes,
+                                  &pair.records[1].pixels_offset, &pair.records[1].pixels_bytes,
+                                  &pair.image_bytes};
+            *fields[which] += (uint64_t)moves[i];
+            struct error_text error = {""};
+            assert_int_equal(check(&pair, &error), RESULT_CORRUPT);
+            assert_memory_equal(error.text, "I5:", 3);
+        }
+    }
+}
+
+static void i6_reserved(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 12; i++)
+        break_words("I6", offsetof(struct image_record, reserved) + i * sizeof(uint32_t),
+                    (const uint32_t[]){1u << i}, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(valid_passes), cmocka_unit_test(limits_pass), cmocka_unit_test(i1_hash),
+        cmocka_unit_test(i2_sizes),     cmocka_unit_test(i3_spans),    cmocka_unit_test(i4_numbers),
+        cmocka_unit_test(i5_places),    cmocka_unit_test(i6_reserved),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
