@@ -33,7 +33,7 @@ SANFLAG := $(if $(filter address fuzz,$(SANS)),-fsanitize=address) \
            $(if $(filter thread,$(SANS)),-fsanitize=thread) \
            $(if $(filter fuzz,$(SANS)),-fsanitize=fuzzer-no-link)
 
-FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl
+FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl libcurl
 PKG_CFLAGS    := $(shell pkg-config --cflags $(FRONTEND_PKG) openblas 2>/dev/null)
 FRONTEND_LIBS := $(shell pkg-config --libs $(FRONTEND_PKG) 2>/dev/null) -lm
 WORKER_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null) -lvulkan -lm
@@ -91,7 +91,7 @@ ifneq ($(SAN),)
 TEST_SRC        := $(filter-out $(AGREEMENT_TESTS) $(MODEL_TESTS),$(TEST_SRC))
 endif
 # Text in, text out, on the thread that asks: nothing that the thread sanitizer could see, but where a test starts threads.
-TEXT_TESTS      := $(filter-out %_threads_test.c,$(call sources,tests/unit/frontend/prompt tests/unit/frontend/reply tests/unit/frontend/api))
+TEXT_TESTS      := $(filter-out %_threads_test.c,$(call sources,tests/unit/frontend/prompt tests/unit/frontend/reply tests/unit/frontend/api tests/unit/frontend/image))
 ifneq ($(filter thread,$(SANS)),)
 TEST_SRC        := $(filter-out $(TEXT_TESTS),$(TEST_SRC))
 endif

@@ -149,6 +149,10 @@
 #define LIMIT_LISTEN_SOCKETS    8u   /* taken over from a service manager */
 #define LIMIT_HTTP_NOTES        8u   /* fields that a handler adds to its request's log line */
 
+/* Pictures that are fetched */
+#define LIMIT_MEDIA_URL_BYTES 8192u /* signed ones of object stores have some 2,000 */
+#define LIMIT_MEDIA_REDIRECTS 3u    /* a short name, its host, a mirror */
+
 /* The command line */
 #define LIMIT_OPTION_REPEATS                                                                       \
     64u /* values of an option that is a list; more keys go into a file                            \

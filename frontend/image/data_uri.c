@@ -1,0 +1,194 @@
+/*
+ * Pictures come inside the request's JSON, megabytes of them, from anyone.
+ *
+ * One pass undoes the escapes and one the base64, both into a single buffer whose size is bounded
+ * before it is made: neither form is ever longer decoded than encoded. Refuses to guess: no
+ * URL-safe alphabet, no text behind the padding, no parameters that end without a comma.
+ */
+#include "frontend/image/data_uri.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define HEAD_BYTES 256u /* type and parameters; real ones have some 30 */
+
+void file_bytes_fini(struct file_bytes *file)
+{
+    free(file->bytes);
+    *file = (struct file_bytes){0};
+}
+
+bool data_uri_is(const char *text)
+{
+    return strncasecmp(text, "data:", 5) == 0;
+}
+
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undoes escapes; `to` has room for as many bytes as `text` has. */
+static enum result escapes_read(const char *text, uint8_t *to, size_t *count,
+                                struct error_text *error)
+{
+    size_t made = 0;
+    for (const char *at = text; *at; at++) {
+        if (*at != '%') {
+            to[made++] = (uint8_t)*at;
+            continue;
+        }
+        int high = hex_value(at[1]);
+        int low = high < 0 ? -1 : hex_value(at[2]);
+        if (low < 0)
+            return error_set(error, RESULT_INVALID, "the data URI has a %% without two hex digits");
+        to[made++] = (uint8_t)(high * 16 + low);
+        at += 2;
+    }
+    *count = made;
+    return RESULT_OK;
+}
+
+char *data_uri_unescape(const char *text)
+{
+    struct error_text error;
+    size_t count;
+    char *made = malloc(strlen(text) + 1);
+    if (made && (escapes_read(text, (uint8_t *)made, &count, &error) != RESULT_OK ||
+                 memchr(made, '\0', count))) {
+        free(made);
+        return NULL;
+    }
+    if (made)
+        made[count] = '\0';
+    return made;
+}
+
+/* --- base64 ---------------------------------------------------------------------------------- */
+
+enum { SIGN_PAD = 64, SIGN_SPACE, SIGN_NONE };
+
+static uint8_t sign_value(uint8_t sign)
+{
+    if (sign >= 'A' && sign <= 'Z')
+        return (uint8_t)(sign - 'A');
+    if (sign >= 'a' && sign <= 'z')
+        return (uint8_t)(sign - 'a' + 26);
+    if (sign >= '0' && sign <= '9')
+        return (uint8_t)(sign - '0' + 52);
+    switch (sign) {
+    case '+': return 62;
+    case '/': return 63;
+    case '=': return SIGN_PAD;
+    case ' ':
+    case '\t':
+    case '\n':
+    case '\r':
+    case '\f': return SIGN_SPACE;
+    default: return SIGN_NONE;
+    }
+}
+
+/* In place: three bytes never stand before the four signs that they come from. */
+static enum result base64_decode(uint8_t *bytes, size_t *count, struct error_text *error)
+{
+    uint8_t values[256];
+    for (unsigned sign = 0; sign < 256; sign++)
+        values[sign] = sign_value((uint8_t)sign);
+    uint32_t group = 0;
+    size_t made = 0, signs = 0, pads = 0;
+    for (size_t i = 0; i < *count; i++) {
+        uint8_t value = values[bytes[i]];
+        if (value == SIGN_SPACE)
+            continue;
+        if (value == SIGN_NONE || (pads > 0 && value != SIGN_PAD))
+            return error_set(error, RESULT_INVALID, "the base64 is broken at its byte %zu", i);
+        if (value == SIGN_PAD) {
+            pads++;
+            continue;
+        }
+        group = group << 6 | value;
+        if (++signs % 4 != 0)
+            continue;
+        bytes[made++] = (uint8_t)(group >> 16);
+        bytes[made++] = (uint8_t)(group >> 8);
+        bytes[made++] = (uint8_t)group;
+        group = 0;
+    }
+    size_t rest = signs % 4;
+    uint32_t tail = rest == 2 ? group & 15u : group & 3u;
+    bool padded = pads == 0 || (rest > 1 && pads == 4 - rest);
+    if (rest == 1 || !padded || (rest > 1 && tail != 0))
+        return error_set(error, RESULT_INVALID, "the base64 does not end as base64 does");
+    if (rest > 1)
+        bytes[made++] = (uint8_t)(rest == 2 ? group >> 4 : group >> 10);
+    if (rest == 3)
+        bytes[made++] = (uint8_t)(group >> 2);
+    *count = made;
+    return RESULT_OK;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static enum result too_large(size_t most_bytes, struct error_text *error)
+{
+    return error_set(error, RESULT_TOO_LARGE, "it has more than the %zu bytes that are taken",
+                     most_bytes);
+}
+
+static enum result payload_read(const char *text, bool escaped, bool base64, size_t most_bytes,
+                                struct file_bytes *file, struct error_text *error)
+{
+    *file = (struct file_bytes){0};
+    size_t count = strlen(text);
+    /* Escapes threefold, base64 by a third, white space in it by a little. */
+    if (count / (escaped ? 3 : 1) / 2 > most_bytes)
+        return too_large(most_bytes, error);
+    struct file_bytes made = {.bytes = malloc(count + 1), .count = count};
+    if (!made.bytes)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "out of memory");
+    enum result result = RESULT_OK;
+    if (escaped)
+        result = escapes_read(text, made.bytes, &made.count, error);
+    else
+        memcpy(made.bytes, text, count);
+    if (result == RESULT_OK && base64)
+        result = base64_decode(made.bytes, &made.count, error);
+    if (result == RESULT_OK && made.count > most_bytes)
+        result = too_large(most_bytes, error);
+    if (result == RESULT_OK && made.count == 0)
+        result = error_set(error, RESULT_INVALID, "it is empty");
+    if (result == RESULT_OK)
+        *file = made;
+    else
+        file_bytes_fini(&made);
+    return result;
+}
+
+enum result data_uri_read(const char *uri, size_t most_bytes, struct file_bytes *file,
+                          struct error_text *error)
+{
+    static const char mark[] = ";base64";
+    const size_t mark_bytes = sizeof mark - 1;
+    *file = (struct file_bytes){0};
+    if (!data_uri_is(uri))
+        return error_set(error, RESULT_INVALID, "it is no data URI");
+    const char *head = uri + 5;
+    size_t head_bytes = strnlen(head, HEAD_BYTES);
+    const char *comma = memchr(head, ',', head_bytes);
+    if (!comma)
+        return error_set(error, RESULT_INVALID, "the data URI has no comma before its data");
+    bool base64 = (size_t)(comma - head) >= mark_bytes &&
+                  strncasecmp(comma - mark_bytes, mark, mark_bytes) == 0;
+    return payload_read(comma + 1, strchr(comma + 1, '%') != NULL, base64, most_bytes, file, error);
+}
+
+enum result data_uri_read_base64(const char *text, size_t most_bytes, struct file_bytes *file,
+                                 struct error_text *error)
+{
+    return payload_read(text, false, true, most_bytes, file, error);
+}
