@@ -137,6 +137,8 @@ $(OBJ)/%.o: %.c Makefile
 # instrumented, and the tests run both.
 KERNEL_OPT := $(if $(SAN),-O2 -fno-sanitize=all,-O3)
 $(OBJ)/worker/backend/cpu/%.o: CFLAGS += $(if $(SAN),-O2,-O3)
+# Loops over pixels, which are to be vectorized.
+$(OBJ)/frontend/image/image_resizer.o: CFLAGS += $(if $(SAN),-O2,-O3)
 $(OBJ)/%_avx2.o:   CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c
 $(OBJ)/%_avx512.o: CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 # Pure functions over bytes, run over every weight at every start: the thread sanitizer has nothing to see in them.

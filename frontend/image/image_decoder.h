@@ -11,7 +11,6 @@
 #ifndef SHOAL_FRONTEND_IMAGE_IMAGE_DECODER_H
 #define SHOAL_FRONTEND_IMAGE_IMAGE_DECODER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,7 +24,6 @@ struct image_header {
     uint32_t width; /* upright, as decoding gives it: 1..LIMIT_PICTURE_SIDE */
     uint32_t height;
     uint8_t orientation; /* EXIF's, 1..8: how the stored picture is turned to stand upright */
-    bool progressive;    /* JPEG: all of its coefficients are kept while it is decoded */
 };
 
 /*

@@ -23,6 +23,7 @@
 #include "frontend/image/image_resizer.h"
 #include "frontend/reply/text_buffer.h"
 #include "frontend/serve/keyed_hash.h"
+#include "proto/image_record.h"
 #include "proto/json_value.h"
 #include "proto/limits.h"
 #include "proto/result.h"
@@ -42,6 +43,7 @@ struct image_tokens {
     char soft[LIMIT_IMAGE_MARKER_BYTES];   /* a placeholder: a feature row takes its place */
     char begin[LIMIT_IMAGE_MARKER_BYTES];  /* in front of a run of placeholders */
     char end[LIMIT_IMAGE_MARKER_BYTES];    /* behind it */
+    char whole[LIMIT_IMAGE_MARKER_BYTES];  /* idefics3: says that the whole picture follows */
 };
 
 struct image_processor {
@@ -60,8 +62,7 @@ struct image_processor {
     float scale[IMAGE_CHANNELS];
     float bias[IMAGE_CHANNELS];
     struct image_tokens tokens;
-    uint32_t soft_token; /* the placeholder's id as config.json says it */
-    struct keyed_hash_key hash_keys[2];
+    struct keyed_hash_key hash_key;
 };
 
 /* The JSON of a checkpoint; all but `config` may be absent. */
@@ -105,6 +106,8 @@ struct image_plan {
     uint32_t boxed_height;
     uint32_t first_width; /* idefics3: after its first resizing, to the longest edge; else 0 */
     uint32_t first_height;
+    uint32_t wanted_width; /* what the first resizing makes of it: for image_decoder_run() */
+    uint32_t wanted_height;
     uint32_t resized_width; /* before it is cut into tiles */
     uint32_t resized_height;
     uint32_t rows; /* of tiles; 0 where the picture is not cut */
@@ -112,8 +115,7 @@ struct image_plan {
     uint32_t tile_width;
     uint32_t tile_height;
     uint32_t tiles;  /* rows x columns and the whole picture behind them, or 1 */
-    uint32_t grid_t; /* patches of a tile by time, rows and columns */
-    uint32_t grid_h;
+    uint32_t grid_h; /* rows and columns of patches of a tile */
     uint32_t grid_w;
     uint32_t tile_tokens; /* placeholders of a tile, in one piece */
     uint32_t token_count; /* of all tiles */
@@ -134,8 +136,6 @@ enum result image_processor_plan(const struct image_processor *processor, uint32
 void image_processor_expand(const struct image_processor *processor, const struct image_plan *plan,
                             struct text_buffer *text);
 
-#define IMAGE_CONTENT_HASH_BYTES 16
-
 /*
  * Resizes and cuts. `pixels` is the plan's picture, or that picture decoded at a fraction of its
  * size. Fills out[plan->byte_count]: u8 [tiles, tile_height, tile_width, 3], and the hash of that
@@ -144,7 +144,7 @@ void image_processor_expand(const struct image_processor *processor, const struc
  */
 enum result image_processor_run(const struct image_processor *processor,
                                 const struct image_plan *plan, const struct image_pixels *pixels,
-                                uint8_t *out, uint8_t hash[IMAGE_CONTENT_HASH_BYTES],
+                                uint8_t *out, uint8_t hash[IMAGE_HASH_BYTES],
                                 struct error_text *error) RESULT_CHECKED;
 
 #endif

@@ -29,8 +29,8 @@ enum image_arithmetic {
                               which torchvision's resize() uses) */
 };
 
-/* Fills `out`, u8 [height, width, 3]; both sizes are 1..LIMIT_PICTURE_SIDE. RESULT_OUT_OF_MEMORY.
- */
+/* Fills `out`, u8 [height, width, 3]; both sizes are 1..LIMIT_PICTURE_SIDE. RESULT_TOO_LARGE where
+ * the rows, already resized, would come to more than LIMIT_PICTURE_PIXELS; RESULT_OUT_OF_MEMORY. */
 enum result image_resizer_run(const struct image_pixels *source, uint32_t width, uint32_t height,
                               enum image_filter filter, enum image_arithmetic arithmetic,
                               uint8_t *out, struct error_text *error) RESULT_CHECKED;

@@ -48,12 +48,16 @@ static void take_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-uint64_t keyed_hash(const struct keyed_hash_key *key, const void *bytes, size_t count)
+/* The state before the last rounds; `width` is what SipHash's two lengths differ in. */
+static void take_bytes(uint64_t v[4], const struct keyed_hash_key *key, const void *bytes,
+                       size_t count, uint64_t width)
 {
     uint64_t k0 = key->words[0];
     uint64_t k1 = key->words[1];
-    uint64_t v[4] = {k0 ^ 0x736f6d6570736575ull, k1 ^ 0x646f72616e646f6dull,
-                     k0 ^ 0x6c7967656e657261ull, k1 ^ 0x7465646279746573ull};
+    v[0] = k0 ^ 0x736f6d6570736575ull;
+    v[1] = k1 ^ 0x646f72616e646f6dull ^ width;
+    v[2] = k0 ^ 0x6c7967656e657261ull;
+    v[3] = k1 ^ 0x7465646279746573ull;
     const uint8_t *at = bytes;
     size_t left = count;
     for (; left >= 8; left -= 8, at += 8) {
@@ -65,7 +69,29 @@ uint64_t keyed_hash(const struct keyed_hash_key *key, const void *bytes, size_t 
     for (size_t i = 0; i < left; i++)
         last |= (uint64_t)at[i] << (8 * i);
     take_word(v, last);
-    v[2] ^= 0xff;
+}
+
+static uint64_t finish(uint64_t v[4])
+{
     sip_rounds(v, 4);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+uint64_t keyed_hash(const struct keyed_hash_key *key, const void *bytes, size_t count)
+{
+    uint64_t v[4];
+    take_bytes(v, key, bytes, count, 0);
+    v[2] ^= 0xff;
+    return finish(v);
+}
+
+void keyed_hash_wide(const struct keyed_hash_key *key, const void *bytes, size_t count,
+                     uint64_t hash[2])
+{
+    uint64_t v[4];
+    take_bytes(v, key, bytes, count, 0xee);
+    v[2] ^= 0xee;
+    hash[0] = finish(v);
+    v[1] ^= 0xdd;
+    hash[1] = finish(v);
 }

@@ -1,6 +1,7 @@
 /*
- * A 64-bit hash that nobody can aim without the key: SipHash-2-4 (Aumasson and Bernstein, 2012).
- * For tables whose keys come from clients.
+ * A hash of 64 bits, or of 128, that nobody can aim without the key: SipHash-2-4 (Aumasson and
+ * Bernstein, 2012). For tables whose keys come from clients, and for contents of theirs that are
+ * told apart by nothing else.
  */
 #ifndef SHOAL_FRONTEND_SERVE_KEYED_HASH_H
 #define SHOAL_FRONTEND_SERVE_KEYED_HASH_H
@@ -16,5 +17,8 @@ struct keyed_hash_key {
 struct keyed_hash_key keyed_hash_random_key(void);
 
 uint64_t keyed_hash(const struct keyed_hash_key *key, const void *bytes, size_t count);
+/* Twice as long: two contents of one hash are not to be expected, however many there are. */
+void keyed_hash_wide(const struct keyed_hash_key *key, const void *bytes, size_t count,
+                     uint64_t hash[2]);
 
 #endif

@@ -1,0 +1,14 @@
+/*
+ * The one thing that is wanted of a picture's EXIF data: how to turn it.
+ */
+#ifndef SHOAL_FRONTEND_IMAGE_EXIF_ORIENTATION_H
+#define SHOAL_FRONTEND_IMAGE_EXIF_ORIENTATION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* EXIF's tag 274 of the first directory, 1..8; 1 where there is none or the data are broken, which
+ * is no reason to refuse a picture. `bytes` begin with the TIFF header or with "Exif\0\0". */
+uint8_t exif_orientation_read(const uint8_t *bytes, size_t byte_count);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * From a decoded picture to the pixels that a tower gets, following a plan.
+ *
+ * Every family is a row of resizings, each of the last one's result: into the box that a request
+ * asked for, to the longest edge (idefics3), to the size that is cut. Sizes that do not change cost
+ * nothing. Tiles are then copied out, and the whole picture, made once more from what was cut,
+ * goes behind them.
+ *
+ * Refuses to do: normalizing and patches, which are the worker's.
+ */
+#include "frontend/image/image_processor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+/* A picture of the row of resizings: borrowed at first, then owned. */
+struct stage {
+    struct image_pixels pixels;
+    bool owned;
+};
+
+static void stage_fini(struct stage *stage)
+{
+    if (stage->owned)
+        image_pixels_fini(&stage->pixels);
+    stage->owned = false;
+}
+
+static enum result stage_resize(struct stage *stage, uint32_t width, uint32_t height,
+                                enum image_filter filter, enum image_arithmetic arithmetic,
+                                struct error_text *error)
+{
+    if (width == stage->pixels.width && height == stage->pixels.height)
+        return RESULT_OK;
+    struct image_pixels resized;
+    enum result result = image_pixels_init(&resized, width, height, error);
+    if (result == RESULT_OK)
+        result = image_resizer_run(&stage->pixels, width, height, filter, arithmetic, resized.rgb,
+                                   error);
+    if (result != RESULT_OK) {
+        image_pixels_fini(&resized);
+        return result;
+    }
+    stage_fini(stage);
+    *stage = (struct stage){resized, true};
+    return RESULT_OK;
+}
+
+/* All resizings but that of the whole picture behind tiles. */
+static enum result run_stages(const struct image_processor *p, const struct image_plan *plan,
+                              struct stage *stage, struct error_text *error)
+{
+    enum result result = RESULT_OK;
+    if (plan->boxed_width != plan->width || plan->boxed_height != plan->height)
+        result = stage_resize(stage, plan->boxed_width, plan->boxed_height, IMAGE_FILTER_BICUBIC,
+                              IMAGE_ARITHMETIC_PIL, error);
+    if (result == RESULT_OK && plan->first_width)
+        result = stage_resize(stage, plan->first_width, plan->first_height, p->filter,
+                              p->arithmetic, error);
+    if (result == RESULT_OK)
+        result = stage_resize(stage, plan->resized_width, plan->resized_height, p->filter,
+                              p->arithmetic, error);
+    return result;
+}
+
+static void cut_tile(const struct image_pixels *from, const struct image_plan *plan, uint32_t row,
+                     uint32_t column, uint8_t *out)
+{
+    size_t tile_row = image_pixels_bytes(plan->tile_width, 1);
+    size_t row_bytes = image_pixels_bytes(from->width, 1);
+    const uint8_t *in = from->rgb + (size_t)row * plan->tile_height * row_bytes + column * tile_row;
+    for (uint32_t y = 0; y < plan->tile_height; y++, in += row_bytes, out += tile_row)
+        memcpy(out, in, tile_row);
+}
+
+/* Of the pixels, and of what they are cut like; sizes and settings that are the same for all
+ * pictures of this processor need not be in it. */
+static void hash_content(const struct image_processor *p, const struct image_plan *plan,
+                         const uint8_t *out, uint8_t hash[IMAGE_HASH_BYTES])
+{
+    uint64_t words[8] = {0,
+                         0,
+                         plan->rows,
+                         plan->columns,
+                         plan->tile_width,
+                         plan->tile_height,
+                         plan->tiles,
+                         plan->tile_tokens};
+    uint64_t content[2];
+    _Static_assert(sizeof content == IMAGE_HASH_BYTES, "the record's length");
+    keyed_hash_wide(&p->hash_key, out, plan->byte_count, words);
+    keyed_hash_wide(&p->hash_key, words, sizeof words, content);
+    content[0] |= !content[0] && !content[1]; /* zero means none */
+    memcpy(hash, content, sizeof content);
+}
+
+enum result image_processor_run(const struct image_processor *processor,
+                                const struct image_plan *plan, const struct image_pixels *pixels,
+                                uint8_t *out, uint8_t hash[IMAGE_HASH_BYTES],
+                                struct error_text *error)
+{
+    must(processor->family != IMAGE_FAMILY_NONE && plan->tiles >= 1 && plan->byte_count > 0);
+    struct stage stage = {*pixels, false};
+    enum result result = run_stages(processor, plan, &stage, error);
+    size_t tile_bytes = image_pixels_bytes(plan->tile_width, plan->tile_height);
+    uint8_t *at = out;
+    for (uint32_t tile = 0; result == RESULT_OK && tile + 1 < plan->tiles; tile++, at += tile_bytes)
+        cut_tile(&stage.pixels, plan, tile / plan->columns, tile % plan->columns, at);
+    if (result == RESULT_OK)
+        result = stage_resize(&stage, plan->tile_width, plan->tile_height, processor->filter,
+                              processor->arithmetic, error);
+    if (result == RESULT_OK) {
+        memcpy(at, stage.pixels.rgb, tile_bytes);
+        hash_content(processor, plan, out, hash);
+    }
+    stage_fini(&stage);
+    return result;
+}

@@ -1,0 +1,360 @@
+/*
+ * Which image processor a checkpoint has, from up to four files that people save in many versions.
+ *
+ * Settings of the image processor are in preprocessor_config.json, or, as newer programs save them,
+ * in processor_config.json's member image_processor, which counts first. A setting that is absent
+ * or null is what the class of Hugging Face's has by default. What the tower was built for stands
+ * in config.json's vision_config; where both say something (side of a patch, patches merged, tokens
+ * of a picture) they have to agree, because a picture prepared for another tower gives nonsense
+ * without any error. Where only config.json says it, it is believed.
+ *
+ * Refuses to do: settings that turn off a step (resizing, conversion to RGB), pan-and-scan, other
+ * filters than the three that image_resizer.h has. Which class the file names is not looked at: it
+ * has had several names, and config.json's model_type says the same.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "frontend/image/image_processor.h"
+#include "proto/limits.h"
+#include "proto/mapped_file.h"
+#include "proto/must.h"
+
+/* Numbers of PIL's Image.Resampling, as the files have them. */
+static const struct {
+    uint32_t number;
+    enum image_filter filter;
+} filter_numbers[] = {
+    {1, IMAGE_FILTER_LANCZOS}, {2, IMAGE_FILTER_BILINEAR}, {3, IMAGE_FILTER_BICUBIC}};
+
+static const float clip_mean[3] = {0.48145466f, 0.4578275f, 0.40821073f};
+static const float clip_std[3] = {0.26862954f, 0.26130258f, 0.27577711f};
+static const float half_each[3] = {0.5f, 0.5f, 0.5f};
+static const float zero_each[3] = {0.0f, 0.0f, 0.0f};
+static const float one_each[3] = {1.0f, 1.0f, 1.0f};
+
+/* What is being read; the first failure stays. */
+struct settings {
+    const struct image_processor_files *files;
+    struct json_value image;  /* the image processor's settings */
+    struct json_value vision; /* config.json's vision_config */
+    struct error_text *error;
+    enum result result;
+};
+
+static void settings_fail(struct settings *s, enum result result, const char *name,
+                          const char *words)
+{
+    if (s->result == RESULT_OK)
+        s->result = error_set(s->error, result, "%s: %s", name, words);
+}
+
+/* A number from 1 to `most`; `fallback` where it is absent. */
+static uint32_t settings_u32(struct settings *s, struct json_value object, const char *name,
+                             uint32_t most, uint32_t fallback)
+{
+    uint32_t value = fallback;
+    enum result result = json_value_u32(json_value_member(object, name), &value);
+    if (result == RESULT_INVALID || (result == RESULT_OK && (value < 1 || value > most))) {
+        settings_fail(s, RESULT_INVALID, name, "not a number, or out of range");
+        return fallback;
+    }
+    return value;
+}
+
+static bool settings_bool(struct settings *s, const char *name, bool fallback)
+{
+    bool value = fallback;
+    if (json_value_bool(json_value_member(s->image, name), &value) == RESULT_INVALID)
+        settings_fail(s, RESULT_INVALID, name, "neither true nor false");
+    return value;
+}
+
+/* The same setting under the image processor's name and under vision_config's. */
+static uint32_t settings_agreed(struct settings *s, const char *name, const char *vision_name,
+                                uint32_t most, uint32_t fallback)
+{
+    uint32_t vision = settings_u32(s, s->vision, vision_name, most, fallback);
+    uint32_t value = settings_u32(s, s->image, name, most, vision);
+    if (value != vision)
+        settings_fail(s, RESULT_INVALID, name, "contradicts vision_config of config.json");
+    return value;
+}
+
+/* One number for all channels, or three. */
+static void settings_channels(struct settings *s, const char *name, float out[IMAGE_CHANNELS])
+{
+    struct json_value list = json_value_member(s->image, name), element;
+    unsigned count = 0;
+    bool good = true;
+    if (json_value_type(list) == JSON_ABSENT)
+        return;
+    if (json_value_type(list) == JSON_NUMBER) {
+        good = json_value_f32(list, &out[0]) == RESULT_OK;
+        out[1] = out[2] = out[0];
+        count = IMAGE_CHANNELS;
+    }
+    for (struct json_reader at = json_value_elements(list); json_value_next(&at, &element); count++)
+        good = good && count < IMAGE_CHANNELS && json_value_f32(element, &out[count]) == RESULT_OK;
+    if (!good || count != IMAGE_CHANNELS)
+        settings_fail(s, RESULT_INVALID, name, "not three numbers");
+}
+
+/* byte * scale + bias for what Hugging Face computes as (byte * rescale - mean) / std. */
+static void settings_normalization(struct settings *s, bool normalize, const float mean[3],
+                                   const float deviation[3], struct image_processor *p)
+{
+    float rescale = 1.0f / 255.0f, m[3], d[3];
+    memcpy(m, mean, sizeof m);
+    memcpy(d, deviation, sizeof d);
+    if (json_value_f32(json_value_member(s->image, "rescale_factor"), &rescale) == RESULT_INVALID)
+        settings_fail(s, RESULT_INVALID, "rescale_factor", "not a number");
+    settings_channels(s, "image_mean", m);
+    settings_channels(s, "image_std", d);
+    if (!settings_bool(s, "do_rescale", true))
+        rescale = 1.0f;
+    if (!settings_bool(s, "do_normalize", normalize)) {
+        memcpy(m, zero_each, sizeof m);
+        memcpy(d, one_each, sizeof d);
+    }
+    for (unsigned c = 0; c < IMAGE_CHANNELS; c++) {
+        p->scale[c] = rescale / d[c];
+        p->bias[c] = -m[c] / d[c];
+        if (!(fabsf(p->scale[c]) <= IMAGE_SCALE_MAX) || p->scale[c] == 0 ||
+            !(fabsf(p->bias[c]) <= IMAGE_SCALE_MAX))
+            settings_fail(s, RESULT_INVALID, "image_std, image_mean or rescale_factor",
+                          "out of range");
+    }
+}
+
+static void settings_filter(struct settings *s, enum image_filter fallback,
+                            struct image_processor *p)
+{
+    uint32_t number = 0;
+    p->filter = fallback;
+    enum result result = json_value_u32(json_value_member(s->image, "resample"), &number);
+    if (result == RESULT_NOT_FOUND)
+        return;
+    bool known = false;
+    for (size_t i = 0; i < sizeof filter_numbers / sizeof filter_numbers[0]; i++) {
+        if (result == RESULT_OK && filter_numbers[i].number == number) {
+            p->filter = filter_numbers[i].filter;
+            known = true;
+        }
+    }
+    if (!known || (p->filter == IMAGE_FILTER_LANCZOS && p->arithmetic == IMAGE_ARITHMETIC_TORCH))
+        settings_fail(s, RESULT_UNSUPPORTED, "resample", "this filter is not done");
+}
+
+/* Steps that are always done here. */
+static void settings_steps(struct settings *s)
+{
+    static const char *const steps[] = {"do_resize", "do_convert_rgb"};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        if (!settings_bool(s, steps[i], true))
+            settings_fail(s, RESULT_UNSUPPORTED, steps[i], "only true is done");
+    }
+}
+
+/* A token's text of tokenizer_config.json, which has had three places for those of one model. */
+static void settings_token(struct settings *s, const char *name, const char *fallback,
+                           char text[LIMIT_IMAGE_MARKER_BYTES])
+{
+    static const char *const places[] = {"model_specific_special_tokens", "extra_special_tokens"};
+    struct json_value tokenizer = s->files->tokenizer;
+    struct json_value value = json_value_member(tokenizer, name);
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (json_value_type(value) == JSON_ABSENT)
+            value = json_value_member(json_value_member(tokenizer, places[i]), name);
+    }
+    if (json_value_type(value) == JSON_OBJECT)
+        value = json_value_member(value, "content");
+    must(strlen(fallback) < LIMIT_IMAGE_MARKER_BYTES);
+    memcpy(text, fallback, strlen(fallback) + 1);
+    if (json_value_string(value, text, LIMIT_IMAGE_MARKER_BYTES) == RESULT_INVALID || !text[0])
+        settings_fail(s, RESULT_INVALID, name, "not the text of a token");
+}
+
+/* --- families --------------------------------------------------------------------------------- */
+
+static void open_qwen(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, true, clip_mean, clip_std, p);
+    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_IMAGE_PATCH, 14);
+    p->merge = settings_agreed(s, "merge_size", "spatial_merge_size", LIMIT_IMAGE_MERGE, 2);
+    if (settings_agreed(s, "temporal_patch_size", "temporal_patch_size", LIMIT_IMAGE_MERGE, 2) != 2)
+        settings_fail(s, RESULT_UNSUPPORTED, "temporal_patch_size", "only 2 is done");
+    p->min_pixels = settings_u32(s, size, "min_pixels", UINT32_MAX, 56 * 56);
+    p->max_pixels = settings_u32(s, size, "max_pixels", UINT32_MAX, 28 * 28 * 1280);
+    p->min_pixels = settings_u32(s, size, "shortest_edge", UINT32_MAX, p->min_pixels);
+    p->max_pixels = settings_u32(s, size, "longest_edge", UINT32_MAX, p->max_pixels);
+    p->min_pixels = settings_u32(s, s->image, "min_pixels", UINT32_MAX, p->min_pixels);
+    p->max_pixels = settings_u32(s, s->image, "max_pixels", UINT32_MAX, p->max_pixels);
+    if (p->min_pixels > p->max_pixels)
+        settings_fail(s, RESULT_INVALID, "size", "the least is more than the most");
+    settings_token(s, "image_token", "<|image_pad|>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+static void open_gemma3(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BILINEAR, p);
+    settings_normalization(s, true, half_each, half_each, p);
+    if (settings_bool(s, "do_pan_and_scan", false))
+        settings_fail(s, RESULT_UNSUPPORTED, "do_pan_and_scan", "crops are not made");
+    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_IMAGE_PATCH, 16);
+    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
+    p->merge = 1;
+    if (settings_u32(s, size, "height", LIMIT_IMAGE_SIDE, p->side) != p->side ||
+        settings_u32(s, size, "width", LIMIT_IMAGE_SIDE, p->side) != p->side)
+        settings_fail(s, RESULT_INVALID, "size", "contradicts image_size of config.json");
+    p->side_tokens =
+        settings_u32(s, s->files->config, "mm_tokens_per_image", LIMIT_IMAGE_TOKENS, 256);
+    if (settings_u32(s, s->files->processor, "image_seq_length", LIMIT_IMAGE_TOKENS,
+                     p->side_tokens) != p->side_tokens)
+        settings_fail(s, RESULT_INVALID, "image_seq_length",
+                      "contradicts mm_tokens_per_image of config.json");
+    if (p->side < p->patch)
+        settings_fail(s, RESULT_INVALID, "image_size", "less than a patch");
+    settings_token(s, "boi_token", "<start_of_image>", p->tokens.begin);
+    settings_token(s, "eoi_token", "<end_of_image>", p->tokens.end);
+    settings_token(s, "image_token", "<image_soft_token>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.begin, sizeof p->tokens.marker);
+}
+
+static void open_gemma4(struct settings *s, struct image_processor *p)
+{
+    static const uint32_t counts[] = {70, 140, 280, 560, 1120};
+    bool known = false;
+    p->arithmetic = IMAGE_ARITHMETIC_TORCH;
+    settings_filter(s, IMAGE_FILTER_BICUBIC, p);
+    settings_normalization(s, false, zero_each, one_each, p);
+    p->patch = settings_agreed(s, "patch_size", "patch_size", LIMIT_IMAGE_PATCH, 16);
+    p->merge =
+        settings_agreed(s, "pooling_kernel_size", "pooling_kernel_size", LIMIT_IMAGE_MERGE, 3);
+    p->max_tokens = settings_u32(s, s->image, "max_soft_tokens", LIMIT_IMAGE_TOKENS, 280);
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        known = known || counts[i] == p->max_tokens;
+    if (!known)
+        settings_fail(s, RESULT_INVALID, "max_soft_tokens", "not 70, 140, 280, 560 or 1120");
+    settings_token(s, "boi_token", "<|image>", p->tokens.begin);
+    settings_token(s, "eoi_token", "<image|>", p->tokens.end);
+    settings_token(s, "image_token", "<|image|>", p->tokens.soft);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+static void open_idefics3(struct settings *s, struct image_processor *p)
+{
+    struct json_value size = json_value_member(s->image, "size");
+    struct json_value tile = json_value_member(s->image, "max_image_size");
+    p->arithmetic = IMAGE_ARITHMETIC_PIL;
+    settings_filter(s, IMAGE_FILTER_LANCZOS, p);
+    settings_normalization(s, true, half_each, half_each, p);
+    p->patch = settings_u32(s, s->vision, "patch_size", LIMIT_IMAGE_PATCH, 32);
+    p->side = settings_u32(s, s->vision, "image_size", LIMIT_IMAGE_SIDE, 224);
+    p->merge = settings_u32(s, s->files->config, "scale_factor", LIMIT_IMAGE_MERGE, 2);
+    if (settings_u32(s, tile, "longest_edge", LIMIT_IMAGE_SIDE, 364) != p->side)
+        settings_fail(s, RESULT_INVALID, "max_image_size", "contradicts image_size of config.json");
+    if (json_value_type(json_value_member(size, "height")) != JSON_ABSENT)
+        settings_fail(s, RESULT_UNSUPPORTED, "size", "only longest_edge is done");
+    p->longest_edge = settings_u32(s, size, "longest_edge", LIMIT_IMAGE_SIDE, 4 * 364);
+    p->split = settings_bool(s, "do_image_splitting", true);
+    uint32_t across = p->side / p->patch / p->merge;
+    p->side_tokens = across * across;
+    if (p->side_tokens < 1 || p->side / p->patch % p->merge != 0)
+        settings_fail(s, RESULT_INVALID, "scale_factor", "does not part the patches of a tile");
+    if (settings_u32(s, s->files->processor, "image_seq_len", LIMIT_IMAGE_TOKENS, p->side_tokens) !=
+        p->side_tokens)
+        settings_fail(s, RESULT_INVALID, "image_seq_len", "contradicts config.json");
+    settings_token(s, "image_token", "<image>", p->tokens.soft);
+    settings_token(s, "fake_image_token", "<fake_token_around_image>", p->tokens.begin);
+    settings_token(s, "global_image_token", "<global-img>", p->tokens.whole);
+    memcpy(p->tokens.end, p->tokens.begin, sizeof p->tokens.end);
+    memcpy(p->tokens.marker, p->tokens.soft, sizeof p->tokens.marker);
+}
+
+static const struct {
+    const char *model_type;
+    enum image_family family;
+    void (*open)(struct settings *s, struct image_processor *p);
+} model_types[] = {
+    {"qwen2_vl", IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen2_5_vl", IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen3_vl", IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen3_vl_moe", IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen3_5", IMAGE_FAMILY_QWEN, open_qwen},
+    {"qwen3_5_moe", IMAGE_FAMILY_QWEN, open_qwen},
+    {"gemma3", IMAGE_FAMILY_GEMMA3, open_gemma3},
+    {"gemma4", IMAGE_FAMILY_GEMMA4, open_gemma4},
+    {"idefics3", IMAGE_FAMILY_IDEFICS3, open_idefics3},
+    {"smolvlm", IMAGE_FAMILY_IDEFICS3, open_idefics3},
+};
+
+enum result image_processor_open(const struct image_processor_files *files,
+                                 struct image_processor *processor, struct error_text *error)
+{
+    char model_type[64] = "";
+    struct settings s = {.files = files,
+                         .image = json_value_member(files->processor, "image_processor"),
+                         .vision = json_value_member(files->config, "vision_config"),
+                         .error = error};
+    *processor = (struct image_processor){.family = IMAGE_FAMILY_NONE};
+    if (json_value_type(s.vision) != JSON_OBJECT)
+        return RESULT_OK;
+    if (json_value_type(s.image) != JSON_OBJECT)
+        s.image = files->preprocessor;
+    if (json_value_string(json_value_member(files->config, "model_type"), model_type,
+                          sizeof model_type) != RESULT_OK)
+        return error_set(error, RESULT_INVALID, "config.json: no model_type");
+    for (size_t i = 0; i < sizeof model_types / sizeof model_types[0]; i++) {
+        if (strcmp(model_types[i].model_type, model_type) != 0)
+            continue;
+        settings_steps(&s);
+        model_types[i].open(&s, processor);
+        processor->family = s.result == RESULT_OK ? model_types[i].family : IMAGE_FAMILY_NONE;
+        processor->hash_key = keyed_hash_random_key();
+        return s.result;
+    }
+    return error_set(error, RESULT_UNSUPPORTED, "images of model_type %s are not done", model_type);
+}
+
+/* --- from a folder ---------------------------------------------------------------------------- */
+
+enum result image_processor_open_folder(int folder_fd, struct image_processor *processor,
+                                        struct error_text *error)
+{
+    struct image_processor_files files = {0};
+    struct {
+        const char *name;
+        struct json_value *value;
+        struct mapped_file file;
+    } parts[] = {{"config.json", &files.config, {0}},
+                 {"preprocessor_config.json", &files.preprocessor, {0}},
+                 {"processor_config.json", &files.processor, {0}},
+                 {"tokenizer_config.json", &files.tokenizer, {0}}};
+    const size_t count = sizeof parts / sizeof parts[0];
+    struct error_text reason;
+    enum result result = RESULT_OK;
+    for (size_t i = 0; i < count && result == RESULT_OK; i++) {
+        result = mapped_file_open(folder_fd, parts[i].name, &parts[i].file, &reason);
+        if (result == RESULT_NOT_FOUND && i > 0) {
+            result = RESULT_OK;
+            continue;
+        }
+        if (result == RESULT_OK)
+            result = json_value_open(parts[i].file.bytes, parts[i].file.byte_count,
+                                     LIMIT_JSON_FILE_BYTES, parts[i].value, &reason);
+        if (result != RESULT_OK)
+            result = error_set(error, result, "%s: %.180s", parts[i].name, reason.text);
+    }
+    if (result == RESULT_OK)
+        result = image_processor_open(&files, processor, error);
+    for (size_t i = 0; i < count; i++)
+        mapped_file_close(&parts[i].file);
+    return result;
+}

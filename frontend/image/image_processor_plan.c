@@ -1,0 +1,280 @@
+/*
+ * What becomes of a picture of a given size: the arithmetic of Hugging Face's image processors,
+ * with their order of operations in double precision, because one rounding elsewhere is a row of
+ * patches more or less. Python's round() is rint() here (halves to even), int() a cast.
+ *
+ * And the text that stands for it. Refuses to do: anything with pixels.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "frontend/image/image_processor.h"
+#include "proto/must.h"
+
+#define QWEN_MOST_RATIO    200.0         /* of the sides */
+#define QWEN_LOW_PIXELS    (512u * 512u) /* OpenAI's size of a picture of low detail */
+#define GEMMA4_LOW_TOKENS  70u           /* the least that its processor knows */
+#define IDEFICS3_MOST_SIDE 4096u         /* of the first resizing */
+
+static enum result refuse_shape(uint32_t width, uint32_t height, struct error_text *error)
+{
+    return error_set(error, RESULT_INVALID,
+                     "a picture of %u x %u pixels is too thin for this model", width, height);
+}
+
+/* From doubles that a hostile shape may have made large; `plan` gets 0 x 0 then, which
+ * plan_finish() refuses. */
+static void set_resized(struct image_plan *plan, double width, double height)
+{
+    bool fits =
+        width >= 1 && width <= LIMIT_IMAGE_SIDE && height >= 1 && height <= LIMIT_IMAGE_SIDE;
+    plan->resized_width = fits ? (uint32_t)width : 0;
+    plan->resized_height = fits ? (uint32_t)height : 0;
+}
+
+/* --- families --------------------------------------------------------------------------------- */
+
+/* Sides become multiples of patch x merge, the area lies between two bounds. */
+static enum result plan_qwen(const struct image_processor *p, bool low, struct image_plan *plan,
+                             struct error_text *error)
+{
+    double width = plan->boxed_width, height = plan->boxed_height;
+    double factor = p->patch * p->merge;
+    double most = low && p->max_pixels > QWEN_LOW_PIXELS ? QWEN_LOW_PIXELS : p->max_pixels;
+    double least = p->min_pixels > most ? most : p->min_pixels;
+    if (fmax(height, width) / fmin(height, width) > QWEN_MOST_RATIO)
+        return refuse_shape(plan->boxed_width, plan->boxed_height, error);
+    double h = rint(height / factor) * factor;
+    double w = rint(width / factor) * factor;
+    if (h * w > most) {
+        double beta = sqrt(height * width / most);
+        h = fmax(factor, floor(height / beta / factor) * factor);
+        w = fmax(factor, floor(width / beta / factor) * factor);
+    } else if (h * w < least) {
+        double beta = sqrt(least / (height * width));
+        h = ceil(height * beta / factor) * factor;
+        w = ceil(width * beta / factor) * factor;
+    }
+    set_resized(plan, w, h);
+    plan->tile_tokens = plan->resized_width / (p->patch * p->merge) *
+                        (plan->resized_height / (p->patch * p->merge));
+    return RESULT_OK;
+}
+
+static enum result plan_gemma3(const struct image_processor *p, bool low, struct image_plan *plan,
+                               struct error_text *error)
+{
+    (void)low;
+    (void)error;
+    set_resized(plan, p->side, p->side);
+    plan->tile_tokens = p->side_tokens;
+    return RESULT_OK;
+}
+
+/* The largest multiples of patch x pooling that keep the aspect and fit the patches of max_tokens;
+ * where one side would be nothing, one multiple for it and the rest for the other. */
+static enum result plan_gemma4(const struct image_processor *p, bool low, struct image_plan *plan,
+                               struct error_text *error)
+{
+    double width = plan->boxed_width, height = plan->boxed_height;
+    double tokens = low ? GEMMA4_LOW_TOKENS : p->max_tokens;
+    double unit = p->merge * p->patch;
+    double most_pixels = tokens * p->merge * p->merge * p->patch * p->patch;
+    double factor = sqrt(most_pixels / (height * width));
+    double h = floor(factor * height / unit) * unit;
+    double w = floor(factor * width / unit) * unit;
+    if (h == 0 && w == 0)
+        return refuse_shape(plan->boxed_width, plan->boxed_height, error);
+    if (h == 0) {
+        h = unit;
+        w = fmin(floor(width / height) * unit, tokens * unit);
+    } else if (w == 0) {
+        w = unit;
+        h = fmin(floor(height / width) * unit, tokens * unit);
+    }
+    set_resized(plan, w, h);
+    plan->tile_tokens = (uint32_t)(w / unit) * (uint32_t)(h / unit);
+    return RESULT_OK;
+}
+
+/* The longer side becomes `longest`, the other keeps the aspect and becomes even. */
+static void scale_longest(uint32_t *width, uint32_t *height, uint32_t longest)
+{
+    double aspect = (double)*width / *height;
+    bool wide = *width >= *height;
+    uint32_t other = (uint32_t)(wide ? longest / aspect : longest * aspect);
+    other += other % 2;
+    other = other < 1 ? 1 : other;
+    *width = wide ? longest : other;
+    *height = wide ? other : longest;
+}
+
+static void scale_below(uint32_t *width, uint32_t *height, uint32_t most)
+{
+    double aspect = (double)*width / *height;
+    bool wide = *width >= *height;
+    if ((wide ? *width : *height) <= most)
+        return;
+    uint32_t other = (uint32_t)(wide ? most / aspect : most * aspect);
+    other = other < 1 ? 1 : other;
+    *width = wide ? most : other;
+    *height = wide ? other : most;
+}
+
+static uint32_t multiple_of(uint32_t value, uint32_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+/* To the longest edge; then to multiples of a tile's side and cut, the whole picture in one tile
+ * behind; or, where it is one tile or is not to be cut, to one tile. */
+static enum result plan_idefics3(const struct image_processor *p, bool low, struct image_plan *plan,
+                                 struct error_text *error)
+{
+    uint32_t width = plan->boxed_width, height = plan->boxed_height;
+    scale_longest(&width, &height, p->longest_edge);
+    scale_below(&width, &height, IDEFICS3_MOST_SIDE);
+    plan->first_width = width;
+    plan->first_height = height;
+    plan->tile_tokens = p->side_tokens;
+    plan->tile_width = plan->tile_height = p->side;
+    if (!p->split || low) {
+        set_resized(plan, p->side, p->side);
+        return RESULT_OK;
+    }
+    double aspect = (double)width / height;
+    bool wide = width >= height;
+    uint32_t longer = multiple_of(wide ? width : height, p->side);
+    uint32_t other = (uint32_t)(wide ? longer / aspect : longer * aspect);
+    if (other < 1)
+        return refuse_shape(plan->boxed_width, plan->boxed_height, error);
+    other = multiple_of(other, p->side);
+    set_resized(plan, wide ? longer : other, wide ? other : longer);
+    if (longer > p->side || other > p->side) {
+        plan->rows = plan->resized_height / p->side;
+        plan->columns = plan->resized_width / p->side;
+    }
+    return RESULT_OK;
+}
+
+typedef enum result (*plan_function)(const struct image_processor *p, bool low,
+                                     struct image_plan *plan, struct error_text *error);
+
+static const plan_function plan_functions[] = {[IMAGE_FAMILY_QWEN] = plan_qwen,
+                                               [IMAGE_FAMILY_GEMMA3] = plan_gemma3,
+                                               [IMAGE_FAMILY_GEMMA4] = plan_gemma4,
+                                               [IMAGE_FAMILY_IDEFICS3] = plan_idefics3};
+
+/* --- all ---------------------------------------------------------------------------------------*/
+
+/* Into the wish's box, aspect kept. */
+static enum result plan_box(const struct image_wish *wish, struct image_plan *plan,
+                            struct error_text *error)
+{
+    plan->boxed_width = plan->width;
+    plan->boxed_height = plan->height;
+    if (!wish->box_width || !wish->box_height)
+        return RESULT_OK;
+    double ratio =
+        fmin((double)wish->box_width / plan->width, (double)wish->box_height / plan->height);
+    double width = plan->width * ratio, height = plan->height * ratio;
+    if (width < 1 || height < 1)
+        return error_set(error, RESULT_INVALID, "resize_shape leaves nothing of %u x %u pixels",
+                         plan->width, plan->height);
+    if (width > LIMIT_IMAGE_SIDE || height > LIMIT_IMAGE_SIDE ||
+        width * height > LIMIT_IMAGE_PIXELS)
+        return error_set(error, RESULT_TOO_LARGE, "resize_shape asks for more than %u pixels",
+                         LIMIT_IMAGE_PIXELS);
+    plan->boxed_width = (uint32_t)width;
+    plan->boxed_height = (uint32_t)height;
+    return RESULT_OK;
+}
+
+/* What follows from sizes; and that they are within bounds. */
+static enum result plan_finish(const struct image_processor *p, const struct image_wish *wish,
+                               struct image_plan *plan, struct error_text *error)
+{
+    plan->tiles = plan->rows * plan->columns + 1;
+    if (!plan->tile_width) {
+        plan->tile_width = plan->resized_width;
+        plan->tile_height = plan->resized_height;
+    }
+    plan->grid_h = plan->tile_height / p->patch;
+    plan->grid_w = plan->tile_width / p->patch;
+    uint64_t resized = (uint64_t)plan->resized_width * plan->resized_height;
+    uint64_t pixels = (uint64_t)plan->tile_width * plan->tile_height * plan->tiles;
+    uint64_t tokens = (uint64_t)plan->tile_tokens * plan->tiles;
+    if (resized == 0 || resized > LIMIT_IMAGE_PIXELS || pixels > LIMIT_IMAGE_PIXELS ||
+        tokens > LIMIT_IMAGE_TOKENS || plan->tiles > LIMIT_IMAGE_TILES)
+        return error_set(error, RESULT_TOO_LARGE,
+                         "a picture of %u x %u pixels becomes too large for this model",
+                         plan->width, plan->height);
+    plan->token_count = (uint32_t)tokens;
+    plan->byte_count = (size_t)pixels * IMAGE_CHANNELS;
+    bool boxed = wish->box_width && wish->box_height;
+    plan->wanted_width = boxed ? plan->boxed_width : plan->first_width;
+    plan->wanted_height = boxed ? plan->boxed_height : plan->first_height;
+    if (!plan->wanted_width) {
+        plan->wanted_width = plan->resized_width;
+        plan->wanted_height = plan->resized_height;
+    }
+    return RESULT_OK;
+}
+
+enum result image_processor_plan(const struct image_processor *processor, uint32_t width,
+                                 uint32_t height, const struct image_wish *wish,
+                                 struct image_plan *plan, struct error_text *error)
+{
+    must(width >= 1 && width <= LIMIT_PICTURE_SIDE && height >= 1 && height <= LIMIT_PICTURE_SIDE);
+    if (processor->family == IMAGE_FAMILY_NONE)
+        return error_set(error, RESULT_UNSUPPORTED, "this model does not take images");
+    *plan = (struct image_plan){.width = width, .height = height};
+    enum result result = plan_box(wish, plan, error);
+    if (result == RESULT_OK)
+        result = plan_functions[processor->family](processor, wish->detail == IMAGE_DETAIL_LOW,
+                                                   plan, error);
+    return result == RESULT_OK ? plan_finish(processor, wish, plan, error) : result;
+}
+
+/* --- the prompt ------------------------------------------------------------------------------- */
+
+static void append_soft(const struct image_processor *p, uint32_t count, struct text_buffer *text)
+{
+    size_t length = strlen(p->tokens.soft);
+    for (uint32_t i = 0; i < count; i++)
+        text_buffer_append(text, p->tokens.soft, length);
+}
+
+static void expand_tiles(const struct image_processor *p, const struct image_plan *plan,
+                         struct text_buffer *text)
+{
+    for (uint32_t row = 1; row <= plan->rows; row++) {
+        for (uint32_t column = 1; column <= plan->columns; column++) {
+            text_buffer_append_text(text, p->tokens.begin);
+            text_buffer_append_format(text, "<row_%u_col_%u>", row, column);
+            append_soft(p, plan->tile_tokens, text);
+        }
+        text_buffer_append_text(text, "\n");
+    }
+    if (plan->rows)
+        text_buffer_append_text(text, "\n");
+    text_buffer_append_text(text, p->tokens.begin);
+    text_buffer_append_text(text, p->tokens.whole);
+    append_soft(p, plan->tile_tokens, text);
+    text_buffer_append_text(text, p->tokens.end);
+}
+
+void image_processor_expand(const struct image_processor *processor, const struct image_plan *plan,
+                            struct text_buffer *text)
+{
+    if (processor->family == IMAGE_FAMILY_IDEFICS3) {
+        expand_tiles(processor, plan, text);
+        return;
+    }
+    const char *gap = processor->family == IMAGE_FAMILY_GEMMA3 ? "\n\n" : "";
+    text_buffer_append_text(text, gap);
+    text_buffer_append_text(text, processor->tokens.begin);
+    append_soft(processor, plan->tile_tokens, text);
+    text_buffer_append_text(text, processor->tokens.end);
+    text_buffer_append_text(text, gap);
+}
