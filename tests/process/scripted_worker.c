@@ -11,7 +11,8 @@
  *
  *     {"text": "…",            marks in it (special tokens' text) become their tokens
  *      "finish": "length",     it ends there without a stop token; else it ends with one
- *      "token_ms": 50}         pause before each token
+ *      "token_ms": 50,         pause before each token
+ *      "repeat": true}         all requests from here on get it
  *
  * A forced prefix (proto/submit_record.h) comes first, where the request has one; a thinking budget
  * is not kept. A token's log-probability is -0.125 * (1 + id % 4), that of its alternatives falls
@@ -69,7 +70,7 @@ static int64_t now_ms(void)
 
 /* --- the script ------------------------------------------------------------------------------ */
 
-/* The entry for the next request, or NULL. */
+/* The entry for the next request, or NULL. One that repeats is the list's last. */
 static cJSON *script_take(struct scripted_worker *worker)
 {
     struct error_text error;
@@ -77,7 +78,11 @@ static cJSON *script_take(struct scripted_worker *worker)
     if (mapped_file_open(AT_FDCWD, worker->script, &file, &error) != RESULT_OK)
         return NULL;
     cJSON *list = cJSON_ParseWithLength((const char *)file.bytes, file.byte_count);
-    cJSON *entry = cJSON_DetachItemFromArray(list, (int)worker->requests++);
+    int last = cJSON_GetArraySize(list) - 1;
+    int at = (int)worker->requests++;
+    if (at > last && cJSON_IsTrue(cJSON_GetObjectItem(cJSON_GetArrayItem(list, last), "repeat")))
+        at = last;
+    cJSON *entry = cJSON_DetachItemFromArray(list, at);
     cJSON_Delete(list);
     mapped_file_close(&file);
     return entry;
