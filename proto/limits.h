@@ -126,6 +126,8 @@
 #define LIMIT_IMAGE_TOKENS 16384u /* of one picture; LIMIT_IMAGE_PIXELS in squares of 32 */
 #define LIMIT_REQUEST_IMAGE_BYTES                                                                  \
     (1u << 30) /* pixels of one request in the slab, whose size (--slab-bytes) binds earlier */
+#define LIMIT_KEPT_IMAGES                                                                          \
+    4096u /* that --vision-cache-size may say; the list of them is walked for every picture */
 #define LIMIT_QUEUED_IMAGE_BYTES                                                                   \
     (2ull << 30) /* pixels that all sequences of one worker keep; 180 pictures of 4 M pixels */
 

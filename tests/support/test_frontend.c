@@ -33,8 +33,10 @@ void test_frontend_destroy(struct test_frontend *frontend)
     free(frontend);
 }
 
-static void write_payload(uint8_t *to, const struct test_request *request)
+static void write_payload(uint8_t *to, const struct test_request *request, uint64_t image_offset)
 {
+    if (request->image_count > 0)
+        memcpy(to + image_offset, request->image_part, request->image_bytes);
     memcpy(to, request->prompt, request->prompt_tokens * sizeof(uint32_t));
     to += request->prompt_tokens * sizeof(uint32_t);
     if (request->stop_token_count > 0)
@@ -95,6 +97,8 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
         .think_start_count = request->think_start_count,
         .think_end_count = request->think_end_count,
         .thinking_budget = request->thinking_budget,
+        .image_bytes = request->image_bytes,
+        .image_count = request->image_count,
     };
     record.payload_bytes = submit_record_payload_bytes(&record);
     if (spsc_ring_free(&frontend->pair.submit) == 0)
@@ -103,7 +107,7 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
     void *payload;
     if (payload_slab_take(frontend->slab, record.payload_bytes, &ref, &payload) != RESULT_OK)
         return false;
-    write_payload(payload, request);
+    write_payload(payload, request, submit_record_image_offset(&record));
     record.payload_offset = ref.offset;
     record.payload_generation = ref.generation;
 

@@ -30,6 +30,9 @@ struct test_request {
     uint32_t think_start_count;
     uint32_t think_end_count;
     uint32_t thinking_budget;
+    const uint8_t *image_part; /* [image_bytes] records and pixels (proto/image_record.h) */
+    uint64_t image_bytes;
+    uint32_t image_count;
 };
 
 /* What came back for one request. */

@@ -211,11 +211,24 @@ static bool take_part(const uint8_t **from, size_t bytes, void **part)
     return true;
 }
 
+/* The image part, when there is one; the ids are copied. */
+static enum result copy_images(const struct submit_record *record, const uint8_t *payload,
+                               struct sequence_request *request, struct error_text *words)
+{
+    if (record->image_count == 0)
+        return RESULT_OK;
+    uint32_t asked_tokens = record->prompt_tokens - record->generated_tokens;
+    return sequence_images_copy(&request->images, payload + submit_record_image_offset(record),
+                                record->image_bytes, record->image_count, request->tokens,
+                                asked_tokens, words);
+}
+
 /* Copies the payload into memory of the request's own; counts are in bounds. */
 static enum result copy_payload(const struct frontend_link *link,
                                 const struct submit_record *record,
-                                struct sequence_request *request)
+                                struct sequence_request *request, struct error_text *words)
 {
+    (void)error_set(words, RESULT_INVALID, "its payload cannot be read");
     const void *payload;
     enum result result =
         payload_view(link->segment.slab, link->segment.slab_bytes, record->payload_offset,
@@ -238,7 +251,9 @@ static enum result copy_payload(const struct frontend_link *link,
     request->tokens = tokens;
     request->logit_bias = biases;
     request->forced_ids = forced;
-    return good ? RESULT_OK : RESULT_OUT_OF_MEMORY;
+    if (!good)
+        return RESULT_OUT_OF_MEMORY;
+    return copy_images(record, payload, request, words);
 }
 
 /* The ids and biases of a copied payload; NULL, or what is wrong. */
@@ -284,11 +299,10 @@ static enum result take_run(struct frontend_link *link, const struct submit_reco
         .thinking_budget = record->thinking_budget,
     };
     step_roster_add(link->segment.roster, record->request.slot);
-    if (record->image_count > 0)
-        return reject(link, record, RESULT_UNSUPPORTED, "this worker sees no images");
-    enum result result = copy_payload(link, record, request);
-    const char *fault = result == RESULT_OK ? payload_fault(request, link->vocab_tokens)
-                                            : "its payload cannot be read";
+    struct error_text words;
+    enum result result = copy_payload(link, record, request, &words);
+    const char *fault =
+        result == RESULT_OK ? payload_fault(request, link->vocab_tokens) : words.text;
     if (fault) {
         sequence_request_fini(request);
         return reject(link, record, result == RESULT_OK ? RESULT_INVALID : result, fault);

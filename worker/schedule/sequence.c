@@ -22,6 +22,7 @@ void sequence_request_fini(struct sequence_request *request)
     free(request->tokens);
     free(request->logit_bias);
     free(request->forced_ids);
+    sequence_images_fini(&request->images);
     request->tokens = NULL;
     request->logit_bias = NULL;
     request->forced_ids = NULL;
@@ -99,6 +100,7 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
     request->tokens = NULL;
     request->logit_bias = NULL;
     request->forced_ids = NULL;
+    request->images = (struct sequence_images){0};
     begin_forcer(sequence);
     begin_barred(sequence);
     return RESULT_OK;

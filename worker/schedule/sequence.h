@@ -43,6 +43,7 @@
 #include "worker/sample/row_sampler.h"
 #include "worker/sample/token_counts.h"
 #include "worker/sample/token_forcer.h"
+#include "worker/schedule/sequence_images.h"
 
 /* A submitted request, checked and copied out of shared memory. */
 struct sequence_request {
@@ -65,6 +66,7 @@ struct sequence_request {
     struct logit_bias_entry *logit_bias; /* [logit_bias_count] owned, malloc; NULL for none */
     /* [prefix_count + think_start_count + think_end_count] in this order; as logit_bias */
     uint32_t *forced_ids;
+    struct sequence_images images; /* zeroed for none */
 };
 /* How many ids forced_ids has. */
 uint32_t sequence_request_forced_ids(const struct sequence_request *request);

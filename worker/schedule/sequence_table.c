@@ -6,8 +6,8 @@
  * one. Waiting sequences are linked through themselves (a cancelled one leaves from the middle);
  * running ones lie in a small array in order of arrival, which is what every step walks.
  *
- * The ids of all sequences together are bounded, so that a queue of long prompts cannot eat the
- * machine. Refuses to choose: the policies say who is admitted or preempted.
+ * The ids of all sequences together are bounded, and their pictures, so that a queue of long
+ * prompts cannot eat the machine. Refuses to choose: the policies say who is admitted or preempted.
  */
 #include "worker/schedule/sequence_table.h"
 
@@ -18,7 +18,8 @@
 
 struct sequence_table {
     uint64_t next_arrival;
-    uint64_t queued_tokens; /* prompt ids of all sequences */
+    uint64_t queued_tokens;      /* prompt ids of all sequences */
+    uint64_t queued_image_bytes; /* likewise */
     struct sequence *head;
     struct sequence *tail;
     uint32_t waiting;
@@ -104,7 +105,8 @@ enum result sequence_table_add(struct sequence_table *table, struct sequence_req
     enum result result = RESULT_OK;
     if (sequence->state != SEQUENCE_FREE)
         result = RESULT_STALE;
-    else if (table->queued_tokens + request->prompt_tokens > LIMIT_QUEUED_TOKENS)
+    else if (table->queued_tokens + request->prompt_tokens > LIMIT_QUEUED_TOKENS ||
+             table->queued_image_bytes + request->images.part_bytes > LIMIT_QUEUED_IMAGE_BYTES)
         result = RESULT_FULL;
     if (result != RESULT_OK) {
         sequence_request_fini(request);
@@ -114,6 +116,7 @@ enum result sequence_table_add(struct sequence_table *table, struct sequence_req
     if (result != RESULT_OK)
         return result;
     table->queued_tokens += sequence->request.prompt_tokens;
+    table->queued_image_bytes += sequence->request.images.part_bytes;
     queue_append(table, sequence);
     return RESULT_OK;
 }
@@ -162,6 +165,7 @@ void sequence_table_remove(struct sequence_table *table, struct sequence *sequen
     else
         queue_remove(table, sequence);
     table->queued_tokens -= sequence->request.prompt_tokens;
+    table->queued_image_bytes -= sequence->request.images.part_bytes;
     sequence_finish(sequence, pools);
 }
 

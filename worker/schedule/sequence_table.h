@@ -21,7 +21,8 @@ void sequence_table_destroy(struct sequence_table *table, struct kv_pools *pools
 struct sequence *sequence_table_find(struct sequence_table *table, struct request_id id);
 
 /* Queues a request at the end; takes it over also when it fails. RESULT_STALE when its slot is
- * still in use, RESULT_FULL over LIMIT_QUEUED_TOKENS, RESULT_OUT_OF_MEMORY. */
+ * still in use, RESULT_FULL over LIMIT_QUEUED_TOKENS
+ * or LIMIT_QUEUED_IMAGE_BYTES, RESULT_OUT_OF_MEMORY. */
 enum result sequence_table_add(struct sequence_table *table, struct sequence_request *request,
                                uint32_t tokens_max) RESULT_CHECKED;
 /* The oldest waiting sequence, or NULL. */

@@ -19,15 +19,19 @@ static void run(struct worker_engine *engine, struct sequence_request *request)
     struct request_id id = request->id;
     enum result result = RESULT_FULL; /* a draining worker takes nothing new */
     uint32_t tokens_max = 0;
+    struct error_text words = {""};
     if (!engine->draining)
         result = admission_policy_size(&engine->limits, request->prompt_tokens,
                                        request->max_new_tokens, &tokens_max);
+    if (result == RESULT_OK)
+        result = sequence_images_fit(&request->images, &engine->image_limits, &words);
     if (result == RESULT_OK)
         result = sequence_table_add(engine->table, request, tokens_max);
     else
         sequence_request_fini(request);
     if (result != RESULT_OK) {
-        log_debug("request %u.%u refused: %s", id.slot, id.generation, result_name(result));
+        log_debug("request %u.%u refused: %s%s%s", id.slot, id.generation, result_name(result),
+                  words.text[0] ? ": " : "", words.text);
         frontend_link_emit_failed(engine->parts.link, id, result);
     }
 }

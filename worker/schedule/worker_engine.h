@@ -32,6 +32,7 @@ struct worker_engine {
     struct worker_engine_parts parts;
     struct worker_gauges *gauges;
     struct admission_limits limits;
+    struct image_limits image_limits;
     struct kv_pools pools;
     struct sequence_table *table;
     struct step_pipeline pipeline;

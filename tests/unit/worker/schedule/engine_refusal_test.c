@@ -1,6 +1,7 @@
 /*
  * Requests that the worker refuses, each by its own failure, and that a refusal disturbs nobody:
- * too long for the context, too long for the pools, a slot in use, ids outside the vocabulary, a
+ * too long for the context, too long for the pools, pictures for a model that takes none, a slot
+ * in use, ids outside the vocabulary, a
  * draining worker, bytes that are no record.
  */
 #include <setjmp.h>
@@ -52,6 +53,36 @@ static void test_sizes(void **state)
     assert_int_equal(failure_of(&rig, &request), RESULT_OK);
     assert_int_equal(rig.frontend->replies[9].token_count, 21);
     engine_rig_check_reply(&rig, &request, &rig.frontend->replies[9]);
+    engine_rig_close(&rig);
+}
+
+/* Good and bad records of pictures for a model that takes none. */
+static void test_images_of_a_blind_model(void **state)
+{
+    (void)state;
+    struct engine_rig rig;
+    struct engine_rig_options options = engine_rig_defaults();
+    engine_rig_open(&rig, &options);
+    struct {
+        struct image_record record;
+        uint8_t pixels[64];
+    } part = {.record = {.content_hash = {1},
+                         .width = 2,
+                         .height = 2,
+                         .tiles = 1,
+                         .first_token = 3,
+                         .span_tokens = 2,
+                         .token_count = 2,
+                         .scale = {1, 1, 1}}};
+    struct test_request request = request_of(5, 1);
+    request.image_part = (const uint8_t *)&part;
+    request.image_bytes = image_record_place(&part.record, 1);
+    request.image_count = 1;
+    assert_int_equal(failure_of(&rig, &request), RESULT_UNSUPPORTED);
+    part.record.span_tokens = 3;
+    assert_int_equal(failure_of(&rig, &request), RESULT_CORRUPT);
+    part.record.first_token = 2; /* all ids are the same: one placeholder too many */
+    assert_int_equal(failure_of(&rig, &request), RESULT_INVALID);
     engine_rig_close(&rig);
 }
 
@@ -202,6 +233,7 @@ int main(void)
     log_init("test", LOG_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_images_of_a_blind_model),
         cmocka_unit_test(test_foreign_ids),
         cmocka_unit_test(test_a_slot_in_use),
         cmocka_unit_test(test_a_draining_worker),

@@ -1,0 +1,190 @@
+/*
+ * The pictures of one sequence: what is refused while they are copied and fitted, which of their
+ * features are held and for how long, and what they make of the names of cached prefixes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "worker/schedule/sequence_images.h"
+
+static const struct model_vision vision = {
+    .patch_side = 4, .merge_side = 2, .hidden = 8, .text_hidden = 8, .stages = 3};
+static const struct image_limits limits = {
+    .vision = &vision, .patch_rows = 64, .feature_rows = 16, .whole_tokens = 8};
+
+/* Two pictures of 8 x 16 pixels, two features each, behind three and two tokens of text. */
+static const uint32_t prompt[] = {1, 1, 1, 9, 9, 1, 1, 9, 9, 1};
+#define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
+
+struct part {
+    struct image_record records[2];
+    uint8_t pixels[1024];
+    uint64_t bytes;
+};
+
+static struct part make_part(void)
+{
+    struct part part = {.records = {{.first_token = 3}, {.first_token = 7}}};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct image_record *record = &part.records[i];
+        record->content_hash[0] = (uint8_t)(i + 1);
+        record->width = 8;
+        record->height = 16;
+        record->tiles = 1;
+        record->span_tokens = record->token_count = 2;
+        for (uint32_t c = 0; c < 3; c++)
+            record->scale[c] = 1.0f;
+    }
+    part.bytes = image_record_place(part.records, 2);
+    memset((uint8_t *)&part + part.records[1].pixels_offset, 7, part.records[1].pixels_bytes);
+    return part;
+}
+
+static enum result copy(struct sequence_images *images, const struct part *part)
+{
+    return sequence_images_copy(images, (const uint8_t *)part, part->bytes, 2, prompt,
+                                PROMPT_TOKENS, NULL);
+}
+
+static void test_copy_checks_records_and_placeholders(void **state)
+{
+    (void)state;
+    struct part part = make_part();
+    struct sequence_images images;
+    assert_int_equal(copy(&images, &part), RESULT_OK);
+    assert_int_equal(sequence_images_pixels(&images, 1)[0], 7);
+    sequence_images_fini(&images);
+    part.records[1].pixels_offset += 64;
+    assert_int_equal(copy(&images, &part), RESULT_CORRUPT);
+    assert_null(images.part);
+    part = make_part();
+    part.records[1].first_token = 6;
+    assert_int_equal(copy(&images, &part), RESULT_INVALID);
+    assert_null(images.tiles);
+}
+
+static enum result fit(const struct part *part, const struct image_limits *within)
+{
+    struct sequence_images images;
+    struct error_text error = {""};
+    assert_int_equal(copy(&images, part), RESULT_OK);
+    enum result result = sequence_images_fit(&images, within, &error);
+    assert_int_equal(result == RESULT_OK, error.text[0] == '\0');
+    sequence_images_fini(&images);
+    return result;
+}
+
+static void test_fit_refuses_what_cannot_be_encoded(void **state)
+{
+    (void)state;
+    struct part part = make_part();
+    assert_int_equal(fit(&part, &limits), RESULT_OK);
+    struct image_limits less = limits;
+    less.vision = NULL;
+    assert_int_equal(fit(&part, &less), RESULT_UNSUPPORTED);
+    less = limits;
+    less.patch_rows = 7;
+    assert_int_equal(fit(&part, &less), RESULT_TOO_LARGE);
+    less = limits;
+    less.feature_rows = 1;
+    assert_int_equal(fit(&part, &less), RESULT_TOO_LARGE);
+    less = limits;
+    less.whole_tokens = 1;
+    assert_int_equal(fit(&part, &less), RESULT_OK); /* this model's spans may be cut */
+    struct model_vision whole = vision;
+    whole.spans_whole = true;
+    less.vision = &whole;
+    assert_int_equal(fit(&part, &less), RESULT_TOO_LARGE);
+    part.records[0].width = 16; /* four features for two placeholders */
+    part.bytes = image_record_place(part.records, 2);
+    assert_int_equal(fit(&part, &limits), RESULT_INVALID);
+    part.records[0].width = 12; /* no multiple of a merged square */
+    part.bytes = image_record_place(part.records, 2);
+    assert_int_equal(fit(&part, &limits), RESULT_INVALID);
+}
+
+static uint32_t take(struct feature_cache *cache, struct sequence_images *images, uint32_t image)
+{
+    uint32_t features;
+    assert_int_equal(feature_cache_take(cache, &images->images[image].key, &features), RESULT_OK);
+    sequence_images_hold(images, image, cache, features);
+    return features;
+}
+
+static void test_features_are_held_until_they_are_read(void **state)
+{
+    (void)state;
+    struct part part = make_part();
+    struct sequence_images images;
+    assert_int_equal(copy(&images, &part), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, &limits, NULL), RESULT_OK);
+    struct feature_cache *cache = feature_cache_create(16, 4);
+    assert_int_equal(sequence_images_wanted(&images, 0), 0);
+    assert_int_equal(sequence_images_wanted(&images, 5), 1); /* the first is behind */
+    assert_int_equal(sequence_images_wanted(&images, 9), 2);
+    uint32_t first = take(cache, &images, 0);
+    assert_int_equal(sequence_images_wanted(&images, 0), 1);
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 0), 3);
+    feature_cache_set_ready(cache, first);
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 0), 7);
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 4), 3);
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 7), 0);
+    feature_cache_set_ready(cache, take(cache, &images, 1));
+    assert_int_equal(sequence_images_ready_tokens(&images, cache, 0), UINT32_MAX);
+    assert_int_equal(sequence_images_feature_row(&images, 2), ROW_FEATURE_NONE);
+    assert_int_equal(sequence_images_feature_row(&images, 4), 1);
+    assert_int_equal(sequence_images_feature_row(&images, 7), 2);
+    assert_int_equal(sequence_images_feature_row(&images, 9), ROW_FEATURE_NONE);
+
+    sequence_images_release(&images, cache, 4); /* in the middle of the first */
+    assert_int_equal(images.held, 2);
+    sequence_images_release(&images, cache, 5);
+    assert_int_equal(images.held, 1);
+    assert_int_equal(feature_cache_figures(cache).kept_images, 1);
+    sequence_images_release(&images, cache, UINT32_MAX);
+    assert_int_equal(feature_cache_figures(cache).kept_images, 2);
+    feature_cache_destroy(cache);
+    sequence_images_fini(&images);
+}
+
+static void test_marks_tell_content_and_place(void **state)
+{
+    (void)state;
+    struct part part = make_part();
+    struct sequence_images images;
+    assert_int_equal(copy(&images, &part), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, &limits, NULL), RESULT_OK);
+    uint64_t marks[5][2];
+    sequence_images_mark(&images, 0, 3, marks[0]);
+    assert_int_equal(marks[0][0] | marks[0][1], 0);
+    sequence_images_mark(&images, 0, 4, marks[0]);
+    sequence_images_mark(&images, 4, 6, marks[1]); /* the second half of it */
+    sequence_images_mark(&images, 1, 4, marks[2]); /* elsewhere in a block */
+    sequence_images_mark(&images, 4, 8, marks[3]); /* of both */
+    part.records[0].content_hash[1] = part.records[0].content_hash[15] = 1;
+    sequence_images_fini(&images);
+    assert_int_equal(copy(&images, &part), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, &limits, NULL), RESULT_OK);
+    sequence_images_mark(&images, 0, 4, marks[4]);
+    for (uint32_t i = 0; i < 5; i++) {
+        for (uint32_t j = 0; j < i; j++)
+            assert_true(marks[i][0] != marks[j][0] && marks[i][1] != marks[j][1]);
+    }
+    sequence_images_fini(&images);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_copy_checks_records_and_placeholders),
+        cmocka_unit_test(test_fit_refuses_what_cannot_be_encoded),
+        cmocka_unit_test(test_features_are_held_until_they_are_read),
+        cmocka_unit_test(test_marks_tell_content_and_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

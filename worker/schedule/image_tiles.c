@@ -1,0 +1,102 @@
+/*
+ * Pure functions over the tiles of one prompt, which are in the order of their tokens, so that
+ * looking one up is a bisection. Refuses to know sequences, features and models.
+ */
+#include "worker/schedule/image_tiles.h"
+
+#include "proto/must.h"
+
+/* The tiles of one picture; NULL, or what is wrong. */
+static const char *find_tiles(const struct image_record *record, uint32_t image,
+                              const uint32_t *prompt, struct image_tile *tiles)
+{
+    uint32_t placeholder = prompt[record->first_token];
+    uint32_t end = record->first_token + record->span_tokens;
+    uint32_t tile_tokens = record->token_count / record->tiles;
+    uint32_t at = record->first_token;
+    for (uint32_t tile = 0; tile < record->tiles; tile++) {
+        while (at < end && prompt[at] != placeholder)
+            at++;
+        tiles[tile] = (struct image_tile){.first_token = at,
+                                          .token_count = tile_tokens,
+                                          .image = image,
+                                          .first_feature = tile * tile_tokens};
+        for (uint32_t i = 0; i < tile_tokens; i++, at++) {
+            if (at == end || prompt[at] != placeholder)
+                return "a tile's placeholders are fewer than its features, or torn apart";
+        }
+    }
+    if (at != end)
+        return "there are other tokens, or more placeholders, behind its last tile";
+    return NULL;
+}
+
+enum result image_tiles_find(const struct image_record *records, uint32_t record_count,
+                             const uint32_t *prompt, struct image_tile *tiles,
+                             struct error_text *error)
+{
+    for (uint32_t i = 0; i < record_count; i++) {
+        const char *fault = find_tiles(&records[i], i, prompt, tiles);
+        if (fault)
+            return error_set(error, RESULT_INVALID, "image %u: %s", i, fault);
+        tiles += records[i].tiles;
+    }
+    return RESULT_OK;
+}
+
+static uint32_t end_of(const struct image_tile *tile)
+{
+    return tile->first_token + tile->token_count;
+}
+
+/* How far the position behind a tile is from its first. */
+static uint32_t extent(const struct image_tile *tile)
+{
+    return tile->grid.height > tile->grid.width ? tile->grid.height : tile->grid.width;
+}
+
+void image_tiles_place(struct image_tile *tiles, uint32_t tile_count)
+{
+    uint32_t token = 0;
+    uint32_t position = 0;
+    for (uint32_t i = 0; i < tile_count; i++) {
+        must(tiles[i].grid.height * tiles[i].grid.width == tiles[i].token_count);
+        position += tiles[i].first_token - token;
+        tiles[i].first_position = position;
+        position += extent(&tiles[i]);
+        token = end_of(&tiles[i]);
+    }
+}
+
+uint32_t image_tiles_after(const struct image_tile *tiles, uint32_t tile_count, uint32_t token)
+{
+    uint32_t low = 0;
+    uint32_t high = tile_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (end_of(&tiles[middle]) <= token)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct rope_position image_tiles_position(const struct image_tile *tiles, uint32_t tile_count,
+                                          uint32_t token)
+{
+    uint32_t at = image_tiles_after(tiles, tile_count, token);
+    if (at < tile_count && token >= tiles[at].first_token) {
+        const struct image_tile *tile = &tiles[at];
+        uint32_t feature = token - tile->first_token;
+        return (struct rope_position){.time = tile->first_position,
+                                      .height = tile->first_position + feature / tile->grid.width,
+                                      .width = tile->first_position + feature % tile->grid.width};
+    }
+    uint32_t position = token;
+    if (at > 0) {
+        const struct image_tile *before = &tiles[at - 1];
+        position = before->first_position + extent(before) + (token - end_of(before));
+    }
+    return (struct rope_position){.time = position, .height = position, .width = position};
+}

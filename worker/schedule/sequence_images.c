@@ -1,0 +1,209 @@
+/*
+ * A copy of what the frontend says of pictures, checked while nobody else can write it, and the
+ * bookkeeping of features that are on loan from the cache.
+ *
+ * Features are taken in the order of the prompt, so those that a sequence holds are always ones
+ * that it can go on with: nobody sits on a later picture while an earlier one finds no room.
+ * Refuses to decide what is encoded and when (image_encoder.h).
+ */
+#include "worker/schedule/sequence_images.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+static enum result copy_part(struct sequence_images *images, const uint8_t *part,
+                             uint64_t part_bytes, uint32_t count)
+{
+    images->count = count;
+    images->part_bytes = part_bytes;
+    images->part = aligned_alloc(IMAGE_ALIGN_BYTES, (part_bytes + IMAGE_ALIGN_BYTES - 1) /
+                                                        IMAGE_ALIGN_BYTES * IMAGE_ALIGN_BYTES);
+    images->images = calloc(count, sizeof *images->images);
+    if (!images->part || !images->images)
+        return RESULT_OUT_OF_MEMORY;
+    memcpy(images->part, part, part_bytes);
+    images->records = (const struct image_record *)(const void *)images->part;
+    return RESULT_OK;
+}
+
+static enum result find_tiles(struct sequence_images *images, const uint32_t *prompt,
+                              struct error_text *error)
+{
+    for (uint32_t i = 0; i < images->count; i++)
+        images->tile_count += images->records[i].tiles;
+    images->tiles = calloc(images->tile_count, sizeof *images->tiles);
+    if (!images->tiles)
+        return RESULT_OUT_OF_MEMORY;
+    for (uint32_t i = 0; i < images->count; i++) {
+        const struct image_record *record = &images->records[i];
+        images->images[i].end_token = record->first_token + record->span_tokens;
+        images->images[i].features = FEATURE_IMAGE_NONE;
+    }
+    return image_tiles_find(images->records, images->count, prompt, images->tiles, error);
+}
+
+enum result sequence_images_copy(struct sequence_images *images, const uint8_t *part,
+                                 uint64_t part_bytes, uint32_t count, const uint32_t *prompt,
+                                 uint32_t prompt_tokens, struct error_text *error)
+{
+    must(count > 0 && part_bytes >= count * sizeof(struct image_record));
+    *images = (struct sequence_images){0};
+    enum result result = copy_part(images, part, part_bytes, count);
+    if (result == RESULT_OK)
+        result = image_record_check(images->records, count, prompt_tokens, part_bytes, error);
+    if (result == RESULT_OK)
+        result = find_tiles(images, prompt, error);
+    if (result != RESULT_OK)
+        sequence_images_fini(images);
+    return result;
+}
+
+void sequence_images_fini(struct sequence_images *images)
+{
+    must(images->held == 0);
+    free(images->part);
+    free(images->tiles);
+    free(images->images);
+    *images = (struct sequence_images){0};
+}
+
+static enum result fit_image(const struct image_record *record, const struct image_limits *limits,
+                             struct sequence_image *image, struct error_text *error)
+{
+    struct picture_shape shape = {record->tiles, record->width, record->height};
+    enum result result = model_vision_check(limits->vision, shape, error);
+    if (result != RESULT_OK)
+        return result;
+    image->key = (struct feature_key){.shape = shape, .rows = record->token_count};
+    memcpy(image->key.content_hash, record->content_hash, sizeof record->content_hash);
+    image->patch_rows = model_vision_patch_rows(limits->vision, shape);
+    uint32_t rows = model_vision_feature_rows(limits->vision, shape);
+    if (rows != record->token_count)
+        return error_set(error, RESULT_INVALID, "%u placeholders for %u features",
+                         record->token_count, rows);
+    if (image->patch_rows > limits->patch_rows)
+        return error_set(error, RESULT_TOO_LARGE, "%u patches are more than %u", image->patch_rows,
+                         limits->patch_rows);
+    if (rows > limits->feature_rows)
+        return error_set(error, RESULT_TOO_LARGE, "%u features are more than the pool's %u", rows,
+                         limits->feature_rows);
+    if (limits->vision->spans_whole && rows / record->tiles > limits->whole_tokens)
+        return error_set(error, RESULT_TOO_LARGE,
+                         "a tile of %u tokens does not fit a step, which has room for %u",
+                         rows / record->tiles, limits->whole_tokens);
+    return RESULT_OK;
+}
+
+enum result sequence_images_fit(struct sequence_images *images, const struct image_limits *limits,
+                                struct error_text *error)
+{
+    if (images->count > 0 && !limits->vision)
+        return error_set(error, RESULT_UNSUPPORTED, "the model takes no pictures");
+    for (uint32_t i = 0; i < images->count; i++) {
+        struct error_text words = {""};
+        enum result result = fit_image(&images->records[i], limits, &images->images[i], &words);
+        if (result != RESULT_OK)
+            return error_set(error, result, "image %u: %.200s", i, words.text);
+    }
+    for (uint32_t i = 0; i < images->tile_count; i++) {
+        struct image_tile *tile = &images->tiles[i];
+        tile->grid = model_vision_grid(limits->vision, images->images[tile->image].key.shape);
+    }
+    image_tiles_place(images->tiles, images->tile_count);
+    return RESULT_OK;
+}
+
+const uint8_t *sequence_images_pixels(const struct sequence_images *images, uint32_t image)
+{
+    must(image < images->count);
+    return images->part + images->records[image].pixels_offset;
+}
+
+/* --- features -------------------------------------------------------------------------------- */
+
+uint32_t sequence_images_wanted(const struct sequence_images *images, uint32_t computed)
+{
+    uint32_t image = 0;
+    while (image < images->count && (images->images[image].end_token <= computed ||
+                                     images->images[image].features != FEATURE_IMAGE_NONE))
+        image++;
+    return image;
+}
+
+void sequence_images_hold(struct sequence_images *images, uint32_t image,
+                          const struct feature_cache *cache, uint32_t features)
+{
+    must(image < images->count && images->images[image].features == FEATURE_IMAGE_NONE);
+    images->images[image].features = features;
+    images->images[image].first_row = feature_cache_first_row(cache, features);
+    images->held++;
+}
+
+uint32_t sequence_images_ready_tokens(const struct sequence_images *images,
+                                      const struct feature_cache *cache, uint32_t computed)
+{
+    uint32_t at = image_tiles_after(images->tiles, images->tile_count, computed);
+    for (; at < images->tile_count; at++) {
+        uint32_t features = images->images[images->tiles[at].image].features;
+        if (features == FEATURE_IMAGE_NONE || !feature_cache_is_ready(cache, features))
+            break;
+    }
+    if (at == images->tile_count)
+        return UINT32_MAX;
+    uint32_t first = images->tiles[at].first_token;
+    return first > computed ? first - computed : 0;
+}
+
+void sequence_images_release(struct sequence_images *images, struct feature_cache *cache,
+                             uint32_t computed)
+{
+    for (uint32_t i = 0; i < images->count && images->held > 0; i++) {
+        struct sequence_image *image = &images->images[i];
+        if (image->features == FEATURE_IMAGE_NONE || image->end_token > computed)
+            continue;
+        feature_cache_give(cache, image->features);
+        image->features = FEATURE_IMAGE_NONE;
+        images->held--;
+    }
+}
+
+uint32_t sequence_images_feature_row(const struct sequence_images *images, uint32_t token)
+{
+    uint32_t at = image_tiles_after(images->tiles, images->tile_count, token);
+    if (at == images->tile_count || token < images->tiles[at].first_token)
+        return ROW_FEATURE_NONE;
+    const struct image_tile *tile = &images->tiles[at];
+    const struct sequence_image *image = &images->images[tile->image];
+    must(image->features != FEATURE_IMAGE_NONE);
+    return image->first_row + tile->first_feature + (token - tile->first_token);
+}
+
+/* --- what a prefix is of --------------------------------------------------------------------- */
+
+/* Content hashes are keyed already; what is left to do is to keep order and place apart. */
+static uint64_t mix(uint64_t state, uint64_t word)
+{
+    state = (state ^ word) * 0x9e3779b97f4a7c15ull;
+    return state ^ (state >> 29);
+}
+
+void sequence_images_mark(const struct sequence_images *images, uint32_t first, uint32_t end,
+                          uint64_t mark[2])
+{
+    mark[0] = mark[1] = 0;
+    uint32_t at = image_tiles_after(images->tiles, images->tile_count, first);
+    for (; at < images->tile_count && images->tiles[at].first_token < end; at++) {
+        const struct image_tile *tile = &images->tiles[at];
+        const struct image_record *record = &images->records[tile->image];
+        uint64_t content[2];
+        memcpy(content, record->content_hash, sizeof content);
+        /* Where the tile's first feature would be, counted from the first token. */
+        uint64_t place = (uint64_t)tile->first_token + (1ull << 32) - first - tile->first_feature;
+        for (uint32_t i = 0; i < 2; i++) {
+            mark[i] = mix(mix(mark[i] + 1, content[i]), place);
+            mark[i] = mix(mark[i], ((uint64_t)record->width << 32) | record->height);
+        }
+    }
+}
