@@ -3,9 +3,9 @@
  *
  * The worker copies a record out of the ring and asks here before it believes any field. Counts are
  * bounded before sizes are computed from them, so nothing overflows: the largest payload is
- * about 4.2 MB and LIMIT_REQUEST_IMAGE_BYTES. A cancel looks only at the request and a drain at
- * nothing but its kind: slots are filled in place, so the rest of such a record may be what an
- * earlier lap left there.
+ * about 4.2 MB and LIMIT_REQUEST_IMAGE_BYTES. A cancel looks only at the request, and a drain and a
+ * reset at nothing but their kind: slots are filled in place, so the rest of such a record may be
+ * what an earlier lap left there.
  *
  * Refuses to look at the payload: S6 (the chunk's generation) belongs to payload_view(), the ids to
  * the worker that knows its vocabulary, image records to image_record_check(). It says which rule
@@ -137,7 +137,7 @@ static enum result check_run(const struct submit_record *record, uint64_t slab_b
 enum result submit_record_check(const struct submit_record *record, uint64_t slab_bytes,
                                 struct error_text *error)
 {
-    if (record->kind == SUBMIT_DRAIN)
+    if (record->kind == SUBMIT_DRAIN || record->kind == SUBMIT_RESET)
         return RESULT_OK;
     if (record->kind != SUBMIT_RUN && record->kind != SUBMIT_CANCEL)
         return error_set(error, RESULT_CORRUPT, "S1: kind %u", record->kind);

@@ -1,5 +1,6 @@
 /*
- * What the frontend says to a worker through the submit ring: "run this", "cancel it", "drain".
+ * What the frontend says to a worker through the submit ring: "run this", "cancel it", "drain",
+ * "forget your cached prefixes".
  * Every field is written by the frontend and read by the worker.
  *
  *   offset field                rule
@@ -25,7 +26,8 @@
  *   136    image_bytes          S18: records and pixels; 0 without images, else at least what
  *                                    image_count records need, and <= LIMIT_REQUEST_IMAGE_BYTES
  *   144    image_count          S18: <= LIMIT_REQUEST_IMAGES
- *   148    reserved             S13: zero
+ *   148    cache_salt           any; prefixes are shared among requests of one salt only
+ *   164    reserved             S13: zero
  *
  * Payload (little-endian, in the slab, private to this request until the worker gives it back with
  * TOKEN_EVENT_PAYLOAD_DONE): u32 prompt_ids[prompt_tokens], u32 stop_ids[stop_token_count],
@@ -69,14 +71,16 @@ struct request_id {
 enum submit_kind {
     SUBMIT_RUN = 1,
     SUBMIT_CANCEL = 2, /* only kind and request count; an unknown request has just ended */
-    SUBMIT_DRAIN = 3   /* finish what is running, then exit with status 0 */
+    SUBMIT_DRAIN = 3,  /* finish what is running, then exit with status 0 */
+    SUBMIT_RESET = 4   /* forget every cached prefix; what runs goes on */
 };
 
-#define SUBMIT_FLAG_IGNORE_END      1u /* do not stop at stop ids (benchmarks) */
-#define SUBMIT_FLAG_LOGPROBS        2u /* compute the logprob of every token (else it is 0) */
-#define SUBMIT_FLAG_THINKING_OPEN   4u /* the prompt ends inside of thinking */
-#define SUBMIT_FLAG_THINKING_BUDGET 8u /* thinking_budget counts */
-#define SUBMIT_FLAG_ALL             15u
+#define SUBMIT_FLAG_IGNORE_END      1u  /* do not stop at stop ids (benchmarks) */
+#define SUBMIT_FLAG_LOGPROBS        2u  /* compute the logprob of every token (else it is 0) */
+#define SUBMIT_FLAG_THINKING_OPEN   4u  /* the prompt ends inside of thinking */
+#define SUBMIT_FLAG_THINKING_BUDGET 8u  /* thinking_budget counts */
+#define SUBMIT_FLAG_NO_PREFIX_CACHE 16u /* take no cached prefix, and leave none behind */
+#define SUBMIT_FLAG_ALL             31u
 
 struct logit_bias_entry {
     uint32_t token;
@@ -104,12 +108,14 @@ struct submit_record {
     uint32_t thinking_budget;
     uint64_t image_bytes;
     uint32_t image_count;
-    uint32_t reserved[11];
+    uint32_t cache_salt[4]; /* a keyed hash of whose request it is; zeros: nobody's in particular */
+    uint32_t reserved[7];
 };
 _Static_assert(sizeof(struct submit_record) == 192, "ring slot is 192 bytes");
 _Static_assert(offsetof(struct submit_record, sampling) == 56, "byte map");
 _Static_assert(offsetof(struct submit_record, min_tokens) == 112, "byte map");
 _Static_assert(offsetof(struct submit_record, image_bytes) == 136, "byte map");
+_Static_assert(offsetof(struct submit_record, cache_salt) == 148, "byte map");
 
 /* Payload bytes that the counts of `record` need. */
 uint64_t submit_record_payload_bytes(const struct submit_record *record);

@@ -96,8 +96,7 @@ enum result token_event_check(const struct token_event *event, uint32_t vocab_to
         (event->prompt_total > LIMIT_CONTEXT_TOKENS || event->prompt_done > event->prompt_total))
         return error_set(error, RESULT_CORRUPT, "T8: prompt %u of %u", event->prompt_done,
                          event->prompt_total);
-    if ((event->kind == TOKEN_EVENT_FINISHED || event->kind == TOKEN_EVENT_TOKEN) &&
-        event->cached_tokens > LIMIT_CONTEXT_TOKENS)
+    if (event->cached_tokens > LIMIT_CONTEXT_TOKENS)
         return error_set(error, RESULT_CORRUPT, "T9: cached_tokens %u", event->cached_tokens);
     if (event->kind != TOKEN_EVENT_PROGRESS && event->step_time_us != 0)
         return error_set(error, RESULT_CORRUPT, "T11: a step time in kind %u", event->kind);

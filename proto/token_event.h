@@ -15,10 +15,10 @@
  *   28     failure             T7: enum result when kind is FAILED, else 0
  *   32     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total
  *   36     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
- *   40     cached_tokens       T9: FINISHED/TOKEN: prompt tokens taken from the prefix cache
- *   44     payload_generation  T10: PAYLOAD_DONE: the chunk's generation
- *   48     payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned
- *   56     step_time_us        T11: PROGRESS: how long the step took that got so far; else 0
+ *   40     cached_tokens       T9: TOKEN, PROGRESS: prompt tokens taken from the prefix cache, <=
+ * LIMIT_CONTEXT_TOKENS 44     payload_generation  T10: PAYLOAD_DONE: the chunk's generation 48
+ * payload_offset      T10: PAYLOAD_DONE: inside the slab, 64-byte aligned 56     step_time_us T11:
+ * PROGRESS: how long the step took that got so far; else 0
  *
  * of kind ALTERNATIVES from offset 16 on instead:
  *   16     alternatives        T12: alternative_count (1..TOKEN_EVENT_ALTERNATIVES_MAX) pairs of

@@ -57,8 +57,18 @@ struct worker_gauges {
     _Atomic uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES]; /* steps of each class */
     _Atomic uint64_t kv_block_tokens; /* positions of one KV block; 0 until READY */
     _Atomic uint64_t state_bytes;     /* recurrent state of max_sequences sequences; 0: none */
+    /* The prefix cache. */
+    _Atomic uint64_t kv_blocks_cached;     /* that no sequence holds: not among kv_blocks_used */
+    _Atomic uint64_t prefix_places;        /* blocks of prefixes that can be found */
+    _Atomic uint64_t prefix_queries_total; /* sequences that began, those set back again too */
+    _Atomic uint64_t prefix_query_tokens_total;
+    _Atomic uint64_t prefix_hit_tokens_total; /* of these, that were there */
+    _Atomic uint64_t prefix_evictions_total;  /* blocks and checkpoints given up for others */
+    _Atomic uint64_t prefix_resets_total;     /* done because the frontend said so */
+    _Atomic uint32_t prefix_cache;            /* 1: on; written before READY */
+    uint32_t more_unused;
     uint8_t reserved[64];
 };
-_Static_assert(sizeof(struct worker_gauges) == 640, "byte map of the segment");
+_Static_assert(sizeof(struct worker_gauges) == 704, "byte map of the segment");
 
 #endif

@@ -37,7 +37,8 @@ void answer_timings_write(const struct answer_timings *timings, uint32_t prompt_
 
 void answer_timings_write_progress(const struct reply_progress *progress, struct text_buffer *out)
 {
-    text_buffer_append_format(out, "{\"total\":%u,\"cache\":0,\"processed\":%u,\"time_ms\":%lld}",
-                              progress->prompt_tokens, progress->computed_tokens,
+    text_buffer_append_format(out, "{\"total\":%u,\"cache\":%u,\"processed\":%u,\"time_ms\":%lld}",
+                              progress->prompt_tokens, progress->cached_tokens,
+                              progress->computed_tokens,
                               (long long)((progress->now_us - progress->scheduled_us) / 1000));
 }

@@ -20,7 +20,7 @@ void answer_timings_note(struct answer_timings *timings, const struct reply_toke
 /* {"cache_n":…,…} */
 void answer_timings_write(const struct answer_timings *timings, uint32_t prompt_tokens,
                           uint32_t cached_tokens, struct text_buffer *out);
-/* {"total":…,"cache":0,"processed":…,"time_ms":…}: a prompt on its way. */
+/* {"total":…,"cache":…,"processed":…,"time_ms":…}: a prompt on its way. */
 void answer_timings_write_progress(const struct reply_progress *progress, struct text_buffer *out);
 
 #endif

@@ -58,7 +58,8 @@ struct reply_token {
 
 /* How far a prompt is computed. Times are of one monotonic clock. */
 struct reply_progress {
-    uint32_t computed_tokens;
+    uint32_t computed_tokens; /* those that the prefix cache had among them */
+    uint32_t cached_tokens;
     uint32_t prompt_tokens;
     int64_t scheduled_us; /* when the worker began with it */
     int64_t now_us;

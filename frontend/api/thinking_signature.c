@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "frontend/serve/keyed_hash.h"
+#include "proto/keyed_hash.h"
 
 static const struct keyed_hash_key model_key = {{0x73686f616c206d6full, 0x64656c206e616d65ull}};
 static const struct keyed_hash_key text_key = {{0x73686f616c207468ull, 0x696e6b696e672031ull}};

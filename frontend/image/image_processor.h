@@ -22,9 +22,9 @@
 #include "frontend/image/image_pixels.h"
 #include "frontend/image/image_resizer.h"
 #include "frontend/reply/text_buffer.h"
-#include "frontend/serve/keyed_hash.h"
 #include "proto/image_record.h"
 #include "proto/json_value.h"
+#include "proto/keyed_hash.h"
 #include "proto/limits.h"
 #include "proto/result.h"
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "frontend/api/generation_prepare.h"
-#include "frontend/serve/keyed_hash.h"
+#include "proto/keyed_hash.h"
 
 #define POISON_MEMORY_PLACES 256u
 

@@ -5,7 +5,7 @@
 #ifndef SHOAL_FRONTEND_SERVE_PREFIX_TABLE_H
 #define SHOAL_FRONTEND_SERVE_PREFIX_TABLE_H
 
-#include "frontend/serve/keyed_hash.h"
+#include "proto/keyed_hash.h"
 
 #define PREFIX_BLOCK_TOKENS 16u
 #define PREFIX_BLOCKS_MAX   1024u /* of one prompt: what follows decides nothing any more */

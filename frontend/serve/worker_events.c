@@ -54,6 +54,7 @@ static void on_progress(struct chat_engine *engine, struct live_request *request
     if (!request->sink->progress || request->generated.count > 0)
         return;
     const struct reply_progress progress = {.computed_tokens = event->prompt_done,
+                                            .cached_tokens = event->cached_tokens,
                                             .prompt_tokens =
                                                 (uint32_t)request->prepared.prompt.count,
                                             .scheduled_us = request->timeline.scheduled_us,
@@ -70,6 +71,8 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     if (live_request_token(request, event->token, event->index, now_us) != RESULT_OK)
         return RESULT_CORRUPT;
     worker_pool_note_token(engine->workers, request->worker);
+    if (event->index == 0 && event->cached_tokens >= request->prepared.prompt.count)
+        return RESULT_CORRUPT;
     if (event->index == 0)
         request->cached_tokens = event->cached_tokens;
     serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,

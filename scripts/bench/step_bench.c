@@ -194,7 +194,8 @@ static void launch_step(struct bench *bench, uint32_t sequences, uint32_t rows, 
     static struct sampling_params params;
     params = sampling_params_default();
     for (uint32_t s = 0; s < sequences; s++) {
-        parts[s] = (struct step_sequence){s * rows, rows, position, {NULL}, s};
+        parts[s] = (struct step_sequence){s * rows,        rows,           position, {NULL}, s,
+                                          STATE_SLOT_NONE, STATE_SLOT_NONE};
         for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
             parts[s].block_tables[g] = bench->blocks[s];
         logit_rows[s] = s * rows + rows - 1;

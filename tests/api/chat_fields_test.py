@@ -109,7 +109,9 @@ def test_progress_and_timings_have_llama_cpps_names(server):
     assert progress and progress[-1]["processed"] == progress[-1]["total"]
     assert set(progress[0]) == {"total", "cache", "processed", "time_ms"}
     timings = events[-1]["timings"]
-    assert timings["predicted_n"] == 3 and timings["prompt_n"] == progress[-1]["total"]
+    assert timings["predicted_n"] == 3
+    assert timings["prompt_n"] + timings["cache_n"] == progress[-1]["total"]
+    assert all(entry["cache"] == timings["cache_n"] for entry in progress)
     assert timings["prompt_ms"] > 0 and timings["predicted_per_second"] > 0
     assert len({event["id"] for event in events}) == 1
 

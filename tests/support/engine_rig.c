@@ -65,7 +65,7 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
                                            .late = options->late,
                                            .counts_ahead = options->counts_ahead};
     uint32_t state_slots = options->recurrent ? options->max_sequences : 0;
-    backend.state_slots = state_slots;
+    backend.state_slots = state_slots + options->checkpoint_slots;
     memcpy(backend.kv_blocks, options->kv_blocks, sizeof backend.kv_blocks);
     rig->backend = fake_backend_create(&backend);
     struct worker_engine_parts parts = {
@@ -73,6 +73,8 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
         .backend = rig->backend,
         .layout = &rig->layout,
         .state_slots = state_slots,
+        .checkpoint_slots = options->checkpoint_slots,
+        .keeps_prefixes = options->prefix_cache,
         .vocab_tokens = options->vocab_tokens,
         .context_tokens = options->context_tokens,
         .max_sequences = options->max_sequences,

@@ -14,6 +14,8 @@ struct engine_rig_options {
     uint32_t group_count;
     uint32_t kv_blocks[KV_GROUPS_MAX];
     bool recurrent; /* rows have state */
+    bool prefix_cache;
+    uint32_t checkpoint_slots;
     uint32_t vocab_tokens;
     uint32_t context_tokens;
     uint32_t max_sequences;

@@ -282,10 +282,39 @@ static void resolve_tokens(const struct fake_backend *fake, struct launched_step
     }
 }
 
+static void copy_state(struct fake_backend *fake, uint32_t from, uint32_t to)
+{
+    uint32_t slots = fake->options.state_slots;
+    must(from < slots && to < slots && from != to);
+    fake->states[to] = fake->states[from];
+}
+
+/* What sequences begin with, before any of them moves. */
+static void copy_sources(struct fake_backend *fake, const struct launched_step *step)
+{
+    for (uint32_t i = 0; i < step->sequence_count; i++) {
+        const struct step_sequence *sequence = &step->sequences[i];
+        if (sequence->state_source == STATE_SLOT_NONE)
+            continue;
+        must(sequence->first_position > 0);
+        copy_state(fake, sequence->state_source, sequence->state_slot);
+    }
+}
+
+static void copy_results(struct fake_backend *fake, const struct launched_step *step)
+{
+    for (uint32_t i = 0; i < step->sequence_count; i++) {
+        const struct step_sequence *sequence = &step->sequences[i];
+        if (sequence->state_copy != STATE_SLOT_NONE)
+            copy_state(fake, sequence->state_slot, sequence->state_copy);
+    }
+}
+
 static void compute(struct fake_backend *fake, struct launched_step *step,
                     const struct launched_step *before)
 {
     resolve_tokens(fake, step, before);
+    copy_sources(fake, step);
     uint32_t row = 0;
     uint32_t drawn = 0;
     /* Writes of all sequences first: a block that two of them share is overwritten before it is
@@ -317,6 +346,7 @@ static void compute(struct fake_backend *fake, struct launched_step *step,
         }
     }
     must(drawn == step->draw_count);
+    copy_results(fake, step);
 }
 
 static struct fake_backend *own(struct backend *backend)

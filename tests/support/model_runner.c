@@ -197,6 +197,8 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
         .row_count = part->count,
         .first_position = slot->position,
         .state_slot = runner->options.sequences - 1 - part->slot,
+        .state_source = STATE_SLOT_NONE,
+        .state_copy = STATE_SLOT_NONE,
     };
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)
         sequence->block_tables[group] = slot->tables[group];

@@ -122,8 +122,12 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
     uint32_t rows = 0;
     must(part_count <= OP_FIXTURE_SEQUENCES && logit_row_count <= OP_FIXTURE_LOGITS);
     for (uint32_t p = 0; p < part_count; p++) {
-        sequences[p] = (struct step_sequence){
-            rows, parts[p].rows, parts[p].first_position, {NULL}, parts[p].sequence};
+        sequences[p] = (struct step_sequence){.first_row = rows,
+                                              .row_count = parts[p].rows,
+                                              .first_position = parts[p].first_position,
+                                              .state_slot = parts[p].sequence,
+                                              .state_source = STATE_SLOT_NONE,
+                                              .state_copy = STATE_SLOT_NONE};
         sequences[p].block_tables[0] = f->block_tables[parts[p].sequence];
         rows += parts[p].rows;
     }

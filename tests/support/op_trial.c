@@ -381,7 +381,9 @@ static void run_step(const struct op_trial *t, struct backend *backend, uint32_t
                                        .row_count = count,
                                        .first_position = t->fed[first_fed + row].row.position,
                                        .block_tables = {t->block_tables[s]},
-                                       .state_slot = OP_TRIAL_SEQUENCES - 1 - s};
+                                       .state_slot = OP_TRIAL_SEQUENCES - 1 - s,
+                                       .state_source = STATE_SLOT_NONE,
+                                       .state_copy = STATE_SLOT_NONE};
         row += count;
     }
     if (backend_step_run(backend, &batch, results, &error) != RESULT_OK)

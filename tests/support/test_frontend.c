@@ -99,6 +99,7 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
         .thinking_budget = request->thinking_budget,
         .image_bytes = request->image_bytes,
         .image_count = request->image_count,
+        .cache_salt = {request->cache_salt},
     };
     record.payload_bytes = submit_record_payload_bytes(&record);
     if (spsc_ring_free(&frontend->pair.submit) == 0)
@@ -115,6 +116,7 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
     reply->id = record.request;
     reply->first_index = request->generated_tokens;
     reply->token_count = 0;
+    reply->cached_tokens = 0;
     reply->top_logprobs = request->top_logprobs;
     reserve(reply);
     reply->alternative_counts[0] = 0;
@@ -139,6 +141,11 @@ void test_frontend_drain(struct test_frontend *frontend)
     test_frontend_send(frontend, &(struct submit_record){.kind = SUBMIT_DRAIN});
 }
 
+void test_frontend_reset_cache(struct test_frontend *frontend)
+{
+    test_frontend_send(frontend, &(struct submit_record){.kind = SUBMIT_RESET});
+}
+
 static void take_alternatives(struct test_reply *reply, const struct token_event *event)
 {
     uint32_t *have = &reply->alternative_counts[reply->token_count];
@@ -153,6 +160,9 @@ static void take_token(struct test_reply *reply, const struct token_event *event
 {
     must(event->index == reply->first_index + reply->token_count);
     must(reply->prompt_done == reply->prompt_total);
+    must(event->cached_tokens < reply->prompt_total);
+    must(reply->token_count == 0 || event->cached_tokens == reply->cached_tokens);
+    reply->cached_tokens = event->cached_tokens;
     reply->tokens[reply->token_count] = event->token;
     reply->logprobs[reply->token_count] = event->logprob;
     reply->token_count++;

@@ -33,6 +33,7 @@ struct test_request {
     const uint8_t *image_part; /* [image_bytes] records and pixels (proto/image_record.h) */
     uint64_t image_bytes;
     uint32_t image_count;
+    uint32_t cache_salt;
 };
 
 /* What came back for one request. */
@@ -49,6 +50,7 @@ struct test_reply {
     uint32_t token_capacity;
     uint32_t prompt_done;
     uint32_t prompt_total;
+    uint32_t cached_tokens; /* as its first token says */
     bool payload_done;
     enum finish_reason finish; /* FINISH_NONE when it failed */
     enum result failure;
@@ -80,6 +82,7 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
 void test_frontend_send(struct test_frontend *frontend, const struct submit_record *record);
 void test_frontend_cancel(struct test_frontend *frontend, uint32_t slot);
 void test_frontend_drain(struct test_frontend *frontend);
+void test_frontend_reset_cache(struct test_frontend *frontend);
 
 /* Takes every event that is there; returns how many. */
 uint32_t test_frontend_collect(struct test_frontend *frontend);

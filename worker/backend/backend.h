@@ -14,7 +14,8 @@
  * moved on by the rows of each step, in their order. So the caller may give a block or a slot back,
  * and to another sequence, while steps that read or write it for its former owner are under way:
  * whoever has it next is launched later, and a slot's next owner begins at position 0, where what
- * it holds does not count.
+ * it holds does not count, or with a copy of another slot. Copies that a step begins with are made
+ * before all of its rows, those that it ends with behind all of them.
  *
  * Copies. All pointers in a step stay the caller's and are only read during step_launch(): block
  * tables, tokens, samplings and counts may change or go as soon as it returns.
@@ -63,6 +64,11 @@ struct step_sequence {
     /* Where its recurrent state is, < state_slots; STATE_SLOT_NONE in models without. The slot is
      * as the sequence's last row left it, or anything when first_position is 0. */
     uint32_t state_slot;
+    /* NONE, or another slot that state_slot becomes a copy of before the rows; first_position is
+     * not 0 then. */
+    uint32_t state_source;
+    /* NONE, or another slot that becomes a copy of state_slot behind the rows. */
+    uint32_t state_copy;
 };
 
 /* Steps launched and not yet waited for, at most. */

@@ -43,17 +43,22 @@ void block_table_fini(struct block_table *table)
     *table = (struct block_table){0};
 }
 
+static void append(struct block_table *table, struct kv_block_ref ref)
+{
+    must(table->covered < table->capacity);
+    table->blocks[table->covered] = ref.block;
+    table->generations[table->covered] = ref.generation;
+    table->covered++;
+}
+
 void block_table_extend(struct block_table *table, struct kv_block_pool *pool, uint32_t tokens)
 {
     uint32_t wanted = block_table_blocks(tokens);
-    must(wanted <= table->capacity);
     while (table->covered < wanted) {
         struct kv_block_ref ref;
         enum result result = kv_block_pool_take(pool, &ref);
         must(result == RESULT_OK);
-        table->blocks[table->covered] = ref.block;
-        table->generations[table->covered] = ref.generation;
-        table->covered++;
+        append(table, ref);
     }
 }
 
@@ -63,20 +68,43 @@ uint32_t block_table_missing(const struct block_table *table, uint32_t tokens)
     return wanted > table->covered ? wanted - table->covered : 0;
 }
 
-void block_table_give_before(struct block_table *table, struct kv_block_pool *pool,
-                             uint32_t first_seen)
+void block_table_skip(struct block_table *table, uint32_t count)
 {
-    while (table->first_held < table->covered && table->first_held < first_seen) {
-        uint32_t at = table->first_held++;
-        kv_block_pool_give(pool, (struct kv_block_ref){.block = table->blocks[at],
-                                                       .generation = table->generations[at]});
+    must(table->covered == 0 && count <= table->capacity);
+    for (uint32_t at = 0; at < count; at++)
         table->blocks[at] = KV_BLOCK_NONE;
-    }
+    table->first_held = table->covered = count;
+}
+
+void block_table_share(struct block_table *table, struct kv_block_pool *pool,
+                       struct kv_block_ref ref)
+{
+    kv_block_pool_share(pool, ref);
+    append(table, ref);
+}
+
+void block_table_replace(struct block_table *table, struct kv_block_pool *pool, uint32_t at,
+                         struct kv_block_ref ref)
+{
+    kv_block_pool_share(pool, ref);
+    kv_block_pool_give(pool, block_table_ref(table, at), KV_BLOCK_LAST);
+    table->blocks[at] = ref.block;
+    table->generations[at] = ref.generation;
+}
+
+void block_table_give_first(struct block_table *table, struct kv_block_pool *pool,
+                            enum kv_block_turn turn)
+{
+    kv_block_pool_give(pool, block_table_ref(table, table->first_held), turn);
+    table->blocks[table->first_held++] = KV_BLOCK_NONE;
 }
 
 void block_table_give_all(struct block_table *table, struct kv_block_pool *pool)
 {
-    block_table_give_before(table, pool, table->covered);
+    while (table->covered > table->first_held) {
+        kv_block_pool_give(pool, block_table_ref(table, table->covered - 1), KV_BLOCK_LAST);
+        table->covered--;
+    }
     table->first_held = 0;
     table->covered = 0;
 }
@@ -84,4 +112,10 @@ void block_table_give_all(struct block_table *table, struct kv_block_pool *pool)
 uint32_t block_table_held(const struct block_table *table)
 {
     return table->covered - table->first_held;
+}
+
+struct kv_block_ref block_table_ref(const struct block_table *table, uint32_t at)
+{
+    must(at >= table->first_held && at < table->covered);
+    return (struct kv_block_ref){.block = table->blocks[at], .generation = table->generations[at]};
 }

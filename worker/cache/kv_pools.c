@@ -7,15 +7,21 @@
 
 #include <stddef.h>
 
-enum result kv_pools_init(struct kv_pools *pools, const struct kv_layout *layout,
-                          const uint32_t blocks[KV_GROUPS_MAX], uint32_t state_slots)
+#include "proto/must.h"
+#include "worker/cache/prefix_cache.h"
+
+enum result kv_pools_init(struct kv_pools *pools, const struct kv_pools_options *options)
 {
-    *pools = (struct kv_pools){.layout = layout};
+    *pools = (struct kv_pools){.layout = options->layout};
     enum result result = RESULT_OK;
-    for (uint32_t group = 0; group < layout->group_count && result == RESULT_OK; group++)
-        result = kv_block_pool_create(blocks[group], &pools->group[group]);
-    if (result == RESULT_OK && state_slots > 0)
-        result = kv_block_pool_create(state_slots, &pools->state);
+    for (uint32_t group = 0; group < pools->layout->group_count && result == RESULT_OK; group++)
+        result = kv_block_pool_create(options->blocks[group], &pools->group[group]);
+    if (result == RESULT_OK && options->state_slots > 0)
+        result = kv_block_pool_create(options->state_slots, &pools->state);
+    if (result == RESULT_OK && options->checkpoint_slots > 0)
+        result = kv_block_pool_create(options->checkpoint_slots, &pools->checkpoints);
+    if (result == RESULT_OK && options->keeps_prefixes)
+        result = prefix_cache_create(pools, &pools->prefixes);
     if (result != RESULT_OK)
         kv_pools_fini(pools);
     return result;
@@ -23,12 +29,27 @@ enum result kv_pools_init(struct kv_pools *pools, const struct kv_layout *layout
 
 void kv_pools_fini(struct kv_pools *pools)
 {
+    prefix_cache_destroy(pools->prefixes);
+    pools->prefixes = NULL;
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++) {
         kv_block_pool_destroy(pools->group[group]);
         pools->group[group] = NULL;
     }
+    kv_block_pool_destroy(pools->checkpoints);
     kv_block_pool_destroy(pools->state);
+    pools->checkpoints = NULL;
     pools->state = NULL;
+}
+
+uint32_t kv_pools_available(const struct kv_pools *pools, uint32_t group)
+{
+    return kv_block_pool_free(pools->group[group]) + kv_block_pool_idle(pools->group[group]);
+}
+
+void kv_pools_make_room(struct kv_pools *pools, uint32_t group, uint32_t count)
+{
+    while (kv_block_pool_free(pools->group[group]) < count)
+        must(pools->prefixes && prefix_cache_evict(pools->prefixes, group));
 }
 
 uint64_t kv_pools_total(const struct kv_pools *pools)
@@ -39,10 +60,18 @@ uint64_t kv_pools_total(const struct kv_pools *pools)
     return total;
 }
 
+uint64_t kv_pools_cached(const struct kv_pools *pools)
+{
+    uint64_t cached = 0;
+    for (uint32_t group = 0; group < pools->layout->group_count; group++)
+        cached += kv_block_pool_idle(pools->group[group]);
+    return cached;
+}
+
 uint64_t kv_pools_used(const struct kv_pools *pools)
 {
-    uint64_t used = 0;
+    uint64_t available = 0;
     for (uint32_t group = 0; group < pools->layout->group_count; group++)
-        used += kv_block_pool_total(pools->group[group]) - kv_block_pool_free(pools->group[group]);
-    return used;
+        available += kv_pools_available(pools, group);
+    return kv_pools_total(pools) - available;
 }

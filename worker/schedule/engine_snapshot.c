@@ -5,6 +5,8 @@
  */
 #include "worker/schedule/engine_snapshot.h"
 
+#include "worker/schedule/sequence_prefix.h"
+
 static uint32_t peak_blocks(const struct worker_engine *engine, uint32_t group, uint32_t tokens)
 {
     return kv_layout_blocks_needed(engine->parts.layout, group, tokens, engine->parts.step_tokens);
@@ -18,7 +20,7 @@ struct admission_snapshot engine_snapshot_admission(const struct worker_engine *
         .group_count = engine->parts.layout->group_count,
     };
     for (uint32_t group = 0; group < snapshot.group_count; group++)
-        snapshot.free_blocks[group] = kv_block_pool_free(engine->pools.group[group]);
+        snapshot.free_blocks[group] = kv_pools_available(&engine->pools, group);
     for (uint32_t i = 0; i < snapshot.running_sequences; i++) {
         const struct sequence *sequence = sequence_table_running_at(engine->table, i);
         if (sequence->state == SEQUENCE_DECODE) {
@@ -35,10 +37,13 @@ struct admission_snapshot engine_snapshot_admission(const struct worker_engine *
 }
 
 void engine_snapshot_want(const struct worker_engine *engine, const struct sequence *sequence,
-                          struct admission_snapshot *snapshot)
+                          uint32_t shared_blocks, struct admission_snapshot *snapshot)
 {
-    for (uint32_t group = 0; group < snapshot->group_count; group++)
-        snapshot->wanted_blocks[group] = peak_blocks(engine, group, sequence->known_tokens);
+    for (uint32_t group = 0; group < snapshot->group_count; group++) {
+        bool shares = engine->parts.layout->groups[group].kind == KV_FULL;
+        snapshot->wanted_blocks[group] =
+            peak_blocks(engine, group, sequence->known_tokens) - (shares ? shared_blocks : 0);
+    }
 }
 
 struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
@@ -53,7 +58,7 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         .candidates = engine->candidates,
     };
     for (uint32_t group = 0; group < snapshot.group_count; group++)
-        snapshot.free_blocks[group] = kv_block_pool_free(engine->pools.group[group]);
+        snapshot.free_blocks[group] = kv_pools_available(&engine->pools, group);
     for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
         const struct sequence *sequence = sequence_table_running_at(engine->table, i);
         sequence_check(sequence, &engine->pools);
@@ -64,6 +69,7 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         candidate->ends = sequence_draws_last(sequence);
         candidate->known_tokens = sequence->computed_tokens + sequence_rows_left(sequence);
         candidate->computed_tokens = sequence->computed_tokens;
+        candidate->most_rows = sequence_prefix_rows(sequence, &engine->pools);
         for (uint32_t group = 0; group < snapshot.group_count; group++)
             candidate->held_blocks[group] = block_table_held(&sequence->tables[group]);
     }

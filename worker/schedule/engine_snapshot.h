@@ -9,8 +9,9 @@
 
 /* All but wanted_blocks, which belong to the sequence that asks to begin. */
 struct admission_snapshot engine_snapshot_admission(const struct worker_engine *engine);
+/* `shared_blocks` of each full group it will share with sequences that run. */
 void engine_snapshot_want(const struct worker_engine *engine, const struct sequence *sequence,
-                          struct admission_snapshot *snapshot);
+                          uint32_t shared_blocks, struct admission_snapshot *snapshot);
 
 /* Its candidates lie in the engine until the next one is taken; candidate i is running sequence i.
  */

@@ -298,6 +298,7 @@ static enum result take_run(struct frontend_link *link, const struct submit_reco
         .think_end_count = record->think_end_count,
         .thinking_budget = record->thinking_budget,
     };
+    memcpy(request->cache_salt, record->cache_salt, sizeof request->cache_salt);
     step_roster_add(link->segment.roster, record->request.slot);
     struct error_text words;
     enum result result = copy_payload(link, record, request, &words);

@@ -67,6 +67,7 @@ void gauge_board_set_ready(struct worker_gauges *gauges, const struct gauge_read
     set_u64(&gauges->state_bytes, ready->state_bytes);
     set_u64(&gauges->weights_bytes, ready->weights_bytes);
     set_u32(&gauges->weights, ready->weights);
+    set_u32(&gauges->prefix_cache, ready->prefix_cache);
     copy_words(gauges->backend, sizeof gauges->backend, ready->backend);
     gauge_board_set_state(gauges, WORKER_READY);
 }
@@ -76,6 +77,9 @@ void gauge_board_set_sequences(struct worker_gauges *gauges, const struct gauge_
     set_u32(&gauges->running_sequences, load->running_sequences);
     set_u32(&gauges->waiting_sequences, load->waiting_sequences);
     set_u64(&gauges->kv_blocks_used, load->kv_blocks_used);
+    set_u64(&gauges->kv_blocks_cached, load->kv_blocks_cached);
+    set_u64(&gauges->prefix_places, load->prefix_places);
+    set_u64(&gauges->prefix_evictions_total, load->prefix_evictions);
 }
 
 static size_t step_class(uint64_t tokens)
@@ -101,4 +105,16 @@ void gauge_board_add_step(struct worker_gauges *gauges, const struct gauge_step 
 void gauge_board_add_preemption(struct worker_gauges *gauges)
 {
     add_u64(&gauges->preemptions_total, 1);
+}
+
+void gauge_board_add_lookup(struct worker_gauges *gauges, uint32_t tokens, uint32_t hits)
+{
+    add_u64(&gauges->prefix_queries_total, 1);
+    add_u64(&gauges->prefix_query_tokens_total, tokens);
+    add_u64(&gauges->prefix_hit_tokens_total, hits);
+}
+
+void gauge_board_add_reset(struct worker_gauges *gauges)
+{
+    add_u64(&gauges->prefix_resets_total, 1);
 }

@@ -5,6 +5,8 @@
 #ifndef SHOAL_WORKER_SCHEDULE_GAUGE_BOARD_H
 #define SHOAL_WORKER_SCHEDULE_GAUGE_BOARD_H
 
+#include <stdbool.h>
+
 #include "proto/worker_gauges.h"
 
 void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state);
@@ -22,6 +24,7 @@ struct gauge_ready {
     uint64_t state_bytes;
     uint64_t weights_bytes;
     enum worker_weights weights;
+    bool prefix_cache;
     const char *backend;
 };
 /* All of it first, then READY. */
@@ -31,6 +34,9 @@ struct gauge_load {
     uint32_t running_sequences;
     uint32_t waiting_sequences;
     uint64_t kv_blocks_used;
+    uint64_t kv_blocks_cached;
+    uint64_t prefix_places;
+    uint64_t prefix_evictions;
 };
 void gauge_board_set_sequences(struct worker_gauges *gauges, const struct gauge_load *load);
 
@@ -42,5 +48,8 @@ struct gauge_step {
 /* Adds one finished step to the totals. */
 void gauge_board_add_step(struct worker_gauges *gauges, const struct gauge_step *step);
 void gauge_board_add_preemption(struct worker_gauges *gauges);
+/* A sequence of `tokens` begins, of which the prefix cache had `hits`. */
+void gauge_board_add_lookup(struct worker_gauges *gauges, uint32_t tokens, uint32_t hits);
+void gauge_board_add_reset(struct worker_gauges *gauges);
 
 #endif

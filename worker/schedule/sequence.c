@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "proto/must.h"
+#include "worker/schedule/sequence_prefix.h"
 
 uint32_t sequence_request_forced_ids(const struct sequence_request *request)
 {
@@ -96,6 +97,8 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
         .known_tokens = request->prompt_tokens,
         .counts = counts,
         .recurrent = {.block = KV_BLOCK_NONE},
+        .restored = {.block = KV_BLOCK_NONE},
+        .saved = {.block = KV_BLOCK_NONE},
     };
     request->tokens = NULL;
     request->logit_bias = NULL;
@@ -125,8 +128,13 @@ enum result sequence_admit(struct sequence *sequence, struct kv_pools *pools)
         if (result != RESULT_OK)
             return result;
     }
+    if (sequence_prefix_reserve(sequence, pools, sequence->tokens_max - 1) != RESULT_OK)
+        return RESULT_OUT_OF_MEMORY;
     if (pools->state)
         must(kv_block_pool_take(pools->state, &sequence->recurrent) == RESULT_OK);
+    sequence_prefix_resume(sequence, pools);
+    if (sequence->state == SEQUENCE_WAITING)
+        sequence->cached_tokens = sequence->computed_tokens;
     sequence->state = SEQUENCE_PREFILL;
     return RESULT_OK;
 }
@@ -145,8 +153,9 @@ static void give_all(struct sequence *sequence, struct kv_pools *pools)
     for (uint32_t group = 0; group < pools->layout->group_count; group++)
         block_table_give_all(&sequence->tables[group], pools->group[group]);
     if (sequence->recurrent.block != KV_BLOCK_NONE)
-        kv_block_pool_give(pools->state, sequence->recurrent);
+        kv_block_pool_give(pools->state, sequence->recurrent, KV_BLOCK_LAST);
     sequence->recurrent.block = KV_BLOCK_NONE;
+    sequence_prefix_release(sequence, pools);
 }
 
 void sequence_preempt(struct sequence *sequence, struct kv_pools *pools)
@@ -164,6 +173,7 @@ void sequence_finish(struct sequence *sequence, struct kv_pools *pools)
     give_all(sequence, pools);
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         block_table_fini(&sequence->tables[group]);
+    free(sequence->names);
     token_counts_destroy(sequence->counts);
     sequence_request_fini(&sequence->request);
     *sequence = (struct sequence){.state = SEQUENCE_FREE};
@@ -173,9 +183,13 @@ void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uin
 {
     must(sequence_is_running(sequence));
     must(rows > 0 && rows <= sequence_rows_left(sequence));
-    for (uint32_t group = 0; group < pools->layout->group_count; group++)
-        block_table_extend(&sequence->tables[group], pools->group[group],
-                           sequence->computed_tokens + rows);
+    uint32_t tokens = sequence->computed_tokens + rows;
+    for (uint32_t group = 0; group < pools->layout->group_count; group++) {
+        struct block_table *table = &sequence->tables[group];
+        kv_pools_make_room(pools, group, block_table_missing(table, tokens));
+        block_table_extend(table, pools->group[group], tokens);
+    }
+    sequence_prefix_take_checkpoint(sequence, pools, rows);
 }
 
 void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_t rows)
@@ -183,15 +197,20 @@ void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_
     must(sequence_is_running(sequence));
     must(rows > 0 && rows <= sequence_rows_left(sequence));
     sequence->computed_tokens += rows;
+    sequence_prefix_release_restored(sequence, pools);
+    sequence_prefix_publish(sequence, pools);
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         /* The next query stands at computed_tokens; later ones see no further back. */
         uint32_t first_seen =
             kv_layout_first_block(pools->layout, group, sequence->computed_tokens);
-        block_table_give_before(&sequence->tables[group], pools->group[group], first_seen);
+        struct block_table *table = &sequence->tables[group];
+        while (table->first_held < table->covered && table->first_held < first_seen)
+            block_table_give_first(table, pools->group[group],
+                                   sequence_prefix_turn(sequence, pools, group, table->first_held));
     }
 }
 
-enum result sequence_append(struct sequence *sequence, uint32_t token)
+enum result sequence_append(struct sequence *sequence, struct kv_pools *pools, uint32_t token)
 {
     must(sequence->state == SEQUENCE_DECODE && sequence->drawn_tokens > 0);
     must(sequence->known_tokens < sequence->tokens_max);
@@ -200,6 +219,7 @@ enum result sequence_append(struct sequence *sequence, uint32_t token)
     sequence->drawn_tokens--;
     token_forcer_follow(&sequence->forcer, tokens + first_generated(&sequence->request),
                         sequence_generated_tokens(sequence));
+    sequence_prefix_publish(sequence, pools);
     if (!sequence->counts)
         return RESULT_OK;
     return token_counts_follow(sequence->counts, tokens, sequence->known_tokens);

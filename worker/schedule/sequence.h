@@ -25,9 +25,14 @@
  * A running sequence of a model with recurrent layers also has a slot for their state, which is as
  * far as its launched rows: rows can be added to it and never taken away. So nothing here takes a
  * computed row back; what ends or is preempted gives its slot back whole, and whoever runs next
- * begins at position 0, where the slot's contents do not matter (state_layout.h).
+ * begins at position 0, where the slot's contents do not matter (state_layout.h), or with a copy of
+ * a checkpoint.
  *
- * Preemption is by recomputation: the generated tokens become part of what is prefilled again.
+ * With a prefix cache a sequence begins behind what is there of its tokens (sequence_prefix.h):
+ * these positions count as computed, and their blocks it shares.
+ *
+ * Preemption is by recomputation: the generated tokens become part of what is prefilled again, less
+ * what the prefix cache still has of them.
  * Because a draw depends only on the tokens, the parameters and the position, the sequence goes on
  * as if nothing had happened, and no token is told twice.
  */
@@ -40,6 +45,7 @@
 #include "proto/submit_record.h"
 #include "worker/cache/block_table.h"
 #include "worker/cache/kv_pools.h"
+#include "worker/cache/prefix_cache.h"
 #include "worker/sample/row_sampler.h"
 #include "worker/sample/token_counts.h"
 #include "worker/sample/token_forcer.h"
@@ -61,6 +67,7 @@ struct sequence_request {
     uint32_t think_start_count;
     uint32_t think_end_count;
     uint32_t thinking_budget;
+    uint32_t cache_salt[4];
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
     uint32_t *tokens;                    /* [prompt_tokens] owned, malloc */
     struct logit_bias_entry *logit_bias; /* [logit_bias_count] owned, malloc; NULL for none */
@@ -100,26 +107,39 @@ struct sequence {
     struct block_table tables[KV_GROUPS_MAX];
     struct kv_block_ref
         recurrent; /* its slot of recurrent state; block KV_BLOCK_NONE: it has none */
+
+    /* The prefix cache, all of it sequence_prefix.h's. */
+    struct prefix_name *names; /* [name_count] of its full blocks, owned */
+    uint32_t name_count;
+    uint32_t name_capacity;
+    uint32_t shared_blocks;       /* that were there when it began to run */
+    uint32_t left_blocks;         /* that others can share now */
+    uint32_t cached_tokens;       /* of the prompt, that were there when it first began */
+    struct kv_block_ref restored; /* checkpoint that its state begins as, until rows are launched */
+    struct kv_block_ref saved; /* checkpoint that a launched step makes, until it is left behind */
+    uint32_t saved_blocks;     /* behind so many blocks */
+    uint32_t follower_blocks;  /* where the checkpoint that follows its answer stands; 0: none */
 };
 
 /* The edges. begin takes over `request` (also when it fails). */
 enum result sequence_begin(struct sequence *sequence, struct sequence_request *request,
                            uint64_t arrival, uint32_t tokens_max) RESULT_CHECKED;
-/* Reserves memory for all that the sequence can become, and takes a slot for its recurrent state
- * (one is free: there are as many as sequences that run); on RESULT_OUT_OF_MEMORY nothing changed.
- */
+/* Reserves memory for all that the sequence can become, takes a slot for its recurrent state (one
+ * is free: there are as many as sequences that run) and shares what the prefix cache has; on
+ * RESULT_OUT_OF_MEMORY nothing changed. */
 enum result sequence_admit(struct sequence *sequence, struct kv_pools *pools) RESULT_CHECKED;
 /* The token after the last computed one is draw `draw` of the step that is launched. */
 void sequence_draw(struct sequence *sequence, uint32_t draw);
 void sequence_preempt(struct sequence *sequence, struct kv_pools *pools);
 void sequence_finish(struct sequence *sequence, struct kv_pools *pools);
 
-/* Between the edges: takes the blocks that `rows` more positions need (they must be free); counts
- * the rows of a launched step as computed and gives back what no later query sees; appends the
- * oldest drawn token, now that it is known. */
+/* Between the edges: takes the blocks that `rows` more positions need (they must be available);
+ * counts the rows of a launched step as computed and gives back what no later query sees; appends
+ * the oldest drawn token, now that it is known. */
 void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
 void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_t rows);
-enum result sequence_append(struct sequence *sequence, uint32_t token) RESULT_CHECKED;
+enum result sequence_append(struct sequence *sequence, struct kv_pools *pools,
+                            uint32_t token) RESULT_CHECKED;
 
 /* How the token after the last known or drawn one is to be drawn. UNKNOWN: it may be a forced one,
  * which depends on a token that is drawn and not yet known; *sampling is then good for all but

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "worker/schedule/sequence_prefix.h"
 
 struct step_batch_builder {
     uint32_t max_rows;
@@ -97,7 +98,7 @@ static void add_tokens(struct step_batch_builder *builder, const struct sequence
 }
 
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
-                            uint32_t rows)
+                            const struct kv_pools *pools, uint32_t rows)
 {
     struct step_batch *batch = &builder->batch;
     must(rows > 0 && rows <= builder->max_rows - batch->row_count);
@@ -108,7 +109,9 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
     *part = (struct step_sequence){.first_row = batch->row_count,
                                    .row_count = rows,
                                    .first_position = sequence->computed_tokens,
-                                   .state_slot = sequence->recurrent.block};
+                                   .state_slot = sequence->recurrent.block,
+                                   .state_source = sequence_prefix_source_slot(sequence, pools),
+                                   .state_copy = sequence_prefix_copy_slot(sequence, pools, rows)};
     for (uint32_t group = 0; group < builder->group_count; group++) {
         must(block_table_missing(&sequence->tables[group], sequence->computed_tokens + rows) == 0);
         part->block_tables[group] = sequence->tables[group].blocks;

@@ -20,7 +20,7 @@ void step_batch_builder_clear(struct step_batch_builder *builder);
 /* The next `rows` rows of a running sequence that holds the blocks for them. When they reach its
  * last token, known or drawn by the step launched just before, the next one is drawn. */
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
-                            uint32_t rows);
+                            const struct kv_pools *pools, uint32_t rows);
 /* Valid until the next clear; its pointers lead into the builder and, while the batch is built and
  * launched, the sequences. */
 const struct step_batch *step_batch_builder_batch(const struct step_batch_builder *builder);

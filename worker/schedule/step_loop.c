@@ -14,6 +14,7 @@
  */
 #include "worker/schedule/step_loop.h"
 
+#include "worker/cache/prefix_cache.h"
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/step_planner.h"
 #include "worker/schedule/step_publisher.h"
@@ -23,11 +24,17 @@
 
 static void show(struct worker_engine *engine)
 {
+    struct prefix_cache_figures prefixes = {0};
+    if (engine->pools.prefixes)
+        prefixes = prefix_cache_figures(engine->pools.prefixes);
     gauge_board_set_sequences(
         engine->gauges,
         &(struct gauge_load){.running_sequences = sequence_table_running(engine->table),
                              .waiting_sequences = sequence_table_waiting(engine->table),
-                             .kv_blocks_used = kv_pools_used(&engine->pools)});
+                             .kv_blocks_used = kv_pools_used(&engine->pools),
+                             .kv_blocks_cached = kv_pools_cached(&engine->pools),
+                             .prefix_places = prefixes.places,
+                             .prefix_evictions = prefixes.evictions});
 }
 
 /* The rows of the step that was launched count as computed, and the tokens after them as drawn. */

@@ -15,7 +15,21 @@
 #include "worker/schedule/engine_snapshot.h"
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/preemption_policy.h"
+#include "worker/schedule/sequence_prefix.h"
 #include "worker/schedule/step_policy.h"
+
+/* May the head of the queue begin? What it would share is looked up only when it matters. */
+static bool admits(struct worker_engine *engine, struct sequence *head,
+                   struct admission_snapshot *snapshot)
+{
+    engine_snapshot_want(engine, head, 0, snapshot);
+    if (admission_policy_admits(snapshot))
+        return true;
+    if (snapshot->running_sequences == snapshot->max_sequences)
+        return false;
+    engine_snapshot_want(engine, head, sequence_prefix_shared(head, &engine->pools), snapshot);
+    return admission_policy_admits(snapshot);
+}
 
 void step_planner_admit(struct worker_engine *engine)
 {
@@ -24,14 +38,14 @@ void step_planner_admit(struct worker_engine *engine)
         return;
     struct admission_snapshot snapshot = engine_snapshot_admission(engine);
     for (; head; head = sequence_table_head(engine->table)) {
-        engine_snapshot_want(engine, head, &snapshot);
-        if (!admission_policy_admits(&snapshot))
+        if (!admits(engine, head, &snapshot))
             return;
         if (sequence_table_admit(engine->table, &engine->pools) != RESULT_OK) {
             frontend_link_emit_failed(engine->parts.link, head->request.id, RESULT_OUT_OF_MEMORY);
             sequence_table_remove(engine->table, head, &engine->pools);
             return;
         }
+        gauge_board_add_lookup(engine->gauges, head->known_tokens, head->computed_tokens);
         snapshot.running_sequences++;
         for (uint32_t group = 0; group < snapshot.group_count; group++)
             snapshot.promised_blocks[group] += snapshot.wanted_blocks[group];
@@ -60,8 +74,9 @@ uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_build
     if (ahead && must_read_first(engine))
         return 0;
     struct step_snapshot snapshot = engine_snapshot_step(engine);
-    uint32_t survivors = preemption_policy_survivors(&snapshot);
-    if (survivors < snapshot.candidate_count) {
+    /* Blocks that the preempted share with survivors do not become free: the policy looks again. */
+    for (uint32_t survivors = preemption_policy_survivors(&snapshot);
+         survivors < snapshot.candidate_count; survivors = preemption_policy_survivors(&snapshot)) {
         if (ahead)
             return 0;
         while (sequence_table_running(engine->table) > survivors) {
@@ -77,7 +92,7 @@ uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_build
             continue;
         struct sequence *sequence = sequence_table_running_at(engine->table, i);
         sequence_take_blocks(sequence, &engine->pools, engine->rows[i]);
-        step_batch_builder_add(builder, sequence, engine->rows[i]);
+        step_batch_builder_add(builder, sequence, &engine->pools, engine->rows[i]);
         prompt_rows += snapshot.candidates[i].decoding ? 0 : engine->rows[i];
     }
     return prompt_rows;

@@ -30,14 +30,20 @@ static uint32_t rows_left(const struct step_candidate *candidate)
     return candidate->known_tokens - candidate->computed_tokens;
 }
 
+/* Rows of one step that it takes at most. */
+static uint32_t rows_wanted(const struct step_candidate *candidate)
+{
+    return least(rows_left(candidate), candidate->most_rows);
+}
+
 /* Rows that `candidate` can have without taking more than `free_blocks` in any group. */
 static uint32_t rows_that_fit(const struct step_candidate *candidate, uint32_t free_blocks)
 {
     uint32_t in_last_block = candidate->computed_tokens % KV_BLOCK_TOKENS;
     uint32_t slack = in_last_block ? KV_BLOCK_TOKENS - in_last_block : 0;
     uint64_t rows = (uint64_t)free_blocks * KV_BLOCK_TOKENS + slack;
-    uint32_t left = rows_left(candidate);
-    return rows < left ? (uint32_t)rows : left;
+    uint32_t wanted = rows_wanted(candidate);
+    return rows < wanted ? (uint32_t)rows : wanted;
 }
 
 static uint32_t blocks_taken(const struct step_candidate *candidate, uint32_t rows)
@@ -148,7 +154,7 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         free_blocks -= blocks_taken(candidate, rows[i]);
         budget -= rows[i];
         total += rows[i];
-        bool whole = rows[i] == rows_left(candidate);
+        bool whole = rows[i] == rows_wanted(candidate);
         if (!whole || (resumes && decodes == 0))
             break;
     }

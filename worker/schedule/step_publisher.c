@@ -24,11 +24,13 @@ static void tell_progress(struct worker_engine *engine, struct sequence *sequenc
     if (done <= sequence->told_prompt_tokens)
         return;
     sequence->told_prompt_tokens = done;
-    frontend_link_emit(engine->parts.link, &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
-                                                                 .request = sequence->request.id,
-                                                                 .prompt_done = done,
-                                                                 .prompt_total = prompt_tokens,
-                                                                 .step_time_us = step_time_us});
+    frontend_link_emit(engine->parts.link,
+                       &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
+                                             .request = sequence->request.id,
+                                             .prompt_done = done,
+                                             .prompt_total = prompt_tokens,
+                                             .cached_tokens = sequence->cached_tokens,
+                                             .step_time_us = step_time_us});
 }
 
 static void end(struct worker_engine *engine, struct sequence *sequence, enum finish_reason finish)
@@ -59,16 +61,18 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
 {
     must(sampled->token < engine->parts.vocab_tokens);
     uint32_t index = sequence_generated_tokens(sequence);
-    if (sequence_append(sequence, sampled->token) != RESULT_OK) {
+    if (sequence_append(sequence, &engine->pools, sampled->token) != RESULT_OK) {
         end(engine, sequence, FINISH_NONE);
         return;
     }
     tell_alternatives(engine, sequence->request.id, sampled);
-    frontend_link_emit(engine->parts.link, &(struct token_event){.kind = TOKEN_EVENT_TOKEN,
-                                                                 .request = sequence->request.id,
-                                                                 .token = sampled->token,
-                                                                 .index = index,
-                                                                 .logprob = sampled->logprob});
+    frontend_link_emit(engine->parts.link,
+                       &(struct token_event){.kind = TOKEN_EVENT_TOKEN,
+                                             .request = sequence->request.id,
+                                             .token = sampled->token,
+                                             .index = index,
+                                             .cached_tokens = sequence->cached_tokens,
+                                             .logprob = sampled->logprob});
     if (sequence_stops_at(sequence, sampled->token))
         end(engine, sequence, FINISH_STOP_TOKEN);
     else if (sequence->known_tokens == sequence->tokens_max)

@@ -17,15 +17,16 @@ struct step_candidate {
     bool ends;                /* its last token is being drawn: it gets no more rows */
     uint32_t known_tokens;    /* > computed_tokens; one that decodes may know it only later */
     uint32_t computed_tokens; /* whose blocks it holds */
-    uint32_t held_blocks[KV_GROUPS_MAX];
+    uint32_t most_rows;       /* it takes in one step: something is due behind them */
+    uint32_t held_blocks[KV_GROUPS_MAX]; /* some may be others' too */
 };
 
 struct step_snapshot {
     uint32_t group_count;
-    uint32_t free_blocks[KV_GROUPS_MAX];
-    uint32_t step_tokens;          /* rows of a step at most */
-    uint32_t mixed_prefill_tokens; /* prompt rows at most of a step for which streams wait */
-    uint32_t lone_prefill_tokens;  /* and of one for which none does; > 0 */
+    uint32_t free_blocks[KV_GROUPS_MAX]; /* those that only the prefix cache has among them */
+    uint32_t step_tokens;                /* rows of a step at most */
+    uint32_t mixed_prefill_tokens;       /* prompt rows at most of a step for which streams wait */
+    uint32_t lone_prefill_tokens;        /* and of one for which none does; > 0 */
     uint32_t candidate_count;
     const struct step_candidate *candidates; /* oldest first */
 };

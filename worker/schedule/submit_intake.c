@@ -10,6 +10,7 @@
 #include "worker/schedule/submit_intake.h"
 
 #include "proto/log.h"
+#include "worker/cache/prefix_cache.h"
 #include "worker/schedule/gauge_board.h"
 
 #define RECORDS_PER_TURN 256u /* each costs at most two events */
@@ -50,6 +51,11 @@ static void apply(struct worker_engine *engine, struct frontend_command *command
     switch (command->kind) {
     case SUBMIT_RUN: run(engine, &command->sequence); break;
     case SUBMIT_CANCEL: cancel(engine, command->request); break;
+    case SUBMIT_RESET:
+        if (engine->pools.prefixes)
+            prefix_cache_reset(engine->pools.prefixes);
+        gauge_board_add_reset(engine->gauges);
+        break;
     case SUBMIT_DRAIN:
         if (!engine->draining)
             log_info("draining");

@@ -5,6 +5,7 @@
 #include "worker/schedule/worker_engine.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/must.h"
 #include "worker/cache/kv_budget.h"
@@ -21,8 +22,12 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
     engine->limits.context_tokens = parts->context_tokens;
     engine->limits.longest_positions = kv_budget_longest(parts->layout, parts->kv_blocks,
                                                          parts->context_tokens, parts->step_tokens);
-    enum result result =
-        kv_pools_init(&engine->pools, parts->layout, parts->kv_blocks, parts->state_slots);
+    struct kv_pools_options pools = {.layout = parts->layout,
+                                     .state_slots = parts->state_slots,
+                                     .checkpoint_slots = parts->checkpoint_slots,
+                                     .keeps_prefixes = parts->keeps_prefixes};
+    memcpy(pools.blocks, parts->kv_blocks, sizeof pools.blocks);
+    enum result result = kv_pools_init(&engine->pools, &pools);
     if (result != RESULT_OK) {
         free(engine);
         return result;

@@ -19,7 +19,9 @@ struct worker_engine_parts {
     struct backend *backend; /* loaded with kv_blocks and the limits below */
     const struct kv_layout *layout;
     uint32_t kv_blocks[KV_GROUPS_MAX];
-    uint32_t state_slots; /* >= max_sequences, or 0: the model has no recurrent layers */
+    uint32_t state_slots;      /* >= max_sequences, or 0: the model has no recurrent layers */
+    uint32_t checkpoint_slots; /* that the backend has behind these */
+    bool keeps_prefixes;       /* the prefix cache is on */
     uint32_t vocab_tokens;
     uint32_t context_tokens;
     uint32_t max_sequences;        /* <= step_tokens */

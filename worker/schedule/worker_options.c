@@ -69,6 +69,7 @@ static const struct flag flags[] = {
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
+    {"--prefix-cache", FLAG_U32, FIELD(prefix_cache), 0, 1, false},
     {"--verify-weights", FLAG_U32, FIELD(verify_weights), 0, 1, false},
     {"--fault", FLAG_TEXT, FIELD(fault), 0, 0, false},
     {"--log-level", FLAG_LOG_LEVEL, FIELD(log_level), 0, 0, false},
@@ -162,6 +163,7 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .vulkan_tier = VULKAN_NV_MATRIX2,
                                        .worker_count = 1,
                                        .max_sequences = DEFAULT_SEQUENCES,
+                                       .prefix_cache = 1,
                                        .log_level = LOG_INFO};
     bool given[FLAG_COUNT] = {false};
     for (int i = 1; i < argc; i += 2) {
@@ -188,21 +190,21 @@ void worker_options_print(const struct worker_options *options)
 {
     char device[DEVICE_NAME_BYTES];
     device_name_write(options->device, device);
-    log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
-             "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
-             "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
-             "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
-             "%u, step-depth %u, context %u, kv-cache-type %s, kv-cache-bytes %llu, verify-weights "
-             "%u, fault %s, "
-             "log-level %d",
-             options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
-             options->event_bell_fd, options->weights_fd, options->weights_send_fd,
-             options->worker_index, options->worker_count, options->device_workers, device,
-             vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
-             options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
-             options->threads, options->max_sequences, options->step_tokens,
-             options->mixed_prefill_tokens, options->step_depth, options->context_tokens,
-             kv_cache_type_name(options->kv_cache_type),
-             (unsigned long long)options->kv_cache_bytes, options->verify_weights,
-             options->fault ? options->fault : "none", (int)options->log_level);
+    log_info(
+        "options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
+        "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
+        "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
+        "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
+        "%u, step-depth %u, context %u, kv-cache-type %s, kv-cache-bytes %llu, prefix-cache %u, "
+        "verify-weights %u, fault %s, log-level %d",
+        options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
+        options->event_bell_fd, options->weights_fd, options->weights_send_fd,
+        options->worker_index, options->worker_count, options->device_workers, device,
+        vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
+        options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
+        options->threads, options->max_sequences, options->step_tokens,
+        options->mixed_prefill_tokens, options->step_depth, options->context_tokens,
+        kv_cache_type_name(options->kv_cache_type), (unsigned long long)options->kv_cache_bytes,
+        options->prefix_cache, options->verify_weights, options->fault ? options->fault : "none",
+        (int)options->log_level);
 }

@@ -177,6 +177,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .vocab_tokens = plan->config.vocab_tokens,
         .context_tokens = process->kv.context_tokens,
         .state_slots = plan->state.layers > 0 ? process->kv.max_sequences : 0,
+        .keeps_prefixes = process->options->prefix_cache != 0,
         .max_sequences = process->kv.max_sequences,
         .step_tokens = process->options->step_tokens,
         .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
@@ -206,6 +207,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
                               .state_bytes = process->kv.state_bytes,
                               .weights_bytes = weights_bytes,
                               .weights = origin,
+                              .prefix_cache = process->options->prefix_cache != 0,
                               .backend = description,
                           });
     frontend_link_ring(process->link); /* it waits for this */

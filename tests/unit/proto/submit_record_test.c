@@ -81,7 +81,7 @@ static void s1_kind(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    const uint32_t kinds[] = {0, 4, 0x80000001u, UINT32_MAX};
+    const uint32_t kinds[] = {0, 5, 0x80000001u, UINT32_MAX};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         record.kind = kinds[i];
         assert_breaks(&record, "S1");
@@ -303,6 +303,8 @@ static void cancel_and_drain_ignore_the_rest(void **state)
     struct submit_record record;
     memset(&record, 0xff, sizeof record);
     record.kind = SUBMIT_DRAIN;
+    assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
+    record.kind = SUBMIT_RESET;
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
     record.kind = SUBMIT_CANCEL;
     record.request.slot = 0;

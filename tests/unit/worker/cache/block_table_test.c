@@ -52,7 +52,9 @@ static void test_random_growth_within_a_window(void **state)
             assert_true(block_table_held(&table) <=
                         kv_layout_blocks_needed(&layout, 0, tokens, step_tokens));
             computed += rows;
-            block_table_give_before(&table, pool, kv_layout_first_block(&layout, 0, computed));
+            uint32_t first_block = kv_layout_first_block(&layout, 0, computed);
+            while (table.first_held < first_block && table.first_held < table.covered)
+                block_table_give_first(&table, pool, KV_BLOCK_FIRST);
             check_table(&table, pool);
             /* Every position that the next query sees is held; whole blocks behind are not. */
             uint32_t first_seen = window && computed + 1 > window ? computed + 1 - window : 0;
@@ -90,11 +92,45 @@ static void test_reserve_keeps_what_is_held(void **state)
     kv_block_pool_destroy(pool);
 }
 
+/* One table computes, the other begins with what the first has and takes over where both have the
+ * same. */
+static void test_blocks_that_two_tables_hold(void **state)
+{
+    (void)state;
+    struct kv_block_pool *pool;
+    assert_int_equal(kv_block_pool_create(POOL_BLOCKS, &pool), RESULT_OK);
+    struct block_table first = {0}, second = {0};
+    assert_int_equal(block_table_reserve(&first, 64), RESULT_OK);
+    assert_int_equal(block_table_reserve(&second, 64), RESULT_OK);
+    block_table_extend(&first, pool, 64);
+    block_table_skip(&second, 1);
+    assert_int_equal(second.blocks[0], KV_BLOCK_NONE);
+    block_table_share(&second, pool, block_table_ref(&first, 1));
+    block_table_share(&second, pool, block_table_ref(&first, 2));
+    block_table_extend(&second, pool, 64);
+    assert_int_equal(second.blocks[1], first.blocks[1]);
+    assert_int_equal(block_table_held(&second), 3);
+    assert_int_equal(kv_block_pool_references(pool, first.blocks[2]), 2);
+    uint32_t own = second.blocks[3];
+    block_table_replace(&second, pool, 3, block_table_ref(&first, 3));
+    assert_int_equal(second.blocks[3], first.blocks[3]);
+    assert_int_equal(kv_block_pool_references(pool, own), 0);
+    uint32_t shared = first.blocks[1];
+    block_table_give_all(&first, pool);
+    assert_int_equal(kv_block_pool_references(pool, shared), 1);
+    block_table_give_all(&second, pool);
+    assert_int_equal(kv_block_pool_free(pool), POOL_BLOCKS);
+    block_table_fini(&first);
+    block_table_fini(&second);
+    kv_block_pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_growth_within_a_window),
         cmocka_unit_test(test_reserve_keeps_what_is_held),
+        cmocka_unit_test(test_blocks_that_two_tables_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,10 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,7 +52,7 @@ static void test_random_operations_match_a_plain_array(void **state)
             held[held_count++] = ref;
         } else if (held_count > 0) {
             uint32_t at = test_random_below(&random, held_count);
-            kv_block_pool_give(pool, held[at]);
+            kv_block_pool_give(pool, held[at], KV_BLOCK_LAST);
             references[held[at].block]--;
             assert_int_equal(kv_block_pool_references(pool, held[at].block),
                              references[held[at].block]);
@@ -58,7 +60,7 @@ static void test_random_operations_match_a_plain_array(void **state)
         }
     }
     while (held_count > 0)
-        kv_block_pool_give(pool, held[--held_count]);
+        kv_block_pool_give(pool, held[--held_count], KV_BLOCK_LAST);
     assert_int_equal(kv_block_pool_free(pool), kv_block_pool_total(pool));
     kv_block_pool_destroy(pool);
 }
@@ -71,15 +73,73 @@ static void test_generations_tell_uses_apart(void **state)
     struct kv_block_ref first;
     struct kv_block_ref second;
     assert_int_equal(kv_block_pool_take(pool, &first), RESULT_OK);
-    kv_block_pool_give(pool, first);
+    kv_block_pool_give(pool, first, KV_BLOCK_LAST);
     assert_int_equal(kv_block_pool_take(pool, &second), RESULT_OK);
     assert_int_equal(first.block, second.block);
     assert_int_not_equal(first.generation, second.generation);
-    kv_block_pool_give(pool, second);
+    kv_block_pool_give(pool, second, KV_BLOCK_LAST);
     kv_block_pool_destroy(pool);
 }
 
-enum misuse { GIVE_TWICE, GIVE_STALE, SHARE_FREE, GIVE_FOREIGN, DESTROY_HELD };
+/* Against a list: what is kept outlives its holders, in the order in which it should go. */
+static void test_idle_blocks_go_in_order(void **state)
+{
+    (void)state;
+    struct kv_block_pool *pool;
+    assert_int_equal(kv_block_pool_create(BLOCKS, &pool), RESULT_OK);
+    struct test_random random = {.state = 12};
+    struct kv_block_ref idle[BLOCKS]; /* the first to go at the beginning */
+    uint32_t idle_count = 0;
+    for (uint32_t i = 0; i < 20000; i++) {
+        struct kv_block_ref ref;
+        uint32_t choice = test_random_below(&random, 4);
+        if (choice == 0 && kv_block_pool_take(pool, &ref) == RESULT_OK) {
+            kv_block_pool_keep(pool, ref);
+            bool last = test_random_below(&random, 3) > 0;
+            kv_block_pool_give(pool, ref, last ? KV_BLOCK_LAST : KV_BLOCK_FIRST);
+            uint32_t at = last ? idle_count : 0;
+            memmove(&idle[at + 1], &idle[at], (idle_count - at) * sizeof ref);
+            idle[at] = ref;
+            idle_count++;
+        } else if (idle_count > 0) {
+            uint32_t at = choice == 1 ? 0 : test_random_below(&random, idle_count);
+            assert_int_equal(kv_block_pool_oldest(pool, &ref), RESULT_OK);
+            assert_int_equal(ref.block, idle[0].block);
+            ref = idle[at];
+            memmove(&idle[at], &idle[at + 1], (--idle_count - at) * sizeof ref);
+            if (choice == 3) { /* of use again: to the end of the list */
+                kv_block_pool_share(pool, ref);
+                assert_int_equal(kv_block_pool_references(pool, ref.block), 1);
+                kv_block_pool_give(pool, ref, KV_BLOCK_LAST);
+                idle[idle_count++] = ref;
+            } else if (choice == 2) { /* no longer kept while somebody holds it */
+                kv_block_pool_share(pool, ref);
+                kv_block_pool_drop(pool, ref);
+                kv_block_pool_give(pool, ref, KV_BLOCK_LAST);
+            } else {
+                kv_block_pool_drop(pool, ref);
+            }
+        }
+        assert_int_equal(kv_block_pool_idle(pool), idle_count);
+        assert_int_equal(kv_block_pool_free(pool), BLOCKS - idle_count);
+    }
+    while (idle_count > 0)
+        kv_block_pool_drop(pool, idle[--idle_count]);
+    struct kv_block_ref none;
+    assert_int_equal(kv_block_pool_oldest(pool, &none), RESULT_EMPTY);
+    kv_block_pool_destroy(pool);
+}
+
+enum misuse {
+    GIVE_TWICE,
+    GIVE_STALE,
+    SHARE_FREE,
+    GIVE_FOREIGN,
+    GIVE_IDLE,
+    KEEP_TWICE,
+    DROP_UNKEPT,
+    DESTROY_HELD
+};
 
 /* A bug, and bugs abort: run in a child process. */
 static void misuse(enum misuse how)
@@ -92,13 +152,17 @@ static void misuse(enum misuse how)
     if (how == DESTROY_HELD)
         kv_block_pool_destroy(pool);
     if (how == GIVE_FOREIGN)
-        kv_block_pool_give(pool, (struct kv_block_ref){.block = 2});
-    kv_block_pool_give(pool, ref);
+        kv_block_pool_give(pool, (struct kv_block_ref){.block = 2}, KV_BLOCK_LAST);
+    if (how == DROP_UNKEPT)
+        kv_block_pool_drop(pool, ref);
+    for (enum misuse kept = GIVE_IDLE; kept <= how && how <= KEEP_TWICE; kept++)
+        kv_block_pool_keep(pool, ref);
+    kv_block_pool_give(pool, ref, KV_BLOCK_LAST);
     if (how == SHARE_FREE)
         kv_block_pool_share(pool, ref);
     if (how == GIVE_STALE)
         must(kv_block_pool_take(pool, &again) == RESULT_OK && again.block == ref.block);
-    kv_block_pool_give(pool, ref);
+    kv_block_pool_give(pool, ref, KV_BLOCK_LAST);
 }
 
 static void test_misuse_aborts(void **state)
@@ -124,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_operations_match_a_plain_array),
         cmocka_unit_test(test_generations_tell_uses_apart),
+        cmocka_unit_test(test_idle_blocks_go_in_order),
         cmocka_unit_test(test_misuse_aborts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@ static struct step_candidate decode(uint32_t computed_tokens)
     return (struct step_candidate){.decoding = true,
                                    .known_tokens = computed_tokens + 1,
                                    .computed_tokens = computed_tokens,
+                                   .most_rows = UINT32_MAX,
                                    .held_blocks = {blocks}};
 }
 
@@ -164,6 +165,16 @@ static void test_a_prompt_without_blocks_waits_while_streams_run(void **state)
     check(&snapshot, (const uint32_t[]){1, 0});
 }
 
+/* A checkpoint is due behind so many rows; whoever comes later does not wait for the next step. */
+static void test_a_prompt_that_stops_lets_others_in(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30), prefill(0, 5)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
+    candidates[0].most_rows = 32;
+    check(&snapshot, (const uint32_t[]){32, 30, 2});
+}
+
 static void test_the_youngest_are_preempted(void **state)
 {
     (void)state;
@@ -260,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
         cmocka_unit_test(test_chunks_shrink_to_the_free_blocks),
         cmocka_unit_test(test_a_prompt_without_blocks_waits_while_streams_run),
+        cmocka_unit_test(test_a_prompt_that_stops_lets_others_in),
         cmocka_unit_test(test_the_youngest_are_preempted),
         cmocka_unit_test(test_a_lone_prompt_preempts_those_behind_it),
         cmocka_unit_test(test_a_stream_whose_last_token_is_being_drawn_gets_nothing),

@@ -6,7 +6,7 @@
  * Refuses to be a digest: 64 bits under a secret key tell prompts apart, they do not prove
  * anything.
  */
-#include "frontend/serve/keyed_hash.h"
+#include "proto/keyed_hash.h"
 
 #include <string.h>
 #include <sys/random.h>

@@ -3,8 +3,8 @@
  * Bernstein, 2012). For tables whose keys come from clients, and for contents of theirs that are
  * told apart by nothing else.
  */
-#ifndef SHOAL_FRONTEND_SERVE_KEYED_HASH_H
-#define SHOAL_FRONTEND_SERVE_KEYED_HASH_H
+#ifndef SHOAL_PROTO_KEYED_HASH_H
+#define SHOAL_PROTO_KEYED_HASH_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,0 +1,289 @@
+/*
+ * A hash table of places in arrays of fixed size, and for every block of every pool the place that
+ * keeps it.
+ *
+ * Each place has something in some store, so there are never more of them than blocks and
+ * checkpoint slots, and the arrays are made for that many. Adding, finding and giving up cost O(1).
+ *
+ * That places form a tree is nowhere written down: a place whose parent is gone is found by nobody
+ * who walks from the root, and goes when its turn comes. So no order of events can make a wrong
+ * answer out of a right one; the worst is a block that lies there unused.
+ *
+ * Refuses to know sequences, and to say where one may go on (worker/schedule/sequence_prefix.h).
+ */
+#include "worker/cache/prefix_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/keyed_hash.h"
+#include "proto/must.h"
+
+struct place {
+    struct prefix_name name;
+    struct prefix_block block;
+    struct kv_block_ref refs[PREFIX_STORES]; /* block KV_BLOCK_NONE: nothing there */
+    uint32_t next;                           /* in its bucket, or among the free ones */
+};
+
+struct prefix_cache {
+    struct kv_pools *pools;
+    struct keyed_hash_key key;
+    uint32_t capacity;
+    uint32_t used;
+    uint32_t first_free;
+    uint32_t bucket_mask;
+    uint32_t *buckets;                /* [bucket_mask + 1] place or NONE */
+    struct place *places;             /* [capacity] */
+    uint32_t *keepers[PREFIX_STORES]; /* [blocks of the store] the place that keeps each */
+    uint64_t evictions;
+};
+
+static struct kv_block_pool *pool_of(const struct prefix_cache *cache, uint32_t store)
+{
+    must(store < PREFIX_STORES);
+    return store == PREFIX_CHECKPOINT ? cache->pools->checkpoints : cache->pools->group[store];
+}
+
+/* A table is about half full at most. */
+static uint32_t bucket_count(uint32_t places)
+{
+    uint32_t count = 16;
+    while (count < places && count < 1u << 30)
+        count *= 2;
+    return count * 2;
+}
+
+static bool allocate(struct prefix_cache *cache)
+{
+    cache->buckets = malloc(((size_t)cache->bucket_mask + 1) * sizeof *cache->buckets);
+    cache->places = calloc(cache->capacity, sizeof *cache->places);
+    bool good = cache->buckets && cache->places;
+    for (uint32_t store = 0; store < PREFIX_STORES; store++) {
+        if (!pool_of(cache, store))
+            continue;
+        size_t blocks = kv_block_pool_total(pool_of(cache, store));
+        cache->keepers[store] = malloc(blocks * sizeof *cache->keepers[store]);
+        good = good && cache->keepers[store];
+        for (size_t i = 0; i < blocks && cache->keepers[store]; i++)
+            cache->keepers[store][i] = PREFIX_PLACE_NONE;
+    }
+    return good;
+}
+
+static void release(struct prefix_cache *cache)
+{
+    for (uint32_t store = 0; store < PREFIX_STORES; store++)
+        free(cache->keepers[store]);
+    free(cache->buckets);
+    free(cache->places);
+    free(cache);
+}
+
+enum result prefix_cache_create(struct kv_pools *pools, struct prefix_cache **created)
+{
+    struct prefix_cache *cache = must_alloc(1, sizeof *cache);
+    cache->pools = pools;
+    cache->key = keyed_hash_random_key();
+    uint64_t capacity = 0;
+    for (uint32_t store = 0; store < PREFIX_STORES; store++)
+        capacity += pool_of(cache, store) ? kv_block_pool_total(pool_of(cache, store)) : 0;
+    must(capacity < PREFIX_PLACE_NONE);
+    cache->capacity = (uint32_t)capacity;
+    cache->bucket_mask = bucket_count(cache->capacity) - 1;
+    if (!allocate(cache)) {
+        release(cache);
+        return RESULT_OUT_OF_MEMORY;
+    }
+    for (uint32_t i = 0; i <= cache->bucket_mask; i++)
+        cache->buckets[i] = PREFIX_PLACE_NONE;
+    for (uint32_t i = 0; i < cache->capacity; i++)
+        cache->places[i].next = i + 1 < cache->capacity ? i + 1 : PREFIX_PLACE_NONE;
+    *created = cache;
+    return RESULT_OK;
+}
+
+void prefix_cache_destroy(struct prefix_cache *cache)
+{
+    if (!cache)
+        return;
+    prefix_cache_reset(cache);
+    must(cache->used == 0);
+    release(cache);
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+struct prefix_name prefix_cache_root(const struct prefix_cache *cache, const uint32_t salt[4])
+{
+    struct prefix_name root;
+    keyed_hash_wide(&cache->key, salt, 4 * sizeof salt[0], root.words);
+    return root;
+}
+
+struct prefix_name prefix_cache_name(const struct prefix_cache *cache,
+                                     const struct prefix_block *block)
+{
+    struct prefix_name name;
+    keyed_hash_wide(&cache->key, block, sizeof *block, name.words);
+    return name;
+}
+_Static_assert(sizeof(struct prefix_block) == 96, "hashed and compared as bytes: no padding");
+
+static uint32_t *bucket_of(const struct prefix_cache *cache, struct prefix_name name)
+{
+    return &cache->buckets[name.words[0] & cache->bucket_mask];
+}
+
+static bool has_name(const struct place *place, struct prefix_name name)
+{
+    return place->name.words[0] == name.words[0] && place->name.words[1] == name.words[1];
+}
+
+/* By name alone. */
+static uint32_t look_up(const struct prefix_cache *cache, struct prefix_name name)
+{
+    uint32_t at = *bucket_of(cache, name);
+    while (at != PREFIX_PLACE_NONE && !has_name(&cache->places[at], name))
+        at = cache->places[at].next;
+    return at;
+}
+
+static bool is_made_of(const struct place *place, const struct prefix_block *block)
+{
+    return memcmp(&place->block, block, sizeof *block) == 0;
+}
+
+uint32_t prefix_cache_find(const struct prefix_cache *cache, struct prefix_name name,
+                           const struct prefix_block *block)
+{
+    uint32_t at = look_up(cache, name);
+    return at != PREFIX_PLACE_NONE && is_made_of(&cache->places[at], block) ? at
+                                                                            : PREFIX_PLACE_NONE;
+}
+
+uint32_t prefix_cache_add(struct prefix_cache *cache, struct prefix_name name,
+                          const struct prefix_block *block)
+{
+    uint32_t at = look_up(cache, name);
+    if (at != PREFIX_PLACE_NONE)
+        return is_made_of(&cache->places[at], block) ? at : PREFIX_PLACE_NONE;
+    /* The caller holds a block that no place keeps, so fewer are used than there are blocks. */
+    at = cache->first_free;
+    must(at != PREFIX_PLACE_NONE);
+    struct place *place = &cache->places[at];
+    cache->first_free = place->next;
+    cache->used++;
+    uint32_t *bucket = bucket_of(cache, name);
+    *place = (struct place){.name = name, .block = *block, .next = *bucket};
+    for (uint32_t store = 0; store < PREFIX_STORES; store++)
+        place->refs[store].block = KV_BLOCK_NONE;
+    *bucket = at;
+    return at;
+}
+
+/* --- what places have ------------------------------------------------------------------------- */
+
+static void forget(struct prefix_cache *cache, uint32_t at)
+{
+    struct place *place = &cache->places[at];
+    uint32_t *link = bucket_of(cache, place->name);
+    while (*link != at)
+        link = &cache->places[*link].next;
+    *link = place->next;
+    place->next = cache->first_free;
+    cache->first_free = at;
+    cache->used--;
+}
+
+bool prefix_cache_has(const struct prefix_cache *cache, uint32_t place, uint32_t store,
+                      struct kv_block_ref *ref)
+{
+    must(place < cache->capacity && store < PREFIX_STORES);
+    *ref = cache->places[place].refs[store];
+    return ref->block != KV_BLOCK_NONE;
+}
+
+void prefix_cache_keep(struct prefix_cache *cache, uint32_t place, uint32_t store,
+                       struct kv_block_ref ref)
+{
+    must(place < cache->capacity);
+    must(cache->places[place].refs[store].block == KV_BLOCK_NONE);
+    must(cache->keepers[store][ref.block] == PREFIX_PLACE_NONE);
+    kv_block_pool_keep(pool_of(cache, store), ref);
+    cache->places[place].refs[store] = ref;
+    cache->keepers[store][ref.block] = place;
+}
+
+/* True when the place has nothing left. */
+static bool let_go(struct prefix_cache *cache, uint32_t at, uint32_t store)
+{
+    struct place *place = &cache->places[at];
+    struct kv_block_ref ref = place->refs[store];
+    must(ref.block != KV_BLOCK_NONE);
+    kv_block_pool_drop(pool_of(cache, store), ref);
+    cache->keepers[store][ref.block] = PREFIX_PLACE_NONE;
+    place->refs[store].block = KV_BLOCK_NONE;
+    uint32_t other = 0;
+    while (other < PREFIX_STORES && place->refs[other].block == KV_BLOCK_NONE)
+        other++;
+    return other == PREFIX_STORES;
+}
+
+void prefix_cache_drop(struct prefix_cache *cache, uint32_t place, uint32_t store)
+{
+    if (let_go(cache, place, store))
+        forget(cache, place);
+}
+
+/* --- giving up -------------------------------------------------------------------------------- */
+
+static bool is_full_group(const struct prefix_cache *cache, uint32_t store)
+{
+    return store != PREFIX_CHECKPOINT && cache->pools->layout->groups[store].kind == KV_FULL;
+}
+
+static bool is_idle(const struct prefix_cache *cache, uint32_t at, uint32_t store)
+{
+    struct kv_block_ref ref = cache->places[at].refs[store];
+    return ref.block != KV_BLOCK_NONE &&
+           kv_block_pool_references(pool_of(cache, store), ref.block) == 0;
+}
+
+bool prefix_cache_evict(struct prefix_cache *cache, uint32_t store)
+{
+    struct kv_block_ref ref;
+    if (kv_block_pool_oldest(pool_of(cache, store), &ref) != RESULT_OK)
+        return false;
+    uint32_t at = cache->keepers[store][ref.block];
+    must(at != PREFIX_PLACE_NONE);
+    bool empty = let_go(cache, at, store);
+    cache->evictions++;
+    /* Nobody goes on at a place that lacks a full group's block. */
+    for (uint32_t other = 0; other < PREFIX_STORES && is_full_group(cache, store); other++) {
+        if (!is_idle(cache, at, other))
+            continue;
+        empty = let_go(cache, at, other);
+        cache->evictions++;
+    }
+    if (empty)
+        forget(cache, at);
+    return true;
+}
+
+void prefix_cache_reset(struct prefix_cache *cache)
+{
+    for (uint32_t store = 0; store < PREFIX_STORES; store++) {
+        uint32_t blocks = pool_of(cache, store) ? kv_block_pool_total(pool_of(cache, store)) : 0;
+        for (uint32_t block = 0; block < blocks; block++) {
+            uint32_t at = cache->keepers[store][block];
+            if (at != PREFIX_PLACE_NONE)
+                prefix_cache_drop(cache, at, store);
+        }
+    }
+}
+
+struct prefix_cache_figures prefix_cache_figures(const struct prefix_cache *cache)
+{
+    return (struct prefix_cache_figures){.places = cache->used, .evictions = cache->evictions};
+}

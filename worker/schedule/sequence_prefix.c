@@ -1,0 +1,340 @@
+/*
+ * The names of a sequence's blocks are computed once, as far as they are needed, and kept: a
+ * sequence that is preempted and comes back walks the same chain.
+ *
+ * A walk from the root ends at the first place that a full group lacks. Sliding groups are counted
+ * on the way: how many places in a row up to this one have a block, which must be as many as the
+ * next row sees. A model of sliding groups only has no such end; there the walk goes through the
+ * whole prompt.
+ *
+ * Refuses to approximate: where a group or the state does not reach, the sequence begins earlier.
+ */
+#include "worker/schedule/sequence_prefix.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+#include "worker/cache/prefix_cache.h"
+#include "worker/cache/state_layout.h"
+
+#define SHARED_LOOKS 4096u /* blocks; some 0.2 ms */
+
+static bool is_on(const struct sequence *sequence, const struct kv_pools *pools)
+{
+    return pools->prefixes && (sequence->request.flags & SUBMIT_FLAG_NO_PREFIX_CACHE) == 0;
+}
+
+static bool keeps_checkpoints(const struct sequence *sequence, const struct kv_pools *pools)
+{
+    return is_on(sequence, pools) && pools->checkpoints;
+}
+
+enum result sequence_prefix_reserve(struct sequence *sequence, const struct kv_pools *pools,
+                                    uint32_t tokens)
+{
+    uint32_t capacity = tokens / KV_BLOCK_TOKENS;
+    if (!is_on(sequence, pools) || capacity <= sequence->name_capacity)
+        return RESULT_OK;
+    struct prefix_name *names = realloc(sequence->names, capacity * sizeof *names);
+    if (!names)
+        return RESULT_OUT_OF_MEMORY;
+    sequence->names = names;
+    sequence->name_capacity = capacity;
+    return RESULT_OK;
+}
+
+/* What block `at` is made of; its tokens are known, and the names of those before it. */
+static struct prefix_block block_at(const struct sequence *sequence, const struct kv_pools *pools,
+                                    uint32_t at)
+{
+    struct prefix_block block = {
+        .parent = at > 0 ? sequence->names[at - 1]
+                         : prefix_cache_root(pools->prefixes, sequence->request.cache_salt)};
+    const uint32_t *tokens = sequence->request.tokens + (size_t)at * KV_BLOCK_TOKENS;
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
+        block.tokens[i] = tokens[i];
+    sequence_images_mark(&sequence->request.images, at * KV_BLOCK_TOKENS,
+                         (at + 1) * KV_BLOCK_TOKENS, block.content);
+    return block;
+}
+
+/* The place of block `at`, whose predecessors have names; names it. */
+static uint32_t find_place(struct sequence *sequence, const struct kv_pools *pools, uint32_t at)
+{
+    struct prefix_block block = block_at(sequence, pools, at);
+    must(at < sequence->name_capacity && at <= sequence->name_count);
+    if (at == sequence->name_count) {
+        sequence->names[at] = prefix_cache_name(pools->prefixes, &block);
+        sequence->name_count++;
+    }
+    return prefix_cache_find(pools->prefixes, sequence->names[at], &block);
+}
+
+/* Full blocks of which at least one token is left to compute. */
+static uint32_t most_blocks(const struct sequence *sequence)
+{
+    return (sequence->known_tokens - 1) / KV_BLOCK_TOKENS;
+}
+
+/* Whether every full group has the place's block. */
+static bool has_full(const struct kv_pools *pools, uint32_t place)
+{
+    struct kv_block_ref ref;
+    for (uint32_t group = 0; group < pools->layout->group_count; group++) {
+        if (pools->layout->groups[group].kind == KV_FULL &&
+            (place == PREFIX_PLACE_NONE || !prefix_cache_has(pools->prefixes, place, group, &ref)))
+            return false;
+    }
+    return true;
+}
+
+uint32_t sequence_prefix_shared(struct sequence *sequence, const struct kv_pools *pools)
+{
+    uint32_t most = most_blocks(sequence) < SHARED_LOOKS ? most_blocks(sequence) : SHARED_LOOKS;
+    if (!is_on(sequence, pools) || pools->layout->groups[0].kind != KV_FULL || pools->state ||
+        sequence_prefix_reserve(sequence, pools, sequence->known_tokens) != RESULT_OK)
+        return 0;
+    for (uint32_t at = 0; at < most; at++) {
+        struct kv_block_ref ref;
+        uint32_t place = find_place(sequence, pools, at);
+        if (place == PREFIX_PLACE_NONE || !prefix_cache_has(pools->prefixes, place, 0, &ref) ||
+            kv_block_pool_references(pools->group[0], ref.block) == 0)
+            return at;
+    }
+    return most;
+}
+
+/* Blocks in a row, up to the last one looked at, that each group has. */
+struct reach {
+    uint32_t blocks[KV_GROUPS_MAX];
+};
+
+static void reach_add(struct reach *reach, const struct kv_pools *pools, uint32_t place)
+{
+    struct kv_block_ref ref;
+    for (uint32_t group = 0; group < pools->layout->group_count; group++) {
+        bool has =
+            place != PREFIX_PLACE_NONE && prefix_cache_has(pools->prefixes, place, group, &ref);
+        reach->blocks[group] = has ? reach->blocks[group] + 1 : 0;
+    }
+}
+
+/* Whether a sequence may begin behind `blocks` blocks, the last of which is at `place`. */
+static bool may_begin(const struct reach *reach, const struct kv_pools *pools, uint32_t place,
+                      uint32_t blocks)
+{
+    struct kv_block_ref ref;
+    if (pools->state && (place == PREFIX_PLACE_NONE ||
+                         !prefix_cache_has(pools->prefixes, place, PREFIX_CHECKPOINT, &ref)))
+        return false;
+    for (uint32_t group = 0; group < pools->layout->group_count; group++) {
+        uint32_t first = kv_layout_first_block(pools->layout, group, blocks * KV_BLOCK_TOKENS);
+        if (first < blocks && reach->blocks[group] < blocks - first)
+            return false;
+    }
+    return true;
+}
+
+/* How many blocks the sequence may begin behind. */
+static uint32_t find_beginning(struct sequence *sequence, const struct kv_pools *pools)
+{
+    struct reach reach = {{0}};
+    uint32_t most = most_blocks(sequence);
+    uint32_t best = 0;
+    for (uint32_t at = 0; at < most; at++) {
+        uint32_t place = find_place(sequence, pools, at);
+        if (!has_full(pools, place))
+            break;
+        reach_add(&reach, pools, place);
+        if (may_begin(&reach, pools, place, at + 1))
+            best = at + 1;
+    }
+    return best;
+}
+
+static void share_blocks(struct sequence *sequence, struct kv_pools *pools, uint32_t group,
+                         uint32_t blocks)
+{
+    struct block_table *table = &sequence->tables[group];
+    uint32_t first = kv_layout_first_block(pools->layout, group, blocks * KV_BLOCK_TOKENS);
+    block_table_skip(table, first < blocks ? first : blocks);
+    for (uint32_t at = table->covered; at < blocks; at++) {
+        struct kv_block_ref ref;
+        must(prefix_cache_has(pools->prefixes, find_place(sequence, pools, at), group, &ref));
+        block_table_share(table, pools->group[group], ref);
+    }
+}
+
+void sequence_prefix_resume(struct sequence *sequence, struct kv_pools *pools)
+{
+    must(sequence->computed_tokens == 0);
+    sequence->left_blocks = 0;
+    sequence->shared_blocks = 0;
+    if (!is_on(sequence, pools) || (pools->state && !pools->checkpoints))
+        return;
+    uint32_t blocks = find_beginning(sequence, pools);
+    sequence->left_blocks = blocks;
+    sequence->shared_blocks = blocks;
+    sequence->computed_tokens = blocks * KV_BLOCK_TOKENS;
+    if (blocks == 0)
+        return;
+    for (uint32_t group = 0; group < pools->layout->group_count; group++)
+        share_blocks(sequence, pools, group, blocks);
+    if (!pools->state)
+        return;
+    must(prefix_cache_has(pools->prefixes, find_place(sequence, pools, blocks - 1),
+                          PREFIX_CHECKPOINT, &sequence->restored));
+    kv_block_pool_share(pools->checkpoints, sequence->restored);
+}
+
+/* --- what it leaves behind -------------------------------------------------------------------- */
+
+uint32_t sequence_prefix_rows(const struct sequence *sequence, const struct kv_pools *pools)
+{
+    if (!keeps_checkpoints(sequence, pools) || sequence->state != SEQUENCE_PREFILL)
+        return UINT32_MAX;
+    uint32_t computed = sequence->computed_tokens;
+    uint32_t last = most_blocks(sequence) * KV_BLOCK_TOKENS;
+    if (computed >= last)
+        return UINT32_MAX;
+    uint32_t next = computed - computed % SEQUENCE_PREFIX_STRIDE + SEQUENCE_PREFIX_STRIDE;
+    return (next < last ? next : last) - computed;
+}
+
+static bool is_due(const struct sequence *sequence, const struct kv_pools *pools, uint32_t rows)
+{
+    uint32_t end = sequence->computed_tokens + rows;
+    if (sequence->state == SEQUENCE_PREFILL)
+        return rows == sequence_prefix_rows(sequence, pools);
+    return end % KV_BLOCK_TOKENS == 0;
+}
+
+void sequence_prefix_take_checkpoint(struct sequence *sequence, struct kv_pools *pools,
+                                     uint32_t rows)
+{
+    if (!keeps_checkpoints(sequence, pools) || !is_due(sequence, pools, rows) ||
+        sequence->saved.block != KV_BLOCK_NONE)
+        return;
+    if (kv_block_pool_free(pools->checkpoints) == 0)
+        (void)prefix_cache_evict(pools->prefixes, PREFIX_CHECKPOINT);
+    if (kv_block_pool_take(pools->checkpoints, &sequence->saved) != RESULT_OK) {
+        sequence->saved.block = KV_BLOCK_NONE;
+        return;
+    }
+    sequence->saved_blocks = (sequence->computed_tokens + rows) / KV_BLOCK_TOKENS;
+}
+
+/* The place's own block in each group, where it has one; else the sequence's becomes it. */
+static void leave_block(struct sequence *sequence, struct kv_pools *pools, uint32_t at)
+{
+    struct prefix_block block = block_at(sequence, pools, at);
+    bool any = false;
+    for (uint32_t group = 0; group < pools->layout->group_count; group++)
+        any |= sequence->tables[group].first_held <= at;
+    uint32_t place =
+        any ? prefix_cache_add(pools->prefixes, sequence->names[at], &block) : PREFIX_PLACE_NONE;
+    for (uint32_t group = 0; group < pools->layout->group_count && place != PREFIX_PLACE_NONE;
+         group++) {
+        struct block_table *table = &sequence->tables[group];
+        struct kv_block_ref ref;
+        if (table->first_held > at)
+            continue;
+        if (!prefix_cache_has(pools->prefixes, place, group, &ref))
+            prefix_cache_keep(pools->prefixes, place, group, block_table_ref(table, at));
+        else if (ref.block != table->blocks[at])
+            block_table_replace(table, pools->group[group], at, ref);
+    }
+}
+
+/* The checkpoint before it goes: it only followed the answer. */
+static void forget_follower(struct sequence *sequence, struct kv_pools *pools)
+{
+    if (sequence->follower_blocks == 0)
+        return;
+    uint32_t place = find_place(sequence, pools, sequence->follower_blocks - 1);
+    struct kv_block_ref ref;
+    sequence->follower_blocks = 0;
+    if (place != PREFIX_PLACE_NONE &&
+        prefix_cache_has(pools->prefixes, place, PREFIX_CHECKPOINT, &ref))
+        prefix_cache_drop(pools->prefixes, place, PREFIX_CHECKPOINT);
+}
+
+static void leave_checkpoint(struct sequence *sequence, struct kv_pools *pools)
+{
+    uint32_t last = sequence->saved_blocks - 1;
+    struct prefix_block block = block_at(sequence, pools, last);
+    uint32_t place = prefix_cache_add(pools->prefixes, sequence->names[last], &block);
+    struct kv_block_ref ref;
+    if (place != PREFIX_PLACE_NONE &&
+        !prefix_cache_has(pools->prefixes, place, PREFIX_CHECKPOINT, &ref)) {
+        prefix_cache_keep(pools->prefixes, place, PREFIX_CHECKPOINT, sequence->saved);
+        if (sequence->saved_blocks * KV_BLOCK_TOKENS >= sequence->request.prompt_tokens) {
+            forget_follower(sequence, pools);
+            sequence->follower_blocks = sequence->saved_blocks;
+        }
+    }
+    kv_block_pool_give(pools->checkpoints, sequence->saved, KV_BLOCK_LAST);
+    sequence->saved.block = KV_BLOCK_NONE;
+}
+
+void sequence_prefix_publish(struct sequence *sequence, struct kv_pools *pools)
+{
+    if (!is_on(sequence, pools))
+        return;
+    uint32_t done = sequence->computed_tokens < sequence->known_tokens ? sequence->computed_tokens
+                                                                       : sequence->known_tokens;
+    for (uint32_t at = sequence->left_blocks; at < done / KV_BLOCK_TOKENS; at++) {
+        (void)find_place(sequence, pools, at); /* names it */
+        leave_block(sequence, pools, at);
+        sequence->left_blocks = at + 1;
+    }
+    if (sequence->saved.block != KV_BLOCK_NONE && sequence->saved_blocks <= sequence->left_blocks)
+        leave_checkpoint(sequence, pools);
+}
+
+enum kv_block_turn sequence_prefix_turn(const struct sequence *sequence,
+                                        const struct kv_pools *pools, uint32_t group,
+                                        uint32_t block)
+{
+    /* Another answer to this prompt, or the next turn of a template that leaves reasoning out,
+     * begins at the prompt's end; others begin where somebody has begun before. */
+    uint32_t last = (sequence->request.prompt_tokens - 1) / KV_BLOCK_TOKENS;
+    uint32_t first = kv_layout_first_block(pools->layout, group, last * KV_BLOCK_TOKENS);
+    bool useful = block < sequence->shared_blocks || (block >= first && block < last);
+    return useful ? KV_BLOCK_LAST : KV_BLOCK_FIRST;
+}
+
+void sequence_prefix_release_restored(struct sequence *sequence, struct kv_pools *pools)
+{
+    if (sequence->restored.block == KV_BLOCK_NONE)
+        return;
+    kv_block_pool_give(pools->checkpoints, sequence->restored, KV_BLOCK_LAST);
+    sequence->restored.block = KV_BLOCK_NONE;
+}
+
+void sequence_prefix_release(struct sequence *sequence, struct kv_pools *pools)
+{
+    sequence_prefix_release_restored(sequence, pools);
+    if (sequence->saved.block != KV_BLOCK_NONE)
+        kv_block_pool_give(pools->checkpoints, sequence->saved, KV_BLOCK_LAST);
+    sequence->saved.block = KV_BLOCK_NONE;
+}
+
+static uint32_t slot_of(const struct kv_pools *pools, struct kv_block_ref checkpoint)
+{
+    if (checkpoint.block == KV_BLOCK_NONE)
+        return STATE_SLOT_NONE;
+    return kv_block_pool_total(pools->state) + checkpoint.block;
+}
+
+uint32_t sequence_prefix_source_slot(const struct sequence *sequence, const struct kv_pools *pools)
+{
+    return slot_of(pools, sequence->restored);
+}
+
+uint32_t sequence_prefix_copy_slot(const struct sequence *sequence, const struct kv_pools *pools,
+                                   uint32_t rows)
+{
+    bool now = sequence->saved_blocks * KV_BLOCK_TOKENS == sequence->computed_tokens + rows;
+    return now ? slot_of(pools, sequence->saved) : STATE_SLOT_NONE;
+}
