@@ -33,7 +33,7 @@ SANFLAG := $(if $(filter address fuzz,$(SANS)),-fsanitize=address) \
            $(if $(filter thread,$(SANS)),-fsanitize=thread) \
            $(if $(filter fuzz,$(SANS)),-fsanitize=fuzzer-no-link)
 
-FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl libcurl
+FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl libjpeg libpng libwebp libwebpdemux libcurl
 PKG_CFLAGS    := $(shell pkg-config --cflags $(FRONTEND_PKG) openblas 2>/dev/null)
 FRONTEND_LIBS := $(shell pkg-config --libs $(FRONTEND_PKG) 2>/dev/null) -lm
 WORKER_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null) -lvulkan -lm

@@ -88,6 +88,8 @@
 #define LIMIT_PICTURE_WORK_BYTES                                                                   \
     (256u << 20) /* of a JPEG decoder beside its result; a progressive one keeps all coefficients, \
                     3 bytes a pixel for usual ones: 89 million */
+#define LIMIT_PICTURE_SCANS                                                                        \
+    100u /* of a progressive JPEG, each a walk over all of it; programs write some 10 */
 #define LIMIT_EXIF_ENTRIES 1024u /* of one directory; cameras write some 50 */
 #define LIMIT_IMAGE_MARKER_BYTES                                                                   \
     64u /* text of a placeholder or of what stands around it; the longest published has 25 */

@@ -48,7 +48,8 @@ static enum result stage_resize(struct stage *stage, uint32_t width, uint32_t he
     return RESULT_OK;
 }
 
-/* All resizings but that of the whole picture behind tiles. */
+/* All resizings but the last, which goes to where the caller wants it: of the whole picture behind
+ * tiles, or of a picture that is not cut. */
 static enum result run_stages(const struct image_processor *p, const struct image_plan *plan,
                               struct stage *stage, struct error_text *error)
 {
@@ -59,7 +60,7 @@ static enum result run_stages(const struct image_processor *p, const struct imag
     if (result == RESULT_OK && plan->first_width)
         result = stage_resize(stage, plan->first_width, plan->first_height, p->filter,
                               p->arithmetic, error);
-    if (result == RESULT_OK)
+    if (result == RESULT_OK && plan->tiles > 1)
         result = stage_resize(stage, plan->resized_width, plan->resized_height, p->filter,
                               p->arithmetic, error);
     return result;
@@ -109,12 +110,10 @@ enum result image_processor_run(const struct image_processor *processor,
     for (uint32_t tile = 0; result == RESULT_OK && tile + 1 < plan->tiles; tile++, at += tile_bytes)
         cut_tile(&stage.pixels, plan, tile / plan->columns, tile % plan->columns, at);
     if (result == RESULT_OK)
-        result = stage_resize(&stage, plan->tile_width, plan->tile_height, processor->filter,
-                              processor->arithmetic, error);
-    if (result == RESULT_OK) {
-        memcpy(at, stage.pixels.rgb, tile_bytes);
+        result = image_resizer_run(&stage.pixels, plan->tile_width, plan->tile_height,
+                                   processor->filter, processor->arithmetic, at, error);
+    if (result == RESULT_OK)
         hash_content(processor, plan, out, hash);
-    }
     stage_fini(&stage);
     return result;
 }

@@ -22,13 +22,17 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define BAND_ROWS  16u
-#define BAND_BYTES (BAND_ROWS * IMAGE_CHANNELS)
-#define LANES      48u /* bytes that the kernel works on at once; divides BAND_BYTES */
+#define BAND_ROWS    16u
+#define BAND_BYTES   (BAND_ROWS * IMAGE_CHANNELS)
+#define BAND_COLUMNS 64u
+#define LANES        48u /* bytes that the kernel works on at once; divides BAND_BYTES */
 
 #define PIL_BITS         22u /* 32 less 8 for the pixel and 2 for the sign and overshooting */
 #define TORCH_BITS_MOST  22u
@@ -183,44 +187,68 @@ static inline uint8_t clip(int32_t sum, unsigned bits)
     return (uint8_t)(value > 255 ? 255 : value);
 }
 
-static inline __attribute__((always_inline)) void convolve(const struct convolution *c)
+/* The bytes from `j` on that are left over, or all of them where there is nothing better. */
+static void convolve_from(const struct convolution *c, size_t j)
 {
-    int32_t half = (int32_t)(1u << c->bits) >> 1;
-    size_t j = 0;
-    for (; j + LANES <= c->count; j += LANES) {
-        int32_t sums[LANES];
-        for (unsigned l = 0; l < LANES; l++)
-            sums[l] = half;
-        const uint8_t *in = c->in + j;
-        for (uint32_t k = 0; k < c->taps; k++, in += c->stride) {
-            int32_t weight = c->weights[k];
-            for (unsigned l = 0; l < LANES; l++)
-                sums[l] += weight * in[l];
-        }
-        for (unsigned l = 0; l < LANES; l++)
-            c->out[j + l] = clip(sums[l], c->bits);
-    }
     for (; j < c->count; j++) {
-        int32_t sum = half;
+        int32_t sum = (1 << c->bits) >> 1;
         for (uint32_t k = 0; k < c->taps; k++)
             sum += c->weights[k] * c->in[k * c->stride + j];
         c->out[j] = clip(sum, c->bits);
     }
 }
 
-typedef void (*convolve_function)(const struct convolution *c);
-
+/* Sums of LANES bytes at once, in an array that compilers vectorize as well as they can. */
 static void convolve_plain(const struct convolution *c)
 {
-    convolve(c);
+    size_t j = 0;
+    for (; j + LANES <= c->count; j += LANES) {
+        int32_t sums[LANES];
+        for (unsigned l = 0; l < LANES; l++)
+            sums[l] = (1 << c->bits) >> 1;
+        const uint8_t *in = c->in + j;
+        for (uint32_t k = 0; k < c->taps; k++, in += c->stride) {
+            for (unsigned l = 0; l < LANES; l++)
+                sums[l] += c->weights[k] * in[l];
+        }
+        for (unsigned l = 0; l < LANES; l++)
+            c->out[j + l] = clip(sums[l], c->bits);
+    }
+    convolve_from(c, j);
 }
 
 #ifdef __x86_64__
+/* The same with the sums in registers over all taps, which compilers do not do by themselves. */
 __attribute__((target("avx2"))) static void convolve_avx2(const struct convolution *c)
 {
-    convolve(c);
+    __m128i bits = _mm_cvtsi32_si128((int)c->bits);
+    size_t j = 0;
+    for (; j + LANES <= c->count; j += LANES) {
+        __m256i sums[LANES / 8];
+        for (unsigned v = 0; v < LANES / 8; v++)
+            sums[v] = _mm256_set1_epi32((1 << c->bits) >> 1);
+        const uint8_t *in = c->in + j;
+        for (uint32_t k = 0; k < c->taps; k++, in += c->stride) {
+            __m256i weight = _mm256_set1_epi32(c->weights[k]);
+            for (unsigned v = 0; v < LANES / 8; v++) {
+                __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)(in + 8 * v));
+                sums[v] = _mm256_add_epi32(sums[v],
+                                           _mm256_mullo_epi32(weight, _mm256_cvtepu8_epi32(bytes)));
+            }
+        }
+        for (unsigned v = 0; v < LANES / 8; v++) {
+            __m256i value = _mm256_sra_epi32(sums[v], bits);
+            __m128i words =
+                _mm_packs_epi32(_mm256_castsi256_si128(value), _mm256_extracti128_si256(value, 1));
+            _mm_storel_epi64((__m128i *)(void *)(c->out + j + 8 * v),
+                             _mm_packus_epi16(words, words));
+        }
+    }
+    convolve_from(c, j);
 }
 #endif
+
+typedef void (*convolve_function)(const struct convolution *c);
 
 static convolve_function choose_kernel(void)
 {
@@ -234,24 +262,34 @@ static convolve_function choose_kernel(void)
 /* --- the passes ------------------------------------------------------------------------------- */
 
 /* `band` is [width][BAND_ROWS] pixels of `rows` rows from `row` on; rows that are not there are
- * left as they are. */
+ * left as they are. Some columns at a time, so that what is written stays in the nearest cache. */
 static void lay_band(const struct image_pixels *source, uint32_t row, uint32_t rows, uint8_t *band)
 {
     size_t row_bytes = image_pixels_bytes(source->width, 1);
-    for (uint32_t r = 0; r < rows; r++) {
-        const uint8_t *in = source->rgb + (row + r) * row_bytes;
-        uint8_t *out = band + r * IMAGE_CHANNELS;
-        for (uint32_t x = 0; x < source->width; x++, in += IMAGE_CHANNELS, out += BAND_BYTES)
-            memcpy(out, in, IMAGE_CHANNELS);
+    for (uint32_t from = 0; from < source->width; from += BAND_COLUMNS) {
+        uint32_t left = source->width - from;
+        uint32_t columns = left < BAND_COLUMNS ? left : BAND_COLUMNS;
+        for (uint32_t r = 0; r < rows; r++) {
+            const uint8_t *in = source->rgb + (row + r) * row_bytes + from * IMAGE_CHANNELS;
+            uint8_t *out = band + from * BAND_BYTES + r * IMAGE_CHANNELS;
+            for (uint32_t x = 0; x < columns; x++, in += IMAGE_CHANNELS, out += BAND_BYTES)
+                memcpy(out, in, IMAGE_CHANNELS);
+        }
     }
 }
 
+/* Back: `out` is [rows, width]. */
 static void stand_band(const uint8_t *band, uint32_t width, uint32_t rows, uint8_t *out)
 {
-    for (uint32_t r = 0; r < rows; r++) {
-        const uint8_t *in = band + r * IMAGE_CHANNELS;
-        for (uint32_t x = 0; x < width; x++, in += BAND_BYTES, out += IMAGE_CHANNELS)
-            memcpy(out, in, IMAGE_CHANNELS);
+    size_t row_bytes = image_pixels_bytes(width, 1);
+    for (uint32_t from = 0; from < width; from += BAND_COLUMNS) {
+        uint32_t columns = width - from < BAND_COLUMNS ? width - from : BAND_COLUMNS;
+        for (uint32_t r = 0; r < rows; r++) {
+            const uint8_t *in = band + from * BAND_BYTES + r * IMAGE_CHANNELS;
+            uint8_t *to = out + r * row_bytes + from * IMAGE_CHANNELS;
+            for (uint32_t x = 0; x < columns; x++, in += BAND_BYTES, to += IMAGE_CHANNELS)
+                memcpy(to, in, IMAGE_CHANNELS);
+        }
     }
 }
 

@@ -35,6 +35,8 @@ FORBIDDEN = [
     ("worker/model/llama.c", '"worker/backend/cpu/thread_pool.h"', "names no backend"),
     ("frontend/api/chat_request.c", "<event2/http.h>", "libevent stays in"),
     ("worker/main.c", "<event2/event.h>", "libevent stays in"),
+    ("frontend/api/chat_request.c", "<png.h>", "libpng or libwebp stays in"),
+    ("worker/main.c", "<webp/decode.h>", "libpng or libwebp stays in"),
     ("worker/model/llama.c", "<vulkan/vulkan.h>", "Vulkan stays in"),
     ("tests/ops/linear_test.c", "<vulkan/vulkan.h>", "Vulkan stays in"),
     ("worker/backend/vulkan/vulkan_listing.h", "<vulkan/vulkan.h>", "Vulkan stays in"),

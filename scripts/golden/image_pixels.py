@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+"""Writes pictures of all kinds and what Hugging Face's image processors make of them, for tests/golden/images.
+
+usage: image_pixels.py FOLDER
+
+Files of every kind that is decoded, each with its pixels as PIL has them (upright, alpha over white), and for those and
+for pictures that the test draws itself, by the formula of draw(): sizes, tiles, grids, tokens, the text that replaces a
+marker, and a hash of the resized bytes, for several checkpoints' settings. The processors' own code says all of it:
+they run without rescaling and normalizing, and their patches are put together again. Needs transformers, torch,
+torchvision, PIL and numpy.
+"""
+import io
+import json
+import os
+import struct
+import sys
+import zlib
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from transformers.models.gemma3 import image_processing_gemma3 as gemma3
+from transformers.models.gemma4 import image_processing_gemma4 as gemma4, processing_gemma4
+from transformers.models.idefics3 import image_processing_pil_idefics3 as idefics3, processing_idefics3
+from transformers.models.qwen2_vl import image_processing_qwen2_vl as qwen, processing_qwen2_vl
+from transformers.models.smolvlm import image_processing_pil_smolvlm as smolvlm, processing_smolvlm
+
+
+def draw(width, height, seed):
+    """Ramps and noise by turns, in squares of 16: integers only, so that a test in C draws the same."""
+    y, x, c = np.meshgrid(*(np.arange(n, dtype=np.uint32) for n in (height, width, 3)), indexing="ij")
+    ramp = x * 3 + y * 5 + c * 40 + seed * 17
+    noise = ((x * x * 3 + y * y * 5 + x * y * 7 + c * 85 + seed * 101) >> 4) ^ ((x >> 3) * 37 + (y >> 3) * 91)
+    return np.where(((x >> 4) ^ (y >> 4) ^ c) & 1 == 1, ramp, noise).astype(np.uint8)
+
+
+def fnv(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def word_hash(data):
+    """FNV-1a over words of 8 bytes, the last filled up with zeros: quick enough for millions."""
+    data = bytes(data) + bytes(-len(data) % 8)
+    value, prime, mask = 0xCBF29CE484222325, 0x100000001B3, 0xFFFFFFFFFFFFFFFF
+    for word in np.frombuffer(data, "<u8").tolist():
+        value = ((value ^ word) * prime) & mask
+    return value
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+def saved(image, kind, **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def exif(orientation):
+    block = Image.Exif()
+    block[0x0112] = orientation
+    return block.tobytes()
+
+
+def chunk(name, data):
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+def png(width, height, depth, colour, rows, extra=b"", behind=b""):
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    body = zlib.compress(b"".join(b"\0" + row for row in rows), 9)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra + chunk(b"IDAT", body) + behind + chunk(b"IEND", b""))
+
+
+def packed_rows(values, depth):
+    """Rows of small samples, most significant bits first."""
+    bits = ((values[..., None] >> np.arange(depth - 1, -1, -1)) & 1).astype(np.uint8).reshape(values.shape[0], -1)
+    return [np.packbits(row).tobytes() for row in bits]
+
+
+def adam7(width, height, pixels, colour, extra=b""):
+    """An interlaced PNG of 8 bits a channel."""
+    body = b""
+    for left, top, across, down in ((0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)):
+        part = pixels[top::down, left::across]
+        if part.size:
+            body += b"".join(b"\0" + row.tobytes() for row in part)
+    header = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 1)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra + chunk(b"IDAT", zlib.compress(body, 9)) + chunk(b"IEND", b"")
+
+
+def jpeg_files():
+    def picture(width, height, seed):
+        return Image.fromarray(draw(width, height, seed)).resize((width, height))
+    yield "rgb-420.jpg", saved(picture(45, 31, 1), "JPEG", quality=90)
+    yield "rgb-444.jpg", saved(picture(33, 40, 2), "JPEG", quality=95, subsampling=0)
+    yield "rgb-422.jpg", saved(picture(37, 20, 3), "JPEG", quality=80, subsampling=1)
+    yield "gray.jpg", saved(picture(30, 30, 4).convert("L"), "JPEG", quality=85)
+    yield "progressive.jpg", saved(picture(50, 34, 5), "JPEG", quality=90, progressive=True)
+    yield "restarts.jpg", saved(picture(64, 24, 6), "JPEG", quality=90, restart_marker_blocks=2)
+    yield "cmyk.jpg", saved(picture(32, 24, 7).convert("CMYK"), "JPEG", quality=90)
+    for turn in range(1, 9):
+        yield f"turned-{turn}.jpg", saved(picture(19 + turn, 12, 8 + turn), "JPEG", quality=92, exif=exif(turn))
+
+
+def png_files():
+    rgb, gray = draw(41, 29, 20), draw(41, 29, 21)[..., 0]
+    alpha = draw(41, 29, 22)[..., 1:2]
+    yield "rgb.png", saved(Image.fromarray(rgb), "PNG")
+    yield "rgba.png", saved(Image.fromarray(np.concatenate([rgb, alpha], 2)), "PNG")
+    yield "gray-alpha.png", saved(Image.merge("LA", [Image.fromarray(gray), Image.fromarray(alpha[..., 0])]), "PNG")
+    for depth in (1, 2, 4):
+        yield f"gray-{depth}.png", png(41, 29, depth, 0, packed_rows(gray >> (8 - depth), depth))
+    wide = (gray.astype(np.uint32) * 3).astype(">u2")
+    yield "gray-16.png", png(41, 29, 16, 0, [row.tobytes() for row in wide])
+    wide = (rgb.astype(np.uint32) * 256 + rgb[::-1]).astype(">u2")
+    yield "rgb-16.png", png(41, 29, 16, 2, [row.tobytes() for row in wide])
+    colours = draw(16, 1, 23)[0].tobytes()
+    yield "palette-4.png", png(41, 29, 4, 3, packed_rows(gray >> 4, 4), chunk(b"PLTE", colours))
+    yield "palette-clear.png", png(41, 29, 4, 3, packed_rows(gray >> 4, 4),
+                                   chunk(b"PLTE", colours) + chunk(b"tRNS", bytes([0, 64, 128, 200])))
+    key = rgb[3, 5]
+    yield "rgb-key.png", png(41, 29, 8, 2, [row.tobytes() for row in rgb], chunk(b"tRNS", struct.pack(">3H", *key.tolist())))
+    yield "interlaced.png", adam7(41, 29, rgb, 2)
+    yield "interlaced-alpha.png", adam7(41, 29, np.concatenate([rgb, alpha], 2), 6)
+    yield "turned-behind.png", png(41, 29, 8, 0, [row.tobytes() for row in gray], behind=chunk(b"eXIf", exif(6)[6:]))
+
+
+def other_files():
+    rgb = Image.fromarray(draw(48, 36, 30))
+    rgba = Image.fromarray(np.concatenate([draw(48, 36, 31), draw(48, 36, 32)[..., :1]], 2))
+    yield "lossy.webp", saved(rgb, "WEBP", quality=80)
+    yield "lossless.webp", saved(rgb, "WEBP", lossless=True)
+    yield "alpha.webp", saved(rgba, "WEBP", lossless=True, exact=True)
+    yield "turned.webp", saved(rgb, "WEBP", quality=75, exif=exif(8))
+    yield "moving.webp", saved(rgb, "WEBP", lossless=True, save_all=True, append_images=[rgb.rotate(90)], duration=100)
+    small = rgb.quantize(32)
+    yield "plain.gif", saved(small, "GIF", interlace=0)
+    yield "interlaced.gif", saved(rgb.crop((0, 0, 47, 29)).quantize(16), "GIF", interlace=1)
+    yield "clear.gif", saved(small, "GIF", transparency=3, interlace=0)
+    yield "moving.gif", saved(small, "GIF", save_all=True, append_images=[rgb.rotate(45).quantize(8)], duration=50)
+    whole = bytearray(saved(small, "GIF", interlace=0))
+    whole[6:10] = struct.pack("<HH", 60, 50)  # a frame that leaves a border of its screen
+    yield "border.gif", bytes(whole)
+
+
+def pixels_of(data):
+    """As transformers' convert_to_rgb() has them, upright."""
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    if "A" in image.getbands() or image.info.get("transparency") is not None:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, (255,) * 4), image)
+    return np.array(image.convert("RGB"))
+
+
+# --- processors -----------------------------------------------------------------------------------------------------
+
+CLIP = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+
+
+def qwen_settings(model_type, patch, least, most, **more):
+    return {"config": {"model_type": model_type, "vision_config": {"patch_size": patch, "spatial_merge_size": 2}},
+            "preprocessor": {"patch_size": patch, "merge_size": 2, "temporal_patch_size": 2, "do_resize": None,
+                             "size": {"shortest_edge": least, "longest_edge": most}, **more}}
+
+
+def gemma3_settings(side, patch, tokens):
+    return {"config": {"model_type": "gemma3", "mm_tokens_per_image": tokens, "vision_config": {"image_size": side, "patch_size": patch}},
+            "preprocessor": {"size": {"height": side, "width": side}, "do_pan_and_scan": None, "resample": 2, **HALF},
+            "processor": {"image_seq_length": tokens}}
+
+
+def gemma4_settings(patch, tokens):
+    return {"config": {"model_type": "gemma4", "vision_config": {"patch_size": patch, "pooling_kernel_size": 3}},
+            "preprocessor": {"ignored": True},
+            "processor": {"image_processor": {"patch_size": patch, "pooling_kernel_size": 3, "max_soft_tokens": tokens, "image_mean": None}}}
+
+
+def idefics3_settings(model_type, side, patch, scale, longest):
+    return {"config": {"model_type": model_type, "scale_factor": scale, "vision_config": {"image_size": side, "patch_size": patch}},
+            "preprocessor": {"max_image_size": {"longest_edge": side}, "size": {"longest_edge": longest}, "do_image_splitting": True}}
+
+
+# name: settings, and whether pixels of every picture are told, or only of some.
+SETTINGS = {
+    "qwen-tiny": (qwen_settings("qwen2_5_vl", 14, 56 * 56, 112 * 112, min_pixels=3136, **CLIP), True),
+    "qwen3-tiny": (qwen_settings("qwen3_vl", 16, 4096, 40000, **HALF), True),
+    "gemma3-tiny": (gemma3_settings(56, 14, 4), True),
+    "gemma4-tiny": (gemma4_settings(4, 70), True),
+    "smolvlm-tiny": (idefics3_settings("smolvlm", 32, 8, 2, 128), True),
+    "qwen2.5-vl": (qwen_settings("qwen2_5_vl", 14, 3136, 12845056, **CLIP), False),
+    "qwen3-vl": (qwen_settings("qwen3_vl_moe", 16, 65536, 16777216, **HALF), False),
+    "gemma3": (gemma3_settings(896, 14, 256), False),
+    "gemma4": (gemma4_settings(16, 280), False),
+    "idefics3": (idefics3_settings("idefics3", 364, 14, 2, 1456), False),
+    "smolvlm2": (idefics3_settings("smolvlm", 512, 16, 4, 2048), False),
+}
+# Pictures that are drawn: all settings plan them.
+DRAWN = [(1, 1), (2, 3), (1, 150), (170, 1), (3, 500), (700, 11), (28, 28), (29, 27), (100, 100), (224, 224), (333, 97),
+         (97, 333), (400, 300), (640, 480), (480, 640), (511, 513), (896, 896), (1000, 30), (1024, 1024), (1920, 1080), (1200, 1600), (3001, 1999)]
+# Of these, pixels for all settings.
+LARGE = {(97, 333), (640, 480), (1000, 30)}
+PLANNED = [(19, 4000), (8000, 6000), (12000, 5000), (16384, 100), (4096, 4097)]
+BOXES = {(333, 97): (100, 100), (97, 333): (50, 400), (28, 28): (90, 60)}
+
+
+def chosen(settings):
+    image = settings.get("processor", {}).get("image_processor") or settings["preprocessor"]
+    return {key: value for key, value in image.items() if value is not None and key not in ("ignored", "do_resize")}
+
+
+def make_processor(settings):
+    model = settings["config"]["model_type"]
+    classes = {"gemma3": gemma3.Gemma3ImageProcessor, "gemma4": gemma4.Gemma4ImageProcessor,
+               "idefics3": idefics3.Idefics3ImageProcessorPil, "smolvlm": smolvlm.SmolVLMImageProcessorPil}
+    return classes.get(model, qwen.Qwen2VLImageProcessor)(**chosen(settings))
+
+
+def low_options(settings):
+    """What a picture of low detail is asked for with."""
+    model = settings["config"]["model_type"]
+    if model.startswith("qwen"):
+        size = settings["preprocessor"]["size"]
+        most = min(size["longest_edge"], 512 * 512)
+        return {"size": {"shortest_edge": min(size["shortest_edge"], most), "longest_edge": most}}
+    return {"gemma3": {}, "gemma4": {"max_soft_tokens": 70}}.get(model, {"do_image_splitting": False})
+
+
+def qwen_frames(processor, image, options):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    grid = [int(n) for n in out["image_grid_thw"][0]]
+    p, m = processor.patch_size, processor.merge_size
+    patches = out["pixel_values"].reshape(grid[1] // m, grid[2] // m, m, m, 3, 2, p, p)
+    assert torch.equal(patches[:, :, :, :, :, 0], patches[:, :, :, :, :, 1])
+    frame = patches[:, :, :, :, :, 0].permute(0, 2, 5, 1, 3, 6, 4).reshape(grid[1] * p, grid[2] * p, 3)
+    who = SimpleNamespace(image_token="<|image_pad|>", image_processor=processor)
+    text = processing_qwen2_vl.Qwen2VLProcessor.replace_image_token(who, out, 0)
+    return [frame], (0, 0), text, text.count(who.image_token)
+
+
+def gemma3_frames(processor, image, options, tokens):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    assert int(out["num_crops"][0]) == 0
+    text = "\n\n<start_of_image>" + "<image_soft_token>" * tokens + "<end_of_image>\n\n"  # Gemma3Processor.__init__
+    return [out["pixel_values"][0].permute(1, 2, 0)], (0, 0), text, tokens
+
+
+def gemma4_frames(processor, image, options):
+    out = processor(images=[image], do_rescale=False, do_normalize=False, return_tensors="pt", **options)
+    places, p = out["image_position_ids"][0], processor.patch_size
+    real = places[:, 0] >= 0
+    columns, rows = (int(n) + 1 for n in places.max(0).values)
+    patches = out["pixel_values"][0][real].reshape(rows, columns, p, p, 3)
+    who = SimpleNamespace(boi_token="<|image>", image_token="<|image|>", eoi_token="<image|>")
+    counts = {"num_soft_tokens_per_image": [int(out["num_soft_tokens_per_image"][0])]}
+    text = processing_gemma4.Gemma4Processor.replace_image_token(who, counts, 0)
+    return [patches.permute(0, 2, 1, 3, 4).reshape(rows * p, columns * p, 3)], (0, 0), text, text.count(who.image_token)
+
+
+def idefics3_frames(processor, image, options, settings):
+    out = processor(images=[[image]], do_rescale=False, do_normalize=False, return_row_col_info=True, return_tensors="pt", **options)
+    config = settings["config"]
+    across = config["vision_config"]["image_size"] // config["vision_config"]["patch_size"] // config["scale_factor"]
+    who = SimpleNamespace(fake_image_token="<fake_token_around_image>", image_token="<image>", global_image_tag="<global-img>",
+                          global_image_token="<global-img>", image_seq_len=across * across)
+    kind = processing_smolvlm.SmolVLMProcessor if config["model_type"] == "smolvlm" else processing_idefics3.Idefics3Processor
+    text = kind.replace_image_token(who, out, 0)
+    frames = [frame.permute(1, 2, 0) for frame in out["pixel_values"][0]]
+    return frames, (int(out["rows"][0][0]), int(out["cols"][0][0])), text, text.count(who.image_token)
+
+
+def run(settings, processor, image, options):
+    model = settings["config"]["model_type"]
+    if model.startswith("qwen"):
+        return qwen_frames(processor, image, options)
+    if model == "gemma3":
+        return gemma3_frames(processor, image, options, settings["processor"]["image_seq_length"])
+    if model == "gemma4":
+        return gemma4_frames(processor, image, options)
+    return idefics3_frames(processor, image, options, settings)
+
+
+def normalized_ends(processor):
+    """What bytes 0 and 255 become, channel by channel."""
+    ends = []
+    for value in (0, 255):
+        image = np.full((3, 2, 2), value, np.uint8)
+        if processor.backend == "torchvision":
+            out = processor.rescale_and_normalize(torch.from_numpy(image)[None], True, processor.rescale_factor, processor.do_normalize,
+                                                  tuple(processor.image_mean), tuple(processor.image_std))[0].numpy()
+        else:
+            out = processor.rescale(image, processor.rescale_factor)
+            out = processor.normalize(out, processor.image_mean, processor.image_std) if processor.do_normalize else out
+        ends += [float(np.float32(out[c, 0, 0])) for c in range(3)]
+    return ends
+
+
+# --- lines ----------------------------------------------------------------------------------------------------------
+
+def outcome(settings, processor, image, options, with_pixels):
+    """width height of a tile, tiles, rows, columns, tokens, hash of the text, hash of pixels or 0; or what is refused."""
+    try:
+        frames, (rows, columns), text, tokens = run(settings, processor, image, options)
+    except (ValueError, RuntimeError):
+        return "refused"
+    frames = [np.asarray(frame).astype(np.uint8) for frame in frames]
+    pixels = f"{word_hash(b''.join(frame.tobytes() for frame in frames)):016x}" if with_pixels else "0"
+    height, width = frames[0].shape[:2]
+    return f"{width} {height} {len(frames)} {rows} {columns} {tokens} {fnv(text.encode()):016x} {pixels}"
+
+
+def boxed(image, box):
+    ratio = min(box[0] / image.width, box[1] / image.height)
+    return image.resize((int(image.width * ratio), int(image.height * ratio)))
+
+
+def write_cases(out, files):
+    processors = {name: make_processor(settings) for name, (settings, _) in SETTINGS.items()}
+    for name, (settings, _) in SETTINGS.items():
+        ends = " ".join(f"{value:.9g}" for value in normalized_ends(processors[name]))
+        print("settings", name, ends, *(json.dumps(settings.get(part, {}), separators=(",", ":"))
+                                        for part in ("config", "preprocessor", "processor")), sep="\t", file=out)
+    for name, data in files.items():
+        image = Image.fromarray(pixels_of(data))
+        for family, (settings, every) in SETTINGS.items():
+            if every:
+                print("file", name, family, outcome(settings, processors[family], image, {}, True), sep="\t", file=out)
+    for seed, (width, height) in enumerate(DRAWN):
+        image = Image.fromarray(draw(width, height, seed))
+        for family, (settings, every) in SETTINGS.items():
+            pixels = every or (width, height) in LARGE
+            place = ["drawn", f"{width} {height} {seed}", family]
+            print(*place, outcome(settings, processors[family], image, {}, pixels), sep="\t", file=out)
+            if (width, height) in LARGE:
+                low = outcome(settings, processors[family], image, low_options(settings), True)
+                print("low", *place[1:], low, sep="\t", file=out)
+            if every and (width, height) in BOXES:
+                box = BOXES[width, height]
+                print("boxed", f"{place[1]} {box[0]} {box[1]}", family,
+                      outcome(settings, processors[family], boxed(image, box), {}, True), sep="\t", file=out)
+    for width, height in PLANNED:
+        image = Image.fromarray(np.zeros((height, width, 3), np.uint8))
+        for family, (settings, _) in SETTINGS.items():
+            print("drawn", f"{width} {height} 0", family, outcome(settings, processors[family], image, {}, False), sep="\t", file=out)
+
+
+def main():
+    folder = sys.argv[1]
+    os.makedirs(folder, exist_ok=True)
+    files = dict([*jpeg_files(), *png_files(), *other_files()])
+    for name, data in files.items():
+        pixels = pixels_of(data)
+        with open(os.path.join(folder, name), "wb") as out:
+            out.write(data)
+        with open(os.path.join(folder, name + ".rgb"), "wb") as out:
+            out.write(struct.pack("<II", pixels.shape[1], pixels.shape[0]) + pixels.tobytes())
+    with open(os.path.join(folder, "cases.txt"), "w", encoding="utf-8") as out:
+        write_cases(out, files)
+
+
+if __name__ == "__main__":
+    main()
