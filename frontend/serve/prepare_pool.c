@@ -114,6 +114,7 @@ static void job_run(struct prepare_job *job)
     else
         job->result = generation_prepare(input->format, &context, input->body, input->body_bytes,
                                          (int64_t)time(NULL), &job->prepared, &job->error);
+    job->prepared.request.cache_salt = input->cache_salt;
     free(job->input.body); /* a dropped or waiting result need not hold it */
     job->input.body = NULL;
 }
