@@ -36,13 +36,8 @@
 #define LIMIT_PLE_COLUMNS     4096u      /* of per-layer embeddings, a layer; published: 256 */
 #define LIMIT_CONV_TAPS       8u         /* of a short convolution; published ones have 3 and 4 */
 #define LIMIT_CONV_CHANNELS                                                                        \
-    (1u << 18)                        /* of a short convolution; the largest published has 12,288 */
-#define LIMIT_STATE_FLOATS (1u << 26) /* of a layer and sequence; published ones stay below 1 M */
-#define LIMIT_PATCH_SIDE   64u /* pixels of a vision tower's patch; published ones have up to 32 */
-#define LIMIT_MERGE_SIDE                                                                           \
-    8u /* patches that become one feature, along a side; published: up to 4                        \
-        */
-#define LIMIT_PATCH_FRAMES             4u          /* of a patch; published ones have 2 */
+    (1u << 18) /* of a short convolution; the largest published has 12,288 */
+#define LIMIT_STATE_FLOATS             (1u << 26) /* of a layer and sequence; published ones stay below 1 M */
 #define LIMIT_EXPERTS                  1024u       /* of a layer; the most published is 512 */
 #define LIMIT_EXPERTS_CHOSEN           32u         /* for a row; the most published is 22 */
 #define LIMIT_JSON_FILE_BYTES          (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */
@@ -95,6 +90,8 @@
                     3 bytes a pixel for usual ones: 89 million */
 #define LIMIT_PICTURE_SCANS                                                                        \
     100u /* of a progressive JPEG, each a walk over all of it; programs write some 10 */
+#define LIMIT_REQUEST_PICTURE_BYTES                                                                \
+    (128u << 20) /* of all files of one request, which are held until they are decoded */
 #define LIMIT_EXIF_ENTRIES 1024u /* of one directory; cameras write some 50 */
 #define LIMIT_IMAGE_MARKER_BYTES                                                                   \
     64u /* text of a placeholder or of what stands around it; the longest published has 25 */

@@ -28,6 +28,9 @@ struct parse_context {
     uint64_t random_seed; /* for requests that name none */
     void *format_context; /* what the format's route was created with; its own locks */
     struct client_key client_key;
+    /* NULL: this thread may wait for the network. Else it may not: what would have to ends with
+     * RESULT_CANCELLED, and this is true. */
+    bool *needs_network;
 };
 
 /* Everything a reply knows at its beginning. */

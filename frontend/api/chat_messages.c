@@ -18,9 +18,20 @@ static const struct {
     const char *name;
     const char *becomes;
     bool needs_content;
+    bool takes_pictures;
 } roles[] = {
-    {"system", "system", true}, {"developer", "system", true},     {"user", "user", true},
-    {"tool", "tool", true},     {"assistant", "assistant", false},
+    {"system", "system", true, false},
+    {"developer", "system", true, false},
+    {"user", "user", true, true},
+    {"tool", "tool", true, true},
+    {"assistant", "assistant", false, false},
+};
+
+/* The message that is looked at. */
+struct place {
+    int index;
+    bool takes_pictures;
+    struct request_images *images; /* NULL: lists are as they shall be */
 };
 
 /* "messages[3].content" */
@@ -85,11 +96,90 @@ out:
     return result;
 }
 
-static enum result content_normalize(cJSON *message, int index, bool required,
+static bool is_picture(const cJSON *part)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
+    return cJSON_IsString(type) && request_images_is_type(type->valuestring);
+}
+
+static bool has_picture(const cJSON *parts)
+{
+    const cJSON *part;
+    cJSON_ArrayForEach(part, parts)
+    {
+        if (is_picture(part))
+            return true;
+    }
+    return false;
+}
+
+/* A text part for the template. */
+static cJSON *text_part_create(const char *text)
+{
+    cJSON *part = cJSON_CreateObject();
+    if (cJSON_AddStringToObject(part, "type", "text") &&
+        cJSON_AddStringToObject(part, "text", text))
+        return part;
+    cJSON_Delete(part);
+    return NULL;
+}
+
+/* Notes the pictures of `parts` and appends what stands for each part to `list`. */
+static enum result parts_make(const cJSON *parts, const struct place *at, cJSON *list,
+                              struct api_error *error)
+{
+    int index = 0;
+    const cJSON *part;
+    cJSON_ArrayForEach(part, parts)
+    {
+        char place[96];
+        cJSON *made = NULL;
+        enum result result;
+        snprintf(place, sizeof place, "messages[%d].content[%d]", at->index, index++);
+        if (is_picture(part)) {
+            if (!at->takes_pictures)
+                return api_error_invalid(error, place,
+                                         "pictures may stand in messages of the roles user and "
+                                         "tool only");
+            result = request_images_add(at->images, part, place, error);
+            made = result == RESULT_OK ? request_images_part() : NULL;
+        } else {
+            const char *text = "";
+            result = content_part_text(part, at->index, &text, error);
+            made = result == RESULT_OK ? text_part_create(text) : NULL;
+        }
+        if (result != RESULT_OK)
+            return result;
+        if (!cJSON_AddItemToArray(list, made))
+            return out_of_memory(error);
+    }
+    return RESULT_OK;
+}
+
+/* What stands for a list of parts: a string, or a list where there are pictures. */
+static enum result parts_normalize(const cJSON *parts, const struct place *at, cJSON **made,
+                                   struct api_error *error)
+{
+    if (has_picture(parts)) {
+        *made = cJSON_CreateArray();
+        enum result result = parts_make(parts, at, *made, error);
+        if (result != RESULT_OK)
+            cJSON_Delete(*made);
+        return result;
+    }
+    char *joined = NULL;
+    enum result result = content_parts_join(parts, at->index, &joined, error);
+    if (result == RESULT_OK)
+        *made = cJSON_CreateString(joined);
+    free(joined);
+    return result;
+}
+
+static enum result content_normalize(cJSON *message, const struct place *at, bool required,
                                      struct api_error *error)
 {
     char place[96];
-    message_place(place, index, "content");
+    message_place(place, at->index, "content");
     cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
     if (cJSON_IsString(content))
         return RESULT_OK;
@@ -100,14 +190,14 @@ static enum result content_normalize(cJSON *message, int index, bool required,
     }
     if (!cJSON_IsArray(content))
         return api_error_invalid(error, place, "content must be a string or a list of parts");
-    char *joined = NULL;
-    enum result result = content_parts_join(content, index, &joined, error);
+    if (!at->images)
+        return RESULT_OK;
+    cJSON *made = NULL;
+    enum result result = parts_normalize(content, at, &made, error);
     if (result != RESULT_OK)
         return result;
-    cJSON *text = cJSON_CreateString(joined);
-    free(joined);
-    if (!text || !cJSON_ReplaceItemInObjectCaseSensitive(message, "content", text)) {
-        cJSON_Delete(text);
+    if (!made || !cJSON_ReplaceItemInObjectCaseSensitive(message, "content", made)) {
+        cJSON_Delete(made);
         return out_of_memory(error);
     }
     return RESULT_OK;
@@ -217,7 +307,8 @@ static enum result reasoning_normalize(cJSON *message, int index, bool has_calls
     return RESULT_OK;
 }
 
-static enum result message_normalize(cJSON *message, int index, struct api_error *error)
+static enum result message_normalize(cJSON *message, int index, struct request_images *images,
+                                     struct api_error *error)
 {
     char place[96];
     if (!cJSON_IsObject(message))
@@ -250,11 +341,13 @@ static enum result message_normalize(cJSON *message, int index, struct api_error
     if (result == RESULT_OK)
         result = string_check(message, index, "name", "name", error);
     if (result == RESULT_OK)
-        result = content_normalize(message, index, !has_calls, error);
+        result = content_normalize(message, &(struct place){index, roles[r].takes_pictures, images},
+                                   !has_calls, error);
     return result;
 }
 
-enum result chat_messages_normalize(cJSON *messages, struct api_error *error)
+static enum result messages_normalize(cJSON *messages, struct request_images *images,
+                                      struct api_error *error)
 {
     if (!cJSON_IsArray(messages))
         return api_error_invalid(error, "messages", "messages must be a list");
@@ -266,10 +359,21 @@ enum result chat_messages_normalize(cJSON *messages, struct api_error *error)
     {
         if ((unsigned)index >= LIMIT_MESSAGES)
             return api_error_invalid(error, "messages", "more than %u messages", LIMIT_MESSAGES);
-        enum result result = message_normalize(message, index, error);
+        enum result result = message_normalize(message, index, images, error);
         if (result != RESULT_OK)
             return result;
         index++;
     }
     return RESULT_OK;
+}
+
+enum result chat_messages_normalize(cJSON *messages, struct request_images *images,
+                                    struct api_error *error)
+{
+    return messages_normalize(messages, images, error);
+}
+
+enum result chat_messages_normalize_made(cJSON *messages, struct api_error *error)
+{
+    return messages_normalize(messages, NULL, error);
 }

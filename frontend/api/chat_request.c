@@ -293,12 +293,41 @@ static enum result tools_read(const struct parse_context *context, cJSON *body,
     return chat_tools_read(body, request, error);
 }
 
+/* mlx-vlm's: one side of a square, or width and height. */
+static enum result resize_shape_read(const cJSON *body, struct generation_request *request,
+                                     struct api_error *error)
+{
+    static const char name[] = "resize_shape";
+    const cJSON *item = request_fields_member(body, name);
+    uint32_t sides[2] = {0};
+    int count = 0;
+    if (!item)
+        return RESULT_OK;
+    const cJSON *side = cJSON_IsArray(item) ? item->child : item;
+    for (; side && count < 3; side = cJSON_IsArray(item) ? side->next : NULL, count++) {
+        double value = cJSON_IsNumber(side) ? side->valuedouble : 0;
+        if (!(value >= 1 && value <= LIMIT_IMAGE_SIDE && value == (double)(uint32_t)value))
+            count = 3;
+        else if (count < 2)
+            sides[count] = (uint32_t)value;
+    }
+    if (count < 1 || count > 2)
+        return api_error_invalid(error, name, "%s must be one or two whole numbers from 1 to %u",
+                                 name, LIMIT_IMAGE_SIDE);
+    request->box_width = sides[0];
+    request->box_height = count == 2 ? sides[1] : sides[0];
+    return RESULT_OK;
+}
+
 static enum result messages_read(const struct parse_context *context, cJSON *body,
                                  struct generation_request *request, struct api_error *error)
 {
-    (void)context;
+    enum result result = resize_shape_read(body, request, error);
+    if (result != RESULT_OK)
+        return result;
+    request->images.taken = context->assets->vision != NULL;
     request->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
-    return chat_messages_normalize(request->messages, error);
+    return chat_messages_normalize(request->messages, &request->images, error);
 }
 
 enum result chat_request_parse(const struct parse_context *context, const char *json,

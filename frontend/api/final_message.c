@@ -32,6 +32,8 @@ static const cJSON *last_message(const cJSON *messages, int *index)
 static const char *text_of(const cJSON *message)
 {
     const cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
+    if (cJSON_IsArray(content) && content->child) /* the template's own form of a text */
+        content = cJSON_GetObjectItemCaseSensitive(content->child, "text");
     return cJSON_IsString(content) ? content->valuestring : "";
 }
 

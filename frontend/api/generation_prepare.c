@@ -4,7 +4,9 @@
  *
  * The template sees the variables that Hugging Face's apply_chat_template passes (messages, tools,
  * add_generation_prompt, bos_token, eos_token); only the template's own text and these two tokens
- * may become special tokens, so that no message can end a turn or speak as another role.
+ * may become special tokens, so that no message can end a turn or speak as another role. What
+ * stands for pictures takes the place of the template's own markers before the text becomes tokens
+ * (image_prepare.h), and they are decoded last, when all else is known to be good.
  */
 #include "frontend/api/generation_prepare.h"
 
@@ -14,7 +16,9 @@
 
 #include "frontend/api/final_message.h"
 #include "frontend/api/forced_prepare.h"
+#include "frontend/api/image_prepare.h"
 #include "frontend/api/raw_prompts.h"
+#include "frontend/serve/vision_assets.h"
 
 static enum result memory_error(struct api_error *error)
 {
@@ -87,6 +91,8 @@ enum result generation_prepare_render(const struct model_assets *assets,
         result = final_message_check(request->messages, error);
     if (result != RESULT_OK)
         return result;
+    if (assets->vision && image_form_apply(&assets->vision->form, request->messages) != RESULT_OK)
+        return memory_error(error);
     cJSON *variables = template_variables(assets, request);
     if (!variables)
         return memory_error(error);
@@ -154,16 +160,27 @@ static enum result prompt_encode(const struct model_assets *assets,
     return RESULT_OK;
 }
 
-static enum result messages_encode(const struct model_assets *assets, int64_t now_unix_s,
-                                   struct prepared_generation *prepared, struct api_error *error)
+static enum result messages_encode(const struct parse_context *context, bool with_pixels,
+                                   int64_t now_unix_s, struct prepared_generation *prepared,
+                                   struct api_error *error)
 {
+    const struct model_assets *assets = context->assets;
     struct chat_prompt prompt = {0};
-    enum result result =
-        generation_prepare_render(assets, &prepared->request, now_unix_s, &prompt, error);
+    struct image_work *work = NULL;
+    enum result result = image_prepare_read(context, &prepared->request, &work, error);
+    if (result == RESULT_OK)
+        result = generation_prepare_render(assets, &prepared->request, now_unix_s, &prompt, error);
+    if (result == RESULT_OK && work)
+        result = image_prepare_expand(work, &prompt, error);
     if (result == RESULT_OK)
         result = prompt_encode(assets, &prompt, &prepared->prompt, error);
+    if (result == RESULT_OK && work)
+        result = image_prepare_find(work, &prepared->prompt, error);
     if (result == RESULT_OK)
         result = forced_prepare(assets, &prompt, prepared, error);
+    if (result == RESULT_OK && work && with_pixels)
+        result = image_prepare_decode(work, &prepared->images, error);
+    image_prepare_end(work);
     chat_prompt_fini(&prompt);
     return result;
 }
@@ -177,7 +194,8 @@ enum result generation_prepare(const struct api_format *format, const struct par
     enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
     if (result == RESULT_OK)
         result = prepared->request.prompts ? raw_prompts_encode(assets, prepared, error)
-                                           : messages_encode(assets, now_unix_s, prepared, error);
+                                           : messages_encode(context, format->reply_create != NULL,
+                                                             now_unix_s, prepared, error);
     if (result != RESULT_OK) {
         prepared_generation_fini(prepared);
         return result;
@@ -201,5 +219,6 @@ void prepared_generation_fini(struct prepared_generation *prepared)
         token_list_fini(&prepared->more_prompts[i]);
     free(prepared->more_prompts);
     free(prepared->forced.ids);
+    image_set_release(prepared->images);
     *prepared = (struct prepared_generation){0};
 }

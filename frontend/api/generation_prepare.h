@@ -1,25 +1,29 @@
 /*
  * From a request body to what a worker needs: parse, render the chat template, tokenize, check
- * against the context. Pure and possibly slow (a million tokens): it runs on a preparation thread,
- * never on the event loop.
+ * against the context, and read, decode and resize pictures. Possibly slow (a million tokens, a
+ * picture from another host): it runs on a preparation thread, never on the event loop.
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_PREPARE_H
 #define SHOAL_FRONTEND_API_GENERATION_PREPARE_H
 
 #include "frontend/api/api_format.h"
 #include "frontend/api/forced_tokens.h"
+#include "frontend/image/image_set.h"
 
 struct prepared_generation {
     struct generation_request request;
     struct token_list prompt;
     struct token_list *more_prompts; /* [more_prompt_count] owned; of a body with several prompts */
     uint32_t more_prompt_count;
+    struct image_set *images;    /* of the prompt; a reference; NULL: none */
     struct forced_tokens forced; /* owned */
     bool reasoning_open;         /* the prompt ends inside of reasoning */
     uint32_t max_new_tokens;     /* given, or what the context leaves; >= 1 */
 };
 
-/* On failure *prepared is empty and *error is complete. */
+/* On failure *prepared is empty and *error is complete (but not where context->needs_network says
+ * why). A format that writes no replies only wants to know of the prompt: pictures are counted
+ * then, and not decoded. */
 enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared,

@@ -22,6 +22,7 @@ generation_request_reasoning(const struct generation_request *request,
 void generation_request_drop_body(struct generation_request *request)
 {
     cJSON_Delete(request->body);
+    request_images_fini(&request->images);
     request->body = NULL;
     request->messages = NULL;
     request->prompts = NULL;
@@ -36,6 +37,7 @@ void generation_request_drop_body(struct generation_request *request)
 void generation_request_fini(struct generation_request *request)
 {
     cJSON_Delete(request->body);
+    request_images_fini(&request->images);
     free(request->logit_bias);
     if (request->own.destroy)
         request->own.destroy(request->own.state);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/api/api_error.h"
+#include "frontend/api/request_images.h"
 #include "frontend/reply/reasoning_format.h"
 #include "frontend/reply/stop_matcher.h"
 #include "proto/limits.h"
@@ -36,14 +36,11 @@ struct format_state {
     void (*destroy)(void *state); /* on whichever thread the request ends */
 };
 
-/* Whose cached prefixes it may take: frontend/serve/tenant_salt.h. */
-struct cache_salt {
-    uint32_t words[4];
-};
-
 struct generation_request {
     struct cJSON *body;     /* owned; strings below point into it */
     struct cJSON *messages; /* as chat_messages_normalize() leaves them; inside body */
+    struct request_images
+        images; /* the conversation's pictures, where they have {"type": "image"} */
     struct cJSON
         *tools; /* [{"type":"function","function":{"name",…}}, …]; inside body; NULL: none */
     enum tool_choice tool_choice;
@@ -58,8 +55,10 @@ struct generation_request {
     bool continue_final_message; /* the answer goes on with the last message, the assistant's */
     bool no_generation_prompt;   /* the template does not open an answer */
     struct cJSON *prompts; /* instead of messages: texts and lists of token ids; inside body */
-    uint32_t choices;      /* answers to each prompt; 0 and 1: one */
-    bool echo;             /* of a text completion: the prompt comes before the answer */
+    uint32_t box_width;    /* resize_shape: what pictures are fitted into; 0: not given */
+    uint32_t box_height;
+    uint32_t choices; /* answers to each prompt; 0 and 1: one */
+    bool echo;        /* of a text completion: the prompt comes before the answer */
     bool stream;
     bool include_usage;
     bool timings_per_token;  /* llama.cpp's: figures with every chunk */
@@ -75,8 +74,6 @@ struct generation_request {
     size_t stop_count;
     struct logit_bias_entry *logit_bias; /* owned */
     uint32_t logit_bias_count;
-    bool no_prefix_cache; /* takes no cached prefix and leaves none */
-    struct cache_salt cache_salt;
     struct format_state own; /* {NULL, NULL}: nothing */
 };
 
@@ -86,8 +83,8 @@ void generation_request_fini(struct generation_request *request);
 const struct reasoning_format *
 generation_request_reasoning(const struct generation_request *request,
                              const struct reasoning_format *model, struct reasoning_format *custom);
-/* Frees the body (messages and stop strings go with it) and keeps the rest: all that a request
- * needs once its prompt is tokens and its reply has begun. */
+/* Frees the body (messages, what pictures are named by and stop strings go with it) and keeps the
+ * rest: all that a request needs once its prompt is tokens and its reply has begun. */
 void generation_request_drop_body(struct generation_request *request);
 
 #endif

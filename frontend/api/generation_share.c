@@ -56,9 +56,11 @@ enum result generation_share_take(const struct prepared_generation *prepared,
     own->prompt =
         (struct token_list){.ids = ids, .count = prompt->count, .capacity = prompt->count};
     own->forced.ids = forced_ids;
+    own->images = image_set_share(prepared->images);
     own->request.logit_bias = bias;
     own->request.body = NULL;
     own->request.own = (struct format_state){0};
+    own->request.images = (struct request_images){0};
     generation_request_drop_body(&own->request);
     own->request.sampling.seed += answer % choices_of(prepared);
     own->max_new_tokens =

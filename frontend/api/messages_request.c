@@ -197,6 +197,7 @@ static enum result prompt_read(const struct parse_context *context,
 {
     cJSON *body = request->body;
     enum result result = request_fields_check_model(body, context->assets, error);
+    request->images.taken = context->assets->vision != NULL;
     if (result == RESULT_OK)
         result = unsupported_check(body, error);
     if (result == RESULT_OK)
@@ -206,11 +207,11 @@ static enum result prompt_read(const struct parse_context *context,
     if (result == RESULT_OK)
         result = messages_tools_read(body, request, error);
     if (result == RESULT_OK)
-        result = messages_turns_make(body, context->assets->model_id, error);
+        result = messages_turns_make(body, context->assets->model_id, &request->images, error);
     if (result == RESULT_OK) {
         request->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
         request->continue_final_message = is_begun(request->messages);
-        result = chat_messages_normalize(request->messages, error);
+        result = chat_messages_normalize_made(request->messages, error);
     }
     return result;
 }

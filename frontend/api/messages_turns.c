@@ -3,8 +3,8 @@
  * the open turn grow in buffers and become its members when it closes, so that the work is linear
  * however a client cuts its text into blocks. Inputs of tools are moved, not copied.
  *
- * Blocks of a kind that is not known here are refused: leaving an image or a document out would
- * give an answer about something else.
+ * Blocks of a kind that is not known here are refused: leaving a document out would give an answer
+ * about something else.
  */
 #include "frontend/api/messages_turns.h"
 
@@ -25,6 +25,8 @@ struct turn_list {
     bool has_thoughts;
     struct text_buffer text;
     struct text_buffer thoughts;
+    cJSON *parts; /* of the open turn, in it, once a picture has come; the text is what follows */
+    struct request_images *images;
     cJSON *calls;     /* tool_calls of the last turn of the assistant, or NULL */
     uint32_t count;   /* of turns */
     const char *name; /* of the member that is read, for places: "messages[3]" */
@@ -44,20 +46,47 @@ static bool add_text(cJSON *object, const char *name, const struct text_buffer *
     return !text->failed && cJSON_AddStringToObject(object, name, text->bytes ? text->bytes : "");
 }
 
+/* The text so far becomes a part. */
+static bool text_flush(struct turn_list *list)
+{
+    cJSON *part;
+    if (!list->has_text && list->text.length == 0)
+        return true;
+    part = cJSON_CreateObject();
+    bool good =
+        cJSON_AddStringToObject(part, "type", "text") && add_text(part, "text", &list->text);
+    if (!good || !cJSON_AddItemToArray(list->parts, part)) {
+        cJSON_Delete(part);
+        return false;
+    }
+    text_buffer_clear(&list->text);
+    list->has_text = false;
+    return true;
+}
+
+/* A string, a list where there are pictures, or null beside calls. */
+static bool content_close(struct turn_list *list)
+{
+    if (list->parts)
+        return text_flush(list);
+    if (!list->has_text && cJSON_GetObjectItemCaseSensitive(list->turn, "tool_calls"))
+        return cJSON_AddNullToObject(list->turn, "content") != NULL;
+    return add_text(list->turn, "content", &list->text);
+}
+
 static enum result turn_close(struct turn_list *list)
 {
     if (!list->role)
         return RESULT_OK;
     cJSON *turn = list->turn;
-    bool only_calls = !list->has_text && cJSON_GetObjectItemCaseSensitive(turn, "tool_calls");
-    bool good = only_calls ? cJSON_AddNullToObject(turn, "content") != NULL
-                           : add_text(turn, "content", &list->text);
+    bool good = content_close(list);
     if (good && list->has_thoughts)
         good = add_text(turn, "reasoning_content", &list->thoughts);
     text_buffer_clear(&list->text);
     text_buffer_clear(&list->thoughts);
     list->has_text = false;
     list->has_thoughts = false;
+    list->parts = NULL;
     list->role = NULL;
     return good ? RESULT_OK : out_of_memory(list);
 }
@@ -154,6 +183,28 @@ static enum result text_read(struct turn_list *list, cJSON *block, int index, co
     return result == RESULT_OK ? text_add(list, role, words) : result;
 }
 
+/* A picture, of the open turn. */
+static enum result picture_add(struct turn_list *list, const cJSON *block, const char *place)
+{
+    enum result result = request_images_add(list->images, block, place, list->error);
+    if (result != RESULT_OK)
+        return result;
+    if (!list->parts)
+        list->parts = cJSON_AddArrayToObject(list->turn, "content");
+    if (list->parts && text_flush(list) && cJSON_AddItemToArray(list->parts, request_images_part()))
+        return RESULT_OK;
+    return out_of_memory(list);
+}
+
+static enum result image_read(struct turn_list *list, cJSON *block, int index, const char *role)
+{
+    char place[96];
+    enum result result = turn_open(list, role);
+    if (result != RESULT_OK)
+        return result;
+    return picture_add(list, block, block_place(list, place, index, ""));
+}
+
 static enum result thinking_read(struct turn_list *list, cJSON *block, int index, const char *role)
 {
     char place[96];
@@ -244,10 +295,11 @@ static const char *call_name(const struct turn_list *list, const char *id)
     return NULL;
 }
 
-/* The words of a tool's result: of the open turn. */
-static enum result result_text_read(struct turn_list *list, const cJSON *content, int index)
+/* Words and pictures of a tool's result: of the open turn. */
+static enum result result_content_read(struct turn_list *list, const cJSON *content, int index)
 {
     char place[96];
+    int part_index = 0;
     if (!content)
         return RESULT_OK;
     if (cJSON_IsString(content))
@@ -263,6 +315,14 @@ static enum result result_text_read(struct turn_list *list, const cJSON *content
         block_place(list, place, index, "content");
         if (!cJSON_IsString(type))
             return api_error_invalid(list->error, place, "a block needs a string 'type'");
+        int in_result = part_index++;
+        if (strcmp(type->valuestring, "image") == 0) {
+            snprintf(place, sizeof place, "%s[%d].content[%d]", list->name, index, in_result);
+            enum result result = picture_add(list, part, place);
+            if (result != RESULT_OK)
+                return result;
+            continue;
+        }
         if (strcmp(type->valuestring, "text") != 0)
             return api_error_invalid(list->error, place,
                                      "blocks of type '%.40s' are not supported in a tool's result",
@@ -298,7 +358,7 @@ static enum result tool_result_read(struct turn_list *list, cJSON *block, int in
         return out_of_memory(list);
     if (is_error)
         text_buffer_append_text(&list->text, "Error: ");
-    return result_text_read(list, request_fields_member(block, "content"), index);
+    return result_content_read(list, request_fields_member(block, "content"), index);
 }
 
 static const struct {
@@ -308,6 +368,7 @@ static const struct {
 } kinds[] = {
     {"system", "text", text_read},
     {"user", "text", text_read},
+    {"user", "image", image_read},
     {"user", "tool_result", tool_result_read},
     {"assistant", "text", text_read},
     {"assistant", "tool_use", tool_use_read},
@@ -433,9 +494,11 @@ static enum result messages_read(struct turn_list *list, cJSON *messages)
     return turn_close(list);
 }
 
-enum result messages_turns_make(cJSON *body, const char *model_id, struct api_error *error)
+enum result messages_turns_make(cJSON *body, const char *model_id, struct request_images *images,
+                                struct api_error *error)
 {
-    struct turn_list list = {.turns = cJSON_CreateArray(), .model_id = model_id, .error = error};
+    struct turn_list list = {
+        .turns = cJSON_CreateArray(), .model_id = model_id, .images = images, .error = error};
     enum result result = list.turns ? RESULT_OK : out_of_memory(&list);
     if (result == RESULT_OK)
         result = system_read(&list, cJSON_GetObjectItemCaseSensitive(body, "system"));

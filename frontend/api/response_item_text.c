@@ -87,6 +87,21 @@ static void member_write(struct text_buffer *out, const char *name, const char *
     string_write(out, text);
 }
 
+/* A picture is kept as it was named: its URL, or its bytes. */
+static void picture_write(struct text_buffer *out, const cJSON *part)
+{
+    const cJSON *url = cJSON_GetObjectItemCaseSensitive(part, "image_url");
+    const char *detail = text_of(part, "detail");
+    if (cJSON_IsObject(url)) {
+        detail = detail ? detail : text_of(url, "detail");
+        url = cJSON_GetObjectItemCaseSensitive(url, "url");
+    }
+    text_buffer_append_text(out, "{\"type\":\"input_image\"");
+    member_write(out, "image_url", url->valuestring);
+    member_write(out, "detail", detail ? detail : "auto");
+    text_buffer_append_text(out, "}");
+}
+
 static void part_write(struct text_buffer *out, const char *type, const char *text)
 {
     text_buffer_append_format(out, "{\"type\":\"%s\"", type);
@@ -107,6 +122,10 @@ static void content_write(struct text_buffer *out, const cJSON *content, const c
         if (part != content->child)
             text_buffer_append(out, ",", 1);
         const char *given = text_of(part, "type");
+        if (strcmp(given, "input_image") == 0) {
+            picture_write(out, part);
+            continue;
+        }
         part_write(out, strcmp(given, "refusal") == 0 ? given : type,
                    response_item_text_of_part(part));
     }

@@ -20,9 +20,9 @@ const char *response_item_text_of_part(const struct cJSON *part);
  * one of these is not a list of text parts. */
 bool response_item_text_of_reasoning(const struct cJSON *item, struct text_buffer *out);
 
-/* Appends a checked item of one of the types message, reasoning, function_call and
- * function_call_output in the shape in which the API shows it. A string id of letters, digits, '_'
- * and '-' is kept; others get one of ours. */
+/* Appends a checked item (its pictures as they were named) of one of the types message, reasoning,
+ * function_call and function_call_output in the shape in which the API shows it. A string id of
+ * letters, digits, '_' and '-' is kept; others get one of ours. */
 void response_item_text_keep(const struct cJSON *item, struct response_items *items);
 
 #endif

@@ -24,6 +24,7 @@ struct reader {
     struct cJSON *turn;           /* the assistant message that still grows, or NULL */
     struct text_buffer reasoning; /* that goes into the next one */
     uint32_t item_count;
+    struct request_images *images;
     struct api_error *error;
 };
 
@@ -76,11 +77,44 @@ static cJSON *turn_open(struct reader *reader)
 
 /* --- one item of each type ------------------------------------------------------------------- */
 
-/* Content as chat templates have it: one text, parts joined by newlines. */
+static bool is_picture(const cJSON *part)
+{
+    const char *type = text_of(part, "type");
+    return type && strcmp(type, "input_image") == 0;
+}
+
+/* A list with pictures in it. */
+static cJSON *parts_copy(const cJSON *content)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *part;
+    cJSON_ArrayForEach(part, content)
+    {
+        cJSON *copy = is_picture(part) ? request_images_part() : cJSON_CreateObject();
+        bool good = is_picture(part) ||
+                    (cJSON_AddStringToObject(copy, "type", "text") &&
+                     cJSON_AddStringToObject(copy, "text", response_item_text_of_part(part)));
+        if (!good || !cJSON_AddItemToArray(list, copy)) {
+            cJSON_Delete(copy);
+            cJSON_Delete(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* Content as chat templates have it: one text, parts joined by newlines, or a list where there are
+ * pictures. */
 static cJSON *content_copy(const cJSON *content)
 {
+    const cJSON *picture;
     if (cJSON_IsString(content))
         return cJSON_CreateString(content->valuestring);
+    cJSON_ArrayForEach(picture, content)
+    {
+        if (is_picture(picture))
+            return parts_copy(content);
+    }
     struct text_buffer text = {0};
     const cJSON *part;
     cJSON_ArrayForEach(part, content)
@@ -94,8 +128,9 @@ static cJSON *content_copy(const cJSON *content)
     return copy;
 }
 
+/* `with_pictures`: whether they may stand here; they are noted. */
 static enum result content_check(struct reader *reader, const cJSON *content, const char *place,
-                                 const char *member)
+                                 const char *member, bool with_pictures)
 {
     char where[96];
     snprintf(where, sizeof where, "%s.%s", place, member);
@@ -113,6 +148,12 @@ static enum result content_check(struct reader *reader, const cJSON *content, co
         if (!type)
             return api_error_invalid(reader->error, where,
                                      "a content part must be an object with a type");
+        if (with_pictures && is_picture(part)) {
+            enum result result = request_images_add(reader->images, part, where, reader->error);
+            if (result != RESULT_OK)
+                return result;
+            continue;
+        }
         if (!response_item_text_member(type))
             return api_error_invalid(reader->error, where,
                                      "content parts of type '%.40s' are not supported", type);
@@ -137,7 +178,7 @@ static enum result message_read(struct reader *reader, const cJSON *item, const 
     if (r == 4)
         return api_error_invalid(reader->error, where,
                                  "a message needs a role: user, assistant, system or developer");
-    enum result result = content_check(reader, content, place, "content");
+    enum result result = content_check(reader, content, place, "content", r == 1);
     if (result != RESULT_OK)
         return result;
     bool assistant = r == 0;
@@ -220,7 +261,7 @@ static enum result call_output_read(struct reader *reader, const cJSON *item, co
     const cJSON *output = cJSON_GetObjectItemCaseSensitive(item, "output");
     enum result result = member_check(reader, item, place, "call_id");
     if (result == RESULT_OK)
-        result = content_check(reader, output, place, "output");
+        result = content_check(reader, output, place, "output", true);
     if (result != RESULT_OK)
         return result;
     turn_close(reader);
@@ -428,9 +469,9 @@ static enum result own_items_read(struct reader *reader, const cJSON *body)
 }
 
 enum result responses_input_read(struct cJSON *body, struct responses_input *input,
-                                 struct api_error *error)
+                                 struct request_images *images, struct api_error *error)
 {
-    struct reader reader = {.input = input, .error = error};
+    struct reader reader = {.input = input, .images = images, .error = error};
     cJSON_DeleteItemFromObjectCaseSensitive(body, "messages");
     reader.messages = cJSON_AddArrayToObject(body, "messages");
     enum result result = reader.messages ? RESULT_OK : out_of_memory(error);

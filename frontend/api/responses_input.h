@@ -11,7 +11,7 @@
 #ifndef SHOAL_FRONTEND_API_RESPONSES_INPUT_H
 #define SHOAL_FRONTEND_API_RESPONSES_INPUT_H
 
-#include "frontend/api/api_error.h"
+#include "frontend/api/request_images.h"
 #include "frontend/api/response_store.h"
 
 struct cJSON;
@@ -23,9 +23,10 @@ struct responses_input {
     struct response_items items;      /* out: this request's own */
 };
 
-/* Adds `messages` to `body` (a member of that name is replaced; chat_messages_normalize() is still
- * to come). On failure *input is empty. */
+/* Adds `messages` to `body` (a member of that name is replaced; chat_messages_normalize_made() is
+ * still to come) and their pictures to `images`. On failure *input is empty. */
 enum result responses_input_read(struct cJSON *body, struct responses_input *input,
+                                 struct request_images *images,
                                  struct api_error *error) RESULT_CHECKED;
 void responses_input_fini(struct responses_input *input);
 

@@ -217,19 +217,20 @@ static enum result body_read(const struct parse_context *context, const char *js
                              : api_error_invalid(error, "", "the body is not valid UTF-8");
     if (result == RESULT_OK)
         result = request_fields_read_body(json, json_bytes, &request->body, error);
+    request->images.taken = context->assets->vision != NULL;
     if (result == RESULT_OK)
         result = settings_read(context, request, &settings, error);
     if (result == RESULT_OK)
         result = tools_read(request->body, request, &tools, error);
     if (result == RESULT_OK)
-        result = responses_input_read(request->body, &input, error);
+        result = responses_input_read(request->body, &input, &request->images, error);
     if (result == RESULT_OK && !counts)
         result = record_make(context, &input, &settings, tools ? tools : "[]", request, error);
     else if (result == RESULT_OK)
         responses_input_fini(&input);
     if (result == RESULT_OK) {
         request->messages = cJSON_GetObjectItemCaseSensitive(request->body, "messages");
-        result = chat_messages_normalize(request->messages, error);
+        result = chat_messages_normalize_made(request->messages, error);
     }
     free(tools);
     if (result != RESULT_OK)

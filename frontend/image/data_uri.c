@@ -132,6 +132,20 @@ static enum result base64_decode(uint8_t *bytes, size_t *count, struct error_tex
     return RESULT_OK;
 }
 
+void data_uri_append_base64(const uint8_t *bytes, size_t count, struct text_buffer *out)
+{
+    static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < count; i += 3) {
+        uint32_t group = 0;
+        char four[4];
+        for (size_t j = 0; j < 3; j++)
+            group = group << 8 | (i + j < count ? bytes[i + j] : 0u);
+        for (size_t j = 0; j < 4; j++)
+            four[j] = i + j > count ? '=' : signs[group >> (18 - 6 * j) & 63];
+        text_buffer_append(out, four, 4);
+    }
+}
+
 /* --- the whole ------------------------------------------------------------------------------- */
 
 static enum result too_large(size_t most_bytes, struct error_text *error)

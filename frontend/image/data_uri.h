@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frontend/reply/text_buffer.h"
 #include "proto/result.h"
 
 /* Owned bytes of a file as it was made; malloc'd. */
@@ -32,6 +33,8 @@ enum result data_uri_read(const char *uri, size_t most_bytes, struct file_bytes 
 /* The same of base64 without a URI around it, in which nothing is escaped. */
 enum result data_uri_read_base64(const char *text, size_t most_bytes, struct file_bytes *file,
                                  struct error_text *error) RESULT_CHECKED;
+/* Writes base64, in which such a URI and JSON need no escapes. */
+void data_uri_append_base64(const uint8_t *bytes, size_t count, struct text_buffer *out);
 /* Undoes the escapes of a part of a URI; malloc'd. NULL where there is no memory or an escape is
  * none, or is a NUL. */
 char *data_uri_unescape(const char *text);

@@ -115,7 +115,9 @@ enum result media_folder_read_own(const char *path, size_t most_bytes, struct fi
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return error_set(error, RESULT_NOT_FOUND, "%.150s: %s", path, strerror(errno));
-    enum result result = fd_read(fd, most_bytes, file, error);
+    struct error_text why;
+    enum result result = fd_read(fd, most_bytes, file, &why);
     close(fd);
-    return result;
+    return result == RESULT_OK ? RESULT_OK
+                               : error_set(error, result, "%.100s: %.140s", path, why.text);
 }

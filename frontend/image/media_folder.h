@@ -11,7 +11,7 @@
  * outside: what is there is not told. */
 enum result media_folder_read(const char *folder, const char *path, size_t most_bytes,
                               struct file_bytes *file, struct error_text *error) RESULT_CHECKED;
-/* One file that the caller may read anyway. */
+/* One file that the caller may read anyway; the error names it. */
 enum result media_folder_read_own(const char *path, size_t most_bytes, struct file_bytes *file,
                                   struct error_text *error) RESULT_CHECKED;
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "frontend/api/generation_share.h"
+#include "frontend/image/image_fetch.h"
 #include "frontend/serve/asset_loader.h"
 #include "frontend/serve/engine_state.h"
 #include "frontend/serve/monotonic_clock.h"
@@ -21,6 +22,8 @@
 #include "frontend/serve/worker_loss.h"
 #include "proto/log.h"
 #include "proto/must.h"
+
+#define FETCH_THREADS 8 /* that wait for other hosts: pictures that are fetched at once */
 
 static enum result refuse(struct api_error *error, int status, uint32_t retry_after_s,
                           const char *code, const char *words)
@@ -203,19 +206,25 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
     poison_memory_init(&made->poison, (int64_t)options->poison_memory_s * 1000);
     made->table = request_table_create(slots);
     made->dirty = must_alloc(slots, sizeof made->dirty[0]);
-    enum result result = workers_start(made, slots, error);
+    bool fetches = options->media_domains.count > 0;
+    enum result result = fetches ? image_fetch_start(error) : RESULT_OK;
+    if (result == RESULT_OK)
+        result = workers_start(made, slots, error);
     if (result != RESULT_OK) {
         chat_engine_destroy(made);
         return result;
     }
-    made->preparation = prepare_pool_create(config->base, (uint32_t)options->prepare_threads);
+    made->preparation = prepare_pool_create(config->base, (uint32_t)options->prepare_threads,
+                                            fetches ? FETCH_THREADS : 0);
     made->loader = asset_loader_create(&(struct asset_loader_config){
         .base = config->base,
         .assets = {.path = options->model,
                    .served_name = options->served_model_name,
                    .chat_template_path = options->chat_template,
                    .format_names = {options->reasoning_format, options->tool_call_parser},
-                   .context_limit = (uint32_t)options->context_tokens},
+                   .context_limit = (uint32_t)options->context_tokens,
+                   .media = options_media(options),
+                   .image_bytes = options->image_memory_bytes},
         .context = made,
         .done = on_assets});
     *engine = made;
@@ -298,11 +307,6 @@ void chat_engine_drop_inspection(struct chat_engine *engine, struct prepare_job 
 void chat_engine_cancel(struct chat_engine *engine, struct live_request *request)
 {
     request_end_withdraw(engine, request, OUTCOME_ABORT);
-}
-
-uint32_t chat_engine_reset_caches(struct chat_engine *engine)
-{
-    return worker_pool_reset_caches(engine->workers);
 }
 
 void chat_engine_drain(struct chat_engine *engine)

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 
 #include "frontend/api/chat_format.h"
+#include "frontend/image/media_folder.h"
 #include "frontend/reply/reply_text.h"
 #include "frontend/reply/utf8_stream.h"
 #include "frontend/serve/chat_engine.h"
@@ -128,7 +129,48 @@ static const struct live_request_sink sink = {.prepared = on_prepared,
 
 /* --- the request ----------------------------------------------------------------------------- */
 
-static void body_write(const struct options *options, struct text_buffer *body)
+/* The file as a data URI in a part of its own. */
+static enum result image_write(const struct options *options, const char *path,
+                               struct text_buffer *body, struct error_text *error)
+{
+    struct file_bytes file;
+    enum result result = media_folder_read_own(path, options->max_image_bytes, &file, error);
+    if (result != RESULT_OK)
+        return result;
+    text_buffer_append_text(body, "{\"type\":\"image_url\",\"image_url\":\"data:;base64,");
+    data_uri_append_base64(file.bytes, file.count, body);
+    text_buffer_append_text(body, "\"},");
+    file_bytes_fini(&file);
+    return RESULT_OK;
+}
+
+/* A string, or a list of parts where there are pictures. */
+static enum result content_write(const struct options *options, struct text_buffer *body,
+                                 struct error_text *error)
+{
+    struct text_buffer valid = {0};
+    struct utf8_stream stream = {0};
+    const struct option_texts *images = &options->images;
+    if (images->count > 0)
+        text_buffer_append_text(body, "[");
+    for (size_t i = 0; i < images->count; i++) {
+        enum result result = image_write(options, images->items[i], body, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    if (images->count > 0)
+        text_buffer_append_text(body, "{\"type\":\"text\",\"text\":");
+    utf8_stream_push(&stream, options->prompt, strlen(options->prompt), &valid);
+    utf8_stream_finish(&stream, &valid);
+    text_buffer_append_json_string(body, valid.bytes ? valid.bytes : "", valid.length);
+    text_buffer_fini(&valid);
+    if (images->count > 0)
+        text_buffer_append_text(body, "}]");
+    return RESULT_OK;
+}
+
+static enum result body_write(const struct options *options, struct text_buffer *body,
+                              struct error_text *error)
 {
     const struct {
         const char *name;
@@ -137,20 +179,16 @@ static void body_write(const struct options *options, struct text_buffer *body)
                   {"top_p", options->top_p},
                   {"top_k", options->top_k},
                   {"seed", options->seed}};
-    struct text_buffer valid = {0};
-    struct utf8_stream stream = {0};
-    utf8_stream_push(&stream, options->prompt, strlen(options->prompt), &valid);
-    utf8_stream_finish(&stream, &valid);
     text_buffer_append_text(body, "{\"messages\":[{\"role\":\"user\",\"content\":");
-    text_buffer_append_json_string(body, valid.bytes ? valid.bytes : "", valid.length);
+    enum result result = content_write(options, body, error);
     text_buffer_append_text(body, "}]");
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (fields[i].number)
             text_buffer_append_format(body, ",\"%s\":%s", fields[i].name, fields[i].number);
     }
     text_buffer_append_text(body, "}");
-    text_buffer_fini(&valid);
     must(!body->failed);
+    return result;
 }
 
 static void on_ready(void *context)
@@ -159,7 +197,13 @@ static void on_ready(void *context)
     if (command->request || command->ended)
         return;
     struct text_buffer body = {0};
-    body_write(command->options, &body);
+    struct error_text why;
+    if (body_write(command->options, &body, &why) != RESULT_OK) {
+        fprintf(stderr, "shoal: --image %s\n", why.text);
+        text_buffer_fini(&body);
+        end(command, 1);
+        return;
+    }
     struct prepare_input input = {
         .body = body.bytes, .body_bytes = body.length, .format = &chat_format};
     if (command->options->raw)

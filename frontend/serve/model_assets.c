@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "frontend/serve/folder_assets.h"
+#include "frontend/serve/vision_assets.h"
 #include "proto/gguf_file.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
@@ -180,6 +181,16 @@ static enum result formats_choose(const struct reply_format_names *names,
     return result == RESULT_OK ? RESULT_OK : error_set(error, result, "out of memory");
 }
 
+/* A file of another kind than a folder has no vision part that is read. */
+static void vision_open(const struct model_assets_options *options, struct model_assets *assets)
+{
+    assets->vision = vision_assets_open(options->path, assets->chat_template, assets->tokenizer);
+    if (!assets->vision)
+        return;
+    assets->vision->media = options->media;
+    assets->vision->budget.most_bytes = options->image_bytes;
+}
+
 static enum result assets_read(const struct model_assets_options *options,
                                struct model_assets *assets, struct error_text *error)
 {
@@ -198,6 +209,7 @@ static enum result assets_read(const struct model_assets_options *options,
         return result;
     if (assets->chat_template)
         assets->call_form = call_form_find(assets->chat_template);
+    vision_open(options, assets);
     uint32_t limit = options->context_limit > 0 ? options->context_limit : LIMIT_CONTEXT_TOKENS;
     if (assets->context_tokens > limit)
         assets->context_tokens = limit;
@@ -240,6 +252,7 @@ void model_assets_close(struct model_assets *assets)
     if (assets->chat_template)
         chat_template_close(assets->chat_template);
     reply_formats_fini(&assets->formats);
+    free(assets->vision);
     free(assets->bos_text);
     free(assets->eos_text);
     *assets = (struct model_assets){0};

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "frontend/image/media_policy.h"
 #include "frontend/prompt/call_form.h"
 #include "frontend/prompt/chat_template.h"
 #include "frontend/prompt/tokenizer.h"
@@ -15,6 +16,8 @@
 #include "proto/limits.h"
 #include "proto/result.h"
 #include "proto/sampling_params.h"
+
+struct vision_assets;
 
 /* Sampling fields that a checkpoint states itself; NAN / UINT32_MAX where it does not. */
 struct checkpoint_sampling {
@@ -39,6 +42,7 @@ struct model_assets {
     uint32_t context_tokens; /* the checkpoint's trained context, or --context when smaller */
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
     uint32_t stop_id_count;
+    struct vision_assets *vision;        /* owned; NULL: the model takes no pictures */
     struct checkpoint_sampling sampling; /* general.sampling.* keys, generation_config.json */
 };
 
@@ -48,7 +52,9 @@ struct model_assets_options {
     const char
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
     struct reply_format_names format_names;
-    uint32_t context_limit; /* 0: the trained context */
+    uint32_t context_limit;    /* 0: the trained context */
+    struct media_policy media; /* what clients may name as a picture */
+    uint64_t image_bytes;      /* that the pictures of all live requests may take */
 };
 
 enum result model_assets_open(const struct model_assets_options *options,

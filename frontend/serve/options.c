@@ -103,12 +103,12 @@ static const struct option_row rows[] = {
              "what the KV cache stores: f16, or f32 for twice the memory and every bit"),
     {"kv-cache-bytes", OPTION_BYTES, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
      "memory of the KV cache; 0 = the worker decides from what is free"},
-    {"prefix-cache", OPTION_COUNT, BOTH, AT(prefix_cache), 0, 1, "1",
-     "1 = what was computed of prompts and answers is kept and shared; 0 = it is not"},
-    {"slab-bytes", OPTION_BYTES, BOTH, AT(slab_bytes), 16u << 20, LIMIT_SLAB_BYTES, "64M",
-     "shared memory for prompts on their way to the worker"},
+    {"slab-bytes", OPTION_BYTES, BOTH, AT(slab_bytes), 16u << 20, LIMIT_SLAB_BYTES, "256M",
+     "shared memory for prompts and pictures on their way to the worker"},
+    {"image-memory-bytes", OPTION_BYTES, BOTH, AT(image_memory_bytes), 16u << 20, 1ull << 40, "1G",
+     "memory for decoded pictures of all live requests; beyond it requests with pictures get 429"},
     {"prepare-threads", OPTION_COUNT, BOTH, AT(prepare_threads), 1, 64, "2",
-     "threads that parse, render and tokenize requests"},
+     "threads that parse, render and tokenize requests and decode pictures"},
     {"max-body-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(max_body_bytes), 1024, 1u << 30, "8M",
      "largest body of a request; a larger one is refused with 413"},
     {"max-connections", OPTION_COUNT, OPTIONS_SERVE, AT(max_connections), 1, 1u << 20, "8192",
@@ -147,6 +147,20 @@ static const struct option_row rows[] = {
              "a file of such keys, one a line; read again on SIGHUP"),
     FLAG_ROW("protect-metrics", OPTIONS_SERVE, protect_metrics,
              "let /metrics need a key too; /health and /ready never do"),
+    {"allow-media-domain", OPTION_TEXTS, OPTIONS_SERVE, AT(media_domains), 0, 0, NULL,
+     "a host, HOST or HOST:PORT, from which pictures are fetched that requests name by http or "
+     "https; may be given several times; default: none is fetched"},
+    FLAG_ROW(
+        "allow-media-private", OPTIONS_SERVE, media_private,
+        "dangerous: fetch from these hosts even where their addresses are private, loopback or "
+        "otherwise not public: clients reach this server's own network through them"),
+    TEXT_ROW("allow-media-path", OPTIONS_SERVE, media_path, NULL,
+             "folder of which requests may name pictures as file:///…; default: none"),
+    {"media-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(media_timeout_s), 1, 600, "10",
+     "seconds in which a picture must have been fetched, redirects included"},
+    {"max-image-bytes", OPTION_BYTES, BOTH, AT(max_image_bytes), 1024, LIMIT_PICTURE_BYTES, "20M",
+     "largest file of a picture, wherever it comes from; --max-body-bytes bounds those in "
+     "requests"},
     {"cors-origin", OPTION_TEXTS, OPTIONS_SERVE, AT(cors_origins), 0, 0, NULL,
      "a web origin whose pages may use this server, or '*'; may be given several times"},
     TEXT_ROW("tls-cert", OPTIONS_SERVE, tls_cert, NULL,
@@ -158,6 +172,8 @@ static const struct option_row rows[] = {
     TEXT_ROW("log-level", OPTIONS_GENERATE | OPTIONS_DEVICES, log_level_name, "warn",
              "error, warn, info or debug"),
     TEXT_ROW("prompt", OPTIONS_GENERATE, prompt, NULL, "what to answer (required)"),
+    {"image", OPTION_TEXTS, OPTIONS_GENERATE, AT(images), 0, 0, NULL,
+     "a file with a picture, which stands before the prompt; may be given several times"},
     FLAG_ROW("raw", OPTIONS_GENERATE, raw, "continue the prompt as it is, without a chat template"),
     TEXT_ROW("temperature", OPTIONS_GENERATE, temperature, NULL,
              "0 to 2; default: the checkpoint's, then 1"),
@@ -278,6 +294,16 @@ static enum result devices_check(struct options *options, struct error_text *err
     return RESULT_OK;
 }
 
+struct media_policy options_media(const struct options *options)
+{
+    return (struct media_policy){.hosts = options->media_domains.items,
+                                 .host_count = options->media_domains.count,
+                                 .allows_private = options->media_private,
+                                 .folder = options->media_path,
+                                 .most_bytes = options->max_image_bytes,
+                                 .fetch_timeout_s = (uint32_t)options->media_timeout_s};
+}
+
 struct device_name options_device(const struct options *options, uint32_t worker)
 {
     return options->devices[worker % options->device_count];
@@ -312,6 +338,12 @@ static enum result options_check(enum options_command command, struct options *o
         return error_set(error, RESULT_INVALID, "--model is required");
     if (command == OPTIONS_GENERATE && !options->prompt)
         return error_set(error, RESULT_INVALID, "--prompt is required");
+    if (options->raw && options->images.count > 0)
+        return error_set(error, RESULT_INVALID, "--raw takes no --image: its place is unknown");
+    const struct media_policy media = options_media(options);
+    result = media_policy_check(&media, error);
+    if (result != RESULT_OK)
+        return result;
     if (options->workers * options->max_sequences + options->max_queue > LIMIT_LIVE_REQUESTS)
         return error_set(error, RESULT_INVALID,
                          "--max-sequences of all --workers and --max-queue together exceed %u",

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "frontend/image/media_policy.h"
 #include "proto/device_name.h"
 #include "proto/limits.h"
 #include "proto/log.h"
@@ -47,10 +48,10 @@ struct options {
     uint64_t mixed_prefill_tokens; /* 0: the worker's choice, as for the next */
     uint64_t step_depth;
     const char *kv_cache_type;
-    uint32_t prefix_cache;   /* 1: computed prefixes are kept and shared */
     uint64_t kv_cache_bytes; /* 0: the worker's choice */
     uint64_t slab_bytes;
     uint64_t prepare_threads;
+    uint64_t image_memory_bytes;
     uint64_t worker_timeout_s;
     uint64_t workers;
     uint64_t poison_crashes;
@@ -77,12 +78,18 @@ struct options {
     struct option_texts api_keys;
     const char *api_key_file; /* NULL: none */
     bool protect_metrics;
+    struct option_texts media_domains;
+    const char *media_path; /* NULL: none */
+    bool media_private;
+    uint64_t media_timeout_s;
+    uint64_t max_image_bytes;
     struct option_texts cors_origins;
     const char *tls_cert; /* NULL: plain HTTP */
     const char *tls_key;
 
-    const char *prompt;      /* generate */
-    const char *temperature; /* a number's text, NULL when not given: so are the next */
+    const char *prompt;         /* generate */
+    struct option_texts images; /* generate */
+    const char *temperature;    /* a number's text, NULL when not given: so are the next */
     const char *top_p;
     const char *top_k;
     const char *seed;
@@ -98,6 +105,8 @@ struct options {
  * person. */
 enum result options_parse(enum options_command command, int argc, char *argv[],
                           struct options *options, struct error_text *error) RESULT_CHECKED;
+/* What clients may name as pictures; its strings are the options'. */
+struct media_policy options_media(const struct options *options);
 /* What worker `worker` computes on. */
 struct device_name options_device(const struct options *options, uint32_t worker);
 void options_print_help(enum options_command command, FILE *out);

@@ -24,6 +24,7 @@ uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
     struct {
         uint64_t prompt;
         uint64_t biases;
+        uint64_t images;
         struct sampling_params sampling;
     } parts;
     memset(&parts, 0, sizeof parts);
@@ -31,6 +32,9 @@ uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
                               prepared->prompt.count * sizeof *prepared->prompt.ids);
     parts.biases = keyed_hash(&memory->key, request->logit_bias,
                               request->logit_bias_count * sizeof *request->logit_bias);
+    if (prepared->images)
+        parts.images = keyed_hash(&memory->key, image_set_part(prepared->images),
+                                  image_set_count(prepared->images) * sizeof(struct image_record));
     parts.sampling = request->sampling;
     parts.sampling.seed = 0;
     return keyed_hash(&memory->key, &parts, sizeof parts);

@@ -23,8 +23,8 @@ struct poison_memory {
 
 void poison_memory_init(struct poison_memory *memory, int64_t keep_ms);
 
-/* Of the prompt's ids and of how tokens are drawn, but for the seed: a client that tries again gets
- * another one. */
+/* Of the prompt's ids, its pictures' records and of how tokens are drawn, but for the seed: a
+ * client that tries again gets another one. */
 uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
                                    const struct prepared_generation *prepared);
 /* When there is no place left, the one that ends soonest is taken. */

@@ -1,11 +1,14 @@
 /*
  * Tokenizing a million tokens takes a second; the event loop must not.
  *
- * Jobs wait in one queue under one mutex, which is held only to link and unlink. Finished jobs go
+ * Jobs wait in a queue under one mutex, which is held only to link and unlink. Finished jobs go
  * to a second list and an eventfd wakes the loop, which calls back. Dropping a job whose client
  * left unlinks it when it still waits; one that runs cannot be stopped, so it is marked and its
  * result is freed unread. At most one such job runs in each thread, and each is bounded by the
  * limits of what it parses, renders and tokenizes.
+ *
+ * Which job needs the network is only known once its body is parsed. So every job begins on a
+ * thread that may not wait for it; one that has to says so and is begun again on one that may.
  */
 #include "frontend/serve/prepare_pool.h"
 
@@ -40,16 +43,28 @@ struct job_queue {
     struct prepare_job **end;
 };
 
-struct prepare_pool {
-    pthread_mutex_t mutex;
+enum { CREW_FIRST, CREW_NETWORK, CREWS };
+
+/* Threads and what waits for them. */
+struct crew {
     pthread_cond_t work;
     struct job_queue waiting;
+};
+
+struct prepare_pool {
+    pthread_mutex_t mutex;
+    struct crew crews[CREWS];
     struct job_queue finished;
     bool stopping;
     int finished_fd;
     struct event *finished_event;
-    uint32_t thread_count;
-    pthread_t threads[];
+    uint32_t network_threads;
+    uint32_t thread_count; /* of both */
+    struct pool_thread {
+        struct prepare_pool *pool;
+        int crew;
+        pthread_t thread;
+    } threads[];
 };
 
 static void queue_init(struct job_queue *queue)
@@ -100,11 +115,16 @@ static void job_free(struct prepare_job *job)
 
 /* --- in a thread of the pool ----------------------------------------------------------------- */
 
-static void job_run(struct prepare_job *job)
+/* True: it has to begin again on a thread that may wait for the network. */
+static bool job_run(struct prepare_job *job, bool may_wait)
 {
     const struct prepare_input *input = &job->input;
-    const struct parse_context context = {job->assets, input->random_seed, input->format_context,
-                                          input->client_key};
+    bool needs_network = false;
+    const struct parse_context context = {.assets = job->assets,
+                                          .random_seed = input->random_seed,
+                                          .format_context = input->format_context,
+                                          .client_key = input->client_key,
+                                          .needs_network = may_wait ? NULL : &needs_network};
     if (job->inspect)
         job->result = job->inspect(&context, input->body, input->body_bytes, (int64_t)time(NULL),
                                    &job->reply, &job->error);
@@ -114,24 +134,34 @@ static void job_run(struct prepare_job *job)
     else
         job->result = generation_prepare(input->format, &context, input->body, input->body_bytes,
                                          (int64_t)time(NULL), &job->prepared, &job->error);
-    job->prepared.request.cache_salt = input->cache_salt;
+    if (needs_network)
+        return true;
     free(job->input.body); /* a dropped or waiting result need not hold it */
     job->input.body = NULL;
+    return false;
 }
 
 static void *thread_main(void *context)
 {
-    struct prepare_pool *pool = context;
+    const struct pool_thread *thread = context;
+    struct prepare_pool *pool = thread->pool;
+    struct crew *crew = &pool->crews[thread->crew];
+    bool may_wait = thread->crew == CREW_NETWORK || pool->network_threads == 0;
     must(pthread_mutex_lock(&pool->mutex) == 0);
     while (!pool->stopping) {
-        struct prepare_job *job = queue_pop(&pool->waiting);
+        struct prepare_job *job = queue_pop(&crew->waiting);
         if (!job) {
-            must(pthread_cond_wait(&pool->work, &pool->mutex) == 0);
+            must(pthread_cond_wait(&crew->work, &pool->mutex) == 0);
             continue;
         }
         must(pthread_mutex_unlock(&pool->mutex) == 0);
-        job_run(job);
+        bool again = job_run(job, may_wait);
         must(pthread_mutex_lock(&pool->mutex) == 0);
+        if (again && (job->done || job->inspected)) {
+            queue_push(&pool->crews[CREW_NETWORK].waiting, job);
+            must(pthread_cond_signal(&pool->crews[CREW_NETWORK].work) == 0);
+            continue;
+        }
         queue_push(&pool->finished, job);
         uint64_t one = 1;
         must(write(pool->finished_fd, &one, sizeof one) == sizeof one);
@@ -165,22 +195,30 @@ static void on_finished(int fd, short what, void *context)
     }
 }
 
-struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count)
+struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
+                                         uint32_t network_threads)
 {
-    struct prepare_pool *pool =
-        must_alloc(1, sizeof *pool + thread_count * sizeof pool->threads[0]);
+    uint32_t all = thread_count + network_threads;
+    struct prepare_pool *pool = must_alloc(1, sizeof *pool + all * sizeof pool->threads[0]);
     must(pthread_mutex_init(&pool->mutex, NULL) == 0);
-    must(pthread_cond_init(&pool->work, NULL) == 0);
-    queue_init(&pool->waiting);
+    for (int i = 0; i < CREWS; i++) {
+        must(pthread_cond_init(&pool->crews[i].work, NULL) == 0);
+        queue_init(&pool->crews[i].waiting);
+    }
     queue_init(&pool->finished);
     pool->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     must(pool->finished_fd >= 0);
     pool->finished_event =
         event_new(base, pool->finished_fd, EV_READ | EV_PERSIST, on_finished, pool);
     must(pool->finished_event && event_add(pool->finished_event, NULL) == 0);
-    for (uint32_t i = 0; i < thread_count; i++)
-        must(pthread_create(&pool->threads[i], NULL, thread_main, pool) == 0);
-    pool->thread_count = thread_count;
+    pool->network_threads = network_threads;
+    pool->thread_count = all;
+    for (uint32_t i = 0; i < all; i++) {
+        struct pool_thread *thread = &pool->threads[i];
+        thread->pool = pool;
+        thread->crew = i < thread_count ? CREW_FIRST : CREW_NETWORK;
+        must(pthread_create(&thread->thread, NULL, thread_main, thread) == 0);
+    }
     return pool;
 }
 
@@ -190,16 +228,20 @@ void prepare_pool_destroy(struct prepare_pool *pool)
         return;
     must(pthread_mutex_lock(&pool->mutex) == 0);
     pool->stopping = true;
-    must(pthread_cond_broadcast(&pool->work) == 0);
+    for (int i = 0; i < CREWS; i++)
+        must(pthread_cond_broadcast(&pool->crews[i].work) == 0);
     must(pthread_mutex_unlock(&pool->mutex) == 0);
     for (uint32_t i = 0; i < pool->thread_count; i++)
-        must(pthread_join(pool->threads[i], NULL) == 0);
+        must(pthread_join(pool->threads[i].thread, NULL) == 0);
     struct prepare_job *job;
-    while ((job = queue_pop(&pool->waiting)) || (job = queue_pop(&pool->finished)))
+    while ((job = queue_pop(&pool->crews[CREW_FIRST].waiting)) ||
+           (job = queue_pop(&pool->crews[CREW_NETWORK].waiting)) ||
+           (job = queue_pop(&pool->finished)))
         job_free(job);
     event_free(pool->finished_event);
     close(pool->finished_fd);
-    pthread_cond_destroy(&pool->work);
+    for (int i = 0; i < CREWS; i++)
+        pthread_cond_destroy(&pool->crews[i].work);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }
@@ -209,8 +251,8 @@ static struct prepare_job *job_submit(struct prepare_pool *pool, const struct pr
     struct prepare_job *job = must_alloc(1, sizeof *job);
     *job = *wanted;
     must(pthread_mutex_lock(&pool->mutex) == 0);
-    queue_push(&pool->waiting, job);
-    must(pthread_cond_signal(&pool->work) == 0);
+    queue_push(&pool->crews[CREW_FIRST].waiting, job);
+    must(pthread_cond_signal(&pool->crews[CREW_FIRST].work) == 0);
     must(pthread_mutex_unlock(&pool->mutex) == 0);
     return job;
 }
@@ -240,7 +282,8 @@ struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
 void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job)
 {
     must(pthread_mutex_lock(&pool->mutex) == 0);
-    bool waits = queue_remove(&pool->waiting, job);
+    bool waits = queue_remove(&pool->crews[CREW_FIRST].waiting, job) ||
+                 queue_remove(&pool->crews[CREW_NETWORK].waiting, job);
     job->done = NULL;
     job->inspected = NULL;
     must(pthread_mutex_unlock(&pool->mutex) == 0);

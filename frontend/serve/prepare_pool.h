@@ -1,5 +1,6 @@
 /*
- * A few threads that do the slow part of requests (generation_prepare()) away from the event loop.
+ * A few threads that do the slow part of requests (generation_prepare()) away from the event loop,
+ * and some more for those whose pictures come over the network: no other request waits for that.
  * Every function is called from the loop's thread; `done` is called there too.
  */
 #ifndef SHOAL_FRONTEND_SERVE_PREPARE_POOL_H
@@ -22,14 +23,15 @@ struct prepare_input {
     const struct api_format *format; /* reads the body; static */
     void *format_context;
     struct client_key client_key;
-    struct cache_salt cache_salt; /* the prepared request's */
 };
 
 /* `prepared` is the callee's on RESULT_OK; otherwise `error` is complete. */
 typedef void prepare_done(void *context, enum result result, struct prepared_generation *prepared,
                           const struct api_error *error);
 
-struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count);
+/* `network_threads` is 0 where nothing is ever fetched. */
+struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
+                                         uint32_t network_threads);
 /* Waits for the jobs that run; drops the rest without calling back. */
 void prepare_pool_destroy(struct prepare_pool *pool);
 

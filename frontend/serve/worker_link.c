@@ -1,10 +1,10 @@
 /*
  * Rings and slab, seen from the process that must survive whatever the other one writes.
  *
- * Submit: the payload (prompt ids, stop ids, biases) is copied into a slab chunk, then one record
- * is committed and the bell rung. The submit ring has room for every record that an honest worker
- * could leave unread (per slot: an old cancel, a run, a cancel; a drain and a reset), so a full
- * ring is itself proof of a broken worker and nothing ever waits for it.
+ * Submit: the payload (prompt ids, stop ids, biases, pictures) is copied into a slab chunk, then
+ * one record is committed and the bell rung. The submit ring has room for every record that an
+ * honest worker could leave unread (per slot: an old cancel, a run, a cancel), so a full ring is
+ * itself proof of a broken worker and nothing ever waits for it.
  *
  * Events: each record is copied out before it is checked, so that it cannot change in between. All
  * events of one wake-up are handled, then batch_end() lets each stream write once. A wake-up
@@ -41,7 +41,6 @@ struct worker_link {
     struct doorbell event_bell;
     struct event *bell_event;
     uint32_t vocab_tokens;
-    uint64_t resets; /* asked for */
     bool corrupt;
 };
 
@@ -73,7 +72,7 @@ enum result worker_link_create(const struct worker_link_config *config, struct w
     made->config = *config;
     made->submit_bell.event_fd = made->event_bell.event_fd = -1;
     struct segment_sizes sizes = {
-        .submit_capacity = ring_capacity(SUBMITS_PER_REQUEST * config->live_requests + 2),
+        .submit_capacity = ring_capacity(SUBMITS_PER_REQUEST * config->live_requests + 1),
         .event_capacity = EVENT_CAPACITY,
         .slab_bytes = config->slab_bytes & ~63ull};
     enum result result = segment_create(&sizes, config->generation, &made->segment, error);
@@ -161,7 +160,6 @@ static uint32_t flags_of(const struct prepared_generation *prepared)
 {
     return (prepared->request.ignore_end ? SUBMIT_FLAG_IGNORE_END : 0) |
            (prepared->request.logprobs ? SUBMIT_FLAG_LOGPROBS : 0) |
-           (prepared->request.no_prefix_cache ? SUBMIT_FLAG_NO_PREFIX_CACHE : 0) |
            (prepared->forced.thinking_open ? SUBMIT_FLAG_THINKING_OPEN : 0) |
            (prepared->forced.has_thinking_budget ? SUBMIT_FLAG_THINKING_BUDGET : 0);
 }
@@ -189,8 +187,9 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                                    .prefix_count = forced->prefix_count,
                                    .think_start_count = forced->think_start_count,
                                    .think_end_count = forced->think_end_count,
-                                   .thinking_budget = forced->thinking_budget};
-    memcpy(record.cache_salt, &prepared->request.cache_salt, sizeof record.cache_salt);
+                                   .thinking_budget = forced->thinking_budget,
+                                   .image_bytes = image_set_bytes(prepared->images),
+                                   .image_count = image_set_count(prepared->images)};
     record.payload_bytes = submit_record_payload_bytes(&record);
     struct payload_ref ref;
     void *payload;
@@ -206,6 +205,9 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
     uint32_t forced_count =
         forced->prefix_count + forced->think_start_count + forced->think_end_count;
     payload_put(at, forced->ids, forced_count * sizeof(uint32_t));
+    if (prepared->images)
+        payload_put((uint8_t *)payload + submit_record_image_offset(&record),
+                    image_set_part(prepared->images), record.image_bytes);
     record.payload_offset = ref.offset;
     record.payload_generation = ref.generation;
     struct error_text fault;
@@ -216,16 +218,6 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
 enum result worker_link_cancel(struct worker_link *link, struct request_id request)
 {
     return record_commit(link, &(struct submit_record){.kind = SUBMIT_CANCEL, .request = request});
-}
-
-enum result worker_link_reset_cache(struct worker_link *link)
-{
-    /* One that the worker has not done yet will do for this one, too: the ring has room for it. */
-    const struct worker_gauges *gauges = link->segment.gauges;
-    if (link->resets > atomic_load_explicit(&gauges->prefix_resets_total, memory_order_relaxed))
-        return RESULT_OK;
-    link->resets++;
-    return record_commit(link, &(struct submit_record){.kind = SUBMIT_RESET});
 }
 
 enum result worker_link_drain(struct worker_link *link)

@@ -29,6 +29,8 @@ char *tiny_tokenizer_json(size_t *json_bytes)
         "{\"id\":258,\"content\":\"<|im_start|>\",\"single_word\":false,\"lstrip\":false,"
         "\"rstrip\":false,\"normalized\":false,\"special\":true},"
         "{\"id\":259,\"content\":\"<|im_end|>\",\"single_word\":false,\"lstrip\":false,"
+        "\"rstrip\":false,\"normalized\":false,\"special\":true},"
+        "{\"id\":260,\"content\":\"<|image_pad|>\",\"single_word\":false,\"lstrip\":false,"
         "\"rstrip\":false,\"normalized\":false,\"special\":true}],"
         "\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
         "\"trim_offsets\":true,\"use_regex\":true},\"post_processor\":null,"

@@ -13,7 +13,8 @@ enum tiny_token {
     TINY_VOCAB_BASE = 258,
     TINY_START = 258, /* <|im_start|>, special */
     TINY_END = 259,   /* <|im_end|>, special */
-    TINY_VOCAB = 260
+    TINY_IMAGE = 260, /* <|image_pad|>, special */
+    TINY_VOCAB = 261
 };
 
 /* The JSON text, malloc'd. */

@@ -16,12 +16,14 @@
 #define USER(content)      "{\"role\":\"user\",\"content\":" content "}"
 #define ASSISTANT(content) "{\"role\":\"assistant\",\"content\":" content "}"
 
+static struct request_images no_pictures; /* request_images_test.c has those */
+
 static void assert_turns(const char *body_json, const char *turns)
 {
     struct api_error error;
     cJSON *body = cJSON_ParseWithOpts(body_json, NULL, true);
     assert_non_null(body);
-    enum result result = messages_turns_make(body, "tiny", &error);
+    enum result result = messages_turns_make(body, "tiny", &no_pictures, &error);
     if (result != RESULT_OK)
         print_error("%s: %s\n", error.param, error.message);
     assert_int_equal(result, RESULT_OK);
@@ -133,7 +135,7 @@ static void thinking_counts_when_it_is_this_models_own(void **state)
                                     "\"thinking\":\"Ha.\",\"signature\":\"%s\"}]") "]}",
         own);
     cJSON *json = cJSON_Parse(body.bytes);
-    assert_int_equal(messages_turns_make(json, "tiny", &error), RESULT_INVALID);
+    assert_int_equal(messages_turns_make(json, "tiny", &no_pictures, &error), RESULT_INVALID);
     assert_string_equal(error.param, "messages[0].content[0].signature");
     cJSON_Delete(json);
     text_buffer_fini(&body);
@@ -155,7 +157,7 @@ static void refusals_name_their_place(void **state)
         {"{\"messages\":[" USER("[]") "]}", "messages[0].content"},
         {"{\"messages\":[" USER("\"a\"") "," USER("[{}]") "]}", "messages[1].content[0]"},
         {"{\"messages\":[" USER("[{\"type\":\"image\",\"source\":{}}]") "]}",
-         "messages[0].content[0].type"},
+         "messages[0].content[0]"},
         {"{\"messages\":[" USER("[{\"type\":\"tool_use\"}]") "]}", "messages[0].content[0].type"},
         {"{\"messages\":[" USER("[{\"type\":\"text\"}]") "]}", "messages[0].content[0].text"},
         {"{\"messages\":[" USER("[{\"type\":\"tool_result\"}]") "]}",
@@ -165,7 +167,7 @@ static void refusals_name_their_place(void **state)
          "messages[0].content[0].is_error"},
         {"{\"messages\":[" USER("[{\"type\":\"tool_result\",\"tool_use_id\":\"a\",\"content\":[{"
                                 "\"type\":\"image\"}]}]") "]}",
-         "messages[0].content[0].content"},
+         "messages[0].content[0].content[0]"},
         {"{\"messages\":[" ASSISTANT("[{\"type\":\"tool_use\",\"id\":\"\"}]") "]}",
          "messages[0].content[0].id"},
         {"{\"messages\":[" ASSISTANT(
@@ -181,7 +183,7 @@ static void refusals_name_their_place(void **state)
         struct api_error error = {0};
         cJSON *body = cJSON_ParseWithOpts(cases[i].body, NULL, true);
         assert_non_null(body);
-        assert_int_equal(messages_turns_make(body, "tiny", &error), RESULT_INVALID);
+        assert_int_equal(messages_turns_make(body, "tiny", &no_pictures, &error), RESULT_INVALID);
         assert_string_equal(error.param, cases[i].param);
         assert_int_equal(error.status, 400);
         cJSON_Delete(body);

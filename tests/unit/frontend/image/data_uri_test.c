@@ -51,29 +51,31 @@ static void base64_and_escapes_are_read(void **state)
 static void every_byte_comes_back(void **state)
 {
     (void)state;
-    static const char signs[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     uint8_t bytes[256];
     for (unsigned i = 0; i < 256; i++)
         bytes[i] = (uint8_t)i;
     for (size_t count = 1; count <= 256; count++) {
-        char text[400];
-        size_t at = 0;
-        for (size_t i = 0; i < count; i += 3) {
-            uint32_t group = (uint32_t)bytes[i] << 16;
-            if (i + 1 < count)
-                group |= (uint32_t)bytes[i + 1] << 8;
-            if (i + 2 < count)
-                group |= bytes[i + 2];
-            for (size_t j = 0; j < 4; j++)
-                text[at++] = i + j > count ? '=' : signs[group >> (18 - 6 * j) & 63];
-        }
-        text[at] = '\0';
+        struct text_buffer text = {0};
         struct file_bytes file;
         struct error_text error;
-        assert_int_equal(data_uri_read_base64(text, MOST, &file, &error), RESULT_OK);
+        data_uri_append_base64(bytes, count, &text);
+        assert_int_equal(data_uri_read_base64(text.bytes, MOST, &file, &error), RESULT_OK);
         assert_int_equal(file.count, count);
         assert_memory_equal(file.bytes, bytes, count);
         file_bytes_fini(&file);
+        text_buffer_fini(&text);
+    }
+}
+
+static void base64_is_written(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"", "iQ==", "iVA=", "iVBO", "iVBORw=="};
+    for (size_t count = 0; count < 5; count++) {
+        struct text_buffer text = {0};
+        data_uri_append_base64((const uint8_t *)"\x89PNG", count, &text);
+        assert_string_equal(text.bytes ? text.bytes : "", rows[count]);
+        text_buffer_fini(&text);
     }
 }
 
@@ -145,7 +147,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(base64_and_escapes_are_read), cmocka_unit_test(every_byte_comes_back),
         cmocka_unit_test(broken_ones_are_refused),     cmocka_unit_test(size_is_bounded),
-        cmocka_unit_test(paths_are_unescaped),
+        cmocka_unit_test(paths_are_unescaped),         cmocka_unit_test(base64_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

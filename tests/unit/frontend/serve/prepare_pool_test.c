@@ -46,7 +46,7 @@ static int setup(void **state)
                      RESULT_OK);
     free(json);
     base = event_base_new();
-    pool = prepare_pool_create(base, 2);
+    pool = prepare_pool_create(base, 2, 1);
     return 0;
 }
 

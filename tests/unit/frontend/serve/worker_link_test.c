@@ -186,21 +186,6 @@ static void a_replay_goes_on_behind_what_was_generated(void **state)
     assert_memory_equal((const uint8_t *)payload + sizeof expected, biases, sizeof biases);
 }
 
-/* However often it is asked for, one reset is in the ring until the worker says that it is done. */
-static void resets_are_one_until_they_are_done(void **state)
-{
-    (void)state;
-    for (uint32_t i = 0; i < 100; i++)
-        assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
-    assert_int_equal(peer_hears().kind, SUBMIT_RESET);
-    atomic_store(&peer.gauges->prefix_resets_total, 1);
-    assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
-    assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
-    assert_int_equal(worker_link_drain(link_under_test), RESULT_OK);
-    assert_int_equal(peer_hears().kind, SUBMIT_RESET);
-    assert_int_equal(peer_hears().kind, SUBMIT_DRAIN);
-}
-
 /* The marks of thinking and the prefix travel behind all else; a replay counts what was generated
  * against the whole answer. */
 static void what_is_forced_and_told_arrives(void **state)
@@ -213,9 +198,7 @@ static void what_is_forced_and_told_arrives(void **state)
                                                        .min_tokens = 6,
                                                        .ignore_end = true,
                                                        .logprobs = true,
-                                                       .top_logprobs = 4,
-                                                       .no_prefix_cache = true,
-                                                       .cache_salt = {{61, 62, 63, 64}}},
+                                                       .top_logprobs = 4},
                                            .prompt = {.ids = prompt_ids, .count = 3},
                                            .forced = {.ids = forced_ids,
                                                       .prefix_count = 2,
@@ -232,8 +215,6 @@ static void what_is_forced_and_told_arrives(void **state)
     struct error_text error;
     assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
     assert_int_equal(record.flags, SUBMIT_FLAG_ALL);
-    assert_int_equal(record.cache_salt[0], 61);
-    assert_int_equal(record.cache_salt[3], 64);
     assert_int_equal(record.min_tokens, 6);
     assert_int_equal(record.top_logprobs, 4);
     assert_int_equal(record.thinking_budget, 77);
@@ -247,6 +228,51 @@ static void what_is_forced_and_told_arrives(void **state)
     const uint32_t expected[12] = {7, 8, 9, 21, 2, 3, 31, 32, 41, 51, 52, 53};
     assert_int_equal(record.payload_bytes, sizeof expected);
     assert_memory_equal(payload, expected, sizeof expected);
+}
+
+/* Twice, as to a second worker after the first one's death. */
+static void pictures_arrive_behind_the_rest(void **state)
+{
+    (void)state;
+    uint32_t own_ids[6] = {7, 8, 8, 8, 8, 9};
+    struct image_budget budget = {.most_bytes = 4096};
+    struct image_record wanted = {.content_hash = {1},
+                                  .width = 8,
+                                  .height = 8,
+                                  .tiles = 1,
+                                  .first_token = 1,
+                                  .span_tokens = 4,
+                                  .token_count = 4,
+                                  .scale = {1, 1, 1}};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default()},
+                                           .prompt = {.ids = own_ids, .count = 6},
+                                           .max_new_tokens = 5};
+    assert_int_equal(image_set_create(&wanted, 1, &budget, &prepared.images), RESULT_OK);
+    memset(image_set_pixels(prepared.images, 0), 77, 8 * 8 * 3);
+    for (uint32_t generated_tokens = 0; generated_tokens < 2; generated_tokens++) {
+        uint32_t generated_ids[1] = {21};
+        struct token_list generated = {.ids = generated_ids, .count = generated_tokens};
+        struct error_text error;
+        const void *payload;
+        assert_int_equal(worker_link_submit(link_under_test, (struct request_id){1, 1}, &prepared,
+                                            &generated, &assets),
+                         RESULT_OK);
+        struct submit_record record = peer_hears();
+        assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
+        assert_int_equal(record.image_count, 1);
+        assert_int_equal(payload_view(peer.slab, peer.slab_bytes, record.payload_offset,
+                                      record.payload_bytes, record.payload_generation, &payload),
+                         RESULT_OK);
+        const uint8_t *part = (const uint8_t *)payload + submit_record_image_offset(&record);
+        struct image_record heard;
+        memcpy(&heard, part, sizeof heard);
+        assert_int_equal(image_record_check(&heard, 1, 6, record.image_bytes, &error), RESULT_OK);
+        assert_int_equal(heard.first_token, 1);
+        for (uint64_t i = 0; i < heard.pixels_bytes; i++)
+            assert_int_equal(part[heard.pixels_offset + i], 77);
+    }
+    image_set_release(prepared.images);
+    assert_int_equal(budget.used_bytes, 0);
 }
 
 static void a_bell_without_events_is_heard(void **state)
@@ -403,6 +429,7 @@ int main(void)
         TEST(an_impossible_ring_count_ends_the_link),
         TEST(what_a_dead_worker_published_is_still_taken),
         TEST(the_submit_ring_holds_all_that_may_be_outstanding),
+        TEST(pictures_arrive_behind_the_rest),
         TEST(a_full_slab_says_so_and_an_impossible_prompt_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,19 @@
+/*
+ * A model that takes pictures, small enough to reason about: the tiny tokenizer, a ChatML-like
+ * template that writes <|image_pad|> for a picture, and Qwen's processor with patches of 4 pixels,
+ * 2 x 2 of which are one placeholder, so that a picture of 16 x 8 pixels stands for 2 tokens.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_TINY_VISION_H
+#define SHOAL_TESTS_SUPPORT_TINY_VISION_H
+
+#include "frontend/serve/model_assets.h"
+#include "frontend/serve/vision_assets.h"
+
+/* Ends the program when something cannot be opened. */
+void tiny_vision_open(struct model_assets *assets, struct media_policy media);
+void tiny_vision_close(struct model_assets *assets);
+
+/* A PNG file of one colour as base64; malloc'd. */
+char *tiny_vision_png(uint32_t width, uint32_t height, uint32_t rgb);
+
+#endif
