@@ -36,8 +36,13 @@
 #define LIMIT_PLE_COLUMNS     4096u      /* of per-layer embeddings, a layer; published: 256 */
 #define LIMIT_CONV_TAPS       8u         /* of a short convolution; published ones have 3 and 4 */
 #define LIMIT_CONV_CHANNELS                                                                        \
-    (1u << 18) /* of a short convolution; the largest published has 12,288 */
-#define LIMIT_STATE_FLOATS             (1u << 26) /* of a layer and sequence; published ones stay below 1 M */
+    (1u << 18)                        /* of a short convolution; the largest published has 12,288 */
+#define LIMIT_STATE_FLOATS (1u << 26) /* of a layer and sequence; published ones stay below 1 M */
+#define LIMIT_PATCH_SIDE   64u /* pixels of a vision tower's patch; published ones have up to 32 */
+#define LIMIT_MERGE_SIDE                                                                           \
+    8u /* patches that become one feature, along a side; published: up to 4                        \
+        */
+#define LIMIT_PATCH_FRAMES             4u          /* of a patch; published ones have 2 */
 #define LIMIT_EXPERTS                  1024u       /* of a layer; the most published is 512 */
 #define LIMIT_EXPERTS_CHOSEN           32u         /* for a row; the most published is 22 */
 #define LIMIT_JSON_FILE_BYTES          (64u << 20) /* tokenizer.json of a 262k vocabulary is 33 MB */

@@ -36,6 +36,11 @@ struct format_state {
     void (*destroy)(void *state); /* on whichever thread the request ends */
 };
 
+/* Whose cached prefixes it may take: frontend/serve/tenant_salt.h. */
+struct cache_salt {
+    uint32_t words[4];
+};
+
 struct generation_request {
     struct cJSON *body;     /* owned; strings below point into it */
     struct cJSON *messages; /* as chat_messages_normalize() leaves them; inside body */
@@ -74,6 +79,8 @@ struct generation_request {
     size_t stop_count;
     struct logit_bias_entry *logit_bias; /* owned */
     uint32_t logit_bias_count;
+    bool no_prefix_cache; /* takes no cached prefix and leaves none */
+    struct cache_salt cache_salt;
     struct format_state own; /* {NULL, NULL}: nothing */
 };
 

@@ -177,7 +177,14 @@ enum result request_fields_read_ends(const cJSON *body, struct generation_reques
     request->min_tokens = (uint32_t)value;
     if (result != RESULT_OK)
         return result;
-    return request_fields_read_bool(body, "ignore_eos", "ignore_eos", &request->ignore_end, error);
+    result =
+        request_fields_read_bool(body, "ignore_eos", "ignore_eos", &request->ignore_end, error);
+    if (result != RESULT_OK || !request_fields_member(body, "cache_prompt"))
+        return result;
+    bool cache_prompt = true;
+    result = request_fields_read_bool(body, "cache_prompt", "cache_prompt", &cache_prompt, error);
+    request->no_prefix_cache = !cache_prompt;
+    return result;
 }
 
 enum result request_fields_read_sampling(const cJSON *body, const struct model_assets *assets,

@@ -43,7 +43,7 @@ enum result request_fields_read_sampling(const struct cJSON *body,
                                          const struct model_assets *assets, uint64_t random_seed,
                                          struct sampling_params *sampling,
                                          struct api_error *error) RESULT_CHECKED;
-/* `min_tokens` and `ignore_eos`, after the request's max_new_tokens. */
+/* `min_tokens`, `ignore_eos` and llama.cpp's `cache_prompt`, after the request's max_new_tokens. */
 enum result request_fields_read_ends(const struct cJSON *body, struct generation_request *request,
                                      struct api_error *error) RESULT_CHECKED;
 /* `name`: a string or a list of them (OpenAI's `stop`, Anthropic's `stop_sequences`). */

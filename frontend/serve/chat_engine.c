@@ -309,6 +309,11 @@ void chat_engine_cancel(struct chat_engine *engine, struct live_request *request
     request_end_withdraw(engine, request, OUTCOME_ABORT);
 }
 
+uint32_t chat_engine_reset_caches(struct chat_engine *engine)
+{
+    return worker_pool_reset_caches(engine->workers);
+}
+
 void chat_engine_drain(struct chat_engine *engine)
 {
     engine->draining = true;

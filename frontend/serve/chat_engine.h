@@ -62,6 +62,8 @@ const struct model_assets *chat_engine_assets(const struct chat_engine *engine);
 /* Admits nothing more; drained() is called once the last request has ended and the worker has
  * exited. */
 void chat_engine_drain(struct chat_engine *engine);
+/* Every ready worker forgets its cached prefixes; returns how many are. */
+uint32_t chat_engine_reset_caches(struct chat_engine *engine);
 /* Ends every request that is still live. */
 void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error);
 
@@ -78,6 +80,9 @@ struct chat_engine_status {
     uint64_t kv_block_tokens; /* 0 until a worker is ready */
     uint64_t kv_blocks_total;
     uint64_t kv_blocks_used;
+    uint64_t kv_blocks_cached; /* by the prefix cache, and held by nobody */
+    uint64_t prefix_places;
+    bool prefix_cache;    /* it is on */
     uint64_t state_bytes; /* recurrent state of all workers */
     uint64_t weights_bytes;
     uint64_t slab_used_bytes;

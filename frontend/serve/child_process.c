@@ -96,6 +96,7 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_chosen(arguments, "--context", options->context_tokens);
     add_text(arguments, "--kv-cache-type", options->kv_cache_type);
     add_chosen(arguments, "--kv-cache-bytes", options->kv_cache_bytes);
+    add_number(arguments, "--prefix-cache", options->prefix_cache);
     if (options->worker_fault)
         add_text(arguments, "--fault", options->worker_fault);
 }

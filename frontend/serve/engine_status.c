@@ -42,6 +42,9 @@ static void add_worker(const struct chat_engine *engine, uint32_t worker,
     uint64_t block_tokens = GAUGE(gauges, kv_block_tokens);
     uint64_t weights_bytes = GAUGE(gauges, weights_bytes);
     status->state_bytes += GAUGE(gauges, state_bytes);
+    status->kv_blocks_cached += GAUGE(gauges, kv_blocks_cached);
+    status->prefix_places += GAUGE(gauges, prefix_places);
+    status->prefix_cache |= GAUGE(gauges, prefix_cache) != 0;
     if (block_tokens > 0)
         status->kv_block_tokens = block_tokens;
     if (weights_bytes > status->weights_bytes)

@@ -413,10 +413,13 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
 {
     struct api_error error;
     struct generation_call *call = call_create(calls, exchange, format, format_context);
-    struct prepare_input input = {.random_seed = random_number() >> 11,
-                                  .format = format,
-                                  .format_context = format_context,
-                                  .client_key = call->client_key};
+    struct prepare_input input = {
+        .random_seed = random_number() >> 11,
+        .format = format,
+        .format_context = format_context,
+        .client_key = call->client_key,
+        .cache_salt = tenant_salt_make(&calls->salt_key, &call->client_key,
+                                       http_parser_header(exchange->request, "x-tenant-id"))};
     input.body = http_parser_take_body((struct http_parser *)(uintptr_t)exchange->request,
                                        &input.body_bytes);
     if (!input.body)

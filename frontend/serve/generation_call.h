@@ -8,6 +8,7 @@
 #include "frontend/http/http_exchange.h"
 #include "frontend/serve/chat_engine.h"
 #include "frontend/serve/generation_route.h"
+#include "frontend/serve/tenant_salt.h"
 
 struct generation_call;
 
@@ -16,6 +17,7 @@ struct generation_calls {
     struct chat_engine *engine;
     const struct options *options;
     struct event_base *base;
+    struct keyed_hash_key salt_key;
     void (*stream_begins)(void *context); /* one more stream that may fall silent */
     void *context;
     struct generation_call *list;

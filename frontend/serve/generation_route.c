@@ -65,6 +65,7 @@ struct generation_route *generation_route_create(struct event_base *base,
 {
     struct generation_route *route = must_alloc(1, sizeof *route);
     route->calls = (struct generation_calls){.engine = engine,
+                                             .salt_key = keyed_hash_random_key(),
                                              .options = options,
                                              .base = base,
                                              .stream_begins = on_stream_begins,

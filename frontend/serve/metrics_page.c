@@ -48,10 +48,11 @@ static void write_cache_config(const struct chat_engine_status *status, struct m
     snprintf(block_tokens, sizeof block_tokens, "%llu",
              (unsigned long long)status->kv_block_tokens);
     snprintf(blocks, sizeof blocks, "%llu", (unsigned long long)status->kv_blocks_total);
-    const struct metric_label labels[] = {{"block_size", block_tokens},
-                                          {"enable_prefix_caching", "False"},
-                                          {"engine", "0"},
-                                          {"num_gpu_blocks", blocks}};
+    const struct metric_label labels[] = {
+        {"block_size", block_tokens},
+        {"enable_prefix_caching", status->prefix_cache ? "True" : "False"},
+        {"engine", "0"},
+        {"num_gpu_blocks", blocks}};
     metric_text_family(text, "vllm:cache_config_info", METRIC_GAUGE,
                        "The KV cache: positions of a block, number of blocks.");
     metric_text_sample(text, labels, sizeof labels / sizeof labels[0], 1);
@@ -64,6 +65,8 @@ static void write_own_gauges(const struct chat_engine_status *status, struct met
         {"shoal_requests_preparing", "Requests being parsed and tokenized.", status->preparing},
         {"shoal_requests_with_worker", "Requests handed to a worker.", status->with_worker},
         {"shoal_kv_blocks_used", "KV blocks in use.", (double)status->kv_blocks_used},
+        {"shoal_kv_blocks_cached", "KV blocks that only the prefix cache has.",
+         (double)status->kv_blocks_cached},
         {"shoal_kv_blocks", "KV blocks.", (double)status->kv_blocks_total},
         {"shoal_state_bytes", "Memory of recurrent state.", (double)status->state_bytes},
         {"shoal_slab_used_bytes", "Shared memory that holds prompts.",

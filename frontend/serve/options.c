@@ -103,6 +103,8 @@ static const struct option_row rows[] = {
              "what the KV cache stores: f16, or f32 for twice the memory and every bit"),
     {"kv-cache-bytes", OPTION_BYTES, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
      "memory of the KV cache; 0 = the worker decides from what is free"},
+    {"prefix-cache", OPTION_COUNT, BOTH, AT(prefix_cache), 0, 1, "1",
+     "1 = what was computed of prompts and answers is kept and shared; 0 = it is not"},
     {"slab-bytes", OPTION_BYTES, BOTH, AT(slab_bytes), 16u << 20, LIMIT_SLAB_BYTES, "256M",
      "shared memory for prompts and pictures on their way to the worker"},
     {"image-memory-bytes", OPTION_BYTES, BOTH, AT(image_memory_bytes), 16u << 20, 1ull << 40, "1G",

@@ -48,6 +48,7 @@ struct options {
     uint64_t mixed_prefill_tokens; /* 0: the worker's choice, as for the next */
     uint64_t step_depth;
     const char *kv_cache_type;
+    uint32_t prefix_cache;   /* 1: computed prefixes are kept and shared */
     uint64_t kv_cache_bytes; /* 0: the worker's choice */
     uint64_t slab_bytes;
     uint64_t prepare_threads;

@@ -136,6 +136,7 @@ static bool job_run(struct prepare_job *job, bool may_wait)
                                          (int64_t)time(NULL), &job->prepared, &job->error);
     if (needs_network)
         return true;
+    job->prepared.request.cache_salt = input->cache_salt;
     free(job->input.body); /* a dropped or waiting result need not hold it */
     job->input.body = NULL;
     return false;

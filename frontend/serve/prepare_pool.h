@@ -23,6 +23,7 @@ struct prepare_input {
     const struct api_format *format; /* reads the body; static */
     void *format_context;
     struct client_key client_key;
+    struct cache_salt cache_salt; /* the prepared request's */
 };
 
 /* `prepared` is the callee's on RESULT_OK; otherwise `error` is complete. */

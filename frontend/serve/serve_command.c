@@ -24,6 +24,7 @@
 #include "frontend/api/openapi_document.h"
 #include "frontend/api/responses_format.h"
 #include "frontend/api/token_questions.h"
+#include "frontend/serve/cache_routes.h"
 #include "frontend/serve/generation_route.h"
 #include "frontend/serve/inspect_route.h"
 #include "frontend/serve/metrics_page.h"
@@ -39,7 +40,7 @@
 #define CALLBACKS_A_LOOK    64
 
 #define SIGNAL_COUNT 3u
-#define ROUTE_COUNT  33u
+#define ROUTE_COUNT  35u
 
 struct serve_command {
     const struct options *options;
@@ -161,6 +162,18 @@ static void handle_status(void *context, struct http_exchange *exchange)
     status_routes_status(command->engine, exchange);
 }
 
+static void handle_cache_stats(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    cache_routes_stats(command->engine, exchange);
+}
+
+static void handle_cache_reset(void *context, struct http_exchange *exchange)
+{
+    struct serve_command *command = context;
+    cache_routes_reset(command->engine, exchange);
+}
+
 static void handle_ready(void *context, struct http_exchange *exchange)
 {
     struct serve_command *command = context;
@@ -212,6 +225,8 @@ static const struct http_route routes[ROUTE_COUNT] = {
     {"/ready", false, HTTP_GET, true, NULL, handle_ready},
     {"/v1/ready", false, HTTP_GET, true, NULL, handle_ready},
     {"/v1/status", false, HTTP_GET, false, NULL, handle_status},
+    {"/v1/cache/stats", false, HTTP_GET, false, NULL, handle_cache_stats},
+    {"/v1/cache/reset", false, HTTP_POST, false, NULL, handle_cache_reset},
     {"/metrics", false, HTTP_GET, true, NULL, handle_metrics},
 };
 

@@ -3,8 +3,8 @@
  *
  * Submit: the payload (prompt ids, stop ids, biases, pictures) is copied into a slab chunk, then
  * one record is committed and the bell rung. The submit ring has room for every record that an
- * honest worker could leave unread (per slot: an old cancel, a run, a cancel), so a full ring is
- * itself proof of a broken worker and nothing ever waits for it.
+ * honest worker could leave unread (per slot: an old cancel, a run, a cancel; a drain and a reset),
+ * so a full ring is itself proof of a broken worker and nothing ever waits for it.
  *
  * Events: each record is copied out before it is checked, so that it cannot change in between. All
  * events of one wake-up are handled, then batch_end() lets each stream write once. A wake-up
@@ -41,6 +41,7 @@ struct worker_link {
     struct doorbell event_bell;
     struct event *bell_event;
     uint32_t vocab_tokens;
+    uint64_t resets; /* asked for */
     bool corrupt;
 };
 
@@ -72,7 +73,7 @@ enum result worker_link_create(const struct worker_link_config *config, struct w
     made->config = *config;
     made->submit_bell.event_fd = made->event_bell.event_fd = -1;
     struct segment_sizes sizes = {
-        .submit_capacity = ring_capacity(SUBMITS_PER_REQUEST * config->live_requests + 1),
+        .submit_capacity = ring_capacity(SUBMITS_PER_REQUEST * config->live_requests + 2),
         .event_capacity = EVENT_CAPACITY,
         .slab_bytes = config->slab_bytes & ~63ull};
     enum result result = segment_create(&sizes, config->generation, &made->segment, error);
@@ -160,6 +161,7 @@ static uint32_t flags_of(const struct prepared_generation *prepared)
 {
     return (prepared->request.ignore_end ? SUBMIT_FLAG_IGNORE_END : 0) |
            (prepared->request.logprobs ? SUBMIT_FLAG_LOGPROBS : 0) |
+           (prepared->request.no_prefix_cache ? SUBMIT_FLAG_NO_PREFIX_CACHE : 0) |
            (prepared->forced.thinking_open ? SUBMIT_FLAG_THINKING_OPEN : 0) |
            (prepared->forced.has_thinking_budget ? SUBMIT_FLAG_THINKING_BUDGET : 0);
 }
@@ -190,6 +192,7 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                                    .thinking_budget = forced->thinking_budget,
                                    .image_bytes = image_set_bytes(prepared->images),
                                    .image_count = image_set_count(prepared->images)};
+    memcpy(record.cache_salt, &prepared->request.cache_salt, sizeof record.cache_salt);
     record.payload_bytes = submit_record_payload_bytes(&record);
     struct payload_ref ref;
     void *payload;
@@ -218,6 +221,16 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
 enum result worker_link_cancel(struct worker_link *link, struct request_id request)
 {
     return record_commit(link, &(struct submit_record){.kind = SUBMIT_CANCEL, .request = request});
+}
+
+enum result worker_link_reset_cache(struct worker_link *link)
+{
+    /* One that the worker has not done yet will do for this one, too: the ring has room for it. */
+    const struct worker_gauges *gauges = link->segment.gauges;
+    if (link->resets > atomic_load_explicit(&gauges->prefix_resets_total, memory_order_relaxed))
+        return RESULT_OK;
+    link->resets++;
+    return record_commit(link, &(struct submit_record){.kind = SUBMIT_RESET});
 }
 
 enum result worker_link_drain(struct worker_link *link)

@@ -214,6 +214,19 @@ static bool is_ready(const struct worker_pool *pool, uint32_t index)
     return worker_supervisor_state(pool->workers[index].supervisor) == SUPERVISOR_READY;
 }
 
+uint32_t worker_pool_reset_caches(struct worker_pool *pool)
+{
+    uint32_t asked = 0;
+    for (uint32_t i = 0; i < pool->count; i++) {
+        if (!is_ready(pool, i))
+            continue;
+        if (worker_link_reset_cache(worker_pool_link(pool, i)) != RESULT_OK)
+            worker_pool_condemn(pool, i, "its submit ring is full");
+        asked++;
+    }
+    return asked;
+}
+
 uint32_t worker_pool_find_ready(const struct worker_pool *pool)
 {
     for (uint32_t i = 0; i < pool->count; i++) {

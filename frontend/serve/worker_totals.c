@@ -21,6 +21,11 @@ void worker_totals_add(struct worker_totals *totals, const struct worker_gauges 
     totals->generated_tokens += value(&gauges->generated_tokens_total);
     totals->preemptions += value(&gauges->preemptions_total);
     totals->rejected_records += value(&gauges->rejected_records_total);
+    totals->prefix_queries += value(&gauges->prefix_queries_total);
+    totals->prefix_query_tokens += value(&gauges->prefix_query_tokens_total);
+    totals->prefix_hit_tokens += value(&gauges->prefix_hit_tokens_total);
+    totals->prefix_evictions += value(&gauges->prefix_evictions_total);
+    totals->prefix_resets += value(&gauges->prefix_resets_total);
     for (unsigned i = 0; i < WORKER_STEP_TOKENS_CLASSES; i++)
         totals->step_tokens_classes[i] += value(&gauges->step_tokens_classes[i]);
 }

@@ -14,6 +14,11 @@ struct worker_totals {
     uint64_t generated_tokens;
     uint64_t preemptions;
     uint64_t rejected_records;
+    uint64_t prefix_queries;
+    uint64_t prefix_query_tokens;
+    uint64_t prefix_hit_tokens;
+    uint64_t prefix_evictions;
+    uint64_t prefix_resets;
     uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES];
 };
 

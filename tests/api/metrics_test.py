@@ -14,7 +14,8 @@ VLLM_FAMILIES = json.loads((ROOT / "tests/golden/metrics/vllm_families.json").re
 OWN_FAMILIES = set("""
 shoal_connections shoal_connections_refused_total shoal_connections_total shoal_deadlines_exceeded_total
 shoal_http_requests_malformed_total shoal_http_requests_over_client_limit_total shoal_http_requests_timed_out_total
-shoal_http_requests_total shoal_http_requests_unauthorized_total shoal_kv_blocks shoal_kv_blocks_used
+shoal_http_requests_total shoal_http_requests_unauthorized_total shoal_kv_blocks shoal_kv_blocks_cached
+shoal_kv_blocks_used
 shoal_live_requests shoal_load_progress shoal_requests_preparing shoal_requests_quarantined_total
 shoal_requests_refused_total shoal_requests_replayed_total shoal_requests_with_worker shoal_slab_used_bytes
 shoal_slow_readers_cut_total shoal_state_bytes shoal_tls_handshakes_failed_total shoal_unsent_bytes
@@ -169,6 +170,7 @@ def test_the_cache_is_described(server):
     info = families(server)["vllm:cache_config_info"].samples[0]
     assert info.value == 1
     assert int(info.labels["block_size"]) == 16
+    assert info.labels["enable_prefix_caching"] == "True"
     assert int(info.labels["num_gpu_blocks"]) == server.metrics()["shoal_kv_blocks"] > 0
 
 

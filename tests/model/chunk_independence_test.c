@@ -79,11 +79,17 @@ static void run(struct scene *scene, uint32_t slot, const uint32_t *chunks, uint
         for (uint32_t s = 0; s < 1 + NEIGHBOURS; s++) {
             uint32_t rows = s % 3 + 1; /* a decoding neighbour, and one that prefills */
             if (s == slot)
-                parts[part_count++] = (struct model_runner_part){s, scene->ids + from, count,
-                                                                 skip < count ? skip : count, NULL};
+                parts[part_count++] =
+                    (struct model_runner_part){.slot = s,
+                                               .tokens = scene->ids + from,
+                                               .count = count,
+                                               .logit_from = skip < count ? skip : count};
             else if (with_neighbours && neighbour_at + rows <= TOKENS_MAX)
-                parts[part_count++] = (struct model_runner_part){
-                    s, scene->neighbour_ids + neighbour_at, rows, rows, NULL};
+                parts[part_count++] =
+                    (struct model_runner_part){.slot = s,
+                                               .tokens = scene->neighbour_ids + neighbour_at,
+                                               .count = rows,
+                                               .logit_from = rows};
         }
         neighbour_at += 3;
         const float *logits = model_runner_step(scene->runner, parts, part_count);

@@ -149,8 +149,10 @@ static void build(struct small_model *m, uint32_t window)
     m->f = op_fixture_create(77);
     struct plan *plan = plan_sketch_plan(op_fixture_sketch(m->f));
     plan->config.rope_count = 1;
-    plan->config.ropes[0] =
-        (struct rope_config){ROPE_PAIRS_HALVES, HEAD_DIM, 1.0f, {1.0f, 0.5f, 0.2f, 0.01f}};
+    plan->config.ropes[0] = (struct rope_config){.pairing = ROPE_PAIRS_HALVES,
+                                                 .dims = HEAD_DIM,
+                                                 .magnitude = 1.0f,
+                                                 .inverse_frequency = {1.0f, 0.5f, 0.2f, 0.01f}};
     plan_sketch_set_kv(op_fixture_sketch(m->f), 2, KV_HEADS, HEAD_DIM, window);
     m->residual = step_tensor(m, HIDDEN);
     m->normed = step_tensor(m, HIDDEN);

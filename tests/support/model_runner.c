@@ -10,6 +10,8 @@
 
 #include "proto/must.h"
 
+#define MODEL_RUNNER_PATCH_ROWS 4096u
+
 struct slot {
     uint32_t position;
     uint32_t *tables[KV_GROUPS_MAX];    /* [table_blocks] */
@@ -26,6 +28,9 @@ struct model_runner {
     struct slot slots[MODEL_RUNNER_SEQUENCES_MAX];
     /* One step's batch. */
     uint32_t *token_ids;
+    uint32_t *feature_rows;
+    struct rope_position *rope_positions;
+    uint32_t *visible_ends;
     uint32_t *logit_rows;
     struct row_sampling *samplings;
     struct sampled_token *results;
@@ -78,6 +83,11 @@ static void load(struct model_runner *runner)
     };
     struct error_text error = {""};
     options.state_slots = o->sequences;
+    if (o->feature_rows > 0) {
+        options.vision = model_vision_plan(runner->model);
+        options.max_patch_rows = MODEL_RUNNER_PATCH_ROWS;
+        options.feature_rows = o->feature_rows;
+    }
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
         uint32_t each =
             kv_layout_blocks_needed(layout_of(runner), group, o->sequence_tokens, o->step_rows);
@@ -107,6 +117,9 @@ struct model_runner *model_runner_create(const char *path,
         for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)
             runner->slots[slot].tables[group] = must_alloc(runner->table_blocks, sizeof(uint32_t));
     runner->token_ids = must_alloc(options->step_rows, sizeof(*runner->token_ids));
+    runner->feature_rows = must_alloc(options->step_rows, sizeof(*runner->feature_rows));
+    runner->rope_positions = must_alloc(options->step_rows, sizeof(*runner->rope_positions));
+    runner->visible_ends = must_alloc(options->step_rows, sizeof(*runner->visible_ends));
     runner->logit_rows = must_alloc(options->step_rows, sizeof(*runner->logit_rows));
     runner->samplings = must_alloc(options->step_rows, sizeof(*runner->samplings));
     runner->results = must_alloc(options->step_rows, sizeof(*runner->results));
@@ -123,10 +136,27 @@ void model_runner_destroy(struct model_runner *runner)
     }
     model_close(runner->model);
     free(runner->token_ids);
+    free(runner->feature_rows);
+    free(runner->rope_positions);
+    free(runner->visible_ends);
     free(runner->logit_rows);
     free(runner->samplings);
     free(runner->results);
     free(runner);
+}
+
+const struct model *model_runner_model(const struct model_runner *runner)
+{
+    return runner->model;
+}
+
+void model_runner_encode(struct model_runner *runner, const struct encode_batch *batch)
+{
+    const struct backend_interface *interface = runner->backend->interface;
+    struct error_text error = {""};
+    check(interface->encode_begin(runner->backend, batch, &error), &error);
+    for (uint32_t i = 0; i < model_vision(runner->model)->stages; i++)
+        check(interface->encode_stages(runner->backend, 1, &error), &error);
 }
 
 const struct plan *model_runner_plan(const struct model_runner *runner)
@@ -185,6 +215,17 @@ uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t nu
     return blocks_of(slot->position) - slot->first_held[group];
 }
 
+/* What the part says of its row `i`, or what NULL means. */
+static void set_sight(struct model_runner *runner, uint32_t row,
+                      const struct model_runner_part *part, uint32_t i)
+{
+    uint32_t position = runner->slots[part->slot].position + i;
+    struct rope_position plain = {position, position, position};
+    runner->feature_rows[row] = part->feature_rows ? part->feature_rows[i] : ROW_FEATURE_NONE;
+    runner->rope_positions[row] = part->rope_positions ? part->rope_positions[i] : plain;
+    runner->visible_ends[row] = part->visible_ends ? part->visible_ends[i] : position + 1;
+}
+
 static void add_part(struct model_runner *runner, struct step_batch *batch,
                      const struct model_runner_part *part)
 {
@@ -204,6 +245,7 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
         sequence->block_tables[group] = slot->tables[group];
     for (uint32_t i = 0; i < part->count; i++, batch->row_count++) {
         runner->token_ids[batch->row_count] = part->tokens[i];
+        set_sight(runner, batch->row_count, part, i);
         if (i < part->logit_from)
             continue;
         runner->logit_rows[batch->logit_row_count] = batch->row_count;
@@ -224,6 +266,11 @@ const float *model_runner_step(struct model_runner *runner, const struct model_r
         .logit_rows = runner->logit_rows,
         .samplings = runner->samplings,
     };
+    if (runner->options.feature_rows > 0) {
+        batch.feature_rows = runner->feature_rows;
+        batch.rope_positions = runner->rope_positions;
+        batch.visible_ends = runner->visible_ends;
+    }
     struct error_text error = {""};
     for (uint32_t i = 0; i < part_count; i++)
         add_part(runner, &batch, &parts[i]);

@@ -24,6 +24,7 @@ struct model_runner_options {
     uint32_t sequence_tokens; /* positions a slot may grow to */
     uint32_t step_rows;       /* rows of a step at most */
     uint32_t logit_rows;      /* of them with logits at most; 0: all */
+    uint32_t feature_rows;    /* of the pool of a model that sees; 0: it stays blind */
 };
 #define MODEL_RUNNER_SEQUENCES_MAX 64u
 
@@ -35,6 +36,10 @@ struct model_runner_part {
     uint32_t count;
     uint32_t logit_from;
     const struct row_sampling *sampling; /* of its draws, whose position is set; NULL: greedy */
+    /* [count] as in struct step_batch; NULL: no features, plain positions and ends. */
+    const uint32_t *feature_rows;
+    const struct rope_position *rope_positions;
+    const uint32_t *visible_ends;
 };
 
 struct model_runner; /* opaque */
@@ -42,8 +47,12 @@ struct model_runner; /* opaque */
 struct model_runner *model_runner_create(const char *path,
                                          const struct model_runner_options *options);
 void model_runner_destroy(struct model_runner *runner);
+const struct model *model_runner_model(const struct model_runner *runner);
 const struct plan *model_runner_plan(const struct model_runner *runner);
 const char *model_runner_description(const struct model_runner *runner);
+
+/* Encodes pictures, a stage a call. */
+void model_runner_encode(struct model_runner *runner, const struct encode_batch *batch);
 
 /* [logit rows of all parts in order, vocab_tokens]; valid until the next step. */
 const float *model_runner_step(struct model_runner *runner, const struct model_runner_part *parts,

@@ -10,7 +10,7 @@ static const struct {
     float tolerance;
 } op_rows[OP_STEM_COUNT] = {
 #define OP_ROW(stem, inputs, least, most, tol) [OP_##stem] = {#stem, (float)(tol)},
-    OP_LIST(OP_ROW)
+    EVERY_OP_LIST(OP_ROW)
 #undef OP_ROW
 };
 

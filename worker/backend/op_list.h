@@ -9,7 +9,8 @@
  * heads, head_dim] beginning at column `offset`.
  *
  *  embed_rows     out[r,:] = scale * W[token(r),:], row 0 for a token that W has no row for
- *                 (1e-3: a device may keep scales as f16)
+ *                 (1e-3: a device may keep scales as f16); with `features` a row that stands for
+ *                 a part of a picture is the first part of its feature, unscaled
  *  rms_norm       out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset);
  *                 out may be x
  *  layer_norm     m = mean(x[r,:]);
@@ -20,7 +21,7 @@
  *  head_norm      rms_norm over each head of the slice, in place (out == x); W is [1, head_dim],
  *                 or 1 where there is none
  *  rope           rotates each head of the slice in place (out == x) by the row's position;
- *                 model_config.h has the formula
+ *                 model_config.h has the formula. A patch's position is 0, its line, its column
  *  linear         out[r,:] = concat over i of x[r,:] . Wi^T   (1 to 3 weights sharing columns:
  *                 q|k|v, gate|up)
  *  linear_add     out[r,:] = y[r,:] + x[r,:] . W^T; out may be y
@@ -29,6 +30,7 @@
  *                 `layer`'s cache
  *  attention      out[r,h,:] = sum_p softmax_p(s[p]) v[p, g] over the positions p of r's sequence
  *                 with p <= position(r) and, when window > 0, p > position(r) - window, where
+ *                 or that the batch's visible_ends adds behind it, where
  *                 g = h / (heads / kv_heads) and s[p] = scale * q[r,h] . k[p, g]; with
  *                 soft_cap > 0 that becomes soft_cap * tanh(s[p] / soft_cap).
  *                 Where there is a weight W [1, heads], a sink, exp(W[h]) joins the softmax's sum.
@@ -107,6 +109,33 @@
  * stream_cut: in place (out == x) on stream 0 of `streams`: v = max(0, v - mean(v) - deviations *
  * std(v)), std dividing by C.
  */
+
+/*
+ * Vision towers, which have plans of their own (plan.h): P rows are patches, F rows features. The
+ * merge_side * merge_side patches that become a feature lie behind each other, and so do the
+ * patches of a window where a tower has windows, and those of a tile.
+ *
+ * patch_rows: out[r, :] are the patch's pixels, each times the picture's scale and plus its bias,
+ * then times gain and plus shift, in the order channel, frame, line, column, or with channels_last
+ * frame, line, column, channel; all frames are the one picture.
+ *
+ * patch_positions: in place (out == x), x[r, :] += a row of W by the patch's line y and column x.
+ * EXACT: row y * side + x. LINEAR: the tile's grid is laid over W's side x side, corners on
+ * corners, and the four rows around the patch are weighed by their distance. AXES: W is [2 * side],
+ * row x plus row side + y.
+ *
+ * patch_attention: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,h]) v[j,h] over the patches j
+ * of r's tile, or of its window.
+ *
+ * activate: out[r,c] = activation(x[r,c]); out may be x.
+ *
+ * join_rows: P -> F, out[f, :] = x[n * f, :] | ... | x[n * f + n - 1, :].
+ *
+ * pool_rows: P -> F, out[f, :] = scale * the sum of those rows.
+ *
+ * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 stands in a token's
+ * place, the others are for deepstack.
+ */
 #ifndef SHOAL_WORKER_BACKEND_OP_LIST_H
 #define SHOAL_WORKER_BACKEND_OP_LIST_H
 
@@ -154,9 +183,21 @@
     X(stream_match, 2, 0, 0, 1e-5)                                                                 \
     X(stream_cut, 1, 0, 0, 1e-4)
 
+/* Of vision plans alone. */
+#define VISION_OP_LIST(X)                                                                          \
+    X(patch_rows, 0, 0, 0, 1e-6)                                                                   \
+    X(patch_positions, 1, 1, 1, 1e-5)                                                              \
+    X(patch_attention, 1, 0, 0, 2e-3)                                                              \
+    X(activate, 1, 0, 0, 1e-4)                                                                     \
+    X(join_rows, 1, 0, 0, 0.0)                                                                     \
+    X(pool_rows, 1, 0, 0, 1e-6)                                                                    \
+    X(feature_write, 1, 0, 0, 0.0)
+
+#define EVERY_OP_LIST(X) OP_LIST(X) VISION_OP_LIST(X)
+
 enum op_stem {
 #define OP_ENUM(stem, inputs, least, most, tolerance) OP_##stem,
-    OP_LIST(OP_ENUM)
+    EVERY_OP_LIST(OP_ENUM)
 #undef OP_ENUM
         OP_STEM_COUNT
 };
@@ -171,6 +212,7 @@ enum gate_activation { GATE_SILU, GATE_GELU_TANH };
 
 struct embed_rows_params {
     float scale;
+    bool features; /* rows may be features instead */
 };
 struct rms_norm_params {
     float epsilon;
@@ -310,9 +352,48 @@ struct stream_cut_params {
     float deviations;
 };
 
+struct patch_rows_params {
+    uint32_t frames;
+    bool channels_last;
+    float gain;
+    float shift;
+};
+enum position_form { POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES };
+struct patch_positions_params {
+    enum position_form form;
+    uint32_t side;
+};
+struct patch_attention_params {
+    struct column_slice queries;
+    uint32_t keys; /* first column; as many heads of that size */
+    uint32_t values;
+    bool windowed;
+    float scale;
+};
+/* QUICK is x * sigmoid(1.702 x); ERF the exact one. */
+enum activation {
+    ACTIVATION_SILU,
+    ACTIVATION_GELU_TANH,
+    ACTIVATION_GELU_ERF,
+    ACTIVATION_GELU_QUICK
+};
+struct activate_params {
+    enum activation activation;
+};
+struct join_rows_params {
+    uint32_t count; /* n */
+};
+struct pool_rows_params {
+    uint32_t count; /* n */
+    float scale;
+};
+struct feature_write_params {
+    uint32_t part;
+};
+
 union op_params {
 #define OP_PARAMS(stem, inputs, least, most, tolerance) struct stem##_params stem;
-    OP_LIST(OP_PARAMS)
+    EVERY_OP_LIST(OP_PARAMS)
 #undef OP_PARAMS
 };
 

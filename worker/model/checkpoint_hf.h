@@ -11,6 +11,7 @@
 #include "worker/model/tensor_naming.h"
 
 struct model_family;
+struct hf_vision_form;
 
 /* What the configuration class has where a config says nothing. */
 struct hf_defaults {
@@ -42,6 +43,8 @@ struct hf_form {
      * plan_source. */
     void (*look_at_tensors)(const struct tensor_table *tensors, const char *prefix,
                             struct model_config *config);
+    const struct hf_vision_form
+        *vision; /* NULL: its class is of text alone, or no tower is known */
 };
 
 /* On success the config keeps every promise of model_config.h. The error begins with the file's
@@ -68,6 +71,9 @@ extern const struct hf_form checkpoint_hf_ministral3;
 extern const struct hf_form checkpoint_hf_phi3;
 extern const struct hf_form checkpoint_hf_qwen2;
 extern const struct hf_form checkpoint_hf_qwen3;
+/* checkpoint_hf_qwen2_vl.c */
+extern const struct hf_form checkpoint_hf_qwen2_vl;
+extern const struct hf_form checkpoint_hf_qwen2_5_vl;
 /* checkpoint_hf_gpt_oss.c, checkpoint_hf_qwen3_moe.c */
 extern const struct hf_form checkpoint_hf_gpt_oss;
 extern const struct hf_form checkpoint_hf_qwen3_moe;

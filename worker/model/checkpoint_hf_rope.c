@@ -8,9 +8,16 @@
  *
  * Source: transformers, modeling_rope_utils.py (standardize_rope_params for what wins).
  *
- * Refuses to do: mrope (several positions a token), axial.
+ * Three positions a token (mrope) are read where the family's terms say so: mrope_section says how
+ * many pairs turn by time, height and width. They are sections of the pairs, or take turns
+ * (interleaved): then pair i turns by axis i % 3 as long as that axis has pairs left, and by time
+ * behind that.
+ *
+ * Refuses to do: axial.
  */
 #include "worker/model/checkpoint_hf_rope.h"
+
+#include <string.h>
 
 #include "worker/model/rope_scaling.h"
 
@@ -29,12 +36,12 @@ static const struct {
     {"dynamic", ROPE_KIND_DYNAMIC},   {"proportional", ROPE_KIND_PROPORTIONAL},
 };
 
-static enum rope_kind read_kind(struct checkpoint_keys *keys)
+static enum rope_kind read_kind(struct checkpoint_keys *keys, const struct hf_rope_terms *terms)
 {
     struct gguf_string type = checkpoint_keys_string_or_empty(keys, "rope_type");
     if (type.length == 0)
         type = checkpoint_keys_string_or_empty(keys, "type");
-    if (type.length == 0)
+    if (type.length == 0 || (terms->mrope && checkpoint_keys_is(type, "mrope")))
         return ROPE_KIND_PLAIN;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (!checkpoint_keys_is(type, kinds[i].name))
@@ -183,11 +190,45 @@ static void read_kind_keys(struct checkpoint_keys *keys, struct rope_scaling *sc
     }
 }
 
+static void read_sections(struct checkpoint_keys *keys, const struct hf_rope_terms *terms,
+                          uint32_t pairs, uint32_t sections[3])
+{
+    struct json_value list = json_value_member(keys->object, "mrope_section"), element;
+    uint32_t count = 0, sum = 0;
+    memcpy(sections, terms->sections, 3 * sizeof *sections);
+    for (struct json_reader at = json_value_elements(list); json_value_next(&at, &element);) {
+        uint32_t number = UINT32_MAX;
+        if (count < 3 && json_value_u32(element, &number) == RESULT_OK)
+            sections[count] = number;
+        count = number <= pairs ? count + 1 : UINT32_MAX / 2;
+    }
+    for (uint32_t i = 0; i < 3; i++)
+        sum += sections[i] <= pairs ? sections[i] : pairs + 1;
+    if ((json_value_type(list) != JSON_ABSENT && count != 3) || sum != pairs)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "mrope_section is no three counts that share %u pairs", pairs);
+}
+
+static void read_axes(struct checkpoint_keys *keys, const struct hf_rope_terms *terms,
+                      struct rope_config *rope)
+{
+    uint32_t sections[3], pairs = rope->dims / 2;
+    bool turns = terms->interleaved;
+    if (!turns)
+        turns = checkpoint_keys_bool_or(keys, "mrope_interleaved", false);
+    read_sections(keys, terms, pairs, sections);
+    for (uint32_t i = 0; i < pairs; i++) {
+        uint32_t section = i < sections[0] ? 0 : i < sections[0] + sections[1] ? 1 : 2;
+        uint32_t turn = i < 3 * sections[i % 3] ? i % 3 : 0;
+        rope->axis[i] = (uint8_t)(turns ? turn : section);
+    }
+}
+
 void checkpoint_hf_read_rope_of(struct checkpoint_keys *scaling, const struct model_config *config,
                                 const struct hf_rope_terms *terms, struct rope_config *rope)
 {
     struct rope_scaling found = {.context_tokens = config->context_tokens};
-    found.kind = read_kind(scaling);
+    found.kind = read_kind(scaling, terms);
     found.base =
         checkpoint_keys_f32_or(scaling, "rope_theta", (struct f32_range){1.0f, 1e12f}, terms->base);
     found.original_tokens = read_original(scaling, terms, config->context_tokens);
@@ -198,6 +239,8 @@ void checkpoint_hf_read_rope_of(struct checkpoint_keys *scaling, const struct mo
         return;
     rope->pairing = ROPE_PAIRS_HALVES;
     rope_scaling_apply(&found, rope);
+    if (terms->mrope)
+        read_axes(scaling, terms, rope);
 }
 
 void checkpoint_hf_read_rope(struct checkpoint_keys *scaling, const struct model_config *config,

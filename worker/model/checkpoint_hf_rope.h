@@ -19,6 +19,9 @@ struct hf_rope_terms {
     float part;               /* of a head: partial_rotary_factor; read where `partial` */
     uint32_t original_tokens; /* stated beside the object, where it wins; 0: it is not */
     uint32_t head_dim;
+    bool mrope;           /* tokens have three positions, and pairs take turns or sections */
+    bool interleaved;     /* they take turns, whatever mrope_interleaved says */
+    uint32_t sections[3]; /* pairs that turn by time, height and width */
 };
 
 /* A family's only rotary embedding, from the root's keys: ropes[0]. `terms`: the class's defaults;

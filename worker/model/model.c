@@ -19,6 +19,7 @@
 #include "worker/model/checkpoint_folder.h"
 #include "worker/model/checkpoint_gguf.h"
 #include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_vision.h"
 #include "worker/model/checkpoint_shared.h"
 #include "worker/model/gguf_parts.h"
 #include "worker/model/plan_builder.h"
@@ -27,8 +28,8 @@ struct model {
     struct gguf_parts *gguf;
     struct checkpoint_folder *folder;
     struct plan *plan;
-    struct model_vision vision; /* where there is a vision plan */
-    struct plan *vision_plan;
+    struct plan *vision_plan;    /* NULL where it takes no pictures */
+    struct error_text blindness; /* then: why */
     struct model_fingerprint fingerprint;
 };
 
@@ -83,6 +84,47 @@ static void name_after_path(const char *path, struct model_config *config)
     checkpoint_set_name(config, path + start, end - start);
 }
 
+static enum result build_vision(struct model *model, const struct model_family *family,
+                                struct vision_config *config, struct error_text *error)
+{
+    const struct hf_vision_form *form = family->hf->vision;
+    const struct tensor_table *tensors = checkpoint_folder_tensors(model->folder);
+    struct plan_source source = {.tensors = tensors,
+                                 .naming = &form->naming,
+                                 .vision = &config->vision,
+                                 .parts = form->parts};
+    source.prefix = tensor_naming_find_prefix(source.naming, tensors, form->probe);
+    if (!source.prefix)
+        return error_set(error, RESULT_INVALID, "no tensors of one are there");
+    struct plan_builder *builder = plan_builder_create(&source, &config->tower, error);
+    if (!builder)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for its plan");
+    family->list_vision_ops(builder, config);
+    enum result result = plan_builder_finish(builder, PLAN_NONE, &model->vision_plan);
+    plan_builder_destroy(builder);
+    return result;
+}
+
+/* A tower that cannot be used takes nothing from the text: what is wrong with it is told to whoever
+ * asks about pictures. */
+static void open_vision(struct model *model, const struct model_family *family)
+{
+    struct error_text reason = {""};
+    struct vision_config *config = malloc(sizeof *config);
+    enum result result = RESULT_NOT_FOUND;
+    if (!config)
+        result = error_set(&reason, RESULT_OUT_OF_MEMORY, "no memory");
+    else if (family->hf->vision)
+        result =
+            checkpoint_hf_read_vision(checkpoint_folder_config(model->folder), family->hf->vision,
+                                      &model->plan->config, config, &reason);
+    if (result == RESULT_OK)
+        result = build_vision(model, family, config, &reason);
+    if (result != RESULT_OK && result != RESULT_NOT_FOUND)
+        (void)error_set(&model->blindness, result, "has no usable vision tower: %s", reason.text);
+    free(config);
+}
+
 static enum result open_folder(struct model *model, int folder_fd, const char *path,
                                struct error_text *error)
 {
@@ -106,16 +148,27 @@ static enum result open_folder(struct model *model, int folder_fd, const char *p
     if (family->hf->look_at_tensors)
         family->hf->look_at_tensors(source.tensors, source.prefix, &config);
     model->fingerprint = checkpoint_folder_fingerprint(model->folder);
-    return build_plan(model, family, &config, &source, error);
+    result = build_plan(model, family, &config, &source, error);
+    if (result == RESULT_OK)
+        open_vision(model, family);
+    return result;
 }
 
 /* --- both ------------------------------------------------------------------------------------- */
+
+static struct model *create(void)
+{
+    struct model *model = calloc(1, sizeof *model);
+    if (model)
+        (void)error_set(&model->blindness, RESULT_NOT_FOUND, "takes text only");
+    return model;
+}
 
 enum result model_open_bytes(const void *bytes, size_t byte_count, struct model **model,
                              struct error_text *error)
 {
     *model = NULL;
-    struct model *opened = calloc(1, sizeof(*opened));
+    struct model *opened = create();
     if (!opened)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
     enum result result =
@@ -132,7 +185,7 @@ enum result model_open(const char *path, struct model **model, struct error_text
     struct error_text reason = {""};
     enum result result;
     *model = NULL;
-    struct model *opened = calloc(1, sizeof(*opened));
+    struct model *opened = create();
     if (!opened)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory");
     int folder_fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
@@ -173,7 +226,7 @@ const struct model_config *model_config(const struct model *model)
 
 const struct model_vision *model_vision(const struct model *model)
 {
-    return model->vision_plan ? &model->vision : NULL;
+    return model->vision_plan ? &model->vision_plan->vision : NULL;
 }
 
 const struct plan *model_vision_plan(const struct model *model)
@@ -183,7 +236,7 @@ const struct plan *model_vision_plan(const struct model *model)
 
 const char *model_blindness(const struct model *model)
 {
-    return model->vision_plan ? "" : "takes text only";
+    return model->vision_plan ? "" : model->blindness.text;
 }
 
 struct model_fingerprint model_fingerprint(const struct model *model)

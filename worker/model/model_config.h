@@ -18,13 +18,17 @@ enum rope_pairing {
     ROPE_PAIRS_HALVES    /* (x[i], x[i + dims/2]): Hugging Face order, GGUF gemma */
 };
 
-/* One rotary embedding: the angle of pair i at position p is p * inverse_frequency[i]; cos and sin
- * are scaled by magnitude. */
+/* Which of a row's positions turns a pair. Tokens that are no picture's have one in all three. */
+enum rope_axis { ROPE_TIME, ROPE_HEIGHT, ROPE_WIDTH };
+
+/* One rotary embedding: the angle of pair i at position p is p[axis[i]] * inverse_frequency[i]; cos
+ * and sin are scaled by magnitude. */
 struct rope_config {
     enum rope_pairing pairing;
     uint32_t dims;   /* rotated dimensions of a head, even, <= head_dim and <= ROPE_DIMS_MAX */
     float magnitude; /* 1 except for scaled variants */
     float inverse_frequency[256]; /* [dims / 2] */
+    uint8_t axis[256];            /* [dims / 2] of enum rope_axis */
 };
 #define ROPE_DIMS_MAX   512u
 #define MODEL_ROPES_MAX 2u

@@ -10,6 +10,7 @@
 #include "worker/model/checkpoint_keys.h"
 #include "worker/model/model_config.h"
 #include "worker/model/plan_builder.h"
+#include "worker/model/vision_config.h"
 
 struct model_family {
     const char *architecture; /* general.architecture */
@@ -22,6 +23,8 @@ struct model_family {
     const struct hf_form *hf;
     /* Lists the forward pass and returns the logits tensor. Errors stay in the builder. */
     plan_tensor_id (*list_ops)(struct plan_builder *builder, const struct model_config *config);
+    /* The same of the vision tower, where hf->vision is there. */
+    void (*list_vision_ops)(struct plan_builder *builder, const struct vision_config *config);
 };
 
 /* NULL when no family has this name. */
@@ -85,5 +88,9 @@ plan_tensor_id family_gemma3n_list_ops(struct plan_builder *builder,
                                        const struct model_config *config);
 plan_tensor_id family_gemma4_list_ops(struct plan_builder *builder,
                                       const struct model_config *config);
+
+/* tower_<name>.c */
+void tower_qwen2_vl_list_ops(struct plan_builder *builder, const struct vision_config *config);
+void tower_qwen2_5_vl_list_ops(struct plan_builder *builder, const struct vision_config *config);
 
 #endif

@@ -26,6 +26,7 @@ struct model_vision {
     uint32_t merge_side;  /* patches */
     uint32_t fixed_side;  /* patches: a tile is a square of just so many a side; 0: any size */
     uint32_t most_side;   /* patches: of the longer side, where positions end; 0: no such end */
+    uint32_t window_side; /* features: layers of the tower may see squares of so many; 0: none */
     uint32_t hidden;      /* columns of the tower's residual */
     uint32_t text_hidden; /* columns of a feature, the text model's hidden size */
     /* Layers of the text model, the first ones, behind each of which a further part of the feature

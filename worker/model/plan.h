@@ -5,6 +5,9 @@
  * backend, thread or device.
  *
  * A family file (family_llama.c, family_gemma3.c) only lists ops through plan_builder.h.
+ *
+ * A model that sees has a second plan, of its vision tower: its rows are patches of pictures and
+ * the features that they become, it has no cache and no logits, and is walked in stages.
  */
 #ifndef SHOAL_WORKER_MODEL_PLAN_H
 #define SHOAL_WORKER_MODEL_PLAN_H
@@ -16,12 +19,15 @@
 #include "worker/cache/kv_layout.h"
 #include "worker/cache/state_layout.h"
 #include "worker/model/model_config.h"
+#include "worker/model/model_vision.h"
 #include "worker/model/tensor_naming.h"
 #include "worker/model/weight_source.h"
 
 enum plan_rows {
-    PLAN_ROWS_STEP,  /* one row per token of the step */
-    PLAN_ROWS_LOGITS /* one row per position whose next token is wanted */
+    PLAN_ROWS_STEP,    /* one row per token of the step */
+    PLAN_ROWS_LOGITS,  /* one row per position whose next token is wanted */
+    PLAN_ROWS_PATCHES, /* of a vision plan: one row per patch of the batch of pictures */
+    PLAN_ROWS_FEATURES /* one row per feature of them */
 };
 
 typedef uint16_t plan_tensor_id; /* index into plan.tensors */
@@ -70,6 +76,9 @@ struct plan_op {
     union op_params params;
 };
 
+/* A layer each, what is before and what is behind. */
+#define PLAN_STAGES_MAX (LIMIT_LAYERS + 3u)
+
 struct plan {
     struct model_config config;
     struct kv_layout kv;
@@ -80,7 +89,12 @@ struct plan {
     struct plan_weight *weights;
     uint32_t op_count;
     struct plan_op *ops;
-    plan_tensor_id logits; /* [logit rows, vocab_tokens] */
+    plan_tensor_id logits; /* [logit rows, vocab_tokens]; of a vision plan PLAN_NONE */
+
+    struct model_vision vision; /* of a vision plan */
+    /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 takes the pictures in, the
+     * vision.stages others follow. */
+    uint32_t stage_ends[PLAN_STAGES_MAX];
 };
 
 /* Frees what plan_builder_finish() made; NULL is fine. The checkpoint's bytes are not the plan's.

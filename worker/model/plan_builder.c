@@ -37,6 +37,7 @@ struct plan_builder {
     bool written[TENSORS_MAX];    /* [tensor_count] */
     uint32_t routed[TENSORS_MAX]; /* [tensor_count]: experts that a route chooses among; else 0 */
     bool cached[LIMIT_LAYERS];    /* kv_write seen */
+    uint32_t stages;              /* ended */
 };
 
 /* Ends of names that may stand unused: rotary frequencies that old converters stored beside the
@@ -67,6 +68,10 @@ struct plan_builder *plan_builder_create(const struct plan_source *source,
     }
     memset(builder->weight_of, 0xff, (tensor_count + 1) * sizeof(*builder->weight_of));
     builder->plan->config = *config;
+    if (source->vision) {
+        builder->plan->vision = *source->vision;
+        return builder;
+    }
     builder->result = kv_layout_init(&builder->plan->kv, config, error);
     if (builder->result == RESULT_OK)
         builder->result = state_layout_init(&builder->plan->state, config, error);
@@ -123,12 +128,28 @@ struct weight_shape {
     uint32_t columns;
     bool vector;
     bool taps;        /* of a convolution: read as a vector is */
+    bool flat;        /* its columns may be of several dimensions */
     uint32_t experts; /* 0: one matrix; else a tensor of three dimensions */
 };
 
 static bool is_float(enum ggml_type type)
 {
     return type == GGML_F32 || type == GGML_F16 || type == GGML_BF16;
+}
+
+/* The dimensions that make up the columns become one, and so do the others. A tensor's bytes are in
+ * its file, so no product of its dimensions overflows. */
+static void flatten(const struct checkpoint_tensor *tensor, uint64_t columns, uint64_t *first,
+                    uint64_t *second)
+{
+    const uint64_t *have = tensor->dimensions;
+    uint32_t used = 1;
+    *first = have[0];
+    *second = 1;
+    while (*first < columns && used < TENSOR_DIMENSIONS_MAX)
+        *first *= have[used++];
+    for (; used < TENSOR_DIMENSIONS_MAX; used++)
+        *second *= have[used];
 }
 
 static enum result tensor_check(const struct checkpoint_tensor *tensor, const char *name,
@@ -146,6 +167,11 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
     bool flat = true;
     for (uint32_t i = 3; i < TENSOR_DIMENSIONS_MAX; i++)
         flat &= have[i] == 1;
+    if (shape.flat) {
+        flatten(tensor, shape.columns, &first, &second);
+        third = 1;
+        flat = true;
+    }
     if (first != shape.columns || second != rows || third != deep || !flat) {
         char experts[16] = "";
         if (shape.experts > 0)
@@ -157,7 +183,7 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
                          rows, experts);
     }
     bool plain = is_float(tensor->type) && tensor->source.layout == WEIGHT_IN_PLACE;
-    if (!tensor->readable || ((shape.vector || shape.taps) && !plain))
+    if (!tensor->readable || ((shape.vector || shape.taps || shape.flat) && !plain))
         return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32, F16 or BF16",
                          name, tensor->type_name);
     return RESULT_OK;
@@ -269,6 +295,26 @@ plan_weight_id plan_builder_taps(struct plan_builder *builder, uint32_t channels
     va_end(arguments);
     return find_weight(builder, name.text,
                        (struct weight_shape){.rows = channels, .columns = taps, .taps = true});
+}
+
+plan_weight_id plan_builder_flat(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                                 const char *name_format, ...)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    va_list arguments;
+    va_start(arguments, name_format);
+    struct stored_name name = format_name(name_format, arguments);
+    va_end(arguments);
+    return find_weight(builder, name.text,
+                       (struct weight_shape){.rows = rows, .columns = columns, .flat = true});
+}
+
+uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name)
+{
+    struct stored_name stored;
+    const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
+    return tensor ? tensor->dimensions[0] : 0;
 }
 
 bool plan_builder_has(const struct plan_builder *builder, const char *name_format, ...)
@@ -472,6 +518,21 @@ void plan_builder_append(struct plan_builder *builder, struct plan_op op)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
+void plan_builder_end_stage(struct plan_builder *builder)
+{
+    must(builder->plan->vision.patch_side > 0 && builder->stages < PLAN_STAGES_MAX);
+    builder->plan->stage_ends[builder->stages++] = builder->plan->op_count;
+}
+
+static bool answers_for(const struct plan_builder *builder, struct gguf_string name)
+{
+    const char *const *part = builder->source.parts;
+    for (; part && *part; part++)
+        if (name.length >= strlen(*part) && memcmp(name.bytes, *part, strlen(*part)) == 0)
+            return true;
+    return !builder->source.parts;
+}
+
 static bool is_harmless(const struct plan_builder *builder, struct gguf_string name)
 {
     if (builder->source.naming && tensor_naming_is_other_part(builder->source.naming, name))
@@ -491,7 +552,8 @@ static enum result check_all_used(const struct plan_builder *builder)
     for (uint32_t i = 0; i < count; i++) {
         const struct checkpoint_tensor *tensor = tensor_table_at(builder->source.tensors, i);
         struct gguf_string name = tensor->name;
-        if (!builder->used[i] && !tensor->part && !is_harmless(builder, name))
+        if (!builder->used[i] && !tensor->part && answers_for(builder, name) &&
+            !is_harmless(builder, name))
             return error_set(builder->error, RESULT_UNSUPPORTED,
                              "tensor %.*s is not part of architecture %s as this build knows it",
                              (int)(name.length < 100 ? name.length : 100), name.bytes,
@@ -515,13 +577,18 @@ enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id log
                                 struct plan **plan)
 {
     *plan = NULL;
-    if (builder->result == RESULT_OK)
+    if (builder->result == RESULT_OK && builder->source.vision)
+        must(logits == PLAN_NONE && builder->stages > 1 &&
+             builder->plan->stage_ends[builder->stages - 1] == builder->plan->op_count);
+    else if (builder->result == RESULT_OK)
         builder->result = check_logits(builder, logits);
     if (builder->result == RESULT_OK)
         builder->result = check_all_used(builder);
     if (builder->result != RESULT_OK)
         return builder->result;
     builder->plan->logits = logits;
+    if (builder->source.vision)
+        builder->plan->vision.stages = builder->stages - 1;
     *plan = builder->plan;
     builder->plan = NULL;
     return RESULT_OK;

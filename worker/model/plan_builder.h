@@ -24,6 +24,10 @@ struct plan_source {
     const struct tensor_table *tensors;
     const struct tensor_naming *naming;
     const char *prefix; /* of the naming */
+    /* Of a vision plan; NULL: a plan of text. */
+    const struct model_vision *vision;
+    /* Beginnings of the names of tensors that the plan answers for, ends with NULL; NULL: all. */
+    const char *const *parts;
 };
 
 /* What `source` points to must outlive the builder, and the tensors' bytes the plan. Words go to
@@ -33,8 +37,12 @@ struct plan_builder *plan_builder_create(const struct plan_source *source,
                                          struct error_text *error);
 void plan_builder_destroy(struct plan_builder *builder);
 
+/* Of a vision plan: what was appended since the last end is a stage. */
+void plan_builder_end_stage(struct plan_builder *builder);
+
 /*
- * Checks the whole, and gives the plan (plan_destroy() frees it). RESULT_INVALID for shapes and
+ * Checks the whole, and gives the plan (plan_destroy() frees it). `logits`: PLAN_NONE of a vision
+ * plan. RESULT_INVALID for shapes and
  * order, RESULT_UNSUPPORTED for tensors that no op uses, naming op or tensor.
  */
 enum result plan_builder_finish(struct plan_builder *builder, plan_tensor_id logits,
@@ -59,6 +67,13 @@ plan_weight_id plan_builder_taps(struct plan_builder *builder, uint32_t channels
                                  const char *name_format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* A tensor of more dimensions taken for the matrix [rows, columns]: its last ones for the columns,
+ * the others for the rows, in their order (the kernel of a convolution over patches). F32, F16 or
+ * BF16. */
+plan_weight_id plan_builder_flat(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                                 const char *name_format, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* A stack of experts' matrices [experts, rows, columns], asked for by the name that ends in
  * "_exps.weight": one tensor of three dimensions, or one of two for each expert ("…_exps.weight"
  * becomes "….7.weight"), all of one type. */
@@ -70,6 +85,9 @@ plan_weight_id plan_builder_experts(struct plan_builder *builder, uint32_t exper
  * three dimensions. */
 plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, uint32_t index,
                                  uint32_t rows, uint32_t columns, const char *name);
+
+/* The size of its fastest dimension; 0 when it is not there. */
+uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name);
 
 /* Whether the checkpoint has a tensor of this name of GGUF's. */
 bool plan_builder_has(const struct plan_builder *builder, const char *name_format, ...)

@@ -91,8 +91,8 @@ static const char *check_rope(const struct op_view *v)
     const struct rope_params *params = &v->op->params.rope;
     if (v->x != v->out)
         return "it works in place, but output and input differ";
-    if (v->x->rows != PLAN_ROWS_STEP)
-        return "only step rows have positions";
+    if (v->x->rows != PLAN_ROWS_STEP && v->x->rows != PLAN_ROWS_PATCHES)
+        return "only step rows and patches have positions";
     if (!slice_fits(&params->slice, v->x))
         return "the slice lies outside the input";
     if (params->rope >= v->plan->config.rope_count)
@@ -518,6 +518,99 @@ static const char *check_stream_cut(const struct op_view *v)
     return isfinite(v->op->params.stream_cut.deviations) ? NULL : "the deviations are not finite";
 }
 
+/* --- vision towers --- */
+
+static uint64_t square(uint32_t side)
+{
+    return (uint64_t)side * side;
+}
+
+static const char *check_patch_rows(const struct op_view *v)
+{
+    const struct patch_rows_params *params = &v->op->params.patch_rows;
+    if (v->out->rows != PLAN_ROWS_PATCHES ||
+        v->out->columns != 3 * params->frames * square(v->plan->vision.patch_side))
+        return "the output is not of patches, three numbers a pixel";
+    return positive(params->gain) && isfinite(params->shift) ? NULL
+                                                             : "gain or shift are no numbers";
+}
+
+static const char *check_patch_positions(const struct op_view *v)
+{
+    const struct patch_positions_params *params = &v->op->params.patch_positions;
+    const struct model_vision *vision = &v->plan->vision;
+    if (v->x != v->out || v->x->rows != PLAN_ROWS_PATCHES)
+        return "it works in place on patches";
+    uint64_t rows =
+        params->form == POSITIONS_AXES ? 2 * (uint64_t)params->side : square(params->side);
+    if (v->w->rows != rows || v->w->columns != v->x->columns)
+        return "the weight is not the side's rows of the input's columns";
+    uint32_t most = vision->fixed_side > 0 ? vision->fixed_side : vision->most_side;
+    if (params->form != POSITIONS_LINEAR && (most == 0 || most > params->side))
+        return "pictures may be larger than the table";
+    return params->side > 0 ? NULL : "the table is empty";
+}
+
+static const char *check_patch_attention(const struct op_view *v)
+{
+    const struct patch_attention_params *params = &v->op->params.patch_attention;
+    struct column_slice keys = params->queries, values = params->queries;
+    keys.offset = params->keys;
+    values.offset = params->values;
+    if (v->x->rows != PLAN_ROWS_PATCHES || v->out->rows != PLAN_ROWS_PATCHES || v->x == v->out)
+        return "the output is not another tensor of patches";
+    if (!slice_fits(&params->queries, v->x) || !slice_fits(&keys, v->x) ||
+        !slice_fits(&values, v->x) || params->queries.head_dim > LIMIT_HEAD_DIM)
+        return "a slice lies outside the input";
+    if (v->out->columns != (uint64_t)params->queries.heads * params->queries.head_dim)
+        return "the output is not as wide as the heads";
+    if (params->windowed && v->plan->vision.window_side == 0)
+        return "the tower has no windows";
+    return positive(params->scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_activate(const struct op_view *v)
+{
+    return same_shape(v->x, v->out) ? NULL : "input and output differ in shape";
+}
+
+static const char *check_merged(const struct op_view *v, uint32_t count)
+{
+    if (v->x->rows != PLAN_ROWS_PATCHES || v->out->rows != PLAN_ROWS_FEATURES)
+        return "it goes from patches to features";
+    return count == square(v->plan->vision.merge_side) ? NULL
+                                                       : "the count is not a merged square's";
+}
+
+static const char *check_join_rows(const struct op_view *v)
+{
+    const char *wrong = check_merged(v, v->op->params.join_rows.count);
+    if (wrong)
+        return wrong;
+    return v->out->columns == (uint64_t)v->x->columns * v->op->params.join_rows.count
+               ? NULL
+               : "the output is not as wide as the rows together";
+}
+
+static const char *check_pool_rows(const struct op_view *v)
+{
+    const char *wrong = check_merged(v, v->op->params.pool_rows.count);
+    if (wrong)
+        return wrong;
+    if (v->x->columns != v->out->columns)
+        return "input and output differ in columns";
+    return positive(v->op->params.pool_rows.scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_feature_write(const struct op_view *v)
+{
+    const struct model_vision *vision = &v->plan->vision;
+    if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
+        return "the input is not of features, as wide as the text model";
+    return v->op->params.feature_write.part <= vision->deepstack_layers ? NULL
+                                                                        : "there is no such part";
+}
+
 static const struct op_rule {
     uint32_t inputs;
     uint32_t least_weights;
@@ -525,7 +618,7 @@ static const struct op_rule {
     const char *(*check)(const struct op_view *view);
 } rules[OP_STEM_COUNT] = {
 #define OP_RULE(stem, inputs, least, most, tolerance) {inputs, least, most, check_##stem},
-    OP_LIST(OP_RULE)
+    EVERY_OP_LIST(OP_RULE)
 #undef OP_RULE
 };
 
@@ -550,7 +643,8 @@ static const char *check_ids(const struct plan *plan, const struct plan_op *op)
     if (!ids_are(op->weights, OP_WEIGHTS_MAX, rule->least_weights, rule->most_weights,
                  plan->weight_count))
         return "its weights are not that many known weights";
-    if (op->stem == OP_kv_write ? op->output != PLAN_NONE : op->output >= plan->tensor_count)
+    bool writes_none = op->stem == OP_kv_write || op->stem == OP_feature_write;
+    if (writes_none ? op->output != PLAN_NONE : op->output >= plan->tensor_count)
         return "its output is no known tensor";
     return NULL;
 }

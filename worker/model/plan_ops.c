@@ -46,7 +46,10 @@ static struct plan_op new_op(enum op_stem stem, plan_tensor_id x, plan_tensor_id
 
 void plan_ops_embed_rows(struct plan_builder *b, plan_weight_id weight, plan_tensor_id out)
 {
-    plan_ops_embed_rows_scaled(b, weight, plan_builder_config(b)->embedding_scale, out);
+    struct plan_op op = new_op(OP_embed_rows, PLAN_NONE, PLAN_NONE, weight, out);
+    op.params.embed_rows.scale = plan_builder_config(b)->embedding_scale;
+    op.params.embed_rows.features = true;
+    plan_builder_append(b, op);
 }
 
 void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, float scale,
@@ -382,5 +385,74 @@ void plan_ops_stream_cut(struct plan_builder *b, plan_tensor_id x, uint32_t stre
     struct plan_op op = new_op(OP_stream_cut, x, PLAN_NONE, PLAN_NONE, x);
     op.params.stream_cut.streams = streams;
     op.params.stream_cut.deviations = deviations;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_patch_rows(struct plan_builder *b, struct patch_rows_params params,
+                         plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_patch_rows, PLAN_NONE, PLAN_NONE, PLAN_NONE, out);
+    op.params.patch_rows = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_patch_positions(struct plan_builder *b, plan_tensor_id x, plan_weight_id table,
+                              struct patch_positions_params params)
+{
+    struct plan_op op = new_op(OP_patch_positions, x, PLAN_NONE, table, x);
+    op.params.patch_positions = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_patch_rope(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices)
+{
+    const struct column_slice *rotated[] = {&slices.queries, &slices.keys};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct plan_op op = new_op(OP_rope, qkv, PLAN_NONE, PLAN_NONE, qkv);
+        op.params.rope.slice = *rotated[i];
+        plan_builder_append(b, op);
+    }
+}
+
+void plan_ops_patch_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
+                              bool windowed, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_patch_attention, qkv, PLAN_NONE, PLAN_NONE, out);
+    op.params.patch_attention =
+        (struct patch_attention_params){.queries = slices.queries,
+                                        .keys = slices.keys.offset,
+                                        .values = slices.values.offset,
+                                        .windowed = windowed,
+                                        .scale = plan_builder_config(b)->attention_scale};
+    plan_builder_append(b, op);
+}
+
+void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation activation)
+{
+    struct plan_op op = new_op(OP_activate, x, PLAN_NONE, PLAN_NONE, x);
+    op.params.activate.activation = activation;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count,
+                        plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_join_rows, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.join_rows.count = count;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_pool_rows(struct plan_builder *b, plan_tensor_id x, struct pool_rows_params params,
+                        plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_pool_rows, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.pool_rows = params;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_feature_write(struct plan_builder *b, plan_tensor_id x, uint32_t part)
+{
+    struct plan_op op = new_op(OP_feature_write, x, PLAN_NONE, PLAN_NONE, PLAN_NONE);
+    op.params.feature_write.part = part;
     plan_builder_append(b, op);
 }

@@ -46,9 +46,20 @@ struct key_range {
 
 static struct key_range row_range(const struct attention_tile *tile, uint32_t row)
 {
-    uint32_t end = tile->first_position + row + 1;
-    uint32_t begin = tile->window > 0 && end > tile->window ? end - tile->window : 0;
-    return (struct key_range){begin, end};
+    uint32_t next = tile->first_position + row + 1;
+    uint32_t begin = tile->window > 0 && next > tile->window ? next - tile->window : 0;
+    return (struct key_range){begin, tile->ends ? tile->ends[row] : next};
+}
+
+/* What any of the rows sees: the first one begins earliest, but a row may end behind its next. */
+static struct key_range all_ranges(const struct attention_tile *tile)
+{
+    struct key_range all = row_range(tile, 0);
+    for (uint32_t row = 1; row < tile->rows; row++) {
+        struct key_range range = row_range(tile, row);
+        all.end = range.end > all.end ? range.end : all.end;
+    }
+    return all;
 }
 
 /* The elements of the block that holds a position: keys, then values. */
@@ -282,7 +293,7 @@ INLINE void attend(enum kv_cache_type type, const struct attention_tile *tile)
     work.scaled = tile->scratch;
     work.weights = tile->scratch + (size_t)ATTENTION_QUERIES * tile->head_dim;
     begin_queries(&work);
-    struct key_range all = {row_range(tile, 0).begin, row_range(tile, tile->rows - 1).end};
+    struct key_range all = all_ranges(tile);
     for (uint32_t p = all.begin; p < all.end;) {
         uint32_t tile_end = (p / ATTENTION_TILE + 1) * ATTENTION_TILE;
         struct key_range keys = {p, tile_end < all.end ? tile_end : all.end};

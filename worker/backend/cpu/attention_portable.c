@@ -66,8 +66,9 @@ static void visit_tile(const struct attention_tile *tile, const float *query, ui
 void attention_portable(const struct attention_tile *tile)
 {
     for (uint32_t r = 0; r < tile->rows; r++) {
-        uint32_t end = tile->first_position + r + 1;
-        uint32_t begin = tile->window > 0 && end > tile->window ? end - tile->window : 0;
+        uint32_t next = tile->first_position + r + 1;
+        uint32_t begin = tile->window > 0 && next > tile->window ? next - tile->window : 0;
+        uint32_t end = tile->ends ? tile->ends[r] : next;
         for (uint32_t h = 0; h < tile->heads; h++) {
             const float *query = tile->queries + r * tile->query_stride + h * tile->head_dim;
             float *out = tile->out + r * tile->out_stride + h * tile->head_dim;

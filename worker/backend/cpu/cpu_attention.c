@@ -65,6 +65,7 @@ static void run_tile(const struct attention_job *job, uint32_t thread, uint32_t 
         .heads = left < job->tile_heads ? left : job->tile_heads,
         .head_dim = head_dim,
         .first_position = cpu_step_position(step, first_row),
+        .ends = step->batch->visible_ends ? step->batch->visible_ends + first_row : NULL,
         .window = job->params->window,
         .scale = job->params->scale,
         .soft_cap = job->params->soft_cap,

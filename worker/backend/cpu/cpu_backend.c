@@ -18,6 +18,7 @@
 #include "worker/backend/cpu/cpu_kernels.h"
 #include "worker/backend/cpu/cpu_program.h"
 #include "worker/backend/cpu/cpu_step.h"
+#include "worker/backend/cpu/cpu_vision.h"
 
 struct finished_step {
     uint32_t count;
@@ -33,6 +34,7 @@ struct cpu_backend {
     struct cpu_thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
+    struct cpu_vision vision; /* zeroed where there is none */
     uint32_t depth;
     uint32_t launched; /* steps computed and not yet waited for */
     uint32_t newest;   /* index into finished */
@@ -81,6 +83,9 @@ static enum result load(struct backend *backend, const struct plan *plan,
         result = cpu_program_init(&cpu->program, plan, options, kernels, error);
     if (result == RESULT_OK)
         result = cpu_step_init(&cpu->step, &cpu->program, cpu->pool, error);
+    if (result == RESULT_OK && options->vision)
+        result =
+            cpu_vision_init(&cpu->vision, options, kernels, cpu->pool, progress, context, error);
     if (result == RESULT_OK)
         result =
             cpu_weights_load(&cpu->program.weights, cpu->pool, options, progress, context, error);
@@ -90,6 +95,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
     snprintf(cpu->description, sizeof cpu->description, "cpu %s, %u thread%s", kernels->name,
              threads, threads == 1 ? "" : "s");
     cpu->step.heartbeat = options->heartbeat;
+    cpu->step.features = options->vision ? &cpu->vision.features : NULL;
     cpu->depth = options->step_depth > 0 ? options->step_depth : 1;
     must(cpu->depth <= STEP_DEPTH_MAX);
     for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)
@@ -138,6 +144,21 @@ static enum result step_wait(struct backend *backend, struct sampled_token *resu
     return RESULT_OK;
 }
 
+static enum result encode_begin(struct backend *backend, const struct encode_batch *batch,
+                                struct error_text *error)
+{
+    (void)error;
+    cpu_vision_begin(&own(backend)->vision, batch);
+    return RESULT_OK;
+}
+
+static enum result encode_stages(struct backend *backend, uint32_t count, struct error_text *error)
+{
+    (void)error;
+    (void)cpu_vision_run(&own(backend)->vision, count);
+    return RESULT_OK;
+}
+
 static const float *last_logits(const struct backend *backend)
 {
     const struct cpu_backend *cpu = own_const(backend);
@@ -165,6 +186,7 @@ static enum worker_weights weights_origin(const struct backend *backend, const c
 static void destroy(struct backend *backend)
 {
     struct cpu_backend *cpu = own(backend);
+    cpu_vision_fini(&cpu->vision);
     cpu_step_fini(&cpu->step);
     cpu_program_fini(&cpu->program);
     cpu_thread_pool_destroy(cpu->pool);
@@ -187,6 +209,8 @@ struct backend *cpu_backend_create(void)
         .draws_ahead = draws_ahead,
         .step_launch = step_launch,
         .step_wait = step_wait,
+        .encode_begin = encode_begin,
+        .encode_stages = encode_stages,
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,

@@ -74,6 +74,7 @@ struct attention_tile {
     uint32_t heads;
     uint32_t head_dim;
     uint32_t first_position; /* of the first row */
+    const uint32_t *ends;    /* [rows] positions that a row sees end there; NULL: behind its own */
     uint32_t window;         /* 0: all */
     float scale;
     float soft_cap;     /* of scores; 0: none */

@@ -9,7 +9,7 @@
 
 #define CPU_OP_PROTOTYPE(stem, inputs, least, most, tolerance)                                     \
     void cpu_##stem(const struct cpu_step *step, uint32_t index, uint32_t thread);
-OP_LIST(CPU_OP_PROTOTYPE)
+EVERY_OP_LIST(CPU_OP_PROTOTYPE)
 #undef CPU_OP_PROTOTYPE
 
 /* Cosines and sines of the thread's rows for every rotary embedding of the model; before the first

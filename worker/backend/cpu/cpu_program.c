@@ -30,7 +30,7 @@ static bool takes_vectors(enum op_stem stem)
            stem == OP_head_norm || stem == OP_bias_add || stem == OP_short_conv ||
            stem == OP_gated_delta || stem == OP_head_norm_gate || stem == OP_scale_columns ||
            stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine ||
-           stem == OP_attention;
+           stem == OP_attention || stem == OP_patch_positions;
 }
 
 static void init_vector(struct cpu_program *program, plan_weight_id id)
@@ -74,7 +74,13 @@ static void find_quantized(const struct cpu_program *program, bool *quantized)
 
 static uint64_t tensor_rows(const struct cpu_program *program, enum plan_rows rows)
 {
-    return rows == PLAN_ROWS_STEP ? program->max_step_rows : program->max_logit_rows;
+    const uint32_t merged = program->plan->vision.merge_side * program->plan->vision.merge_side;
+    switch (rows) {
+    case PLAN_ROWS_STEP: return program->max_step_rows;
+    case PLAN_ROWS_LOGITS: return program->max_logit_rows;
+    case PLAN_ROWS_PATCHES: return program->max_patch_rows;
+    default: return program->max_patch_rows / merged;
+    }
 }
 
 static enum result init_tensors(struct cpu_program *program, struct error_text *error)
@@ -100,10 +106,11 @@ static enum result init_tensors(struct cpu_program *program, struct error_text *
             mine->quantized = base ? (struct quantized_block *)(void *)(base + at) : NULL;
             at += align_up(rows * (tensor->columns / 32) * sizeof(struct quantized_block));
         }
+        uint64_t positions =
+            tensor_rows(program, plan->vision.patch_side > 0 ? PLAN_ROWS_PATCHES : PLAN_ROWS_STEP);
         for (uint32_t r = 0; r < plan->config.rope_count; r++) {
             program->rope_tables[r] = base ? (float *)(void *)(base + at) : NULL;
-            at += align_up((uint64_t)program->max_step_rows * plan->config.ropes[r].dims *
-                           sizeof(float));
+            at += align_up(positions * plan->config.ropes[r].dims * sizeof(float));
         }
         bytes = at;
         if (pass == 0)
@@ -140,6 +147,7 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
     program->kernels = kernels;
     program->max_step_rows = options->max_step_rows;
     program->max_logit_rows = options->max_logit_rows;
+    program->max_patch_rows = options->max_patch_rows;
     program->notes = must_alloc(plan->op_count, sizeof *program->notes);
     program->tensors = must_alloc(plan->tensor_count, sizeof *program->tensors);
     program->vectors = must_alloc(plan->weight_count, sizeof *program->vectors);

@@ -44,6 +44,7 @@ struct cpu_program {
     const struct cpu_kernels *kernels;
     uint32_t max_step_rows;
     uint32_t max_logit_rows;
+    uint32_t max_patch_rows;            /* of a vision plan */
     struct op_note *notes;              /* [op_count] */
     struct cpu_tensor *tensors;         /* [tensor_count] */
     const struct packed_weight *packed; /* [weight_count], of `weights` */

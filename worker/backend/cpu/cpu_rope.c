@@ -12,15 +12,19 @@
 void cpu_rope_fill_tables(const struct cpu_step *step, uint32_t thread)
 {
     const struct model_config *config = &step->program->plan->config;
-    struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
+    enum plan_rows rows = step->patches ? PLAN_ROWS_PATCHES : PLAN_ROWS_STEP;
+    struct row_share share = cpu_step_share(step, rows, thread);
     for (uint32_t i = 0; i < config->rope_count; i++) {
         const struct rope_config *rope = &config->ropes[i];
         uint32_t pairs = rope->dims / 2;
         for (uint32_t row = share.begin; row < share.end; row++) {
             float *table = step->program->rope_tables[i] + (size_t)row * rope->dims;
-            float position = (float)cpu_step_position(step, row);
+            struct rope_position at = cpu_step_rope_position(step, row);
+            const float positions[] = {[ROPE_TIME] = (float)at.time,
+                                       [ROPE_HEIGHT] = (float)at.height,
+                                       [ROPE_WIDTH] = (float)at.width};
             for (uint32_t pair = 0; pair < pairs; pair++) {
-                float angle = position * rope->inverse_frequency[pair];
+                float angle = positions[rope->axis[pair]] * rope->inverse_frequency[pair];
                 table[pair] = cosf(angle) * rope->magnitude;
                 table[pairs + pair] = sinf(angle) * rope->magnitude;
             }
@@ -57,7 +61,7 @@ void cpu_rope(const struct cpu_step *step, uint32_t index, uint32_t thread)
     const struct rope_params *params = &op->params.rope;
     const struct rope_config *rope = &step->program->plan->config.ropes[params->rope];
     uint32_t pairs = rope->dims / 2;
-    struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
+    struct row_share share = cpu_step_share(step, step->program->tensors[op->output].rows, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
         const float *table = step->program->rope_tables[params->rope] + (size_t)row * rope->dims;
         float *head = cpu_step_row(step, op->output, row) + params->slice.offset;

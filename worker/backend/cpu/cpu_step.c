@@ -20,7 +20,7 @@
 
 static void (*const op_functions[OP_STEM_COUNT])(const struct cpu_step *, uint32_t, uint32_t) = {
 #define OP_FUNCTION(stem, inputs, least, most, tolerance) [OP_##stem] = cpu_##stem,
-    OP_LIST(OP_FUNCTION)
+    EVERY_OP_LIST(OP_FUNCTION)
 #undef OP_FUNCTION
 };
 
@@ -30,6 +30,10 @@ static uint32_t largest_head_dim(const struct plan *plan)
     for (uint32_t g = 0; g < plan->kv.group_count; g++)
         if (plan->kv.groups[g].head_dim > largest)
             largest = plan->kv.groups[g].head_dim;
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        if (plan->ops[i].stem == OP_patch_attention &&
+            plan->ops[i].params.patch_attention.queries.head_dim > largest)
+            largest = plan->ops[i].params.patch_attention.queries.head_dim;
     return largest;
 }
 
@@ -40,18 +44,20 @@ enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *progr
     size_t scratch_bytes = attention_scratch_floats(largest_head_dim(plan)) * sizeof(float);
     *step = (struct cpu_step){.program = program, .pool = pool};
     step->threads = cpu_thread_pool_threads(pool);
-    step->token_ids = must_alloc(program->max_step_rows, sizeof *step->token_ids);
-    step->row_sequence = must_alloc(program->max_step_rows, sizeof *step->row_sequence);
+    step->token_ids = must_alloc(program->max_step_rows + 1, sizeof *step->token_ids);
+    step->row_sequence = must_alloc(program->max_step_rows + 1, sizeof *step->row_sequence);
     step->claims = must_alloc(plan->op_count + 1, sizeof *step->claims);
     step->scratch = must_alloc(step->threads, sizeof *step->scratch);
     step->moe_scratch = must_alloc(step->threads, sizeof *step->moe_scratch);
     step->samplers = must_alloc(step->threads, sizeof *step->samplers);
     for (uint32_t t = 0; t < step->threads; t++) {
         step->scratch[t] = aligned_alloc(64, (scratch_bytes + 63) / 64 * 64);
-        step->samplers[t] = row_sampler_create(plan->config.vocab_tokens);
+        bool draws = plan->logits != PLAN_NONE;
+        if (draws)
+            step->samplers[t] = row_sampler_create(plan->config.vocab_tokens);
         bool enough;
         step->moe_scratch[t] = cpu_moe_scratch_create(program, &enough);
-        if (!step->scratch[t] || !step->samplers[t] || !enough)
+        if (!step->scratch[t] || (draws && !step->samplers[t]) || !enough)
             return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for thread %u's scratch", t);
     }
     return RESULT_OK;
@@ -100,8 +106,9 @@ static void walk_plan(void *context, uint32_t thread)
 {
     const struct cpu_step *step = context;
     const struct plan *plan = step->program->plan;
-    cpu_rope_fill_tables(step, thread);
-    for (uint32_t i = 0; i < plan->op_count; i++) {
+    if (step->first_op == 0)
+        cpu_rope_fill_tables(step, thread);
+    for (uint32_t i = step->first_op; i < step->end_op; i++) {
         const struct op_note *note = &step->program->notes[i];
         if (note->barrier_before)
             cpu_thread_pool_barrier(step->pool);
@@ -109,6 +116,8 @@ static void walk_plan(void *context, uint32_t thread)
             quantize_input(step, i, thread);
         op_functions[plan->ops[i].stem](step, i, thread);
     }
+    if (plan->logits == PLAN_NONE)
+        return;
     cpu_thread_pool_barrier(step->pool);
     draw_rows(step, thread);
 }
@@ -129,6 +138,22 @@ static void check_batch(const struct cpu_program *program, const struct step_bat
         must(batch->logit_rows[i] < batch->row_count);
 }
 
+/* What it says of pictures, likewise. */
+static void check_pictures(const struct cpu_step *step, const struct step_batch *batch)
+{
+    for (uint32_t row = 0; batch->feature_rows && row < batch->row_count; row++)
+        must(batch->feature_rows[row] == ROW_FEATURE_NONE ||
+             (step->features && batch->feature_rows[row] < step->features->rows));
+    for (uint32_t s = 0; batch->visible_ends && s < batch->sequence_count; s++) {
+        const struct step_sequence *sequence = &batch->sequences[s];
+        for (uint32_t r = 0; r < sequence->row_count; r++) {
+            uint32_t end = batch->visible_ends[sequence->first_row + r];
+            must(end > sequence->first_position + r &&
+                 end <= sequence->first_position + sequence->row_count);
+        }
+    }
+}
+
 /* Every token id becomes one of the vocabulary. */
 static void resolve_tokens(struct cpu_step *step, const struct step_batch *batch,
                            const struct sampled_token *before, uint32_t before_count)
@@ -147,24 +172,43 @@ static void resolve_tokens(struct cpu_step *step, const struct step_batch *batch
     step->batch = &step->known;
 }
 
+static void walk(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
+{
+    step->first_op = first_op;
+    step->end_op = end_op;
+    for (uint32_t i = first_op; i <= end_op; i++)
+        atomic_store_explicit(&step->claims[i], 0, memory_order_relaxed);
+    cpu_thread_pool_run(step->pool, walk_plan, step);
+}
+
 void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results)
 {
     check_batch(step->program, batch);
+    check_pictures(step, batch);
     resolve_tokens(step, batch, before, before_count);
     step->results = results;
     for (uint32_t s = 0; s < batch->sequence_count; s++)
         for (uint32_t r = 0; r < batch->sequences[s].row_count; r++)
             step->row_sequence[batch->sequences[s].first_row + r] = s;
-    for (uint32_t i = 0; i <= step->program->plan->op_count; i++)
-        atomic_store_explicit(&step->claims[i], 0, memory_order_relaxed);
-    cpu_thread_pool_run(step->pool, walk_plan, step);
+    walk(step, 0, step->program->plan->op_count);
+}
+
+void cpu_step_run_stage(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
+{
+    must(step->patches && end_op <= step->program->plan->op_count);
+    walk(step, first_op, end_op);
 }
 
 uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows)
 {
-    return rows == PLAN_ROWS_STEP ? step->batch->row_count : step->batch->logit_row_count;
+    switch (rows) {
+    case PLAN_ROWS_STEP: return step->batch->row_count;
+    case PLAN_ROWS_LOGITS: return step->batch->logit_row_count;
+    case PLAN_ROWS_PATCHES: return step->patches->rows;
+    default: return step->patches->features;
+    }
 }
 
 struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows, uint32_t thread)
@@ -189,6 +233,18 @@ uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row)
 {
     const struct step_sequence *sequence = &step->batch->sequences[step->row_sequence[row]];
     return sequence->first_position + (row - sequence->first_row);
+}
+
+struct rope_position cpu_step_rope_position(const struct cpu_step *step, uint32_t row)
+{
+    if (step->patches) {
+        const struct patch_place *place = &step->patches->places[row];
+        return (struct rope_position){0, place->y, place->x};
+    }
+    if (step->batch->rope_positions)
+        return step->batch->rope_positions[row];
+    uint32_t position = cpu_step_position(step, row);
+    return (struct rope_position){position, position, position};
 }
 
 float *cpu_step_row(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row)

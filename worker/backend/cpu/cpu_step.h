@@ -1,5 +1,6 @@
 /*
- * One step on the team of threads: every member walks the plan and does its share of each op.
+ * One step on the team of threads: every member walks the plan and does its share of each op. A
+ * vision plan is walked likewise, over the patches of a batch of pictures and a stage at a time.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
 #define SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
@@ -7,14 +8,20 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "worker/backend/cpu/cpu_features.h"
+#include "worker/backend/cpu/cpu_patches.h"
 #include "worker/backend/cpu/cpu_program.h"
 
 struct cpu_step {
     const struct cpu_program *program;
     struct cpu_thread_pool *pool;
     uint32_t threads;
-    const struct step_batch *batch;       /* NULL, or `known` */
-    struct step_batch known;              /* the caller's, with every token id known */
+    const struct step_batch *batch;      /* NULL, or `known` */
+    struct step_batch known;             /* the caller's, with every token id known */
+    const struct cpu_patches *patches;   /* of a vision plan; else NULL */
+    const struct cpu_features *features; /* the pool; NULL: no row has a feature */
+    uint32_t first_op;                   /* what is walked; the samplers come behind the last op */
+    uint32_t end_op;
     uint32_t *token_ids;                  /* [max_step_rows] */
     uint32_t *row_sequence;               /* [max_step_rows] index into batch->sequences */
     _Atomic uint32_t *claims;             /* [op_count + 1]; the last is the sampler's */
@@ -36,6 +43,9 @@ void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results);
 
+/* Runs ops [first_op, end_op) of a vision plan over the patches. */
+void cpu_step_run_stage(struct cpu_step *step, uint32_t first_op, uint32_t end_op);
+
 /* --- for the ops --- */
 
 uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows);
@@ -53,6 +63,9 @@ uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t co
 
 /* The position of a step row in its sequence. */
 uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row);
+
+/* Where a row stands for its rotation: a step row, or a patch. */
+struct rope_position cpu_step_rope_position(const struct cpu_step *step, uint32_t row);
 
 /* Row pointers of a tensor: f32 [columns], and quantized [columns / 32]. */
 float *cpu_step_row(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row);

@@ -8,7 +8,7 @@
  *
  * Runs of ROWS ops over the same rows need no barrier between them: each thread reads what it
  * wrote. Otherwise an op waits when, since the last barrier, another op wrote what it reads, or
- * touched what it writes. The KV cache counts as one more tensor.
+ * touched what it writes. The KV cache, or the feature pool, counts as one more tensor.
  *
  * A linear op with quantized weights wants its input as quantized blocks. The op that last wrote
  * the input does that on its own piece while it is still in cache; where that op cannot (rope,
@@ -59,6 +59,10 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_stream_cut:
     case OP_moe_route:
     case OP_moe_shared:
+    case OP_patch_rows:
+    case OP_patch_positions:
+    case OP_activate:
+    case OP_feature_write:
     case OP_kv_write: return SHARED_ROWS;
     default: return SHARED_CLAIM;
     }
@@ -95,7 +99,7 @@ static uint32_t op_reads(const struct plan *plan, const struct plan_op *op, uint
 
 static uint32_t op_write(const struct plan *plan, const struct plan_op *op)
 {
-    return op->stem == OP_kv_write ? plan->tensor_count : op->output;
+    return op->output == PLAN_NONE ? plan->tensor_count : op->output;
 }
 
 static void place_barrier(struct order_state *state, const struct plan *plan,
@@ -142,8 +146,11 @@ static bool can_quantize_output(const struct plan_op *op)
     case OP_head_norm_gate:
     case OP_gate_heads:
     case OP_moe_gate:
+    case OP_activate:
+    case OP_join_rows:
     case OP_gather_rows: return true;
     case OP_attention: return op->params.attention.queries.head_dim % 32 == 0;
+    case OP_patch_attention: return op->params.patch_attention.queries.head_dim % 32 == 0;
     default: return false;
     }
 }

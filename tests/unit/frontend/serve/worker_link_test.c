@@ -186,6 +186,21 @@ static void a_replay_goes_on_behind_what_was_generated(void **state)
     assert_memory_equal((const uint8_t *)payload + sizeof expected, biases, sizeof biases);
 }
 
+/* However often it is asked for, one reset is in the ring until the worker says that it is done. */
+static void resets_are_one_until_they_are_done(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
+    assert_int_equal(peer_hears().kind, SUBMIT_RESET);
+    atomic_store(&peer.gauges->prefix_resets_total, 1);
+    assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
+    assert_int_equal(worker_link_reset_cache(link_under_test), RESULT_OK);
+    assert_int_equal(worker_link_drain(link_under_test), RESULT_OK);
+    assert_int_equal(peer_hears().kind, SUBMIT_RESET);
+    assert_int_equal(peer_hears().kind, SUBMIT_DRAIN);
+}
+
 /* The marks of thinking and the prefix travel behind all else; a replay counts what was generated
  * against the whole answer. */
 static void what_is_forced_and_told_arrives(void **state)
@@ -198,7 +213,9 @@ static void what_is_forced_and_told_arrives(void **state)
                                                        .min_tokens = 6,
                                                        .ignore_end = true,
                                                        .logprobs = true,
-                                                       .top_logprobs = 4},
+                                                       .top_logprobs = 4,
+                                                       .no_prefix_cache = true,
+                                                       .cache_salt = {{61, 62, 63, 64}}},
                                            .prompt = {.ids = prompt_ids, .count = 3},
                                            .forced = {.ids = forced_ids,
                                                       .prefix_count = 2,
@@ -215,6 +232,8 @@ static void what_is_forced_and_told_arrives(void **state)
     struct error_text error;
     assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
     assert_int_equal(record.flags, SUBMIT_FLAG_ALL);
+    assert_int_equal(record.cache_salt[0], 61);
+    assert_int_equal(record.cache_salt[3], 64);
     assert_int_equal(record.min_tokens, 6);
     assert_int_equal(record.top_logprobs, 4);
     assert_int_equal(record.thinking_budget, 77);

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Makes the tiny checkpoints of tests/golden/towers, which see, and records what Hugging Face transformers says on pictures.
+
+usage: tower_folders.py DIRECTORY [FAMILY ...]
+
+For each family of towers/ (or those named) a folder with config.json and model.safetensors, its weights random, in BF16,
+multiples of a power of two with seven bits, under the names that transformers saves. Computed in F32 on the CPU:
+
+pixels.u8     the pictures, [tiles, height, width, 3] each, one after the other
+features.f32  what the tower makes of them, a row for each placeholder token; deepstack parts behind the first
+scene.txt     "normal" mean and deviation; a line "picture tiles width height features" for each; for each prompt
+              "prompt tokens", then a line a token: its id, the feature row or -1, its three positions
+logits.f32    of every token of every prompt
+
+Prompts show one, two and three pictures, with text between them. transformers is held to its own word: a picture encoded
+alone, and a prompt in a batch of its own, say the same to 1e-5. Needs torch, transformers and numpy.
+"""
+import json
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+
+from checkpoint_folders import bf16, write_safetensors
+from towers import VOCAB, all_families
+
+PROMPTS = [[0], [1, 0], [0, 2, 1]]  # pictures in turn
+
+
+def random_weights(model, source):
+    """In place; {saved name: array}."""
+    for name, weight in model.named_parameters():
+        norm = weight.ndim == 1 and not name.endswith("bias")
+        if weight.ndim == 1:
+            values = (1 if norm else 0) + source.integers(-32, 33, weight.shape) / 128
+        else:
+            values = source.integers(-127, 128, weight.shape) / 512
+        weight.data = torch.tensor(values, dtype=torch.float32)
+    model.tie_weights()
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        from safetensors.numpy import load_file
+        return load_file(pathlib.Path(folder) / "model.safetensors")
+
+
+def close(a, b):
+    return ((a - b).abs().max() / b.abs().max()).item() <= 1e-5
+
+
+def prompt_ids(family, numbers, source):
+    """Text, then each picture with text behind it; features of a picture begin at `starts`."""
+    ids, rows, starts = source.integers(3, 80, 4).tolist(), [-1] * 4, []
+    for picture in family.PICTURES:
+        starts.append((starts[-1] + family.count(family.CONFIG, family.PICTURES[len(starts) - 1])) if starts else 0)
+    for number in numbers:
+        count = family.count(family.CONFIG, family.PICTURES[number])
+        text = source.integers(3, 80, 5).tolist()
+        ids += [family.PICTURE_TOKEN] * count + text
+        rows += [starts[number] + i for i in range(count)] + [-1] * len(text)
+    return ids, rows
+
+
+def record(family, folder):
+    source = np.random.default_rng(family.SEED)
+    config = transformers.AutoConfig.for_model(**family.CONFIG)
+    model = getattr(transformers, family.CLASS)._from_config(config, attn_implementation="eager").float().eval()
+    weights = random_weights(model, source)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(family.CONFIG, indent=1) + "\n")
+    write_safetensors(folder / "model.safetensors", {name: ("BF16", w.shape, bf16(w)) for name, w in weights.items()})
+    pictures = [source.integers(0, 256, (tiles, height, width, 3)).astype(np.uint8) for tiles, width, height in family.PICTURES]
+    lines = ["normal " + " ".join(f"{value:.9g}" for value in (*family.MEAN, *family.STD))]
+    all_logits = []
+    with torch.no_grad():
+        features = family.features(model, family.inputs(family.CONFIG, pictures))
+        at = 0
+        for picture, pixels in zip(family.PICTURES, pictures):
+            count = family.count(family.CONFIG, picture)
+            alone = family.features(model, family.inputs(family.CONFIG, [pixels]))
+            assert alone.shape[0] == count and close(alone, features[at:at + count]), (alone.shape, count)
+            lines.append(f"picture {picture[0]} {picture[1]} {picture[2]} {count}")
+            at += count
+        assert at == features.shape[0]
+        for numbers in PROMPTS:
+            ids, rows = prompt_ids(family, numbers, source)
+            given = family.inputs(family.CONFIG, [pictures[number] for number in numbers])
+            extra = family.extra(family.CONFIG, ids) if hasattr(family, "extra") else {}
+            logits = model(torch.tensor([ids]), **given, **extra).logits[0]
+            assert logits.shape == (len(ids), VOCAB)
+            where = torch.arange(len(ids)).expand(3, -1)
+            if hasattr(family, "positions"):
+                where = family.positions(model, ids, given)
+            lines.append(f"prompt {len(ids)}")
+            lines += [f"{token} {row} {at[0]} {at[1]} {at[2]}" for token, row, at in zip(ids, rows, where.T.tolist())]
+            all_logits.append(logits.float().numpy())
+    (folder / "scene.txt").write_text("\n".join(lines) + "\n")
+    (folder / "pixels.u8").write_bytes(b"".join(picture.tobytes() for picture in pictures))
+    (folder / "features.f32").write_bytes(features.float().numpy().astype("<f4").tobytes())
+    (folder / "logits.f32").write_bytes(np.concatenate(all_logits).astype("<f4").tobytes())
+    print(folder.name, features.std().item(), np.concatenate(all_logits).std(), transformers.__version__, torch.__version__)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    families = all_families()
+    for name in sys.argv[2:] or families:
+        record(families[name], pathlib.Path(sys.argv[1]) / name)
+
+
+if __name__ == "__main__":
+    main()

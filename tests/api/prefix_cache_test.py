@@ -1,0 +1,76 @@
+"""What the prefix cache saves is told in every API's usage, is a tenant's own, can be left out and be forgotten."""
+
+TEXT = "Once upon a time there was a fish that lived in a lake far away from every road. " * 8
+
+
+def turn(server, messages, path="/v1/chat/completions", headers=None, **fields):
+    reply = server.request("POST", path, {"messages": messages, "max_tokens": 12, "temperature": 0, **fields}, headers=headers)
+    assert reply.status == 200, reply.body
+    return reply.json
+
+
+def stats(server):
+    return server.get("/v1/cache/stats").json["prefix_cache"]
+
+
+def cached(body):
+    return body["usage"]["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_a_second_turn_takes_the_first_ones_tokens(server):
+    reset = server.request("POST", "/v1/cache/reset")
+    assert reset.status == 200 and reset.json["workers"] == 1
+    messages = [{"role": "user", "content": TEXT}]
+    first = turn(server, messages)
+    assert cached(first) == 0 and first["timings"]["cache_n"] == 0
+    messages += [first["choices"][0]["message"], {"role": "user", "content": "And then?"}]
+    second = turn(server, messages)
+    usage = first["usage"]
+    # All full blocks of prompt and answer, whose last tokens the template may write anew.
+    assert cached(second) >= (usage["prompt_tokens"] + usage["completion_tokens"] - 2) // 16 * 16 - 16
+    assert cached(second) % 16 == 0 and second["timings"]["cache_n"] == cached(second)
+    assert second["timings"]["prompt_n"] == second["usage"]["prompt_tokens"] - cached(second)
+    without = turn(server, messages, cache_prompt=False)
+    assert cached(without) == 0
+    assert without["choices"][0]["message"] == second["choices"][0]["message"]
+    figures = stats(server)
+    assert figures["enabled"] and figures["block_tokens"] == 16 and figures["blocks_cached"] > 0
+    assert 0 < figures["hit_tokens"] < figures["query_tokens"]
+
+
+def test_every_api_tells_it(server):
+    messages = [{"role": "user", "content": "Name a lake. " + TEXT}]
+    turn(server, messages)
+    usage = turn(server, messages, path="/v1/messages")["usage"]
+    assert usage["cache_read_input_tokens"] > 50 and usage["input_tokens"] <= 16
+    body = server.request("POST", "/v1/responses", {"input": messages, "max_output_tokens": 2, "store": False}).json
+    assert body["usage"]["input_tokens_details"]["cached_tokens"] == usage["cache_read_input_tokens"]
+    again = server.request("POST", "/v1/completions", {"prompt": TEXT, "max_tokens": 1}).json
+    assert cached(again) == 0
+    again = server.request("POST", "/v1/completions", {"prompt": TEXT, "max_tokens": 1}).json
+    assert cached(again) > 50
+
+
+def test_tenants_have_their_own(server):
+    messages = [{"role": "user", "content": "Name a river. " + TEXT}]
+    server.request("POST", "/v1/cache/reset")
+    for tenant in ("one", "two", None):
+        headers = {"X-Tenant-Id": tenant} if tenant else None
+        assert cached(turn(server, messages, headers=headers)) == 0
+        assert cached(turn(server, messages, headers=headers)) > 50
+
+
+def test_a_reset_forgets(server):
+    messages = [{"role": "user", "content": "Name a sea. " + TEXT}]
+    turn(server, messages)
+    before = stats(server)
+    assert server.request("POST", "/v1/cache/reset").json == {"object": "cache.reset", "workers": 1}
+    assert cached(turn(server, messages)) == 0
+    assert stats(server)["resets"] == before["resets"] + 1
+
+
+def test_many_resets_at_once_are_one(server):
+    for _ in range(300):
+        assert server.request("POST", "/v1/cache/reset").status == 200
+    server.wait_idle()
+    assert server.get("/v1/status").json["worker_restarts"] == 0

@@ -1,0 +1,223 @@
+/*
+ * Every family that sees, on tiny checkpoints: the tower gives the features of the reference, and
+ * prompts that show pictures give its logits. Encoded alone or in company, on one thread or three,
+ * a stage at a time or all at once, a picture's features are bitwise the same; and so are a
+ * prompt's logits however its rows are spread over steps and whoever shares them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/must.h"
+#include "tests/support/model_runner.h"
+#include "tests/support/tower_scene.h"
+#include "worker/backend/cpu/cpu_vision.h"
+
+#define DIFFERENCE_MOST 1e-4 /* of the largest number */
+#define PATCH_ROWS      2048u
+
+/* --- the tower by itself ---------------------------------------------------------------------- */
+
+struct lone_tower {
+    struct cpu_thread_pool *pool;
+    struct cpu_vision vision;
+};
+
+static void open_tower(struct lone_tower *tower, const struct plan *plan, enum cpu_tier tier,
+                       uint32_t threads, uint32_t feature_rows)
+{
+    struct error_text error = {""};
+    const struct backend_options options = {
+        .vision = plan, .max_patch_rows = PATCH_ROWS, .feature_rows = feature_rows};
+    memset(tower, 0, sizeof *tower);
+    must(cpu_thread_pool_create(threads, &tower->pool, &error) == RESULT_OK);
+    if (cpu_vision_init(&tower->vision, &options, cpu_kernels_choose(tier), tower->pool, NULL, NULL,
+                        &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+}
+
+static void close_tower(struct lone_tower *tower)
+{
+    cpu_vision_fini(&tower->vision);
+    cpu_thread_pool_destroy(tower->pool);
+}
+
+/* What the pool holds becomes NAN first. */
+static void encode(struct lone_tower *tower, const struct encode_picture *pictures, uint32_t count,
+                   uint32_t stages_each)
+{
+    const struct cpu_features *features = &tower->vision.features;
+    memset(features->memory.bytes, 0xff, features->memory.byte_count);
+    cpu_vision_begin(&tower->vision, &(const struct encode_batch){count, pictures});
+    while (!cpu_vision_run(&tower->vision, stages_each))
+        continue;
+}
+
+static const float *rows_of(const struct lone_tower *tower, uint32_t first)
+{
+    return cpu_features_row(&tower->vision.features, first);
+}
+
+static size_t feature_floats(const struct tower_scene *scene)
+{
+    return (size_t)scene->feature_rows * scene->feature_columns;
+}
+
+/* Each picture by itself, in a tower of other threads and in one go. */
+static void check_company(const struct tower_scene *scene, const struct plan *plan,
+                          const float *together)
+{
+    struct lone_tower tower;
+    open_tower(&tower, plan, CPU_TIER_BEST, 3, scene->feature_rows);
+    for (uint32_t i = 0; i < scene->picture_count; i++) {
+        const struct encode_picture *picture = &scene->pictures[i];
+        size_t floats = (size_t)model_vision_feature_rows(&plan->vision, picture->shape) *
+                        scene->feature_columns;
+        encode(&tower, picture, 1, plan->vision.stages);
+        assert_memory_equal(rows_of(&tower, picture->first_feature),
+                            together + (size_t)picture->first_feature * scene->feature_columns,
+                            floats * sizeof(float));
+    }
+    close_tower(&tower);
+}
+
+static double check_features(const struct tower_scene *scene, const struct plan *plan)
+{
+    static const enum cpu_tier tiers[] = {CPU_TIER_PORTABLE, CPU_TIER_BEST};
+    size_t floats = feature_floats(scene);
+    double difference = 0;
+    assert_int_equal(model_vision_feature_columns(&plan->vision), scene->feature_columns);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct lone_tower tower;
+        open_tower(&tower, plan, tiers[i], 1, scene->feature_rows);
+        encode(&tower, scene->pictures, scene->picture_count, 1);
+        difference = tower_scene_difference(scene->features, rows_of(&tower, 0), floats);
+        if (!(difference <= DIFFERENCE_MOST))
+            fail_msg("%s: features differ by %g", scene->path, difference);
+        if (tiers[i] == CPU_TIER_BEST)
+            check_company(scene, plan, rows_of(&tower, 0));
+        close_tower(&tower);
+    }
+    return difference;
+}
+
+/* --- prompts ---------------------------------------------------------------------------------- */
+
+static struct model_runner *open_runner(const struct tower_scene *scene)
+{
+    const struct model_runner_options options = {.threads = 2,
+                                                 .kv_type = KV_CACHE_F32,
+                                                 .sequences = 2,
+                                                 .sequence_tokens = SCENE_TOKENS,
+                                                 .step_rows = 2 * SCENE_TOKENS,
+                                                 .feature_rows = scene->feature_rows};
+    return model_runner_create(scene->path, &options);
+}
+
+/* Rows [from, from + count) of the prompt; spans see themselves where the model wants it. */
+static struct model_runner_part part_of(const struct model_runner *runner,
+                                        const struct scene_prompt *prompt, uint32_t slot,
+                                        uint32_t from, uint32_t count)
+{
+    bool whole = model_vision(model_runner_model(runner))->spans_whole;
+    return (struct model_runner_part){
+        .slot = slot,
+        .tokens = prompt->ids + from,
+        .count = count,
+        .feature_rows = prompt->feature_rows + from,
+        .rope_positions = prompt->positions + from,
+        .visible_ends = whole ? prompt->span_ends + from : NULL,
+    };
+}
+
+/* In one step. logits [count, vocab] */
+static void run_whole(struct model_runner *runner, const struct tower_scene *scene,
+                      const struct scene_prompt *prompt, float *logits)
+{
+    struct model_runner_part part = part_of(runner, prompt, 0, 0, prompt->count);
+    const float *found = model_runner_step(runner, &part, 1);
+    memcpy(logits, found, (size_t)prompt->count * scene->vocab * sizeof(float));
+    model_runner_reset(runner, 0);
+}
+
+/* In pieces of at least `least` rows, beside another prompt that takes its own steps; a span is not
+ * cut where the model wants it whole. */
+static void check_pieces(struct model_runner *runner, const struct tower_scene *scene,
+                         const struct scene_prompt *prompt, const struct scene_prompt *other,
+                         uint32_t least, const float *whole)
+{
+    bool spans_whole = model_vision(model_runner_model(runner))->spans_whole;
+    uint32_t other_from = 0;
+    for (uint32_t from = 0; from < prompt->count;) {
+        uint32_t end = from + least < prompt->count ? from + least : prompt->count;
+        if (spans_whole)
+            end = prompt->span_ends[end - 1];
+        struct model_runner_part parts[2] = {part_of(runner, prompt, 0, from, end - from)};
+        uint32_t count = 1;
+        if (other_from < other->count) {
+            uint32_t other_end = spans_whole ? other->span_ends[other_from] : other_from + 1;
+            parts[count++] = part_of(runner, other, 1, other_from, other_end - other_from);
+            other_from = other_end;
+        }
+        const float *found = model_runner_step(runner, parts, count);
+        assert_memory_equal(found, whole + (size_t)from * scene->vocab,
+                            (size_t)(end - from) * scene->vocab * sizeof(float));
+        from = end;
+    }
+    model_runner_reset(runner, 0);
+    model_runner_reset(runner, 1);
+}
+
+static double check_prompts(const struct tower_scene *scene, struct model_runner *runner)
+{
+    double worst = 0;
+    float *whole = must_alloc((size_t)SCENE_TOKENS * scene->vocab, sizeof *whole);
+    for (uint32_t p = 0; p < scene->prompt_count; p++) {
+        const struct scene_prompt *prompt = &scene->prompts[p];
+        const struct scene_prompt *other = &scene->prompts[(p + 1) % scene->prompt_count];
+        run_whole(runner, scene, prompt, whole);
+        double difference =
+            tower_scene_difference(prompt->logits, whole, (size_t)prompt->count * scene->vocab);
+        if (!(difference <= DIFFERENCE_MOST))
+            fail_msg("%s: logits of prompt %u differ by %g", scene->path, p, difference);
+        worst = difference > worst ? difference : worst;
+        check_pieces(runner, scene, prompt, other, 3, whole);
+        check_pieces(runner, scene, prompt, other, 1, whole);
+    }
+    free(whole);
+    return worst;
+}
+
+static void test_families(void **state)
+{
+    (void)state;
+    char names[SCENE_FAMILIES][SCENE_NAME_BYTES];
+    uint32_t count = tower_scene_families(names);
+    assert_true(count > 0);
+    for (uint32_t i = 0; i < count; i++) {
+        struct tower_scene scene;
+        tower_scene_read(names[i], &scene);
+        struct model_runner *runner = open_runner(&scene);
+        const struct plan *plan = model_vision_plan(model_runner_model(runner));
+        if (!plan)
+            fail_msg("%s %s", names[i], model_blindness(model_runner_model(runner)));
+        double features = check_features(&scene, plan);
+        model_runner_encode(runner,
+                            &(const struct encode_batch){scene.picture_count, scene.pictures});
+        double logits = check_prompts(&scene, runner);
+        printf("%-16s features %.0e  logits %.0e\n", names[i], features, logits);
+        model_runner_destroy(runner);
+        tower_scene_free(&scene);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_families)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

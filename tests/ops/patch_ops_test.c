@@ -1,0 +1,395 @@
+/*
+ * The ops of vision towers against their formulas, every tier: pictures of two sizes and two tiles
+ * in one batch, windows that tiles' edges cut, tables of positions in all forms.
+ *
+ * A sketched tower of one op at a time runs as towers do (cpu_vision.h); its input is what the test
+ * put into the tensor, which patch_rows, the first stage, does not touch.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "tests/support/op_fixture.h"
+#include "worker/backend/cpu/cpu_vision.h"
+
+#define SIDE     2u /* of a patch, pixels */
+#define MERGE    2u
+#define WINDOW   2u /* squares */
+#define COLUMNS  36u
+#define HEADS    3u
+#define HEAD_DIM 12u
+#define TABLE    6u
+#define ROWS_MAX 256u
+
+struct trial {
+    struct plan_sketch *sketch;
+    struct cpu_thread_pool *pool;
+    struct cpu_vision vision;
+    plan_tensor_id pixels, x, out;
+    plan_weight_id table;
+    uint8_t *bytes;
+    struct encode_picture pictures[2];
+};
+
+/* The first stage is patch_rows, the second the op. */
+static void open_trial(struct trial *t, struct plan_op op, enum cpu_tier tier)
+{
+    struct error_text error = {""};
+    struct plan *plan = plan_sketch_plan(t->sketch);
+    plan_sketch_append(t->sketch,
+                       (struct plan_op){.stem = OP_patch_rows,
+                                        .inputs = {PLAN_NONE, PLAN_NONE},
+                                        .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                        .output = t->pixels,
+                                        .params.patch_rows = {.frames = 2, .gain = 1.0f}});
+    plan_sketch_append(t->sketch, op);
+    plan->logits = PLAN_NONE;
+    plan->stage_ends[0] = 1;
+    plan->stage_ends[1] = 2;
+    const struct backend_options options = {
+        .vision = plan, .max_patch_rows = ROWS_MAX, .feature_rows = ROWS_MAX};
+    must(cpu_thread_pool_create(2, &t->pool, &error) == RESULT_OK);
+    must(cpu_vision_init(&t->vision, &options, cpu_kernels_choose(tier), t->pool, NULL, NULL,
+                         &error) == RESULT_OK);
+    cpu_vision_begin(&t->vision, &(const struct encode_batch){2, t->pictures});
+}
+
+static void begin_trial(struct trial *t)
+{
+    *t = (struct trial){.sketch = plan_sketch_create(7)};
+    struct plan *plan = plan_sketch_plan(t->sketch);
+    plan->vision = (struct model_vision){.patch_side = SIDE,
+                                         .merge_side = MERGE,
+                                         .most_side = TABLE,
+                                         .window_side = WINDOW,
+                                         .hidden = COLUMNS,
+                                         .text_hidden = COLUMNS,
+                                         .stages = 1};
+    t->pixels = plan_sketch_tensor(t->sketch, PLAN_ROWS_PATCHES, 3 * 2 * SIDE * SIDE);
+    t->table = plan_sketch_weight(t->sketch, GGML_F32, TABLE * TABLE, COLUMNS);
+    static const struct picture_shape shapes[] = {{1, 12, 8}, {2, 4, 12}};
+    t->bytes = must_alloc(3 * 12 * 8 + 3 * 2 * 4 * 12, 1);
+    for (uint32_t i = 0; i < 3 * 12 * 8 + 3 * 2 * 4 * 12; i++)
+        t->bytes[i] = (uint8_t)(i * 37 % 251);
+    for (uint32_t p = 0; p < 2; p++)
+        t->pictures[p] = (struct encode_picture){.shape = shapes[p],
+                                                 .pixels = t->bytes + (p == 0 ? 0 : 3 * 12 * 8),
+                                                 .scale = {0.5f, 0.25f, 0.125f},
+                                                 .bias = {-1.0f, 0.0f, 1.0f},
+                                                 .first_feature = p == 0 ? 40 : 3};
+}
+
+static void end_trial(struct trial *t)
+{
+    cpu_vision_fini(&t->vision);
+    cpu_thread_pool_destroy(t->pool);
+    plan_sketch_destroy(t->sketch);
+    free(t->bytes);
+}
+
+static float *row_of(const struct trial *t, plan_tensor_id tensor, uint32_t row)
+{
+    return cpu_step_row(&t->vision.step, tensor, row);
+}
+
+static void fill(struct trial *t, plan_tensor_id tensor, uint32_t rows)
+{
+    uint32_t columns = t->vision.program.tensors[tensor].columns;
+    for (uint32_t i = 0; i < rows * columns; i++)
+        row_of(t, tensor, 0)[i] = plan_sketch_uniform(t->sketch);
+}
+
+static struct plan_op op_of(enum op_stem stem, plan_tensor_id x, plan_tensor_id out)
+{
+    return (struct plan_op){.stem = stem,
+                            .inputs = {x, PLAN_NONE},
+                            .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                            .output = out};
+}
+
+static void expect_near(double expected, float found, double most)
+{
+    if (!(fabs(expected - (double)found) <= most))
+        fail_msg("%g, not %g", (double)found, expected);
+}
+
+/* --- order and pixels ------------------------------------------------------------------------- */
+
+/* Rows by the layout's promise, worked out anew: windows, squares, patches, each line by line. */
+static uint32_t row_at(uint32_t high, uint32_t wide, uint32_t y, uint32_t x)
+{
+    uint32_t row = 0, unit = WINDOW * MERGE;
+    for (uint32_t y2 = 0; y2 < high; y2++) {
+        for (uint32_t x2 = 0; x2 < wide; x2++) {
+            uint32_t mine[] = {y / unit, x / unit, y / MERGE, x / MERGE, y, x};
+            uint32_t other[] = {y2 / unit, x2 / unit, y2 / MERGE, x2 / MERGE, y2, x2};
+            uint32_t i = 0;
+            while (i < 6 && mine[i] == other[i])
+                i++;
+            row += i < 6 && other[i] < mine[i];
+        }
+    }
+    return row;
+}
+
+static void check_tile_pixels(const struct trial *t, const struct encode_picture *picture,
+                              uint32_t tile, uint32_t first_row)
+{
+    uint32_t high = picture->shape.height / SIDE, wide = picture->shape.width / SIDE;
+    const uint8_t *pixels =
+        picture->pixels + (size_t)tile * 3 * picture->shape.height * picture->shape.width;
+    for (uint32_t y = 0; y < picture->shape.height; y++) {
+        for (uint32_t x = 0; x < picture->shape.width * 3; x++) {
+            uint32_t column = x / 3, c = x % 3;
+            const float *row =
+                row_of(t, t->pixels, first_row + row_at(high, wide, y / SIDE, column / SIDE));
+            float byte = (float)pixels[(size_t)y * picture->shape.width * 3 + x];
+            for (uint32_t frame = 0; frame < 2; frame++)
+                expect_near((double)(byte * picture->scale[c] + picture->bias[c]),
+                            row[((c * 2 + frame) * SIDE + y % SIDE) * SIDE + column % SIDE], 1e-5);
+        }
+    }
+}
+
+static void test_patch_rows(void **state)
+{
+    (void)state;
+    struct trial t;
+    begin_trial(&t);
+    t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
+    struct plan_op op = op_of(OP_activate, t.x, t.x);
+    open_trial(&t, op, CPU_TIER_BEST);
+    assert_int_equal(t.vision.patches.rows, 24 + 2 * 12);
+    assert_int_equal(t.vision.patches.features, 6 + 2 * 3);
+    assert_int_equal(t.vision.patches.whole.count, 3);
+    assert_int_equal(t.vision.patches.windows.count, 2 + 2 * 2);
+    check_tile_pixels(&t, &t.pictures[0], 0, 0);
+    check_tile_pixels(&t, &t.pictures[1], 0, 24);
+    check_tile_pixels(&t, &t.pictures[1], 1, 36);
+    end_trial(&t);
+}
+
+/* --- positions -------------------------------------------------------------------------------- */
+
+static double table_at(const struct trial *t, uint32_t row, uint32_t column)
+{
+    float values[COLUMNS];
+    plan_sketch_weight_row(t->sketch, t->table, row, values);
+    return (double)values[column];
+}
+
+static double along(uint32_t at, uint32_t count)
+{
+    return count > 1 ? (double)at * (TABLE - 1) / (count - 1) : 0.0;
+}
+
+/* The table between its rows at y, x: a sum over all of it, weighed by how near they are. */
+static double expected_position(const struct trial *t, enum position_form form, uint32_t row,
+                                uint32_t column)
+{
+    const struct patch_place *place = &t->vision.patches.places[row];
+    const struct patch_tile *tile = &t->vision.patches.tiles[place->tile];
+    if (form == POSITIONS_EXACT)
+        return table_at(t, place->y * TABLE + place->x, column);
+    if (form == POSITIONS_AXES)
+        return table_at(t, place->x, column) + table_at(t, TABLE + place->y, column);
+    double sum = 0;
+    for (uint32_t i = 0; i < TABLE * TABLE; i++) {
+        double y = fabs(along(place->y, tile->height) - i / TABLE);
+        double x = fabs(along(place->x, tile->width) - i % TABLE);
+        if (y < 1 && x < 1)
+            sum += (1 - y) * (1 - x) * table_at(t, i, column);
+    }
+    return sum;
+}
+
+static void test_patch_positions(void **state)
+{
+    (void)state;
+    static const enum position_form forms[] = {POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES};
+    for (uint32_t f = 0; f < 3; f++) {
+        struct trial t;
+        float before[ROWS_MAX][COLUMNS];
+        begin_trial(&t);
+        t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
+        struct plan_op op = op_of(OP_patch_positions, t.x, t.x);
+        op.weights[0] = t.table;
+        op.params.patch_positions = (struct patch_positions_params){forms[f], TABLE};
+        open_trial(&t, op, CPU_TIER_BEST);
+        uint32_t rows = t.vision.patches.rows;
+        fill(&t, t.x, rows);
+        memcpy(before, row_of(&t, t.x, 0), rows * sizeof before[0]);
+        assert_true(cpu_vision_run(&t.vision, 1));
+        for (uint32_t r = 0; r < rows; r++)
+            for (uint32_t c = 0; c < COLUMNS; c++)
+                expect_near((double)before[r][c] + expected_position(&t, forms[f], r, c),
+                            row_of(&t, t.x, r)[c], 1e-5);
+        end_trial(&t);
+    }
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+static bool sees(const struct trial *t, bool windowed, uint32_t row, uint32_t other)
+{
+    const struct patch_place *a = &t->vision.patches.places[row];
+    const struct patch_place *b = &t->vision.patches.places[other];
+    uint32_t unit = WINDOW * MERGE;
+    return a->tile == b->tile &&
+           (!windowed || (a->y / unit == b->y / unit && a->x / unit == b->x / unit));
+}
+
+static double score(const struct trial *t, uint32_t row, uint32_t other, uint32_t head)
+{
+    double sum = 0;
+    for (uint32_t d = 0; d < HEAD_DIM; d++)
+        sum += (double)row_of(t, t->x, row)[head * HEAD_DIM + d] *
+               (double)row_of(t, t->x, other)[COLUMNS + head * HEAD_DIM + d];
+    return exp(2.0 * sum);
+}
+
+static void check_attended(const struct trial *t, bool windowed, uint32_t row)
+{
+    for (uint32_t head = 0; head < HEADS; head++) {
+        double whole = 0, sums[HEAD_DIM] = {0};
+        for (uint32_t other = 0; other < t->vision.patches.rows; other++) {
+            if (!sees(t, windowed, row, other))
+                continue;
+            double weight = score(t, row, other, head);
+            whole += weight;
+            for (uint32_t d = 0; d < HEAD_DIM; d++)
+                sums[d] +=
+                    weight * (double)row_of(t, t->x, other)[2 * COLUMNS + head * HEAD_DIM + d];
+        }
+        for (uint32_t d = 0; d < HEAD_DIM; d++)
+            expect_near(sums[d] / whole, row_of(t, t->out, row)[head * HEAD_DIM + d], 1e-4);
+    }
+}
+
+static void test_patch_attention(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 2 * OP_FIXTURE_TIERS; i++) {
+        struct trial t;
+        enum cpu_tier tier = op_fixture_tier(i / 2);
+        if (!cpu_kernels_choose(tier))
+            continue;
+        begin_trial(&t);
+        t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, 3 * COLUMNS);
+        t.out = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
+        struct plan_op op = op_of(OP_patch_attention, t.x, t.out);
+        op.params.patch_attention = (struct patch_attention_params){
+            {0, HEADS, HEAD_DIM}, COLUMNS, 2 * COLUMNS, i % 2 == 1, 2.0f};
+        open_trial(&t, op, tier);
+        fill(&t, t.x, t.vision.patches.rows);
+        assert_true(cpu_vision_run(&t.vision, 1));
+        for (uint32_t row = 0; row < t.vision.patches.rows; row++)
+            check_attended(&t, i % 2 == 1, row);
+        end_trial(&t);
+    }
+}
+
+/* --- activations ------------------------------------------------------------------------------ */
+
+static double activated(enum activation activation, double x)
+{
+    switch (activation) {
+    case ACTIVATION_SILU: return x / (1 + exp(-x));
+    case ACTIVATION_GELU_QUICK: return x / (1 + exp(-1.702 * x));
+    case ACTIVATION_GELU_ERF: return 0.5 * x * (1 + erf(x / sqrt(2.0)));
+    default: return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
+    }
+}
+
+static void test_activate(void **state)
+{
+    (void)state;
+    for (uint32_t a = 0; a < 4; a++) {
+        struct trial t;
+        begin_trial(&t);
+        t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, 2 * COLUMNS + 1);
+        t.out = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, 2 * COLUMNS + 1);
+        struct plan_op op = op_of(OP_activate, t.x, t.out);
+        op.params.activate.activation = (enum activation)a;
+        open_trial(&t, op, CPU_TIER_BEST);
+        uint32_t count = t.vision.patches.rows * (2 * COLUMNS + 1);
+        fill(&t, t.x, t.vision.patches.rows);
+        for (uint32_t i = 0; i < count; i++)
+            row_of(&t, t.x, 0)[i] *= 6.0f;
+        assert_true(cpu_vision_run(&t.vision, 1));
+        for (uint32_t i = 0; i < count; i++)
+            expect_near(activated((enum activation)a, (double)row_of(&t, t.x, 0)[i]),
+                        row_of(&t, t.out, 0)[i], 1e-5);
+        end_trial(&t);
+    }
+}
+
+/* --- features --------------------------------------------------------------------------------- */
+
+static void test_join_and_pool(void **state)
+{
+    (void)state;
+    for (uint32_t pool = 0; pool < 2; pool++) {
+        struct trial t;
+        uint32_t square = MERGE * MERGE;
+        begin_trial(&t);
+        t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
+        t.out = plan_sketch_tensor(t.sketch, PLAN_ROWS_FEATURES, pool ? COLUMNS : square * COLUMNS);
+        struct plan_op op = op_of(pool ? OP_pool_rows : OP_join_rows, t.x, t.out);
+        if (pool)
+            op.params.pool_rows = (struct pool_rows_params){square, 0.25f};
+        else
+            op.params.join_rows.count = square;
+        open_trial(&t, op, CPU_TIER_BEST);
+        fill(&t, t.x, t.vision.patches.rows);
+        assert_true(cpu_vision_run(&t.vision, 1));
+        for (uint32_t f = 0; f < t.vision.patches.features; f++) {
+            for (uint32_t c = 0; c < COLUMNS; c++) {
+                double sum = 0;
+                for (uint32_t i = 0; i < square; i++) {
+                    float value = row_of(&t, t.x, f * square + i)[c];
+                    sum += (double)value;
+                    if (!pool)
+                        assert_true(row_of(&t, t.out, f)[i * COLUMNS + c] == value);
+                }
+                if (pool)
+                    expect_near(sum / 4, row_of(&t, t.out, f)[c], 1e-6);
+            }
+        }
+        end_trial(&t);
+    }
+}
+
+/* Features leave in the order of lines, whatever the windows did: of the first picture's 3 x 2
+ * squares the third one of the tower's order is the second line's first. */
+static void test_feature_write(void **state)
+{
+    (void)state;
+    static const uint32_t rows[] = {40, 41, 43, 44, 42, 45, 3, 4, 5, 6, 7, 8};
+    struct trial t;
+    begin_trial(&t);
+    t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_FEATURES, COLUMNS);
+    open_trial(&t, op_of(OP_feature_write, t.x, PLAN_NONE), CPU_TIER_BEST);
+    fill(&t, t.x, t.vision.patches.features);
+    assert_true(cpu_vision_run(&t.vision, 1));
+    for (uint32_t f = 0; f < t.vision.patches.features; f++)
+        assert_memory_equal(cpu_features_row(&t.vision.features, rows[f]), row_of(&t, t.x, f),
+                            COLUMNS * sizeof(float));
+    end_trial(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_patch_rows),      cmocka_unit_test(test_patch_positions),
+        cmocka_unit_test(test_patch_attention), cmocka_unit_test(test_activate),
+        cmocka_unit_test(test_join_and_pool),   cmocka_unit_test(test_feature_write),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/*
+ * scene.txt is words and numbers in a fixed order; what follows from them (how many features, where
+ * a picture's pixels begin) is held against the sizes of the other files.
+ */
+#include "tests/support/tower_scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+#define FOLDER "tests/golden/towers"
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+uint32_t tower_scene_families(char names[SCENE_FAMILIES][SCENE_NAME_BYTES])
+{
+    uint32_t count = 0;
+    DIR *folder = opendir(FOLDER);
+    if (!folder)
+        fail_msg("%s is missing", FOLDER);
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+        if (entry->d_name[0] != '.' && !strchr(entry->d_name, '.') && count < SCENE_FAMILIES)
+            snprintf(names[count++], SCENE_NAME_BYTES, "%.*s", (int)SCENE_NAME_BYTES - 1,
+                     entry->d_name);
+    closedir(folder);
+    qsort(names, count, SCENE_NAME_BYTES, by_name);
+    return count;
+}
+
+/* The whole file; the caller frees it. */
+static void *read_file(const struct tower_scene *scene, const char *name, size_t *bytes)
+{
+    char path[SCENE_PATH_BYTES + 32];
+    snprintf(path, sizeof path, "%s/%s", scene->path, name);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        fail_msg("%s is missing", path);
+    must(fseek(file, 0, SEEK_END) == 0);
+    *bytes = (size_t)ftell(file);
+    rewind(file);
+    void *contents = must_alloc(*bytes + 1, 1);
+    must(fread(contents, 1, *bytes, file) == *bytes);
+    fclose(file);
+    return contents;
+}
+
+static void read_pictures(struct tower_scene *scene, char **at)
+{
+    float mean[3], deviation[3];
+    int used = 0;
+    size_t pixel_bytes = 0, file_bytes = 0;
+    scene->pixels = read_file(scene, "pixels.u8", &file_bytes);
+    if (sscanf(*at, "normal %f %f %f %f %f %f%n", &mean[0], &mean[1], &mean[2], &deviation[0],
+               &deviation[1], &deviation[2], &used) != 6)
+        fail_msg("%s: no normal", scene->path);
+    for (;;) {
+        struct encode_picture *picture = &scene->pictures[scene->picture_count];
+        uint32_t features = 0;
+        *at += used;
+        if (sscanf(*at, " picture %u %u %u %u%n", &picture->shape.tiles, &picture->shape.width,
+                   &picture->shape.height, &features, &used) != 4)
+            break;
+        must(++scene->picture_count < SCENE_PICTURES);
+        picture->pixels = scene->pixels + pixel_bytes;
+        picture->first_feature = scene->feature_rows;
+        for (uint32_t c = 0; c < 3; c++) {
+            picture->scale[c] = 1.0f / (255.0f * deviation[c]);
+            picture->bias[c] = -mean[c] / deviation[c];
+        }
+        pixel_bytes +=
+            (size_t)3 * picture->shape.tiles * picture->shape.width * picture->shape.height;
+        scene->feature_rows += features;
+    }
+    assert_int_equal(pixel_bytes, file_bytes);
+}
+
+/* A span goes on while feature rows do. */
+static void find_spans(struct scene_prompt *prompt)
+{
+    for (uint32_t i = prompt->count; i-- > 0;) {
+        bool goes_on = i + 1 < prompt->count && prompt->feature_rows[i] != ROW_FEATURE_NONE &&
+                       prompt->feature_rows[i + 1] == prompt->feature_rows[i] + 1;
+        prompt->span_ends[i] = goes_on ? prompt->span_ends[i + 1] : i + 1;
+    }
+}
+
+static uint32_t read_prompts(struct tower_scene *scene, char *at)
+{
+    uint32_t all = 0;
+    int used = 0;
+    for (;; scene->prompt_count++) {
+        must(scene->prompt_count < SCENE_PROMPTS);
+        struct scene_prompt *prompt = &scene->prompts[scene->prompt_count];
+        if (sscanf(at, " prompt %u%n", &prompt->count, &used) != 1)
+            break;
+        must(prompt->count <= SCENE_TOKENS);
+        for (uint32_t i = 0; i < prompt->count; i++) {
+            int row = 0;
+            struct rope_position *position = &prompt->positions[i];
+            at += used;
+            if (sscanf(at, " %u %d %u %u %u%n", &prompt->ids[i], &row, &position->time,
+                       &position->height, &position->width, &used) != 5)
+                fail_msg("%s: token %u is no line", scene->path, i);
+            prompt->feature_rows[i] = row < 0 ? ROW_FEATURE_NONE : (uint32_t)row;
+        }
+        at += used;
+        find_spans(prompt);
+        all += prompt->count;
+    }
+    return all;
+}
+
+void tower_scene_read(const char *family, struct tower_scene *scene)
+{
+    size_t text_bytes = 0, feature_bytes = 0, logit_bytes = 0;
+    *scene = (struct tower_scene){0};
+    snprintf(scene->path, sizeof scene->path, FOLDER "/%.60s", family);
+    char *text = read_file(scene, "scene.txt", &text_bytes), *at = text;
+    read_pictures(scene, &at);
+    uint32_t tokens = read_prompts(scene, at);
+    free(text);
+    scene->features = read_file(scene, "features.f32", &feature_bytes);
+    scene->logits = read_file(scene, "logits.f32", &logit_bytes);
+    must(scene->feature_rows > 0 && tokens > 0);
+    scene->feature_columns = (uint32_t)(feature_bytes / sizeof(float) / scene->feature_rows);
+    scene->vocab = (uint32_t)(logit_bytes / sizeof(float) / tokens);
+    const float *logits = scene->logits;
+    for (uint32_t p = 0; p < scene->prompt_count; p++) {
+        scene->prompts[p].logits = logits;
+        logits += (size_t)scene->prompts[p].count * scene->vocab;
+    }
+}
+
+void tower_scene_free(struct tower_scene *scene)
+{
+    free(scene->pixels);
+    free(scene->features);
+    free(scene->logits);
+}
+
+double tower_scene_difference(const float *golden, const float *found, size_t count)
+{
+    double largest = 0, difference = 0;
+    for (size_t i = 0; i < count; i++) {
+        largest = fmax(largest, fabs((double)golden[i]));
+        double here = fabs((double)golden[i] - (double)found[i]);
+        if (!(here <= difference))
+            difference = here;
+    }
+    return difference / largest;
+}

@@ -1,0 +1,53 @@
+/*
+ * A folder of tests/golden/towers (scripts/golden/tower_folders.py): pictures, what transformers'
+ * tower makes of them, prompts that show them and the logits that it says.
+ *
+ * A scene that cannot be read fails the running test.
+ */
+#ifndef SHOAL_TESTS_SUPPORT_TOWER_SCENE_H
+#define SHOAL_TESTS_SUPPORT_TOWER_SCENE_H
+
+#include <stdint.h>
+
+#include "worker/backend/backend.h"
+
+#define SCENE_PICTURES   8u
+#define SCENE_PROMPTS    8u
+#define SCENE_TOKENS     256u /* of a prompt */
+#define SCENE_FAMILIES   32u
+#define SCENE_NAME_BYTES 64u
+#define SCENE_PATH_BYTES 128u
+
+struct scene_prompt {
+    uint32_t count;
+    uint32_t ids[SCENE_TOKENS];
+    uint32_t feature_rows[SCENE_TOKENS];
+    struct rope_position positions[SCENE_TOKENS];
+    uint32_t span_ends[SCENE_TOKENS]; /* of the picture's span that it is in, or behind it */
+    const float *logits;              /* [count, vocab] */
+};
+
+struct tower_scene {
+    char path[SCENE_PATH_BYTES];
+    uint32_t picture_count;
+    struct encode_picture pictures[SCENE_PICTURES]; /* features one after the other, from row 0 */
+    uint32_t feature_rows;
+    uint32_t feature_columns;
+    float *features; /* [feature_rows, feature_columns] */
+    uint32_t prompt_count;
+    struct scene_prompt prompts[SCENE_PROMPTS];
+    uint32_t vocab;
+    uint8_t *pixels;
+    float *logits;
+};
+
+/* Names of the folders; how many. */
+uint32_t tower_scene_families(char names[SCENE_FAMILIES][SCENE_NAME_BYTES]);
+
+void tower_scene_read(const char *family, struct tower_scene *scene);
+void tower_scene_free(struct tower_scene *scene);
+
+/* The largest difference, as a part of the largest golden magnitude. */
+double tower_scene_difference(const float *golden, const float *found, size_t count);
+
+#endif

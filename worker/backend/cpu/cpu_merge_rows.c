@@ -1,0 +1,57 @@
+/*
+ * join_rows, pool_rows and feature_write: from patches to features. The patches of a feature lie
+ * behind each other (cpu_patches.c), so joining them is only another way to count columns.
+ */
+#include <string.h>
+
+#include "worker/backend/cpu/cpu_ops.h"
+
+void cpu_join_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    uint32_t count = op->params.join_rows.count;
+    uint32_t columns = step->program->tensors[op->output].columns;
+    for (;;) {
+        uint32_t row = cpu_step_claim(step, index, 1);
+        if (row >= cpu_step_rows(step, PLAN_ROWS_FEATURES))
+            return;
+        memcpy(cpu_step_row(step, op->output, row), cpu_step_row(step, op->inputs[0], row * count),
+               columns * sizeof(float));
+        if (step->program->notes[index].quantize_output)
+            cpu_step_quantize(step, op->output, row, 0, columns);
+    }
+}
+
+void cpu_pool_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct pool_rows_params *params = &op->params.pool_rows;
+    uint32_t columns = step->program->tensors[op->output].columns;
+    for (;;) {
+        uint32_t row = cpu_step_claim(step, index, 1);
+        if (row >= cpu_step_rows(step, PLAN_ROWS_FEATURES))
+            return;
+        const float *x = cpu_step_row(step, op->inputs[0], row * params->count);
+        float *out = cpu_step_row(step, op->output, row);
+        memcpy(out, x, columns * sizeof(float));
+        for (uint32_t i = 1; i < params->count; i++)
+            for (uint32_t c = 0; c < columns; c++)
+                out[c] += x[(size_t)i * columns + c];
+        for (uint32_t c = 0; c < columns; c++)
+            out[c] *= params->scale;
+    }
+}
+
+void cpu_feature_write(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    uint32_t columns = step->program->tensors[op->inputs[0]].columns;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_FEATURES, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        float *feature = cpu_features_row(step->features, step->patches->feature_rows[row]);
+        memcpy(feature + (size_t)op->params.feature_write.part * columns,
+               cpu_step_row(step, op->inputs[0], row), columns * sizeof(float));
+    }
+}
