@@ -438,6 +438,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_submit_arrives_with_its_payload),
         TEST(a_replay_goes_on_behind_what_was_generated),
+        TEST(resets_are_one_until_they_are_done),
         TEST(what_is_forced_and_told_arrives),
         TEST(a_bell_without_events_is_heard),
         TEST(the_roster_of_a_dead_worker_is_read),
