@@ -20,22 +20,39 @@ struct answer {
     struct reply_event_sink sink;
     struct reply_text *text;
     struct reply_parser *parser;
-    struct token_list own_marks; /* of a request with tags of its own */
-    cJSON *tools;                /* copied: the request's body goes before the answer does */
-    struct text_buffer piece;    /* scratch */
+    struct token_list own_marks;      /* of a request with tags of its own */
+    cJSON *tools;                     /* copied: the request's body goes before the answer does */
+    struct text_buffer piece;         /* scratch */
+    const struct tool_format *format; /* of calls, or NULL */
+    uint64_t id_bits;                 /* ids of calls are made from them */
     bool single_call;
     bool call_ended;
     struct answer_usage usage;
 };
 
-/* An answer that may hold one call ends with it: nothing behind it is told. */
+/* FNV-1a: a reply's id is random, and not alone in having to be. */
+static uint64_t id_bits_make(const char *id, uint32_t choice)
+{
+    uint64_t bits = 0xcbf29ce484222325u + choice;
+    for (; *id; id++)
+        bits = (bits ^ (unsigned char)*id) * 0x100000001b3u;
+    return bits;
+}
+
+/* An answer that may hold one call ends with it: nothing behind it is told. A call without an id
+ * gets one here where templates want theirs of one form; else writers give it what they like. */
 static void answer_hear(void *context, const struct reply_event *event)
 {
     struct answer *answer = context;
+    struct reply_event named = *event;
+    char id[TOOL_CALL_ID_BYTES];
     if (answer->call_ended && answer->single_call)
         return;
     answer->call_ended |= event->kind == REPLY_CALL_END;
-    answer->sink.event(answer->sink.context, event);
+    if (event->kind == REPLY_CALL_BEGIN && !event->id && answer->format &&
+        tool_format_call_id(answer->format, answer->id_bits, event->call, id))
+        named.id = id;
+    answer->sink.event(answer->sink.context, &named);
 }
 
 /* Shows the text of tokens that spell marks. */
@@ -52,7 +69,8 @@ static void answer_show_marks(struct answer *answer, const struct model_assets *
     reply_text_show(answer->text, &answer->own_marks);
 }
 
-struct answer *answer_create(const struct reply_config *config, const struct reply_event_sink *sink)
+struct answer *answer_create(const struct reply_config *config, uint32_t choice,
+                             const struct reply_event_sink *sink)
 {
     const struct prepared_generation *prepared = config->prepared;
     const struct generation_request *request = &prepared->request;
@@ -60,6 +78,8 @@ struct answer *answer_create(const struct reply_config *config, const struct rep
     struct answer *answer = must_alloc(1, sizeof *answer);
     answer->sink = *sink;
     answer->single_call = request->single_tool_call;
+    answer->format = formats->tools;
+    answer->id_bits = id_bits_make(config->id, choice);
     bool raw = request->prompts != NULL; /* text goes on; nothing in it is anything else */
     bool with_calls = !raw && request->tools && request->tool_choice != TOOL_CHOICE_NONE;
     if (with_calls)

@@ -30,8 +30,9 @@ struct answer_usage {
     uint32_t reasoning_tokens;  /* of these */
 };
 
-/* `config` as the reply got it; what is needed of the request's body is copied. */
-struct answer *answer_create(const struct reply_config *config,
+/* `config` as the reply got it; what is needed of the request's body is copied. `choice`: which of
+ * the reply's. */
+struct answer *answer_create(const struct reply_config *config, uint32_t choice,
                              const struct reply_event_sink *sink);
 void answer_destroy(struct answer *answer);
 

@@ -195,7 +195,7 @@ struct chat_choice *chat_choice_create(const struct reply_config *config, uint32
     choice->stream = request->stream;
     choice->index = index;
     choice->id = must_strdup(dash ? dash + 1 : config->id);
-    choice->answer = answer_create(config, &(struct reply_event_sink){choice, on_event});
+    choice->answer = answer_create(config, index, &(struct reply_event_sink){choice, on_event});
     if (request->logprobs)
         choice->log = token_log_create(config->assets->tokenizer);
     return choice;

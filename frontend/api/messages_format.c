@@ -46,7 +46,7 @@ static struct api_reply *create(const struct reply_config *config)
                                              .model_id = config->assets->model_id,
                                              .stream = request->stream,
                                              .omits_thinking = state && state->omits_thinking};
-    reply->answer = answer_create(config, &(struct reply_event_sink){reply, on_event});
+    reply->answer = answer_create(config, 0, &(struct reply_event_sink){reply, on_event});
     return reply;
 }
 

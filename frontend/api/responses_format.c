@@ -94,7 +94,7 @@ static struct api_reply *create(const struct reply_config *config)
     reply->stream = request->stream;
     reply->background = request->background;
     reply->answer =
-        answer_create(config, &(struct reply_event_sink){&reply->writer, responses_writer_take});
+        answer_create(config, 0, &(struct reply_event_sink){&reply->writer, responses_writer_take});
     response_record_publish(reply->record, config->id, config->created_unix_s);
     responses_writer_init(&reply->writer, response_record_id(reply->record), reply->stream,
                           request->logprobs ? config->assets->tokenizer : NULL);

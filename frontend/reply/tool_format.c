@@ -20,7 +20,7 @@
 #include "frontend/reply/text_buffer.h"
 #include "frontend/reply/tool_form.h"
 
-enum id_form { ID_PLAIN, ID_NINE, ID_FUNCTION };
+enum id_form { ID_PLAIN, ID_NINE };
 
 struct tool_format {
     const char *name;
@@ -81,6 +81,12 @@ static const struct tagged_syntax glm_tags = {
     .value_count = 1,
     .typed_count = 1,
     .ends = {"</arg_value>"}};
+static const struct tagged_syntax hunyuan_tags = {
+    .inside = {"<arg_key:opensource>%k</arg_key:opensource> <arg_value:opensource>",
+               "</tool_call:opensource>"},
+    .value_count = 1,
+    .typed_count = 1,
+    .ends = {"</arg_value:opensource>"}};
 static const struct tagged_syntax longcat_tags = {
     .inside = {"<longcat_arg_key>%k</longcat_arg_key> <longcat_arg_value>", "</longcat_tool_call>"},
     .value_count = 1,
@@ -171,10 +177,39 @@ static const struct tool_form firefunction_forms[] = {
 static const struct tool_form internlm_forms[] = {
     ENVELOPE("<|action_start|> <|plugin|> {"), CLOSING("<|action_end|>"), {0}};
 
+static const struct tool_form gigachat_forms[] = {
+    ENVELOPE("<|function_call|> {"),
+    ENVELOPE("function call<|role_sep|> {"),
+    ENVELOPE("<|message_sep|> function call<|role_sep|> {"),
+    CLOSING("<|message_sep|>"),
+    {0}};
+/* A list that is the whole answer, or in a fence, or between the marks of the model it was made of.
+ */
+static const struct tool_form xlam_forms[] = {
+    {.kind = FORM_ENVELOPE, .place = FORM_AT_START, .pattern = "[ {", .offered_only = true},
+    {.kind = FORM_ENVELOPE, .place = FORM_AT_START, .pattern = "```json [ {", .offered_only = true},
+    ENVELOPE("[TOOL_CALLS] [ {"),
+    ENVELOPE("<tool_call> [ {"),
+    NEXT(", {"),
+    INNER("]"),
+    CLOSING("```"),
+    CLOSING("</tool_call>"),
+    {0}};
+
 static const struct tool_form seed_forms[] = {
     TAGGED("<seed:tool_call> <function=%n>", seed_tags), CLOSING("</seed:tool_call>"), {0}};
 static const struct tool_form glm_forms[] = {
     TAGGED("<tool_call> %n", glm_tags), ENVELOPE("<tool_call> {"), CLOSING("</tool_call>"), {0}};
+/* Names of the tags end with a word of the checkpoint, ":opensource" in those that are published,
+ * or with nothing. */
+static const struct tool_form hunyuan_forms[] = {
+    TAGGED("<tool_calls:opensource> <tool_call:opensource> %n <tool_sep:opensource>", hunyuan_tags),
+    TAGGED("<tool_call:opensource> %n <tool_sep:opensource>", hunyuan_tags),
+    CLOSING("</tool_calls:opensource>"),
+    TAGGED("<tool_calls> <tool_call> %n <tool_sep>", glm_tags),
+    TAGGED("<tool_call> %n <tool_sep>", glm_tags),
+    CLOSING("</tool_calls>"),
+    {0}};
 static const struct tool_form longcat_forms[] = {
     TAGGED("<longcat_tool_call> %n", longcat_tags), CLOSING("</longcat_tool_call>"), {0}};
 static const struct tool_form minimax_forms[] = {
@@ -225,6 +260,23 @@ static const struct tool_form kimi_forms[] = {
      .name_in_id = true},
     CLOSING("<|tool_call_end|>"),
     CLOSING("<|tool_calls_section_end|>"),
+    {0}};
+
+static const struct tool_form solar_forms[] = {
+    OBJECT("<|tool_calls|> <|tool_call:begin|> %i <|tool_call:name|> %n <|tool_call:args|> {"),
+    OBJECT("<|tool_calls|> <|tool_call:begin|> <|tool_call:name|> %n <|tool_call:args|> {"),
+    OBJECT("<|tool_call:begin|> %i <|tool_call:name|> %n <|tool_call:args|> {"),
+    OBJECT("<|tool_call:begin|> <|tool_call:name|> %n <|tool_call:args|> {"),
+    {.kind = FORM_CLOSING, .place = FORM_AFTER_CALL, .pattern = "<|tool_call:end|>"},
+    CLOSING("<|calls|>"),
+    {0}};
+
+/* An object's only member is the call: its name, and its arguments. */
+static const struct tool_form apertus_forms[] = {
+    OBJECT("<|tools_prefix|> [ { \"%n\" : {"),
+    {.kind = FORM_OBJECT, .place = FORM_IN_BLOCK, .pattern = "} , { \"%n\" : {"},
+    INNER("} ]"),
+    CLOSING("<|tools_suffix|>"),
     {0}};
 
 /* From 7B v0.3 (a list) through Nemo to v11 (a name, perhaps an id, [ARGS]). */
@@ -325,6 +377,69 @@ static const struct tool_format formats[] = {
      "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"",
      ID_PLAIN,
      false},
+    {"hunyuan_v3",
+     {"<tool_sep", "HYTK"},
+     NULL,
+     hunyuan_forms,
+     {"<tool_calls:opensource>", "<tool_call:opensource>"},
+     "<tool_calls:opensource>\n<tool_call:opensource>%n<tool_sep:opensource>\n",
+     "<tool_calls:opensource>\n<tool_call:opensource>",
+     ID_PLAIN,
+     false},
+    {"hunyuan",
+     {"<tool_sep>"},
+     NULL,
+     hunyuan_forms,
+     {"<tool_calls>", "<tool_call>"},
+     "<tool_calls>\n<tool_call>%n<tool_sep>\n",
+     "<tool_calls>\n<tool_call>",
+     ID_PLAIN,
+     false},
+    {"solar_open",
+     {"<|tool_call:begin|>"},
+     NULL,
+     solar_forms,
+     {"<|tool_calls|>", "<|tool_call:begin|>"},
+     "<|tool_calls|><|tool_call:begin|><|tool_call:name|>%n<|tool_call:args|>",
+     "<|tool_calls|><|tool_call:begin|><|tool_call:name|>",
+     ID_PLAIN,
+     false},
+    {"apertus",
+     {"<|tools_prefix|>"},
+     NULL,
+     apertus_forms,
+     {"<|tools_prefix|>"},
+     "<|tools_prefix|>[{\"%n\": ",
+     "<|tools_prefix|>[{\"",
+     ID_PLAIN,
+     false},
+    {"gigachat31",
+     {"<|function_call|>", "<|role_sep|>"},
+     NULL,
+     gigachat_forms,
+     {"<|function_call|>", "function call<|role_sep|>"},
+     "<|function_call|>{\"name\": \"%n\", \"arguments\": ",
+     "<|function_call|>{\"name\": \"",
+     ID_PLAIN,
+     false},
+    {"gigachat3",
+     {"function call", "<|role_sep|>"},
+     NULL,
+     gigachat_forms,
+     {"function call<|role_sep|>"},
+     "<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"%n\", \"arguments\": ",
+     "<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"",
+     ID_PLAIN,
+     false},
+    {"xlam",
+     {"[{\"name\": \"tool_call_name\", \"arguments\": "},
+     NULL,
+     xlam_forms,
+     {NULL},
+     "[{\"name\": \"%n\", \"arguments\": ",
+     "[{\"name\": \"",
+     ID_PLAIN,
+     false},
     {"minimax_m2",
      {"<minimax:tool_call>"},
      NULL,
@@ -413,7 +528,7 @@ static const struct tool_format formats[] = {
      {"<|tool_calls_section_begin|>", "<|tool_call_begin|>"},
      "<|tool_calls_section_begin|><|tool_call_begin|>functions.%n:",
      "<|tool_calls_section_begin|><|tool_call_begin|>functions.",
-     ID_FUNCTION,
+     ID_PLAIN,
      false},
     {"mistral_v11",
      {"[TOOL_CALLS]", "[ARGS]"},
@@ -541,8 +656,14 @@ static bool text_has(const char *text, size_t bytes, const char *part)
     return memmem(text, bytes, part, strlen(part)) != NULL;
 }
 
+/* Of formats that no form here reads, and that show marks of one that is read: MiniMax M3 nests an
+ * argument's members in tags of their names, each behind this mark. */
+static const char unread_mark[] = "]<]minimax[>[";
+
 const struct tool_format *tool_format_detect(const char *template_source, size_t bytes)
 {
+    if (text_has(template_source, bytes, unread_mark))
+        return NULL;
     for (size_t f = 0; f < FORMAT_COUNT; f++) {
         bool all = true;
         for (size_t i = 0; i < 2 && formats[f].shown[i]; i++)
@@ -627,22 +748,15 @@ bool tool_format_forced_prefix(const struct tool_format *format, const char *nam
     return true;
 }
 
-void tool_format_call_id(const struct tool_format *format, uint64_t random, uint32_t call,
-                         const char *name, char id[TOOL_CALL_ID_BYTES])
+bool tool_format_call_id(const struct tool_format *format, uint64_t random, uint32_t call,
+                         char id[TOOL_CALL_ID_BYTES])
 {
     static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     uint64_t mixed = random + call * 0x9e3779b97f4a7c15u; /* calls of one answer differ */
-    if (format && format->id_form == ID_FUNCTION) {
-        snprintf(id, TOOL_CALL_ID_BYTES, "functions.%.*s:%u", (int)LIMIT_TOOL_NAME_BYTES, name,
-                 call);
-        return;
-    }
-    if (!format || format->id_form != ID_NINE) {
-        snprintf(id, TOOL_CALL_ID_BYTES, "call_%016llx%02x", (unsigned long long)mixed,
-                 call & 0xff);
-        return;
-    }
-    for (int i = 0; i < 9; i++, mixed /= 62)
-        id[i] = signs[mixed % 62];
-    id[9] = '\0';
+    if (format->id_form != ID_NINE)
+        return false;
+    for (size_t i = 0; i + 1 < TOOL_CALL_ID_BYTES; i++, mixed /= sizeof signs - 1)
+        id[i] = signs[mixed % (sizeof signs - 1)];
+    id[TOOL_CALL_ID_BYTES - 1] = '\0';
+    return true;
 }

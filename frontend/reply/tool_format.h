@@ -48,12 +48,11 @@ const char *tool_format_opening(const struct tool_format *format, size_t index);
 bool tool_format_forced_prefix(const struct tool_format *format, const char *name,
                                struct text_buffer *prefix);
 
-/* An id for a call to which the model gave none, of the form that templates of this format take
- * back: Mistral's want nine letters and digits, Kimi's `functions.name:index`; `format` may be
- * NULL. `random` are 64 random bits, the same for all calls of an answer, `call` its number in it.
- */
-#define TOOL_CALL_ID_BYTES 320u
-void tool_format_call_id(const struct tool_format *format, uint64_t random, uint32_t call,
-                         const char *name, char id[TOOL_CALL_ID_BYTES]);
+/* An id for a call to which the model gave none, where templates of this format take back ids of
+ * one form only: Mistral's want nine letters and digits. False where any id will do. `random` are
+ * 64 random bits, the same for all calls of an answer, `call` its number in it. */
+#define TOOL_CALL_ID_BYTES 10u
+bool tool_format_call_id(const struct tool_format *format, uint64_t random, uint32_t call,
+                         char id[TOOL_CALL_ID_BYTES]);
 
 #endif

@@ -81,6 +81,37 @@ def longcat(calls):
     return glm(calls, "longcat_")
 
 
+def hunyuan(calls, word=""):
+    return f"<tool_calls{word}>\n" + "".join(f"<tool_call{word}>{f}<tool_sep{word}>\n" + "".join(
+        f"<arg_key{word}>{k}</arg_key{word}>\n<arg_value{word}>{bare(v)}</arg_value{word}>\n" for k, v in a.items()) +
+        f"</tool_call{word}>\n" for f, a in calls) + f"</tool_calls{word}>"
+
+
+def hunyuan_v3(calls):
+    return hunyuan(calls, ":opensource")
+
+
+def solar_open(calls):
+    return "<|tool_calls|>" + "".join(f"<|tool_call:begin|>a1b2c3d4e{i}<|tool_call:name|>{f}<|tool_call:args|>{dumps(a)}<|tool_call:end|>"
+                                      for i, (f, a) in enumerate(calls)) + "<|calls|>"
+
+
+def apertus(calls):
+    return "<|tools_prefix|>[" + ", ".join(f'{{"{f}": {dumps(a)}}}' for f, a in calls) + "]<|tools_suffix|>"
+
+
+def gigachat3(calls):
+    return "<|message_sep|>\n\n".join(f"function call<|role_sep|>\n{text}" for text in envelopes(calls))
+
+
+def gigachat31(calls):
+    return "".join(f"<|function_call|>{text}" for text in envelopes(calls))
+
+
+def xlam(calls):
+    return "[" + ", ".join(envelopes(calls)) + "]"
+
+
 def minimax_m2(calls, mark="", outer="minimax:tool_call"):
     return f"<{outer}>\n" + "".join(
         f'<{mark}invoke name="{f}">\n' + "".join(f'<{mark}parameter name="{k}">{bare(v)}</{mark}parameter>\n'
@@ -211,6 +242,8 @@ def harmony(calls):
 SPELLINGS = {
     "hermes": (hermes, "both"), "qwen3_coder": (qwen3_coder, "both"), "seed_oss": (seed_oss, "both"),
     "glm": (glm, "both"), "longcat": (longcat, "both"), "minimax_m2": (minimax_m2, "both"), "atem": (atem, "both"),
+    "hunyuan": (hunyuan, "both"), "hunyuan_v3": (hunyuan_v3, "both"), "solar_open": (solar_open, "both"), "apertus": (apertus, "both"),
+    "gigachat3": (gigachat3, "both"), "gigachat31": (gigachat31, "both"), "xlam": (xlam, "behind"),
     "deepseek_v32": (deepseek_v32, "both"), "deepseek_v4": (deepseek_v4, "both"), "firefunction": (firefunction, "none"), "deepseek_v3": (deepseek_v3, "both"), "deepseek_v31": (deepseek_v31, "both"),
     "kimi_k2": (kimi_k2, "both"), "mistral": (mistral, "both"), "mistral_v11": (mistral_v11, "both"),
     "granite": (granite, "both"), "nemotron": (nemotron, "both"), "jamba": (jamba, "both"), "internlm": (internlm, "both"),
@@ -221,7 +254,7 @@ SPELLINGS = {
 
 
 def identity(format_name, index, name):
-    return {"kimi_k2": f"functions.{name}:{index}", "mistral_v11": f"abcDEF{index:03}", "cohere": str(index)}.get(format_name)
+    return {"kimi_k2": f"functions.{name}:{index}", "mistral_v11": f"abcDEF{index:03}", "solar_open": f"a1b2c3d4e{index}", "cohere": str(index)}.get(format_name)
 
 
 def expected(format_name, calls):

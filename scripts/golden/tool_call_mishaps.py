@@ -130,6 +130,32 @@ MISHAPS = {
         broken("broken_later", f'{D}function{SEP}get_weather\n```json\n{{"city": Paris}}\n```', call("get_weather", city=None)),
         case("cut", f'{D}function{SEP}get_weather\n```json\n{{"city": "Pa', [], truncated=True, open={"name": "get_weather", "text": '{"city": "Pa'}),
     ],
+    "hunyuan_v3": [
+        case("bare_tags", "<tool_calls>\n<tool_call>get_weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n"
+             "</tool_call>\n</tool_calls>", [PARIS]),
+        case("alone", "<tool_call:opensource>clock<tool_sep:opensource>\n</tool_call:opensource>", [call("clock")]),
+    ],
+    "solar_open": [
+        case("no_id", '<|tool_calls|><|tool_call:begin|><|tool_call:name|>get_weather<|tool_call:args|>{"city": "Paris"}<|tool_call:end|>',
+             [PARIS]),
+        text_only("no_arguments_mark", "<|tool_call:begin|>x<|tool_call:name|>get_weather"),
+    ],
+    "apertus": [
+        case("line_breaks", '<|tools_prefix|>[\n{"get_weather": {"city": "Paris"}},\n{"clock": {}}\n]<|tools_suffix|>', [PARIS, call("clock")]),
+        text_only("no_call", '<|tools_prefix|>[]<|tools_suffix|>'),
+    ],
+    "gigachat3": [
+        case("message_before", 'Let me see.<|message_sep|>\n\nfunction call<|role_sep|>\n{"name": "get_weather", "arguments": {"city": "Paris"}}',
+             [PARIS], content="Let me see."),
+        case("separator_behind", 'function call<|role_sep|>\n{"name": "clock", "arguments": {}}<|message_sep|>', [call("clock")]),
+        text_only("words", "A function call is a call of a function: f(x)."),
+    ],
+    "xlam": [
+        case("fence", '```json\n[{"name": "get_weather", "arguments": {"city": "Paris"}}]\n```', [PARIS]),
+        case("mistrals_mark", '[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Paris"}}]', [PARIS]),
+        case("qwens_mark", '<tool_call>\n[{"name": "get_weather", "arguments": {"city": "Paris"}}]\n</tool_call>', [PARIS]),
+        text_only("a_list_of_others", '[{"name": "no_such", "arguments": {}}]'),
+    ],
     "kimi_k2": [
         case("no_section", '<|tool_call_begin|>functions.get_weather:7<|tool_call_argument_begin|>{"city": "Paris"}<|tool_call_end|>',
              [call("get_weather", "functions.get_weather:7", city="Paris")]),

@@ -76,6 +76,32 @@ static void templates_show_their_format(void **state)
     }
 }
 
+/* Of families whose templates are not here: the marks by which they are known. */
+static void marks_show_their_format(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source;
+        const char *format;
+    } cases[] = {
+        {"'<tool_call{}>'.format(HYTK) '<tool_sep{}>' '<arg_key{}>'", "hunyuan_v3"},
+        {"<tool_calls><tool_call>f<tool_sep><arg_key>k</arg_key>", "hunyuan"},
+        {"<|tool_calls|><|tool_call:begin|>", "solar_open"},
+        {"<|tools_prefix|>[<|tools_suffix|>", "apertus"},
+        {"function call<|role_sep|><|message_sep|>", "gigachat3"},
+        {"<|role_sep|><|function_call|>", "gigachat31"},
+        {"make calls: [{\"name\": \"tool_call_name\", \"arguments\": {\"arg1\": ", "xlam"},
+        {"]<]minimax[>[<tool_call> ]<]minimax[>[<invoke name=", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct tool_format *format =
+            tool_format_detect(cases[i].source, strlen(cases[i].source));
+        if (cases[i].format ? !format || strcmp(tool_format_name(format), cases[i].format) != 0
+                            : format != NULL)
+            fail_msg("%s: %s", cases[i].source, format ? tool_format_name(format) : "none");
+    }
+}
+
 static void heard_from(const struct tool_format *format, const char *text, bool truncated,
                        struct heard_reply *heard)
 {
@@ -103,6 +129,9 @@ static void forced_prefixes_begin_calls(void **state)
     static const char *const rests[] = {
         "{\"city\": \"Paris\"}",
         "{\"city\": \"Paris\"}}",
+        "{\"city\": \"Paris\"}}]",
+        "<arg_key:opensource>city</arg_key:opensource>\n<arg_value:opensource>Paris"
+        "</arg_value:opensource>\n</tool_call:opensource>",
         "city:<|\"|>Paris<|\"|>}",
         "city:<escape>Paris<escape>}",
         "city='Paris')]",
@@ -185,26 +214,21 @@ static void ids_have_the_forms_that_templates_take(void **state)
     char one[TOOL_CALL_ID_BYTES], other[TOOL_CALL_ID_BYTES];
     const struct tool_format *mistral = tool_format_by_name("mistral_v11");
     for (uint64_t random = 0; random < 1000; random++) {
-        tool_format_call_id(mistral, random * 0x123456789abcdefu, 0, "f", one);
-        tool_format_call_id(mistral, random * 0x123456789abcdefu, 1, "f", other);
+        assert_true(tool_format_call_id(mistral, random * 0x123456789abcdefu, 0, one));
+        assert_true(tool_format_call_id(mistral, random * 0x123456789abcdefu, 1, other));
         assert_int_equal(strlen(one), 9);
         for (int i = 0; i < 9; i++)
             assert_true(isalnum((unsigned char)one[i]));
         assert_string_not_equal(one, other);
     }
-    tool_format_call_id(tool_format_by_name("kimi_k2"), 7, 3, "get_weather", one);
-    assert_string_equal(one, "functions.get_weather:3");
-    tool_format_call_id(NULL, 7, 0, "f", one);
-    tool_format_call_id(tool_format_by_name("hermes"), 7, 1, "f", other);
-    assert_memory_equal(one, "call_", 5);
-    assert_memory_equal(other, "call_", 5);
-    assert_string_not_equal(one, other);
+    assert_false(tool_format_call_id(tool_format_by_name("hermes"), 7, 1, other));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_show_their_format),
+        cmocka_unit_test(marks_show_their_format),
         cmocka_unit_test(forced_prefixes_begin_calls),
         cmocka_unit_test(marks_are_the_formats_own),
         cmocka_unit_test(ids_have_the_forms_that_templates_take),
