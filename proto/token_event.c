@@ -25,6 +25,8 @@ static enum result check_token(const struct token_event *event, uint32_t vocab_t
         return error_set(error, RESULT_CORRUPT, "T5: index %u", event->index);
     if (!(event->logprob <= 0.0f)) /* also refuses NaN; -INFINITY is a fair answer */
         return error_set(error, RESULT_CORRUPT, "T6: logprob %g", (double)event->logprob);
+    if (event->cached_images > LIMIT_REQUEST_IMAGES)
+        return error_set(error, RESULT_CORRUPT, "T14: cached_images %u", event->cached_images);
     return RESULT_OK;
 }
 

@@ -13,7 +13,9 @@
  *                                  goes on where the first run stopped
  *   24     logprob             T6: TOKEN: <= 0, finite or -INFINITY; natural log, raw distribution
  *   28     failure             T7: enum result when kind is FAILED, else 0
- *   32     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total
+ *   32     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total;
+ *                                  of TOKEN it is cached_images, T14: pictures of the request whose
+ *                                  features were there, <= LIMIT_REQUEST_IMAGES
  *   36     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
  *   40     cached_tokens       T9: TOKEN, PROGRESS: prompt tokens taken from the prefix cache, <=
  * LIMIT_CONTEXT_TOKENS 44     payload_generation  T10: PAYLOAD_DONE: the chunk's generation 48
@@ -80,7 +82,10 @@ struct token_event {
             uint32_t index;
             float logprob;
             uint32_t failure;
-            uint32_t prompt_done;
+            union {
+                uint32_t prompt_done;
+                uint32_t cached_images; /* TOKEN */
+            };
             uint32_t prompt_total;
             uint32_t cached_tokens;
             uint32_t payload_generation;
@@ -92,8 +97,8 @@ struct token_event {
 };
 _Static_assert(sizeof(struct token_event) == 64, "ring slot is 64 bytes");
 
-/* Rules T1-T12 against a vocabulary and a slab; RESULT_CORRUPT, and the words begin with the rule's
- * name. Pure. */
+/* Rules T1-T12 and T14 against a vocabulary and a slab; RESULT_CORRUPT, and the words begin with
+ * the rule's name. Pure. */
 enum result token_event_check(const struct token_event *event, uint32_t vocab_tokens,
                               uint64_t slab_bytes, struct error_text *error) RESULT_CHECKED;
 

@@ -67,8 +67,17 @@ struct worker_gauges {
     _Atomic uint64_t prefix_resets_total;     /* done because the frontend said so */
     _Atomic uint32_t prefix_cache;            /* 1: on; written before READY */
     uint32_t more_unused;
+    /* Pictures. */
+    _Atomic uint64_t image_hits_total;   /* needed by a request, and their features were there */
+    _Atomic uint64_t image_misses_total; /* that had to be encoded */
+    _Atomic uint64_t image_evictions_total;
+    _Atomic uint64_t images_cached;      /* whose features are there, needed now or kept */
+    _Atomic uint64_t feature_bytes_used; /* by these */
+    _Atomic uint64_t feature_bytes_total;
+    _Atomic uint64_t patch_rows_total; /* encoded */
+    uint64_t image_unused;
     uint8_t reserved[64];
 };
-_Static_assert(sizeof(struct worker_gauges) == 704, "byte map of the segment");
+_Static_assert(sizeof(struct worker_gauges) == 768, "byte map of the segment");
 
 #endif

@@ -7,7 +7,7 @@
  *
  *   offset        bytes                       what                     writer
  *   0             256                         struct segment_header    frontend, before the start
- *   256           640                         struct worker_gauges     worker
+ *   256           768                         struct worker_gauges     worker
  *   1024          128 + 64                    submit ring + doorbell   rules in spsc_ring.h and
  *   2048          128 + 64                    event ring + doorbell    doorbell.h
  *   3072          512                         struct step_roster       worker
@@ -30,7 +30,7 @@
 #include "shm/spsc_ring.h"
 
 #define SEGMENT_MAGIC   0x314c414f48535345ull
-#define SEGMENT_VERSION 3u
+#define SEGMENT_VERSION 4u
 
 struct segment_header {
     uint64_t magic;

@@ -22,7 +22,7 @@
 #include "proto/must.h"
 #include "shm/peer_watch.h"
 
-#define ARGUMENTS_MAX 64
+#define ARGUMENTS_MAX 96
 #define NUMBER_BYTES  24
 
 extern char **environ;
@@ -96,6 +96,8 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_chosen(arguments, "--context", options->context_tokens);
     add_text(arguments, "--kv-cache-type", options->kv_cache_type);
     add_chosen(arguments, "--kv-cache-bytes", options->kv_cache_bytes);
+    add_number(arguments, "--vision-cache-size", options->vision_cache_size);
+    add_chosen(arguments, "--vision-cache-bytes", options->vision_cache_bytes);
     add_number(arguments, "--prefix-cache", options->prefix_cache);
     if (options->worker_fault)
         add_text(arguments, "--fault", options->worker_fault);

@@ -50,6 +50,8 @@ struct options {
     const char *kv_cache_type;
     uint32_t prefix_cache;   /* 1: computed prefixes are kept and shared */
     uint64_t kv_cache_bytes; /* 0: the worker's choice */
+    uint32_t vision_cache_size;
+    uint64_t vision_cache_bytes; /* likewise */
     uint64_t slab_bytes;
     uint64_t prepare_threads;
     uint64_t image_memory_bytes;

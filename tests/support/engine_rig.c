@@ -63,7 +63,10 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
                                            .vocab_tokens = options->vocab_tokens,
                                            .step_depth = options->step_depth,
                                            .late = options->late,
-                                           .counts_ahead = options->counts_ahead};
+                                           .counts_ahead = options->counts_ahead,
+                                           .vision = options->vision,
+                                           .patch_rows = options->patch_rows,
+                                           .feature_rows = options->feature_rows};
     uint32_t state_slots = options->recurrent ? options->max_sequences : 0;
     backend.state_slots = state_slots + options->checkpoint_slots;
     memcpy(backend.kv_blocks, options->kv_blocks, sizeof backend.kv_blocks);
@@ -80,6 +83,11 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
         .max_sequences = options->max_sequences,
         .step_tokens = options->step_tokens,
         .mixed_prefill_tokens = options->mixed_prefill_tokens,
+        .vision = options->vision,
+        .patch_rows = options->patch_rows,
+        .feature_rows = options->feature_rows,
+        .feature_row_bytes = 4,
+        .kept_images = options->kept_images,
     };
     memcpy(parts.kv_blocks, options->kv_blocks, sizeof parts.kv_blocks);
     must(worker_engine_create(&parts, &rig->engine) == RESULT_OK);
@@ -103,13 +111,15 @@ enum step_outcome engine_rig_turn(struct engine_rig *rig)
         sequence_table_running(table) > 0 ? sequence_table_running_at(table, 0) : NULL;
     struct request_id id = oldest ? oldest->request.id : (struct request_id){0, 0};
     uint32_t progress = oldest ? oldest->computed_tokens + oldest->known_tokens : 0;
+    uint64_t stages = fake_backend_vision_totals(rig->backend).stages;
 
     enum step_outcome outcome;
     must(step_loop_turn(rig->engine, &outcome, NULL) == RESULT_OK);
     sequence_table_check(table, &rig->engine->pools);
     if (oldest && outcome == STEP_WORKED) {
         oldest = sequence_table_find(table, id);
-        bool moved = !oldest || oldest->computed_tokens + oldest->known_tokens > progress;
+        bool moved = !oldest || oldest->computed_tokens + oldest->known_tokens > progress ||
+                     fake_backend_vision_totals(rig->backend).stages > stages;
         bool begun = oldest && oldest->computed_tokens > 0;
         rig->idle_turns = moved ? 0 : rig->idle_turns + 1;
         must(rig->idle_turns < (begun ? rig->options.step_depth : UNBEGUN_TURNS));
@@ -191,6 +201,60 @@ static void add_rules(const struct test_request *request, const struct token_for
             barred[sampling->barred_count++] = request->stop_ids[i];
 }
 
+/* A walk over the rows of one request, told in other words than the engine's: one token after the
+ * other, as the reference of MRoPE goes. */
+struct expected_rows {
+    const struct model_vision *vision;
+    uint32_t image;
+    uint32_t feature; /* of this image, the next one */
+    uint32_t start;   /* of the tile in hand, in time */
+    uint32_t next;    /* position of the next token of text */
+};
+
+static uint64_t expect_row(struct expected_rows *rows, const struct test_request *request,
+                           uint32_t position, uint32_t token)
+{
+    const struct image_record *records =
+        (const struct image_record *)(const void *)request->image_part;
+    struct fake_row row = {token, position, {position, position, position}, position + 1};
+    if (!rows->vision || request->image_count == 0)
+        return fake_vision_row(&row);
+    row.rope = (struct rope_position){rows->next, rows->next, rows->next};
+    const struct image_record *record =
+        rows->image < request->image_count ? &records[rows->image] : NULL;
+    if (!record || position < record->first_token ||
+        token != request->prompt[record->first_token]) {
+        rows->next++;
+    } else {
+        struct encode_picture picture = {
+            .shape = {record->tiles, record->width, record->height},
+            .pixels = request->image_part + record->pixels_offset,
+            .scale = {record->scale[0], record->scale[1], record->scale[2]},
+            .bias = {record->bias[0], record->bias[1], record->bias[2]}};
+        struct feature_grid grid = model_vision_grid(rows->vision, picture.shape);
+        uint32_t in_tile = rows->feature % (grid.height * grid.width);
+        if (in_tile == 0)
+            rows->start = rows->next;
+        row.value = fake_vision_feature(&picture, rows->vision, rows->feature);
+        row.rope.time = rows->start;
+        row.rope.height = rows->start + in_tile / grid.width;
+        row.rope.width = rows->start + in_tile % grid.width;
+        if (rows->next <= rows->start + in_tile / grid.width)
+            rows->next = rows->start + in_tile / grid.width + 1;
+        if (rows->next <= rows->start + in_tile % grid.width)
+            rows->next = rows->start + in_tile % grid.width + 1;
+        if (rows->vision->spans_whole)
+            row.visible_end = position - in_tile + grid.height * grid.width;
+        if (++rows->feature == record->token_count) {
+            rows->feature = 0;
+            rows->image++;
+        }
+    }
+    if (!rows->vision->grid_positions)
+        row.rope = (struct rope_position){position, position, position};
+    return fake_vision_row(&row);
+}
+
 static void check_alternatives(const struct test_reply *reply, uint32_t at,
                                const struct sampled_token *expected)
 {
@@ -207,9 +271,10 @@ void engine_rig_check_reply(const struct engine_rig *rig, const struct test_requ
     must(admission_policy_size(&rig->engine->limits, request->prompt_tokens,
                                request->max_new_tokens, &tokens_max) == RESULT_OK);
     struct token_counts *counts = prompt_counts(request);
+    struct expected_rows rows = {.vision = rig->options.vision};
     uint64_t prefix = 0;
     for (uint32_t i = 0; i < request->prompt_tokens; i++)
-        prefix = fake_backend_hash(prefix, request->prompt[i]);
+        prefix = fake_backend_hash(prefix, expect_row(&rows, request, i, request->prompt[i]));
     uint32_t *tokens = must_alloc(request->prompt_tokens + reply->token_count, sizeof *tokens);
     memcpy(tokens, request->prompt, request->prompt_tokens * sizeof *tokens);
     const uint32_t *generated = tokens + request->prompt_tokens - request->generated_tokens;
@@ -234,7 +299,8 @@ void engine_rig_check_reply(const struct engine_rig *rig, const struct test_requ
         must(reply->tokens[i] == expected.token);
         must(reply->logprobs[i] == expected.logprob);
         check_alternatives(reply, i, &expected);
-        prefix = fake_backend_hash(prefix, expected.token);
+        prefix = fake_backend_hash(
+            prefix, expect_row(&rows, request, request->prompt_tokens + i, expected.token));
         tokens[request->prompt_tokens + i] = expected.token;
         if (counts)
             must(token_counts_follow(counts, tokens, request->prompt_tokens + i + 1) == RESULT_OK);

@@ -25,6 +25,10 @@ struct engine_rig_options {
     uint32_t step_depth; /* and the next two: of the fake backend */
     bool late;
     bool counts_ahead;
+    const struct model_vision *vision; /* NULL: no pictures; the next three are of them */
+    uint32_t patch_rows;
+    uint32_t feature_rows;
+    uint32_t kept_images;
 };
 /* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events, one step under
  * way. */
@@ -42,7 +46,7 @@ struct engine_rig {
     struct frontend_link *link;
     struct backend *backend;
     struct worker_engine *engine;
-    uint32_t idle_turns; /* in which the oldest running sequence did not move */
+    uint32_t idle_turns; /* in which neither the oldest running sequence nor a picture moved */
 };
 
 void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options);

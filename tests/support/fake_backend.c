@@ -13,8 +13,8 @@
 #include "worker/sample/token_counts.h"
 
 struct cell {
-    uint64_t prefix; /* hash of the tokens up to and with this one */
-    uint32_t token;
+    uint64_t prefix; /* hash of the values up to and with this one */
+    uint64_t value;  /* of its row: the token, or what fake_vision_row() says */
     uint32_t position;
     bool written;
 };
@@ -39,7 +39,12 @@ struct wanted_draw {
 /* A launched step, copied whole: what the scheduler does afterwards cannot change it. */
 struct launched_step {
     uint32_t row_count;
-    uint32_t *tokens; /* [row_count] */
+    uint32_t *tokens;   /* [row_count] */
+    uint64_t *values;   /* [row_count] once it is computed */
+    uint32_t *features; /* [row_count], as the next two; NULL as in the batch */
+    struct rope_position *ropes;
+    uint32_t *visible_ends;
+    uint64_t number;
     uint32_t sequence_count;
     struct step_sequence *sequences; /* [sequence_count]; their block tables are copies */
     uint32_t draw_count;
@@ -52,6 +57,7 @@ struct fake_backend {
     struct fake_backend_options options;
     struct cell *cells[KV_GROUPS_MAX];              /* [blocks, KV_BLOCK_TOKENS] */
     struct recurrent_state *states;                 /* [state_slots] */
+    struct fake_vision *vision;                     /* or NULL */
     struct launched_step steps[STEP_DEPTH_MAX + 1]; /* a ring; the one before the oldest stays */
     uint32_t newest;                                /* index into steps */
     uint32_t under_way;
@@ -70,7 +76,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 33;
 }
 
-uint64_t fake_backend_hash(uint64_t prefix, uint32_t token)
+uint64_t fake_backend_hash(uint64_t prefix, uint64_t token)
 {
     return mix(prefix * 31 + token + 1);
 }
@@ -128,15 +134,15 @@ static struct cell *cell_at(struct fake_backend *fake, const struct step_sequenc
 }
 
 static void write_row(struct fake_backend *fake, const struct step_sequence *sequence,
-                      uint32_t position, uint32_t token)
+                      uint32_t position, uint64_t value)
 {
     for (uint32_t group = 0; group < fake->options.layout->group_count; group++) {
         uint64_t before = 0;
         if (position > 0)
             before = cell_at(fake, sequence, group, position - 1)->prefix;
         *cell_at(fake, sequence, group, position) =
-            (struct cell){.prefix = fake_backend_hash(before, token),
-                          .token = token,
+            (struct cell){.prefix = fake_backend_hash(before, value),
+                          .value = value,
                           .position = position,
                           .written = true};
     }
@@ -144,7 +150,7 @@ static void write_row(struct fake_backend *fake, const struct step_sequence *seq
 
 /* A state can only be moved on, by the next position's row; one at position 0 finds nothing. */
 static void move_state(struct fake_backend *fake, const struct step_sequence *sequence,
-                       uint32_t position, uint32_t token)
+                       uint32_t position, uint64_t value)
 {
     if (fake->options.state_slots == 0) {
         must(sequence->state_slot == STATE_SLOT_NONE);
@@ -155,7 +161,7 @@ static void move_state(struct fake_backend *fake, const struct step_sequence *se
     if (position == 0)
         *state = (struct recurrent_state){0};
     must(state->positions == position);
-    state->prefix = fake_backend_hash(state->prefix, token);
+    state->prefix = fake_backend_hash(state->prefix, value);
     state->positions++;
 }
 
@@ -171,7 +177,7 @@ static uint64_t read_row(struct fake_backend *fake, const struct step_sequence *
         for (uint32_t at = first; at <= position; at++) {
             const struct cell *cell = cell_at(fake, sequence, group, at);
             must(cell->written && cell->position == at);
-            must((at == first && at > 0) || cell->prefix == fake_backend_hash(before, cell->token));
+            must((at == first && at > 0) || cell->prefix == fake_backend_hash(before, cell->value));
             before = cell->prefix;
         }
         must(group == 0 || prefix == before);
@@ -209,6 +215,16 @@ static void copy_draw(struct wanted_draw *to, const struct step_batch *batch, ui
     }
 }
 
+/* NULL stays NULL. */
+static void *copy_rows(const void *from, uint32_t count, size_t bytes)
+{
+    if (!from)
+        return NULL;
+    void *to = must_alloc(count, bytes);
+    memcpy(to, from, count * bytes);
+    return to;
+}
+
 static void copy_step(struct launched_step *step, const struct fake_backend *fake,
                       const struct step_batch *batch)
 {
@@ -217,6 +233,10 @@ static void copy_step(struct launched_step *step, const struct fake_backend *fak
                                    .draw_count = batch->logit_row_count};
     step->tokens = must_alloc(batch->row_count, sizeof *step->tokens);
     memcpy(step->tokens, batch->token_ids, batch->row_count * sizeof *step->tokens);
+    step->values = must_alloc(batch->row_count, sizeof *step->values);
+    step->features = copy_rows(batch->feature_rows, batch->row_count, sizeof(uint32_t));
+    step->ropes = copy_rows(batch->rope_positions, batch->row_count, sizeof(struct rope_position));
+    step->visible_ends = copy_rows(batch->visible_ends, batch->row_count, sizeof(uint32_t));
     step->sequences = must_alloc(batch->sequence_count, sizeof *step->sequences);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         step->sequences[i] = batch->sequences[i];
@@ -244,6 +264,10 @@ static void free_step(struct launched_step *step, uint32_t group_count)
         free(step->draws[i].counts);
     }
     free(step->tokens);
+    free(step->values);
+    free(step->features);
+    free(step->ropes);
+    free(step->visible_ends);
     free(step->sequences);
     free(step->draws);
     free(step->results);
@@ -310,11 +334,36 @@ static void copy_results(struct fake_backend *fake, const struct launched_step *
     }
 }
 
+/* What each row is made of. */
+static void find_values(const struct fake_backend *fake, struct launched_step *step)
+{
+    for (uint32_t i = 0; i < step->sequence_count; i++) {
+        const struct step_sequence *sequence = &step->sequences[i];
+        for (uint32_t j = 0; j < sequence->row_count; j++) {
+            uint32_t row = sequence->first_row + j;
+            uint32_t at = sequence->first_position + j;
+            struct fake_row made = {step->tokens[row], at, {at, at, at}, at + 1};
+            if (step->features && step->features[row] != ROW_FEATURE_NONE)
+                made.value = fake_vision_read(fake->vision, step->features[row]);
+            if (step->ropes)
+                made.rope = step->ropes[row];
+            if (step->visible_ends)
+                made.visible_end = step->visible_ends[row];
+            must(made.visible_end > at);
+            must(made.visible_end <= sequence->first_position + sequence->row_count);
+            step->values[row] = fake_vision_row(&made);
+        }
+    }
+}
+
 static void compute(struct fake_backend *fake, struct launched_step *step,
                     const struct launched_step *before)
 {
     resolve_tokens(fake, step, before);
     copy_sources(fake, step);
+    if (fake->vision)
+        fake_vision_settle(fake->vision, step->number);
+    find_values(fake, step);
     uint32_t row = 0;
     uint32_t drawn = 0;
     /* Writes of all sequences first: a block that two of them share is overwritten before it is
@@ -323,8 +372,8 @@ static void compute(struct fake_backend *fake, struct launched_step *step,
         const struct step_sequence *sequence = &step->sequences[i];
         must(sequence->first_row == row && sequence->row_count > 0);
         for (uint32_t j = 0; j < sequence->row_count; j++, row++) {
-            write_row(fake, sequence, sequence->first_position + j, step->tokens[row]);
-            move_state(fake, sequence, sequence->first_position + j, step->tokens[row]);
+            write_row(fake, sequence, sequence->first_position + j, step->values[row]);
+            move_state(fake, sequence, sequence->first_position + j, step->values[row]);
         }
     }
     must(row == step->row_count);
@@ -386,6 +435,7 @@ static enum result fake_step_launch(struct backend *backend, const struct step_b
     struct launched_step *step = &fake->steps[fake->newest];
     free_step(step, fake->options.layout->group_count);
     copy_step(step, fake, batch);
+    step->number = fake->vision ? fake_vision_launch(fake->vision) : 0;
     if (!fake->options.late)
         compute(fake, step, before);
     fake->under_way++;
@@ -408,6 +458,22 @@ static enum result fake_step_wait(struct backend *backend, struct sampled_token 
     return RESULT_OK;
 }
 
+static enum result fake_encode_begin(struct backend *backend, const struct encode_batch *batch,
+                                     struct error_text *error)
+{
+    (void)error;
+    fake_vision_begin(own(backend)->vision, batch);
+    return RESULT_OK;
+}
+
+static enum result fake_encode_stages(struct backend *backend, uint32_t count,
+                                      struct error_text *error)
+{
+    (void)error;
+    fake_vision_stages(own(backend)->vision, count);
+    return RESULT_OK;
+}
+
 static void fake_destroy(struct backend *backend)
 {
     struct fake_backend *fake = own(backend);
@@ -416,6 +482,7 @@ static void fake_destroy(struct backend *backend)
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         free(fake->cells[group]);
     free(fake->states);
+    fake_vision_destroy(fake->vision);
     free(fake);
 }
 
@@ -424,6 +491,8 @@ static const struct backend_interface fake_interface = {
     .draws_ahead = fake_draws_ahead,
     .step_launch = fake_step_launch,
     .step_wait = fake_step_wait,
+    .encode_begin = fake_encode_begin,
+    .encode_stages = fake_encode_stages,
     .destroy = fake_destroy,
 };
 
@@ -436,6 +505,9 @@ struct backend *fake_backend_create(const struct fake_backend_options *options)
     for (uint32_t group = 0; group < options->layout->group_count; group++)
         fake->cells[group] =
             must_alloc((size_t)options->kv_blocks[group] * KV_BLOCK_TOKENS, sizeof(struct cell));
+    if (options->vision)
+        fake->vision = fake_vision_create(&(struct fake_vision_options){
+            options->vision, options->patch_rows, options->feature_rows, options->late});
     fake->states = must_alloc(options->state_slots + 1u, sizeof *fake->states);
     return &fake->backend;
 }
@@ -443,6 +515,12 @@ struct backend *fake_backend_create(const struct fake_backend_options *options)
 struct fake_backend_totals fake_backend_totals(const struct backend *backend)
 {
     return ((const struct fake_backend *)backend)->totals;
+}
+
+struct fake_vision_totals fake_backend_vision_totals(const struct backend *backend)
+{
+    const struct fake_vision *vision = ((const struct fake_backend *)backend)->vision;
+    return vision ? fake_vision_totals(vision) : (struct fake_vision_totals){0};
 }
 
 void fake_backend_fail_launch(struct backend *backend, enum result result)

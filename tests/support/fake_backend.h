@@ -13,6 +13,7 @@
 #ifndef SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
 #define SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
 
+#include "tests/support/fake_vision.h"
 #include "worker/backend/backend.h"
 
 struct fake_backend_options {
@@ -23,12 +24,16 @@ struct fake_backend_options {
     uint32_t step_depth;
     bool late;         /* a step is computed when it is waited for, not when it is launched */
     bool counts_ahead; /* counts get the tokens that the step before drew */
+    const struct model_vision *vision; /* NULL: no pictures; the next two are of them */
+    uint32_t patch_rows;
+    uint32_t feature_rows;
 };
 /* Needs no load(). */
 struct backend *fake_backend_create(const struct fake_backend_options *options);
 
-/* The prefix hash of a sequence: begin with 0 and add its tokens in order. */
-uint64_t fake_backend_hash(uint64_t prefix, uint32_t token);
+/* The prefix hash of a sequence: begin with 0 and add its tokens in order; for rows that are not
+ * text, what fake_vision_row() makes of them. */
+uint64_t fake_backend_hash(uint64_t prefix, uint64_t token);
 /* What is drawn after the sequence `prefix`. */
 struct sampled_token fake_backend_draw(uint64_t prefix, uint32_t vocab_tokens,
                                        const struct row_sampling *sampling);
@@ -41,6 +46,8 @@ struct fake_backend_totals {
     uint64_t rows_ahead;  /* whose token was not yet read */
 };
 struct fake_backend_totals fake_backend_totals(const struct backend *backend);
+/* Zeros without pictures. */
+struct fake_vision_totals fake_backend_vision_totals(const struct backend *backend);
 /* The next step_launch(), or step_wait(), returns `result`. */
 void fake_backend_fail_launch(struct backend *backend, enum result result);
 void fake_backend_fail_wait(struct backend *backend, enum result result);

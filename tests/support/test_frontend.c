@@ -165,6 +165,7 @@ static void take_token(struct test_reply *reply, const struct token_event *event
     reply->cached_tokens = event->cached_tokens;
     reply->tokens[reply->token_count] = event->token;
     reply->logprobs[reply->token_count] = event->logprob;
+    reply->cached_images = event->cached_images;
     reply->token_count++;
     reserve(reply);
     reply->alternative_counts[reply->token_count] = 0;

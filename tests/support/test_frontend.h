@@ -51,6 +51,7 @@ struct test_reply {
     uint32_t prompt_done;
     uint32_t prompt_total;
     uint32_t cached_tokens; /* as its first token says */
+    uint32_t cached_images; /* as the last token said */
     bool payload_done;
     enum finish_reason finish; /* FINISH_NONE when it failed */
     enum result failure;

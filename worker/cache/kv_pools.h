@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "proto/result.h"
+#include "worker/cache/feature_cache.h"
 #include "worker/cache/kv_block_pool.h"
 #include "worker/cache/kv_layout.h"
 
@@ -20,6 +21,7 @@ struct kv_pools {
     struct kv_block_pool *state; /* slots (state_layout.h); NULL: the model has no such state */
     struct kv_block_pool *checkpoints; /* more slots, behind these; NULL: none */
     struct prefix_cache *prefixes;     /* of these pools; NULL: nothing is kept */
+    struct feature_cache *features;    /* of pictures, the engine's; NULL: the model sees nothing */
 };
 
 struct kv_pools_options {

@@ -46,6 +46,20 @@ void engine_snapshot_want(const struct worker_engine *engine, const struct seque
     }
 }
 
+/* How far it may go in one step. */
+static void add_bounds(const struct worker_engine *engine, const struct sequence *sequence,
+                       struct step_candidate *candidate)
+{
+    const struct sequence_images *images = &sequence->request.images;
+    bool whole = images->count > 0 && engine->parts.vision->spans_whole;
+    uint32_t ready =
+        sequence_images_ready_tokens(images, engine->pools.features, sequence->computed_tokens);
+    uint32_t due = sequence_prefix_rows(sequence, &engine->pools);
+    candidate->most_rows = ready < due ? ready : due;
+    candidate->whole_tiles = whole ? images->tiles : NULL;
+    candidate->whole_tile_count = whole ? images->tile_count : 0;
+}
+
 struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
 {
     struct step_snapshot snapshot = {
@@ -69,7 +83,7 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         candidate->ends = sequence_draws_last(sequence);
         candidate->known_tokens = sequence->computed_tokens + sequence_rows_left(sequence);
         candidate->computed_tokens = sequence->computed_tokens;
-        candidate->most_rows = sequence_prefix_rows(sequence, &engine->pools);
+        add_bounds(engine, sequence, candidate);
         for (uint32_t group = 0; group < snapshot.group_count; group++)
             candidate->held_blocks[group] = block_table_held(&sequence->tables[group]);
     }

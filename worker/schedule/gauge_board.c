@@ -118,3 +118,22 @@ void gauge_board_add_reset(struct worker_gauges *gauges)
 {
     add_u64(&gauges->prefix_resets_total, 1);
 }
+
+void gauge_board_add_image(struct worker_gauges *gauges, bool is_hit)
+{
+    add_u64(is_hit ? &gauges->image_hits_total : &gauges->image_misses_total, 1);
+}
+
+void gauge_board_add_patches(struct worker_gauges *gauges, uint32_t patch_rows)
+{
+    add_u64(&gauges->patch_rows_total, patch_rows);
+}
+
+void gauge_board_set_features(struct worker_gauges *gauges,
+                              const struct feature_cache_figures *figures, uint32_t row_bytes)
+{
+    set_u64(&gauges->feature_bytes_total, (uint64_t)figures->rows * row_bytes);
+    set_u64(&gauges->feature_bytes_used, (uint64_t)figures->used_rows * row_bytes);
+    set_u64(&gauges->images_cached, figures->held_images + figures->kept_images);
+    set_u64(&gauges->image_evictions_total, figures->evictions);
+}

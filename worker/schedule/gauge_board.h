@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "proto/worker_gauges.h"
+#include "worker/cache/feature_cache.h"
 
 void gauge_board_set_state(struct worker_gauges *gauges, enum worker_state state);
 /* Words first, then FAILED. */
@@ -51,5 +52,10 @@ void gauge_board_add_preemption(struct worker_gauges *gauges);
 /* A sequence of `tokens` begins, of which the prefix cache had `hits`. */
 void gauge_board_add_lookup(struct worker_gauges *gauges, uint32_t tokens, uint32_t hits);
 void gauge_board_add_reset(struct worker_gauges *gauges);
+/* A sequence needs a picture's features, which were there or not. */
+void gauge_board_add_image(struct worker_gauges *gauges, bool is_hit);
+void gauge_board_add_patches(struct worker_gauges *gauges, uint32_t patch_rows);
+void gauge_board_set_features(struct worker_gauges *gauges,
+                              const struct feature_cache_figures *figures, uint32_t row_bytes);
 
 #endif

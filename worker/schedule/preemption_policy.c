@@ -9,6 +9,7 @@
 #include "worker/schedule/preemption_policy.h"
 
 #include "proto/must.h"
+#include "worker/schedule/step_candidate.h"
 
 /* Does the next position of `candidate` begin a new block? Every group needs one then. */
 static bool needs_block(const struct step_candidate *candidate)
@@ -33,7 +34,7 @@ static bool can_move(const struct step_snapshot *snapshot, uint32_t survivors,
         }
     }
     if (decoding == 0 && oldest)
-        needed_blocks = needs_block(oldest);
+        needed_blocks = step_candidate_blocks(oldest, step_candidate_fewest_rows(oldest));
     for (uint32_t group = 0; group < snapshot->group_count; group++) {
         if (needed_blocks > free_blocks[group])
             return false;

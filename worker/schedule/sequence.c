@@ -152,6 +152,7 @@ static void give_all(struct sequence *sequence, struct kv_pools *pools)
 {
     for (uint32_t group = 0; group < pools->layout->group_count; group++)
         block_table_give_all(&sequence->tables[group], pools->group[group]);
+    sequence_images_release(&sequence->request.images, pools->features, UINT32_MAX);
     if (sequence->recurrent.block != KV_BLOCK_NONE)
         kv_block_pool_give(pools->state, sequence->recurrent, KV_BLOCK_LAST);
     sequence->recurrent.block = KV_BLOCK_NONE;
@@ -199,6 +200,7 @@ void sequence_advance(struct sequence *sequence, struct kv_pools *pools, uint32_
     sequence->computed_tokens += rows;
     sequence_prefix_release_restored(sequence, pools);
     sequence_prefix_publish(sequence, pools);
+    sequence_images_release(&sequence->request.images, pools->features, sequence->computed_tokens);
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         /* The next query stands at computed_tokens; later ones see no further back. */
         uint32_t first_seen =
@@ -296,7 +298,7 @@ void sequence_check(const struct sequence *sequence, const struct kv_pools *pool
     if (sequence->state != SEQUENCE_DECODE)
         must(sequence->drawn_tokens == 0);
     if (!sequence_is_running(sequence))
-        must(sequence->computed_tokens == 0);
+        must(sequence->computed_tokens == 0 && sequence->request.images.held == 0);
     if (sequence->state == SEQUENCE_PREFILL)
         must(sequence->computed_tokens < sequence->known_tokens);
     if (sequence->state == SEQUENCE_DECODE)

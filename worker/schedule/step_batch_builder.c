@@ -18,9 +18,7 @@
 #include "worker/schedule/sequence_prefix.h"
 
 struct step_batch_builder {
-    uint32_t max_rows;
-    uint32_t max_sequences;
-    uint32_t group_count;
+    struct step_batch_limits limits;
     struct step_batch batch;
     uint32_t *token_ids;             /* [max_rows] */
     struct step_sequence *sequences; /* [max_sequences], as the next three */
@@ -29,16 +27,20 @@ struct step_batch_builder {
     uint32_t *results;
     uint32_t *logit_rows;           /* [max_sequences] */
     struct row_sampling *samplings; /* [max_sequences] */
+    /* [max_rows], NULL in a model that sees nothing; of all rows, also where the batch has no use
+     * for them */
+    uint32_t *feature_rows;
+    struct rope_position *rope_positions;
+    uint32_t *visible_ends;
 };
 
-struct step_batch_builder *step_batch_builder_create(uint32_t max_rows, uint32_t max_sequences,
-                                                     uint32_t group_count)
+struct step_batch_builder *step_batch_builder_create(const struct step_batch_limits *limits)
 {
-    must(max_rows > 0 && max_sequences > 0 && group_count <= KV_GROUPS_MAX);
+    uint32_t max_rows = limits->max_rows;
+    uint32_t max_sequences = limits->max_sequences;
+    must(max_rows > 0 && max_sequences > 0 && limits->group_count <= KV_GROUPS_MAX);
     struct step_batch_builder *builder = must_alloc(1, sizeof *builder);
-    builder->max_rows = max_rows;
-    builder->max_sequences = max_sequences;
-    builder->group_count = group_count;
+    builder->limits = *limits;
     builder->token_ids = must_alloc(max_rows, sizeof *builder->token_ids);
     builder->sequences = must_alloc(max_sequences, sizeof *builder->sequences);
     builder->owners = must_alloc(max_sequences, sizeof(struct sequence *));
@@ -46,6 +48,11 @@ struct step_batch_builder *step_batch_builder_create(uint32_t max_rows, uint32_t
     builder->results = must_alloc(max_sequences, sizeof *builder->results);
     builder->logit_rows = must_alloc(max_sequences, sizeof *builder->logit_rows);
     builder->samplings = must_alloc(max_sequences, sizeof *builder->samplings);
+    if (limits->vision) {
+        builder->feature_rows = must_alloc(max_rows, sizeof *builder->feature_rows);
+        builder->rope_positions = must_alloc(max_rows, sizeof *builder->rope_positions);
+        builder->visible_ends = must_alloc(max_rows, sizeof *builder->visible_ends);
+    }
     builder->batch = (struct step_batch){.token_ids = builder->token_ids,
                                          .sequences = builder->sequences,
                                          .logit_rows = builder->logit_rows,
@@ -64,6 +71,9 @@ void step_batch_builder_destroy(struct step_batch_builder *builder)
     free(builder->results);
     free(builder->logit_rows);
     free(builder->samplings);
+    free(builder->feature_rows);
+    free(builder->rope_positions);
+    free(builder->visible_ends);
     free(builder);
 }
 
@@ -72,6 +82,9 @@ void step_batch_builder_clear(struct step_batch_builder *builder)
     builder->batch.row_count = 0;
     builder->batch.sequence_count = 0;
     builder->batch.logit_row_count = 0;
+    builder->batch.feature_rows = NULL;
+    builder->batch.rope_positions = NULL;
+    builder->batch.visible_ends = NULL;
 }
 
 static void add_draw(struct step_batch_builder *builder, const struct sequence *sequence)
@@ -97,12 +110,54 @@ static void add_tokens(struct step_batch_builder *builder, const struct sequence
     builder->batch.row_count += rows;
 }
 
+/* What rows are that have nothing to do with pictures. */
+static void add_plain_row(struct step_batch_builder *builder, uint32_t row, uint32_t position)
+{
+    builder->feature_rows[row] = ROW_FEATURE_NONE;
+    builder->rope_positions[row] = (struct rope_position){position, position, position};
+    builder->visible_ends[row] = position + 1;
+}
+
+/* The row at `position` of a sequence with pictures; the batch gets the arrays that it needs. */
+static void add_image_row(struct step_batch_builder *builder, const struct sequence_images *images,
+                          uint32_t row, uint32_t position)
+{
+    const struct model_vision *vision = builder->limits.vision;
+    if (vision->grid_positions) {
+        builder->rope_positions[row] =
+            image_tiles_position(images->tiles, images->tile_count, position);
+        builder->batch.rope_positions = builder->rope_positions;
+    }
+    uint32_t at = image_tiles_after(images->tiles, images->tile_count, position);
+    if (at == images->tile_count || position < images->tiles[at].first_token)
+        return;
+    builder->feature_rows[row] = sequence_images_feature_row(images, position);
+    builder->batch.feature_rows = builder->feature_rows;
+    if (vision->spans_whole) {
+        builder->visible_ends[row] = images->tiles[at].first_token + images->tiles[at].token_count;
+        builder->batch.visible_ends = builder->visible_ends;
+    }
+}
+
+static void add_images(struct step_batch_builder *builder, const struct sequence *sequence,
+                       uint32_t rows)
+{
+    const struct sequence_images *images = &sequence->request.images;
+    uint32_t first_row = builder->batch.row_count - rows;
+    for (uint32_t i = 0; i < rows && builder->limits.vision; i++) {
+        uint32_t position = sequence->computed_tokens + i;
+        add_plain_row(builder, first_row + i, position);
+        if (images->count > 0)
+            add_image_row(builder, images, first_row + i, position);
+    }
+}
+
 void step_batch_builder_add(struct step_batch_builder *builder, struct sequence *sequence,
                             const struct kv_pools *pools, uint32_t rows)
 {
     struct step_batch *batch = &builder->batch;
-    must(rows > 0 && rows <= builder->max_rows - batch->row_count);
-    must(batch->sequence_count < builder->max_sequences);
+    must(rows > 0 && rows <= builder->limits.max_rows - batch->row_count);
+    must(batch->sequence_count < builder->limits.max_sequences);
     must(rows <= sequence_rows_left(sequence));
     uint32_t at = batch->sequence_count++;
     struct step_sequence *part = &builder->sequences[at];
@@ -112,11 +167,12 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
                                    .state_slot = sequence->recurrent.block,
                                    .state_source = sequence_prefix_source_slot(sequence, pools),
                                    .state_copy = sequence_prefix_copy_slot(sequence, pools, rows)};
-    for (uint32_t group = 0; group < builder->group_count; group++) {
+    for (uint32_t group = 0; group < builder->limits.group_count; group++) {
         must(block_table_missing(&sequence->tables[group], sequence->computed_tokens + rows) == 0);
         part->block_tables[group] = sequence->tables[group].blocks;
     }
     add_tokens(builder, sequence, rows);
+    add_images(builder, sequence, rows);
     builder->owners[at] = sequence;
     builder->arrivals[at] = sequence->arrival;
     builder->results[at] = UINT32_MAX;

@@ -11,9 +11,14 @@
 
 struct step_batch_builder;
 
+struct step_batch_limits {
+    uint32_t max_rows;
+    uint32_t max_sequences;
+    uint32_t group_count;
+    const struct model_vision *vision; /* NULL: no sequence has pictures */
+};
 /* All memory is made here, none during a step. */
-struct step_batch_builder *step_batch_builder_create(uint32_t max_rows, uint32_t max_sequences,
-                                                     uint32_t group_count);
+struct step_batch_builder *step_batch_builder_create(const struct step_batch_limits *limits);
 void step_batch_builder_destroy(struct step_batch_builder *builder);
 
 void step_batch_builder_clear(struct step_batch_builder *builder);

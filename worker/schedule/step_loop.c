@@ -35,6 +35,10 @@ static void show(struct worker_engine *engine)
                              .kv_blocks_cached = kv_pools_cached(&engine->pools),
                              .prefix_places = prefixes.places,
                              .prefix_evictions = prefixes.evictions});
+    if (engine->parts.vision) {
+        struct feature_cache_figures figures = feature_cache_figures(engine->pools.features);
+        gauge_board_set_features(engine->gauges, &figures, engine->parts.feature_row_bytes);
+    }
 }
 
 /* The rows of the step that was launched count as computed, and the tokens after them as drawn. */
@@ -50,16 +54,46 @@ static void advance(struct worker_engine *engine, const struct step_batch_builde
     }
 }
 
+/* Encodes a part of the pictures that are needed next; features that this completes are there for
+ * the step that is planned next. */
+static enum result encode(struct worker_engine *engine, bool *encoded, struct error_text *error)
+{
+    uint64_t patch_work;
+    enum result result = image_encoder_advance(&engine->encoder, &engine->pace, &patch_work, error);
+    *encoded = patch_work > 0;
+    engine->patch_work += patch_work;
+    return result;
+}
+
+/* A device that works while it is called has now done what is not a step's. */
+static void note_lone_patches(struct worker_engine *engine)
+{
+    if (engine->pipeline.depth > 1 || engine->patch_work == 0)
+        return;
+    step_pace_note(&engine->pace,
+                   &(struct step_cost){.patch_work = engine->patch_work,
+                                       .time_us = step_pipeline_lone_us(&engine->pipeline)});
+    engine->patch_work = 0;
+}
+
 /* Plans the next step and launches it unless it is empty. */
-static enum result launch_step(struct worker_engine *engine, bool *launched,
+static enum result launch_step(struct worker_engine *engine, bool *launched, bool *encoded,
                                struct error_text *error)
 {
+    if (step_planner_must_read(engine))
+        return RESULT_OK;
     struct step_batch_builder *builder = step_pipeline_begin(&engine->pipeline);
+    enum result result = encode(engine, encoded, error);
+    if (result != RESULT_OK)
+        return result;
     uint32_t prompt_rows = step_planner_plan(engine, builder);
     *launched = step_batch_builder_batch(builder)->row_count > 0;
-    if (!*launched)
+    if (!*launched) {
+        note_lone_patches(engine);
         return RESULT_OK;
-    enum result result = step_pipeline_launch(&engine->pipeline, prompt_rows, error);
+    }
+    result = step_pipeline_launch(&engine->pipeline, prompt_rows, engine->patch_work, error);
+    engine->patch_work = 0;
     if (result == RESULT_OK)
         advance(engine, builder);
     return result;
@@ -73,7 +107,10 @@ static enum result finish_step(struct worker_engine *engine, struct error_text *
     if (result != RESULT_OK)
         return result;
     uint32_t rows = step_batch_builder_batch(done.builder)->row_count;
-    step_pace_note(&engine->pace, done.prompt_rows, rows - done.prompt_rows, done.time_us);
+    step_pace_note(&engine->pace, &(struct step_cost){.prompt_rows = done.prompt_rows,
+                                                      .decode_rows = rows - done.prompt_rows,
+                                                      .patch_work = done.patch_work,
+                                                      .time_us = done.time_us});
     uint32_t generated = step_publisher_apply(engine, &done);
     gauge_board_add_step(engine->gauges, &(struct gauge_step){.prompt_rows = done.prompt_rows,
                                                               .generated_tokens = generated,
@@ -86,9 +123,12 @@ static enum result work(struct worker_engine *engine, enum step_outcome *outcome
                         struct error_text *error)
 {
     bool launched = false;
-    enum result result = launch_step(engine, &launched, error);
+    bool encoded = false;
+    enum result result = launch_step(engine, &launched, &encoded, error);
     if (result != RESULT_OK)
         return result;
+    if (encoded)
+        *outcome = STEP_WORKED;
     if (step_pipeline_is_empty(&engine->pipeline))
         return RESULT_OK;
     *outcome = STEP_WORKED;
@@ -115,7 +155,7 @@ enum result step_loop_turn(struct worker_engine *engine, enum step_outcome *outc
         if (result == RESULT_OK && *outcome == STEP_IDLE && engine->draining)
             *outcome = STEP_DRAINED;
     }
-    step_pipeline_call_roll(&engine->pipeline);
+    worker_engine_call_roll(engine);
     show(engine);
     if (*outcome != STEP_IDLE)
         gauge_board_beat(engine->gauges);

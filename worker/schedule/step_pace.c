@@ -4,6 +4,9 @@
  * shows no heartbeat. So the size of prompt chunks follows the time that rows have taken, as a
  * moving average over about four steps.
  *
+ * Encoding a picture is cut into stages instead, whose price is learned apart: patches are other
+ * work than rows. A stream must not notice it, so its share is one of what steps last without.
+ *
  * Before anything is measured a chunk is small. Refuses to go below a block of rows: smaller chunks
  * would read the weights too often to gain anything.
  */
@@ -16,16 +19,43 @@
 #define UNMEASURED_ROWS 64u
 #define ROWS_TO_LEARN   16u  /* fewer prompt rows measure the weights' bandwidth, not the rows */
 #define WEIGHT_OF_NEW   0.25 /* of a new measurement in the average */
+#define STREAM_SHARE    0.75 /* of a stream's quiet step: what encoding may add to it */
+#define LEAST_SHARE     0.1  /* of a step with patches that counts as theirs, whatever rows take */
+#define MOST_PATCH_WORK (1ull << 40)
 
-void step_pace_note(struct step_pace *pace, uint32_t prompt_rows, uint32_t decode_rows,
-                    uint64_t step_time_us)
+static void average(double *value, double measured)
 {
-    if (prompt_rows < ROWS_TO_LEARN)
+    *value = *value > 0.0 ? *value + WEIGHT_OF_NEW * (measured - *value) : measured;
+}
+
+/* What is left of the step's time when its rows took what such rows take. */
+static void note_patches(struct step_pace *pace, const struct step_cost *cost)
+{
+    double time_us = (double)cost->time_us;
+    double rows_us = cost->decode_rows > 0 ? pace->stream_us : 0.0;
+    if (cost->prompt_rows > 0) {
+        if (pace->row_us <= 0.0)
+            return;
+        rows_us = pace->row_us * ((double)cost->prompt_rows + (double)cost->decode_rows);
+    }
+    double left_us = time_us - rows_us;
+    if (left_us < LEAST_SHARE * time_us)
+        left_us = LEAST_SHARE * time_us;
+    average(&pace->patch_us, left_us / (double)cost->patch_work);
+}
+
+void step_pace_note(struct step_pace *pace, const struct step_cost *cost)
+{
+    if (cost->patch_work > 0) {
+        note_patches(pace, cost);
         return;
-    double row_us = (double)step_time_us / ((double)prompt_rows + (double)decode_rows);
-    if (pace->row_us > 0.0)
-        row_us = pace->row_us + WEIGHT_OF_NEW * (row_us - pace->row_us);
-    pace->row_us = row_us;
+    }
+    if (cost->prompt_rows == 0 && cost->decode_rows > 0)
+        average(&pace->stream_us, (double)cost->time_us);
+    if (cost->prompt_rows < ROWS_TO_LEARN)
+        return;
+    double rows = (double)cost->prompt_rows + (double)cost->decode_rows;
+    average(&pace->row_us, (double)cost->time_us / rows);
 }
 
 static uint32_t rows_within(const struct step_pace *pace, double step_us, uint32_t most)
@@ -44,4 +74,13 @@ uint32_t step_pace_mixed_rows(const struct step_pace *pace, uint32_t most)
 uint32_t step_pace_lone_rows(const struct step_pace *pace, uint32_t most)
 {
     return rows_within(pace, LONE_STEP_US, most);
+}
+
+uint64_t step_pace_patch_work(const struct step_pace *pace, bool streams_wait)
+{
+    if (pace->patch_us <= 0.0)
+        return 0;
+    double time_us = streams_wait ? STREAM_SHARE * pace->stream_us : LONE_STEP_US;
+    double work = time_us / pace->patch_us;
+    return work < (double)MOST_PATCH_WORK ? (uint64_t)work : MOST_PATCH_WORK;
 }

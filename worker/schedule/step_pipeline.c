@@ -30,7 +30,10 @@ void step_pipeline_init(struct step_pipeline *pipeline, const struct step_pipeli
     must(pipeline->depth > 0 && pipeline->depth <= STEP_DEPTH_MAX);
     for (uint32_t i = 0; i < pipeline->depth; i++)
         pipeline->steps[i].builder = step_batch_builder_create(
-            options->max_rows, options->max_sequences, options->group_count);
+            &(struct step_batch_limits){.max_rows = options->max_rows,
+                                        .max_sequences = options->max_sequences,
+                                        .group_count = options->group_count,
+                                        .vision = options->vision});
     pipeline->results = must_alloc(options->max_sequences, sizeof *pipeline->results);
 }
 
@@ -61,9 +64,10 @@ static struct step_under_way *next_step(struct step_pipeline *pipeline)
 
 struct step_batch_builder *step_pipeline_begin(struct step_pipeline *pipeline)
 {
-    struct step_batch_builder *builder = next_step(pipeline)->builder;
-    step_batch_builder_clear(builder);
-    return builder;
+    struct step_under_way *step = next_step(pipeline);
+    step_batch_builder_clear(step->builder);
+    step->began_us = now_us();
+    return step->builder;
 }
 
 static void add_names(const struct step_pipeline *pipeline,
@@ -85,12 +89,12 @@ void step_pipeline_call_roll(const struct step_pipeline *pipeline)
 }
 
 enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt_rows,
-                                 struct error_text *error)
+                                 uint64_t patch_work, struct error_text *error)
 {
     struct step_under_way *step = next_step(pipeline);
     const struct step_batch *batch = step_batch_builder_batch(step->builder);
     step->prompt_rows = prompt_rows;
-    step->launched_us = now_us();
+    step->patch_work = patch_work;
     add_names(pipeline, step->builder);
     worker_fault_step(&pipeline->options.fault, pipeline->launches++, batch);
     pipeline->under_way++;
@@ -110,14 +114,20 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
     enum result result = backend->interface->step_wait(backend, pipeline->results, error);
     if (result != RESULT_OK)
         return result;
-    uint64_t began_us =
-        step->launched_us > pipeline->ended_us ? step->launched_us : pipeline->ended_us;
+    uint64_t began_us = step->began_us > pipeline->ended_us ? step->began_us : pipeline->ended_us;
     pipeline->ended_us = now_us();
     *done = (struct step_done){.builder = step->builder,
                                .results = pipeline->results,
                                .prompt_rows = step->prompt_rows,
+                               .patch_work = step->patch_work,
                                .time_us = pipeline->ended_us - began_us};
     pipeline->oldest = (pipeline->oldest + 1) % pipeline->depth;
     pipeline->under_way--;
     return RESULT_OK;
+}
+
+uint64_t step_pipeline_lone_us(const struct step_pipeline *pipeline)
+{
+    uint32_t next = (pipeline->oldest + pipeline->under_way) % pipeline->depth;
+    return now_us() - pipeline->steps[next].began_us;
 }

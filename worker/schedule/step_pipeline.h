@@ -20,12 +20,14 @@ struct step_pipeline_options {
     uint32_t max_rows;
     uint32_t max_sequences;
     uint32_t group_count;
+    const struct model_vision *vision; /* NULL: no sequence has pictures */
 };
 
 struct step_under_way {
     struct step_batch_builder *builder;
     uint32_t prompt_rows;
-    uint64_t launched_us;
+    uint64_t patch_work;
+    uint64_t began_us; /* when what belongs to it could be under way at the earliest */
 };
 
 struct step_pipeline {
@@ -47,21 +49,27 @@ void step_pipeline_fini(struct step_pipeline *pipeline);
 bool step_pipeline_is_empty(const struct step_pipeline *pipeline);
 bool step_pipeline_is_full(const struct step_pipeline *pipeline);
 
-/* An empty batch for the next step, to be built and launched; there is room for it. */
+/* An empty batch for the next step, to be built and launched; there is room for it. What the
+ * backend is given from here on counts as the step's time. */
 struct step_batch_builder *step_pipeline_begin(struct step_pipeline *pipeline);
-/* Launches what was built. `prompt_rows`: how many of its rows are prompts'. */
+/* Launches what was built. `prompt_rows`: how many of its rows are prompts'; `patch_work`: what was
+ * encoded of pictures since the step before was launched (step_pace.h). */
 enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt_rows,
-                                 struct error_text *error) RESULT_CHECKED;
+                                 uint64_t patch_work, struct error_text *error) RESULT_CHECKED;
 
 struct step_done {
     struct step_batch_builder *builder;  /* until the next begin */
     const struct sampled_token *results; /* [logit rows of its batch] until the next wait */
     uint32_t prompt_rows;
+    uint64_t patch_work;
     uint64_t time_us; /* that the device had for it: since the step before was done */
 };
 /* Waits for the oldest step under way. */
 enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done *done,
                                struct error_text *error) RESULT_CHECKED;
+
+/* Since the last begin, which nothing was launched for. */
+uint64_t step_pipeline_lone_us(const struct step_pipeline *pipeline);
 
 /* Makes the roster say whose rows are under way, and nothing else. */
 void step_pipeline_call_roll(const struct step_pipeline *pipeline);

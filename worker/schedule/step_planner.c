@@ -52,9 +52,10 @@ void step_planner_admit(struct worker_engine *engine)
     }
 }
 
-/* Whether a sequence that goes on needs its unread token on the host. */
-static bool must_read_first(const struct worker_engine *engine)
+bool step_planner_must_read(const struct worker_engine *engine)
 {
+    if (step_pipeline_is_empty(&engine->pipeline))
+        return false;
     const struct backend *backend = engine->parts.backend;
     for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
         const struct sequence *sequence = sequence_table_running_at(engine->table, i);
@@ -71,8 +72,6 @@ static bool must_read_first(const struct worker_engine *engine)
 uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_builder *builder)
 {
     bool ahead = !step_pipeline_is_empty(&engine->pipeline);
-    if (ahead && must_read_first(engine))
-        return 0;
     struct step_snapshot snapshot = engine_snapshot_step(engine);
     /* Blocks that the preempted share with survivors do not become free: the policy looks again. */
     for (uint32_t survivors = preemption_policy_survivors(&snapshot);

@@ -10,12 +10,14 @@
  * a chunk may be as large as the step's time allows (step_pace.h).
  *
  * But for that one, chunks go to prompts strictly by arrival: the first one that cannot have all
- * its rows ends the list, so a short prompt never overtakes a long one's blocks. Refuses to look at
+ * its rows ends the list, so a short prompt never overtakes a long one's blocks. One that waits for
+ * features of a picture has no rows to have, and others go on meanwhile. Refuses to look at
  * tokens, time or priorities; the numbers that come out depend on the snapshot alone.
  */
 #include "worker/schedule/step_policy.h"
 
 #include "proto/must.h"
+#include "worker/schedule/step_candidate.h"
 
 /* A stream draws a token a step, beside which an older prompt gets half a block of rows or more. */
 #define ROWS_A_BLOCK_LASTS (KV_BLOCK_TOKENS * KV_BLOCK_TOKENS / 2)
@@ -30,26 +32,14 @@ static uint32_t rows_left(const struct step_candidate *candidate)
     return candidate->known_tokens - candidate->computed_tokens;
 }
 
-/* Rows of one step that it takes at most. */
-static uint32_t rows_wanted(const struct step_candidate *candidate)
-{
-    return least(rows_left(candidate), candidate->most_rows);
-}
-
 /* Rows that `candidate` can have without taking more than `free_blocks` in any group. */
 static uint32_t rows_that_fit(const struct step_candidate *candidate, uint32_t free_blocks)
 {
     uint32_t in_last_block = candidate->computed_tokens % KV_BLOCK_TOKENS;
     uint32_t slack = in_last_block ? KV_BLOCK_TOKENS - in_last_block : 0;
     uint64_t rows = (uint64_t)free_blocks * KV_BLOCK_TOKENS + slack;
-    uint32_t wanted = rows_wanted(candidate);
+    uint32_t wanted = step_candidate_most_rows(candidate);
     return rows < wanted ? (uint32_t)rows : wanted;
-}
-
-static uint32_t blocks_taken(const struct step_candidate *candidate, uint32_t rows)
-{
-    uint32_t before = (candidate->computed_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
-    return (candidate->computed_tokens + rows + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS - before;
 }
 
 static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *free_blocks,
@@ -62,7 +52,7 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
             continue;
         rows[i] = 1;
         decodes++;
-        uint32_t taken = blocks_taken(&snapshot->candidates[i], 1);
+        uint32_t taken = step_candidate_blocks(&snapshot->candidates[i], 1);
         must(taken <= *free_blocks);
         *free_blocks -= taken;
     }
@@ -70,10 +60,11 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
     return decodes;
 }
 
-static bool all_end(const struct step_snapshot *snapshot)
+/* All of them end, or wait for features of pictures. */
+static bool none_can_move(const struct step_snapshot *snapshot)
 {
     for (uint32_t i = 0; i < snapshot->candidate_count; i++) {
-        if (!snapshot->candidates[i].ends)
+        if (!snapshot->candidates[i].ends && snapshot->candidates[i].most_rows > 0)
             return false;
     }
     return true;
@@ -126,6 +117,29 @@ static const struct step_candidate *first_back(const struct step_snapshot *snaps
     return shortest;
 }
 
+/* What is left for prompts. */
+struct chunk_room {
+    uint32_t budget;    /* rows */
+    uint32_t step_rows; /* of the whole step: for a tile that is not cut, if nobody had any yet */
+    uint32_t free_blocks;
+    bool used;
+};
+
+/* Takes the candidate's chunk out of the room. A tile that must not be cut goes beyond the budget
+ * where it is the first of a step: it would fit no other step either. */
+static uint32_t take_chunk(const struct step_candidate *candidate, struct chunk_room *room)
+{
+    uint32_t fit = rows_that_fit(candidate, room->free_blocks);
+    uint32_t rows = step_candidate_uncut_rows(candidate, least(room->budget, fit));
+    uint32_t fewest = step_candidate_fewest_rows(candidate);
+    if (rows == 0 && !room->used && fewest <= fit && fewest <= room->step_rows)
+        rows = fewest;
+    room->free_blocks -= step_candidate_blocks(candidate, rows);
+    room->budget -= least(room->budget, rows);
+    room->used |= rows > 0;
+    return rows;
+}
+
 uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *rows)
 {
     /* A row takes the same number of new blocks in every group: the scarcest one decides. */
@@ -139,25 +153,25 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
         least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
+    struct chunk_room room = {
+        .budget = budget, .step_rows = snapshot->step_tokens - decodes, .free_blocks = free_blocks};
     const struct step_candidate *first = first_back(snapshot, free_blocks);
-    uint32_t alone = first ? least(budget, rows_that_fit(first, free_blocks)) : 0;
+    uint32_t alone = first ? take_chunk(first, &room) : 0;
     if (alone > 0) {
         rows[first - snapshot->candidates] = alone;
         return alone;
     }
     uint32_t total = decodes;
-    for (uint32_t i = 0; i < snapshot->candidate_count && budget > 0; i++) {
+    for (uint32_t i = 0; i < snapshot->candidate_count && room.budget > 0; i++) {
         const struct step_candidate *candidate = &snapshot->candidates[i];
-        if (candidate->decoding)
+        uint32_t wanted = step_candidate_most_rows(candidate);
+        if (candidate->decoding || wanted == 0)
             continue;
-        rows[i] = least(budget, rows_that_fit(candidate, free_blocks));
-        free_blocks -= blocks_taken(candidate, rows[i]);
-        budget -= rows[i];
+        rows[i] = take_chunk(candidate, &room);
         total += rows[i];
-        bool whole = rows[i] == rows_wanted(candidate);
-        if (!whole || (resumes && decodes == 0))
+        if (rows[i] < wanted || (resumes && decodes == 0))
             break;
     }
-    must(total > 0 || all_end(snapshot));
+    must(total > 0 || none_can_move(snapshot));
     return total;
 }

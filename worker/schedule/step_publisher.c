@@ -72,6 +72,7 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
                                              .token = sampled->token,
                                              .index = index,
                                              .cached_tokens = sequence->cached_tokens,
+                                             .cached_images = sequence->request.images.hits,
                                              .logprob = sampled->logprob});
     if (sequence_stops_at(sequence, sampled->token))
         end(engine, sequence, FINISH_STOP_TOKEN);

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "worker/cache/kv_layout.h"
+#include "worker/schedule/image_tiles.h"
 
 /* A running sequence. */
 struct step_candidate {
@@ -17,7 +18,11 @@ struct step_candidate {
     bool ends;                /* its last token is being drawn: it gets no more rows */
     uint32_t known_tokens;    /* > computed_tokens; one that decodes may know it only later */
     uint32_t computed_tokens; /* whose blocks it holds */
-    uint32_t most_rows;       /* it takes in one step: something is due behind them */
+    uint32_t most_rows; /* in one step, behind which something is due; 0: a picture's features */
+    /* Tiles whose rows must be in one step together, all of the sequence's; none where spans may be
+     * cut. */
+    const struct image_tile *whole_tiles;
+    uint32_t whole_tile_count;
     uint32_t held_blocks[KV_GROUPS_MAX]; /* some may be others' too */
 };
 

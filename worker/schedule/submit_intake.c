@@ -76,7 +76,7 @@ enum result submit_intake_drain(struct worker_engine *engine)
             return result;
         if (result == RESULT_OK)
             apply(engine, &command);
-        step_pipeline_call_roll(&engine->pipeline);
+        worker_engine_call_roll(engine);
     }
     return RESULT_OK;
 }

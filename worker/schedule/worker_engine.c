@@ -10,6 +10,27 @@
 #include "proto/must.h"
 #include "worker/cache/kv_budget.h"
 
+static void create_vision(struct worker_engine *engine)
+{
+    const struct worker_engine_parts *parts = &engine->parts;
+    if (!parts->vision)
+        return;
+    engine->pools.features = feature_cache_create(parts->feature_rows, parts->kept_images);
+    /* A step has room for a span that is not cut when every other sequence has its row. */
+    engine->image_limits =
+        (struct image_limits){.vision = parts->vision,
+                              .patch_rows = parts->patch_rows,
+                              .feature_rows = parts->feature_rows,
+                              .whole_tokens = parts->step_tokens - (parts->max_sequences - 1)};
+    engine->encoder = (struct image_encoder){.backend = parts->backend,
+                                             .vision = parts->vision,
+                                             .features = engine->pools.features,
+                                             .table = engine->table,
+                                             .link = parts->link,
+                                             .gauges = engine->gauges,
+                                             .most_patch_rows = parts->patch_rows};
+}
+
 enum result worker_engine_create(const struct worker_engine_parts *parts,
                                  struct worker_engine **created)
 {
@@ -33,13 +54,15 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
         return result;
     }
     engine->table = sequence_table_create(parts->max_sequences);
+    create_vision(engine);
     step_pipeline_init(&engine->pipeline,
                        &(struct step_pipeline_options){.link = parts->link,
                                                        .backend = parts->backend,
                                                        .fault = parts->fault,
                                                        .max_rows = parts->step_tokens,
                                                        .max_sequences = parts->max_sequences,
-                                                       .group_count = parts->layout->group_count});
+                                                       .group_count = parts->layout->group_count,
+                                                       .vision = parts->vision});
     engine->candidates = must_alloc(parts->max_sequences, sizeof *engine->candidates);
     engine->rows = must_alloc(parts->max_sequences, sizeof *engine->rows);
     frontend_link_set_vocabulary(parts->link, parts->vocab_tokens);
@@ -47,11 +70,19 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
     return RESULT_OK;
 }
 
+void worker_engine_call_roll(const struct worker_engine *engine)
+{
+    step_pipeline_call_roll(&engine->pipeline);
+    image_encoder_add_names(&engine->encoder);
+}
+
 void worker_engine_destroy(struct worker_engine *engine)
 {
     if (!engine)
         return;
     sequence_table_destroy(engine->table, &engine->pools);
+    image_encoder_fini(&engine->encoder);
+    feature_cache_destroy(engine->pools.features);
     step_pipeline_fini(&engine->pipeline);
     kv_pools_fini(&engine->pools);
     free(engine->candidates);

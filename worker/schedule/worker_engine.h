@@ -8,6 +8,7 @@
 #include "worker/backend/backend.h"
 #include "worker/schedule/admission_policy.h"
 #include "worker/schedule/frontend_link.h"
+#include "worker/schedule/image_encoder.h"
 #include "worker/schedule/sequence_table.h"
 #include "worker/schedule/step_pace.h"
 #include "worker/schedule/step_pipeline.h"
@@ -24,9 +25,14 @@ struct worker_engine_parts {
     bool keeps_prefixes;       /* the prefix cache is on */
     uint32_t vocab_tokens;
     uint32_t context_tokens;
-    uint32_t max_sequences;        /* <= step_tokens */
-    uint32_t step_tokens;          /* <= LIMIT_STEP_ROWS */
-    uint32_t mixed_prefill_tokens; /* > 0 */
+    uint32_t max_sequences;            /* <= step_tokens */
+    uint32_t step_tokens;              /* <= LIMIT_STEP_ROWS */
+    uint32_t mixed_prefill_tokens;     /* > 0 */
+    const struct model_vision *vision; /* of a model and a backend that take pictures, or NULL */
+    uint32_t patch_rows;               /* the next two: as the backend was loaded with */
+    uint32_t feature_rows;
+    uint32_t feature_row_bytes;
+    uint32_t kept_images; /* of the feature cache */
     struct worker_fault fault;
 };
 
@@ -38,6 +44,8 @@ struct worker_engine {
     struct kv_pools pools;
     struct sequence_table *table;
     struct step_pipeline pipeline;
+    struct image_encoder encoder;
+    uint64_t patch_work; /* launched and not yet counted as a step's */
     struct step_pace pace;
     struct step_candidate *candidates; /* [max_sequences], as the next one */
     uint32_t *rows;
@@ -47,6 +55,8 @@ struct worker_engine {
 /* RESULT_OUT_OF_MEMORY when the pools' bookkeeping does not fit. */
 enum result worker_engine_create(const struct worker_engine_parts *parts,
                                  struct worker_engine **engine) RESULT_CHECKED;
+/* Makes the roster say whose rows and pictures are under way, and nothing else. */
+void worker_engine_call_roll(const struct worker_engine *engine);
 /* Ends every sequence that is left, silently. */
 void worker_engine_destroy(struct worker_engine *engine);
 

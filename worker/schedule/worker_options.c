@@ -17,6 +17,7 @@
 
 #define KV_CACHE_BYTES_MAX   (1ull << 48) /* what a process can map */
 #define DEFAULT_SEQUENCES    64u
+#define DEFAULT_KEPT_IMAGES  20u /* a few conversations' */
 #define CPU_STEP_TOKENS      512u
 #define GPU_STEP_TOKENS      2048u /* fewer leave the matrix units of a large one waiting */
 #define MIXED_PREFILL_SHARE  8u    /* of a step's tokens, where streams wait for the step */
@@ -69,6 +70,9 @@ static const struct flag flags[] = {
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
+    {"--vision-patches", FLAG_U32, FIELD(vision_patches), 1, LIMIT_PATCH_ROWS, false},
+    {"--vision-cache-size", FLAG_U32, FIELD(vision_cache_size), 0, LIMIT_KEPT_IMAGES, false},
+    {"--vision-cache-bytes", FLAG_U64, FIELD(vision_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--prefix-cache", FLAG_U32, FIELD(prefix_cache), 0, 1, false},
     {"--verify-weights", FLAG_U32, FIELD(verify_weights), 0, 1, false},
     {"--fault", FLAG_TEXT, FIELD(fault), 0, 0, false},
@@ -164,6 +168,8 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .worker_count = 1,
                                        .max_sequences = DEFAULT_SEQUENCES,
                                        .prefix_cache = 1,
+                                       .vision_patches = LIMIT_PATCH_ROWS,
+                                       .vision_cache_size = DEFAULT_KEPT_IMAGES,
                                        .log_level = LOG_INFO};
     bool given[FLAG_COUNT] = {false};
     for (int i = 1; i < argc; i += 2) {
@@ -190,21 +196,23 @@ void worker_options_print(const struct worker_options *options)
 {
     char device[DEVICE_NAME_BYTES];
     device_name_write(options->device, device);
-    log_info(
-        "options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
-        "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
-        "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
-        "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
-        "%u, step-depth %u, context %u, kv-cache-type %s, kv-cache-bytes %llu, prefix-cache %u, "
-        "verify-weights %u, fault %s, log-level %d",
-        options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
-        options->event_bell_fd, options->weights_fd, options->weights_send_fd,
-        options->worker_index, options->worker_count, options->device_workers, device,
-        vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
-        options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
-        options->threads, options->max_sequences, options->step_tokens,
-        options->mixed_prefill_tokens, options->step_depth, options->context_tokens,
-        kv_cache_type_name(options->kv_cache_type), (unsigned long long)options->kv_cache_bytes,
-        options->prefix_cache, options->verify_weights, options->fault ? options->fault : "none",
-        (int)options->log_level);
+    log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
+             "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
+             "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
+             "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
+             "%u, step-depth %u, context %u, kv-cache-type %s, kv-cache-bytes %llu, vision-patches "
+             "%u, vision-cache-size %u, vision-cache-bytes %llu, prefix-cache %u, "
+             "verify-weights %u, fault %s, log-level %d",
+             options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
+             options->event_bell_fd, options->weights_fd, options->weights_send_fd,
+             options->worker_index, options->worker_count, options->device_workers, device,
+             vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
+             options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
+             options->threads, options->max_sequences, options->step_tokens,
+             options->mixed_prefill_tokens, options->step_depth, options->context_tokens,
+             kv_cache_type_name(options->kv_cache_type),
+             (unsigned long long)options->kv_cache_bytes, options->vision_patches,
+             options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
+             options->prefix_cache, options->verify_weights,
+             options->fault ? options->fault : "none", (int)options->log_level);
 }

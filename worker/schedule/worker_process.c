@@ -22,7 +22,9 @@
 #include "worker/schedule/gauge_board.h"
 #include "worker/schedule/step_loop.h"
 
-#define MEGABYTE 1000000.0
+#define MEGABYTE           1000000.0
+#define USUAL_IMAGE_TOKENS 1024u      /* of a picture that is kept, for the default of the pool */
+#define FEATURE_ROWS_MAX   (1u << 24) /* far more than any use; row numbers stay below NONE */
 
 struct worker_process {
     const struct worker_options *options;
@@ -32,6 +34,8 @@ struct worker_process {
     struct backend *backend;
     struct backend_options backend_options; /* kv_blocks are decided last */
     struct kv_budget kv;
+    const struct model_vision *vision; /* that the backend takes pictures for, or NULL */
+    uint32_t feature_row_bytes;
     struct worker_engine *engine;
     struct worker_fault fault;
 };
@@ -89,6 +93,43 @@ static void create_backend(struct worker_process *process)
                                  .max_logit_rows = options->max_sequences};
     process->backend =
         options->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
+}
+
+/* What pictures may take: rows of the tower at once, and rows of the feature pool. */
+static enum result decide_vision(struct worker_process *process, struct error_text *error)
+{
+    const struct worker_options *options = process->options;
+    const struct model_vision *vision = model_vision(process->model);
+    if (!vision) {
+        log_info("images: none: the model %s", model_blindness(process->model));
+        return RESULT_OK;
+    }
+    if (!process->backend->interface->encode_begin) {
+        log_warn("images: none: this device's backend has no vision towers");
+        return RESULT_OK;
+    }
+    uint32_t columns = model_vision_feature_columns(vision);
+    uint64_t row_bytes = (uint64_t)columns * sizeof(float);
+    uint32_t largest = options->vision_patches / (vision->merge_side * vision->merge_side);
+    uint64_t rows = (uint64_t)options->vision_cache_size * USUAL_IMAGE_TOKENS;
+    if (rows < largest)
+        rows = largest;
+    if (options->vision_cache_bytes > 0)
+        rows = options->vision_cache_bytes / row_bytes;
+    if (rows < 1 || rows > FEATURE_ROWS_MAX)
+        return error_set(error, RESULT_INVALID,
+                         "--vision-cache-bytes %llu: the feature pool has 1 to %u rows of %llu "
+                         "bytes",
+                         (unsigned long long)options->vision_cache_bytes, FEATURE_ROWS_MAX,
+                         (unsigned long long)row_bytes);
+    process->vision = vision;
+    process->feature_row_bytes = (uint32_t)row_bytes;
+    process->backend_options.vision = model_vision_plan(process->model);
+    process->backend_options.max_patch_rows = options->vision_patches;
+    process->backend_options.feature_rows = (uint32_t)rows;
+    log_info("memory: features of images %.1f MB in %u rows, images of up to %u patches",
+             (double)(rows * row_bytes) / MEGABYTE, (uint32_t)rows, options->vision_patches);
+    return RESULT_OK;
 }
 
 /* How long sequences may become and how many blocks each cache group gets. */
@@ -181,6 +222,11 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .max_sequences = process->kv.max_sequences,
         .step_tokens = process->options->step_tokens,
         .mixed_prefill_tokens = process->options->mixed_prefill_tokens,
+        .vision = process->vision,
+        .patch_rows = process->backend_options.max_patch_rows,
+        .feature_rows = process->backend_options.feature_rows,
+        .feature_row_bytes = process->feature_row_bytes,
+        .kept_images = process->options->vision_cache_size,
         .fault = process->fault,
     };
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
@@ -227,7 +273,9 @@ static enum result start(struct worker_process *process, struct error_text *erro
     if (result != RESULT_OK)
         return result;
     create_backend(process);
-    result = decide_memory(process, error);
+    result = decide_vision(process, error);
+    if (result == RESULT_OK)
+        result = decide_memory(process, error);
     if (result == RESULT_OK)
         result = load_backend(process, error);
     if (result == RESULT_OK)

@@ -1,5 +1,5 @@
 /*
- * Rules T1-T12 of token events, each broken alone; the limits themselves pass.
+ * Rules T1-T12 and T14 of token events, each broken alone; the limits themselves pass.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -212,6 +212,16 @@ static void t9_cached_tokens(void **state)
     assert_breaks(&event, "T9:");
 }
 
+static void t14_cached_images(void **state)
+{
+    (void)state;
+    struct token_event event = valid(TOKEN_EVENT_TOKEN);
+    event.cached_images = LIMIT_REQUEST_IMAGES;
+    assert_int_equal(check(&event, NULL), RESULT_OK);
+    event.cached_images++;
+    assert_breaks(&event, "T14:");
+}
+
 static void t10_payload(void **state)
 {
     (void)state;
@@ -249,6 +259,7 @@ int main(void)
         cmocka_unit_test(t7_failure),
         cmocka_unit_test(t8_progress),
         cmocka_unit_test(t9_cached_tokens),
+        cmocka_unit_test(t14_cached_images),
         cmocka_unit_test(t12_alternatives),
         cmocka_unit_test(t10_payload),
         cmocka_unit_test(t11_step_time),

@@ -1,0 +1,203 @@
+/*
+ * A tower over a large picture takes as long as many steps, and its work cannot be cut between
+ * rows, since every patch looks at every other. It is cut between layers instead, and a turn
+ * launches as many of these stages as streams can spare, or more when nobody waits for a token.
+ *
+ * While a batch is under way its images are pending in the feature cache and held here, so that
+ * they are finished even when a second request has come to need them and the first one is gone.
+ * When nobody needs any of them any more the batch is dropped.
+ *
+ * Refuses to look at rows and prompts: until features are ready the step policy gives their
+ * sequence no rows beyond.
+ */
+#include "worker/schedule/image_encoder.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/schedule/gauge_board.h"
+
+#define BATCH_PATCH_ROWS 4096u /* pictures are added up to this; a single one may be larger */
+
+static void batch_release(struct image_encoder *encoder)
+{
+    for (uint32_t i = 0; i < encoder->count; i++)
+        feature_cache_give(encoder->features, encoder->images[i]);
+    encoder->count = 0;
+    encoder->patch_rows = 0;
+    encoder->stages_left = 0;
+}
+
+void image_encoder_fini(struct image_encoder *encoder)
+{
+    batch_release(encoder);
+}
+
+static bool batch_is_wanted(const struct image_encoder *encoder)
+{
+    for (uint32_t i = 0; i < encoder->count; i++) {
+        if (feature_cache_references(encoder->features, encoder->images[i]) > 1)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a batch that is being put together has room for one more picture. */
+static bool batch_has_room(const struct image_encoder *encoder, uint32_t patch_rows)
+{
+    if (encoder->count == 0)
+        return true;
+    uint32_t most =
+        encoder->most_patch_rows < BATCH_PATCH_ROWS ? encoder->most_patch_rows : BATCH_PATCH_ROWS;
+    return encoder->count < IMAGE_ENCODER_BATCH && encoder->patch_rows < most &&
+           patch_rows <= most - encoder->patch_rows;
+}
+
+static void batch_add(struct image_encoder *encoder, const struct sequence *sequence,
+                      uint32_t image, uint32_t features)
+{
+    const struct sequence_images *images = &sequence->request.images;
+    const struct image_record *record = &images->records[image];
+    uint32_t at = encoder->count++;
+    encoder->images[at] = features;
+    encoder->requests[at] = sequence->request.id;
+    encoder->patch_rows += images->images[image].patch_rows;
+    struct encode_picture *picture = &encoder->pictures[at];
+    *picture = (struct encode_picture){.shape = images->images[image].key.shape,
+                                       .pixels = sequence_images_pixels(images, image),
+                                       .first_feature =
+                                           feature_cache_first_row(encoder->features, features)};
+    memcpy(picture->scale, record->scale, sizeof picture->scale);
+    memcpy(picture->bias, record->bias, sizeof picture->bias);
+}
+
+/* Rows for a picture that is not there; the youngest sequences behind `at` let theirs go for it
+ * when nothing else is to be encoded. False: not now. */
+static bool take_rows(struct image_encoder *encoder, const struct feature_key *key, uint32_t at,
+                      uint32_t *features)
+{
+    uint32_t young = sequence_table_running(encoder->table);
+    for (;;) {
+        if (feature_cache_take(encoder->features, key, features) == RESULT_OK)
+            return true;
+        if (encoder->count > 0)
+            return false;
+        do {
+            if (--young <= at)
+                return false;
+        } while (sequence_table_running_at(encoder->table, young)->request.images.held == 0);
+        struct sequence *other = sequence_table_running_at(encoder->table, young);
+        sequence_images_release(&other->request.images, encoder->features, UINT32_MAX);
+    }
+}
+
+/* One picture that running sequence `at` needs: shared, or added to the batch that is being put
+ * together. False: neither now, nor what comes behind it. */
+static bool get_features(struct image_encoder *encoder, uint32_t at, uint32_t image, bool may_add)
+{
+    struct sequence *sequence = sequence_table_running_at(encoder->table, at);
+    struct sequence_images *images = &sequence->request.images;
+    struct sequence_image *wanted = &images->images[image];
+    uint32_t features = feature_cache_share(encoder->features, &wanted->key);
+    bool is_hit = features != FEATURE_IMAGE_NONE;
+    if (!is_hit) {
+        if (!may_add || !batch_has_room(encoder, wanted->patch_rows) ||
+            !take_rows(encoder, &wanted->key, at, &features))
+            return false;
+        batch_add(encoder, sequence, image, features);
+        must(feature_cache_share(encoder->features, &wanted->key) == features);
+    }
+    sequence_images_hold(images, image, encoder->features, features);
+    if (!wanted->looked_up) {
+        wanted->looked_up = true;
+        images->hits += is_hit;
+        gauge_board_add_image(encoder->gauges, is_hit);
+    }
+    return true;
+}
+
+/* Everybody in line, oldest first. */
+static void gather(struct image_encoder *encoder, bool may_add)
+{
+    for (uint32_t at = 0; at < sequence_table_running(encoder->table); at++) {
+        const struct sequence *sequence = sequence_table_running_at(encoder->table, at);
+        const struct sequence_images *images = &sequence->request.images;
+        if (images->count == 0 || sequence->state != SEQUENCE_PREFILL)
+            continue;
+        for (;;) {
+            uint32_t image = sequence_images_wanted(images, sequence->computed_tokens);
+            if (image == images->count)
+                break;
+            if (!get_features(encoder, at, image, may_add)) {
+                /* Whoever is behind must not take the room that this one waits for. */
+                may_add = false;
+                break;
+            }
+        }
+    }
+}
+
+static bool streams_wait(const struct sequence_table *table)
+{
+    for (uint32_t i = 0; i < sequence_table_running(table); i++) {
+        const struct sequence *sequence = sequence_table_running_at(table, i);
+        if (sequence_generated_tokens(sequence) > 0 && !sequence_draws_last(sequence))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t stages_now(const struct image_encoder *encoder, const struct step_pace *pace)
+{
+    uint64_t work = step_pace_patch_work(pace, streams_wait(encoder->table));
+    uint64_t stages = work / encoder->patch_rows;
+    if (stages == 0)
+        return 1;
+    return stages < encoder->stages_left ? (uint32_t)stages : encoder->stages_left;
+}
+
+enum result image_encoder_advance(struct image_encoder *encoder, const struct step_pace *pace,
+                                  uint64_t *patch_work, struct error_text *error)
+{
+    *patch_work = 0;
+    if (!encoder->vision)
+        return RESULT_OK;
+    if (encoder->count > 0 && !batch_is_wanted(encoder))
+        batch_release(encoder);
+    bool begins = encoder->count == 0;
+    gather(encoder, begins);
+    if (encoder->count == 0)
+        return RESULT_OK;
+    const struct backend_interface *interface = encoder->backend->interface;
+    enum result result = RESULT_OK;
+    if (begins) {
+        encoder->stages_left = encoder->vision->stages;
+        image_encoder_add_names(encoder);
+        result = interface->encode_begin(
+            encoder->backend,
+            &(struct encode_batch){.picture_count = encoder->count, .pictures = encoder->pictures},
+            error);
+    }
+    uint32_t stages = stages_now(encoder, pace);
+    if (result == RESULT_OK)
+        result = interface->encode_stages(encoder->backend, stages, error);
+    if (result != RESULT_OK)
+        return result;
+    *patch_work = (uint64_t)stages * encoder->patch_rows;
+    encoder->stages_left -= stages;
+    if (encoder->stages_left > 0)
+        return RESULT_OK;
+    gauge_board_add_patches(encoder->gauges, encoder->patch_rows);
+    for (uint32_t i = 0; i < encoder->count; i++)
+        feature_cache_set_ready(encoder->features, encoder->images[i]);
+    batch_release(encoder);
+    return RESULT_OK;
+}
+
+void image_encoder_add_names(const struct image_encoder *encoder)
+{
+    for (uint32_t i = 0; i < encoder->count; i++) {
+        if (sequence_table_find(encoder->table, encoder->requests[i]))
+            frontend_link_roster_add(encoder->link, encoder->requests[i].slot);
+    }
+}

@@ -1,0 +1,36 @@
+/*
+ * Arithmetic that the policies share. Refuses to compare candidates.
+ */
+#include "worker/schedule/step_candidate.h"
+
+uint32_t step_candidate_most_rows(const struct step_candidate *candidate)
+{
+    uint32_t left = candidate->known_tokens - candidate->computed_tokens;
+    return left < candidate->most_rows ? left : candidate->most_rows;
+}
+
+uint32_t step_candidate_fewest_rows(const struct step_candidate *candidate)
+{
+    const struct image_tile *tiles = candidate->whole_tiles;
+    uint32_t at = image_tiles_after(tiles, candidate->whole_tile_count, candidate->computed_tokens);
+    if (at == candidate->whole_tile_count || tiles[at].first_token > candidate->computed_tokens)
+        return 1;
+    return tiles[at].first_token + tiles[at].token_count - candidate->computed_tokens;
+}
+
+uint32_t step_candidate_uncut_rows(const struct step_candidate *candidate, uint32_t rows)
+{
+    const struct image_tile *tiles = candidate->whole_tiles;
+    uint32_t end = candidate->computed_tokens + rows;
+    uint32_t at = image_tiles_after(tiles, candidate->whole_tile_count, end);
+    if (at == candidate->whole_tile_count || tiles[at].first_token >= end)
+        return rows;
+    uint32_t first = tiles[at].first_token;
+    return first > candidate->computed_tokens ? first - candidate->computed_tokens : 0;
+}
+
+uint32_t step_candidate_blocks(const struct step_candidate *candidate, uint32_t rows)
+{
+    uint32_t before = (candidate->computed_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+    return (candidate->computed_tokens + rows + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS - before;
+}
