@@ -92,8 +92,10 @@ TEST_SRC        := $(filter-out $(AGREEMENT_TESTS) $(MODEL_TESTS),$(TEST_SRC))
 endif
 # Text in, text out, on the thread that asks: nothing that the thread sanitizer could see, but where a test starts threads.
 TEXT_TESTS      := $(filter-out %_threads_test.c,$(call sources,tests/unit/frontend/prompt tests/unit/frontend/reply tests/unit/frontend/api tests/unit/frontend/image))
+# The worker decides on one thread; single ops are on several in row_independence_test and in the models' tests.
+LONE_TESTS      := $(filter-out %_threads_test.c %_thread_pool_test.c %/row_independence_test.c,$(call sources,tests/ops $(addprefix tests/unit/worker/,schedule cache sample model)))
 ifneq ($(filter thread,$(SANS)),)
-TEST_SRC        := $(filter-out $(TEXT_TESTS),$(TEST_SRC))
+TEST_SRC        := $(filter-out $(TEXT_TESTS) $(LONE_TESTS),$(TEST_SRC))
 endif
 test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
