@@ -16,6 +16,8 @@ struct slot {
     uint32_t position;
     uint32_t *tables[KV_GROUPS_MAX];    /* [table_blocks] */
     uint32_t first_held[KV_GROUPS_MAX]; /* blocks before this one were given back */
+    uint32_t kept_position;             /* behind which state was kept; 0: nowhere */
+    bool rewound;                       /* the next rows begin with the state that was kept */
 };
 
 struct model_runner {
@@ -82,7 +84,7 @@ static void load(struct model_runner *runner)
         .max_logit_rows = o->logit_rows > 0 ? o->logit_rows : o->step_rows,
     };
     struct error_text error = {""};
-    options.state_slots = o->sequences;
+    options.state_slots = 2 * o->sequences; /* each has one to keep its state in */
     if (o->feature_rows > 0) {
         options.vision = model_vision_plan(runner->model);
         options.max_patch_rows = MODEL_RUNNER_PATCH_ROWS;
@@ -206,6 +208,21 @@ void model_runner_reset(struct model_runner *runner, uint32_t number)
         slot->first_held[group] = 0;
     }
     slot->position = 0;
+    slot->kept_position = 0;
+    slot->rewound = false;
+}
+
+void model_runner_rewind(struct model_runner *runner, uint32_t number)
+{
+    struct slot *slot = &runner->slots[number];
+    must(slot->kept_position > 0 && slot->kept_position <= slot->position);
+    for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
+        must(slot->first_held[group] == 0);
+        for (uint32_t b = blocks_of(slot->kept_position); b < blocks_of(slot->position); b++)
+            runner->free_blocks[group][runner->free_count[group]++] = slot->tables[group][b];
+    }
+    slot->position = slot->kept_position;
+    slot->rewound = true;
 }
 
 uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t number,
@@ -238,9 +255,10 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
         .row_count = part->count,
         .first_position = slot->position,
         .state_slot = runner->options.sequences - 1 - part->slot,
-        .state_source = STATE_SLOT_NONE,
-        .state_copy = STATE_SLOT_NONE,
+        .state_source = slot->rewound ? runner->options.sequences + part->slot : STATE_SLOT_NONE,
+        .state_copy = part->keeps_state ? runner->options.sequences + part->slot : STATE_SLOT_NONE,
     };
+    slot->rewound = false;
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++)
         sequence->block_tables[group] = slot->tables[group];
     for (uint32_t i = 0; i < part->count; i++, batch->row_count++) {
@@ -255,6 +273,8 @@ static void add_part(struct model_runner *runner, struct step_batch *batch,
         sampling->position = slot->position + i + 1;
     }
     slot->position += part->count;
+    if (part->keeps_state)
+        slot->kept_position = slot->position;
 }
 
 const float *model_runner_step(struct model_runner *runner, const struct model_runner_part *parts,

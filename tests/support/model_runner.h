@@ -40,6 +40,7 @@ struct model_runner_part {
     const uint32_t *feature_rows;
     const struct rope_position *rope_positions;
     const uint32_t *visible_ends;
+    bool keeps_state; /* recurrent state is kept behind its rows, for model_runner_rewind() */
 };
 
 struct model_runner; /* opaque */
@@ -61,6 +62,8 @@ const float *model_runner_step(struct model_runner *runner, const struct model_r
 const struct sampled_token *model_runner_drawn(const struct model_runner *runner);
 /* Empties a slot: its blocks go back, its next token is at position 0. */
 void model_runner_reset(struct model_runner *runner, uint32_t slot);
+/* Back to where state was kept last since the slot was reset; no group has a window. */
+void model_runner_rewind(struct model_runner *runner, uint32_t slot);
 /* Blocks of group `group` that the slot holds now. */
 uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t slot, uint32_t group);
 

@@ -31,7 +31,9 @@ struct scene {
     float *alone[STORIES]; /* [POSITIONS, vocab] */
     struct test_random random;
     uint32_t story[SLOTS];
-    uint32_t at[SLOTS]; /* positions computed */
+    uint32_t at[SLOTS];   /* positions computed */
+    uint32_t kept[SLOTS]; /* behind which state was kept; 0: none since the story began */
+    uint32_t rewound;
     uint32_t compared;
     uint32_t begun;
     uint32_t dropped;
@@ -74,6 +76,14 @@ static void close_scene(struct scene *scene)
 static void begin_anew(struct scene *scene, uint32_t slot)
 {
     scene->dropped += scene->at[slot] < POSITIONS;
+    if (scene->kept[slot] > 0 && scene->kept[slot] < POSITIONS &&
+        test_random_below(&scene->random, 2)) {
+        model_runner_rewind(scene->runner, slot);
+        scene->at[slot] = scene->kept[slot];
+        scene->rewound++;
+        return;
+    }
+    scene->kept[slot] = 0;
     scene->begun++;
     model_runner_reset(scene->runner, slot);
     scene->at[slot] = 0;
@@ -113,7 +123,8 @@ static void take_step(struct scene *scene)
         parts[count++] =
             (struct model_runner_part){.slot = slot,
                                        .tokens = scene->ids[scene->story[slot]] + scene->at[slot],
-                                       .count = rows < left ? rows : left};
+                                       .count = rows < left ? rows : left,
+                                       .keeps_state = test_random_below(&scene->random, 3) == 0};
     }
     if (count == 0)
         return;
@@ -126,6 +137,8 @@ static void take_step(struct scene *scene)
                         scene->alone[scene->story[slot]] + (size_t)position * scene->vocab);
         }
         scene->at[slot] += parts[part].count;
+        if (parts[part].keeps_state)
+            scene->kept[slot] = scene->at[slot];
         scene->compared += parts[part].count;
     }
 }
@@ -139,5 +152,6 @@ void recurrent_schedule_check(const struct recurrent_schedule_options *options)
     assert_true(scene.compared > 9 * options->steps);
     assert_true(scene.begun > options->steps / 6);
     assert_true(scene.dropped > options->steps / 12);
+    assert_true(scene.rewound > options->steps / 20);
     close_scene(&scene);
 }

@@ -165,7 +165,8 @@ struct backend_options {
     enum kv_cache_type kv_type;
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
                                           any request */
-    uint32_t state_slots;              /* of recurrent state, where the plan has any; likewise */
+    uint32_t state_slots; /* of recurrent state, where the plan has any; likewise, those that only
+                             keep states among them */
     const struct plan
         *vision;             /* model_vision_plan(), must outlive the backend; NULL: no pictures */
     uint32_t max_patch_rows; /* of a batch of pictures, <= LIMIT_PATCH_ROWS */

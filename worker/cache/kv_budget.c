@@ -9,7 +9,8 @@
  *
  * Recurrent state comes before both: a sequence cannot run without it, and it is the same for the
  * shortest and the longest. It gets at most half of the memory; where that does not hold as many
- * sequences as are wanted, fewer run at once.
+ * sequences as are wanted, fewer run at once. Of what it leaves, checkpoints of such state for the
+ * prefix cache get an eighth at most; where that holds none, there are none.
  *
  * Bytes are exact (a block's size is the layout's); division rounds down, so the sum never passes
  * the limit. Refuses a limit in which a single sequence could not make a step.
@@ -17,6 +18,9 @@
 #include "worker/cache/kv_budget.h"
 
 #include "proto/must.h"
+
+#define CHECKPOINT_SHARE       8u /* of the memory that running states leave */
+#define CHECKPOINTS_A_SEQUENCE 4u /* a prompt's end, its answer's, and two in between */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -128,6 +132,13 @@ static enum result set_state_aside(struct kv_budget_request *request, struct kv_
     budget->max_sequences = request->max_sequences;
     budget->state_bytes = request->max_sequences * request->state_slot_bytes;
     request->limit_bytes -= budget->state_bytes;
+    if (!request->keeps_checkpoints)
+        return RESULT_OK;
+    uint64_t most = request->limit_bytes / CHECKPOINT_SHARE / request->state_slot_bytes;
+    budget->checkpoint_slots =
+        (uint32_t)least(most, (uint64_t)CHECKPOINTS_A_SEQUENCE * budget->max_sequences);
+    budget->checkpoint_bytes = budget->checkpoint_slots * request->state_slot_bytes;
+    request->limit_bytes -= budget->checkpoint_bytes;
     return RESULT_OK;
 }
 

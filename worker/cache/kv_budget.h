@@ -5,6 +5,7 @@
 #ifndef SHOAL_WORKER_CACHE_KV_BUDGET_H
 #define SHOAL_WORKER_CACHE_KV_BUDGET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/result.h"
@@ -16,14 +17,17 @@ struct kv_budget_request {
     uint32_t max_sequences;
     uint32_t step_tokens;
     uint64_t state_slot_bytes; /* state_layout_slot_bytes() */
+    bool keeps_checkpoints;    /* of recurrent state, for the prefix cache */
     uint64_t limit_bytes;
 };
 
 struct kv_budget {
     uint32_t blocks[KV_GROUPS_MAX];
-    uint32_t max_sequences;  /* <= the ones wanted: each has its recurrent state */
-    uint64_t state_bytes;    /* of all of them */
-    uint64_t bytes;          /* of all groups together; with state_bytes <= limit_bytes */
+    uint32_t max_sequences;    /* <= the ones wanted: each has its recurrent state */
+    uint64_t state_bytes;      /* of all of them */
+    uint32_t checkpoint_slots; /* that keep states for the prefix cache */
+    uint64_t checkpoint_bytes;
+    uint64_t bytes;          /* of all groups together; with both others <= limit_bytes */
     uint32_t context_tokens; /* longest sequence that fits while it is alone, <= the one wanted */
 };
 

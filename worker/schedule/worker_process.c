@@ -147,6 +147,7 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         .max_sequences = options->max_sequences,
         .step_tokens = options->step_tokens,
         .state_slot_bytes = state_layout_slot_bytes(&plan->state),
+        .keeps_checkpoints = options->prefix_cache != 0,
         .limit_bytes = options->kv_cache_bytes,
     };
     enum result result = RESULT_OK;
@@ -174,6 +175,10 @@ static enum result decide_memory(struct worker_process *process, struct error_te
     if (process->kv.state_bytes > 0)
         log_info("memory: recurrent state %.1f MB for %u sequences",
                  (double)process->kv.state_bytes / MEGABYTE, process->kv.max_sequences);
+    if (process->kv.state_bytes > 0 && options->prefix_cache)
+        log_info("memory: checkpoints of recurrent state %.1f MB, %u of them%s",
+                 (double)process->kv.checkpoint_bytes / MEGABYTE, process->kv.checkpoint_slots,
+                 process->kv.checkpoint_slots > 0 ? "" : ": no prefix can be resumed");
     uint64_t blocks = 0;
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         blocks += process->kv.blocks[group];
@@ -194,7 +199,7 @@ static enum result load_backend(struct worker_process *process, struct error_tex
 {
     for (uint32_t group = 0; group < KV_GROUPS_MAX; group++)
         process->backend_options.kv_blocks[group] = process->kv.blocks[group];
-    process->backend_options.state_slots = process->kv.max_sequences;
+    process->backend_options.state_slots = process->kv.max_sequences + process->kv.checkpoint_slots;
     return process->backend->interface->load(process->backend, model_plan(process->model),
                                              &process->backend_options, show_progress,
                                              frontend_link_gauges(process->link), error);
@@ -218,6 +223,7 @@ static enum result assemble(struct worker_process *process, struct error_text *e
         .vocab_tokens = plan->config.vocab_tokens,
         .context_tokens = process->kv.context_tokens,
         .state_slots = plan->state.layers > 0 ? process->kv.max_sequences : 0,
+        .checkpoint_slots = process->kv.checkpoint_slots,
         .keeps_prefixes = process->options->prefix_cache != 0,
         .max_sequences = process->kv.max_sequences,
         .step_tokens = process->options->step_tokens,

@@ -4,6 +4,8 @@
  */
 #include "worker/backend/cpu/cpu_state.h"
 
+#include <string.h>
+
 #include "proto/must.h"
 
 enum result cpu_state_init(struct cpu_program *program, uint32_t slots, struct error_text *error)
@@ -30,4 +32,12 @@ float *cpu_state_conv(const struct cpu_program *program, uint32_t layer, uint32_
 float *cpu_state_delta(const struct cpu_program *program, uint32_t layer, uint32_t slot)
 {
     return layer_state(program, layer, slot) + program->plan->state.conv_floats;
+}
+
+void cpu_state_copy(const struct cpu_program *program, uint32_t from, uint32_t to)
+{
+    uint64_t slot_bytes = state_layout_slot_bytes(&program->plan->state);
+    must(from < program->state_slots && to < program->state_slots && from != to);
+    char *slots = program->state_memory.bytes;
+    memcpy(slots + to * slot_bytes, slots + from * slot_bytes, slot_bytes);
 }

@@ -16,4 +16,7 @@ float *cpu_state_conv(const struct cpu_program *program, uint32_t layer, uint32_
 /* And [value heads, key dim, value dim] of its delta net. */
 float *cpu_state_delta(const struct cpu_program *program, uint32_t layer, uint32_t slot);
 
+/* Slot `to` becomes what slot `from` is, in all layers. */
+void cpu_state_copy(const struct cpu_program *program, uint32_t from, uint32_t to);
+
 #endif

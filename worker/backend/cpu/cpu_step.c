@@ -15,6 +15,7 @@
 #include "proto/must.h"
 #include "worker/backend/cpu/cpu_moe.h"
 #include "worker/backend/cpu/cpu_ops.h"
+#include "worker/backend/cpu/cpu_state.h"
 
 #define PIECES_PER_BEAT 64u /* of one op; a piece takes well below a millisecond */
 
@@ -181,6 +182,25 @@ static void walk(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
     cpu_thread_pool_run(step->pool, walk_plan, step);
 }
 
+/* What sequences begin with, and what is kept of where they end: a plan without state has none. */
+static void copy_sources(const struct cpu_step *step)
+{
+    for (uint32_t s = 0; s < step->batch->sequence_count && step->program->state_slots > 0; s++) {
+        const struct step_sequence *sequence = &step->batch->sequences[s];
+        if (sequence->state_source != STATE_SLOT_NONE)
+            cpu_state_copy(step->program, sequence->state_source, sequence->state_slot);
+    }
+}
+
+static void copy_results(const struct cpu_step *step)
+{
+    for (uint32_t s = 0; s < step->batch->sequence_count && step->program->state_slots > 0; s++) {
+        const struct step_sequence *sequence = &step->batch->sequences[s];
+        if (sequence->state_copy != STATE_SLOT_NONE)
+            cpu_state_copy(step->program, sequence->state_slot, sequence->state_copy);
+    }
+}
+
 void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results)
@@ -192,7 +212,9 @@ void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
     for (uint32_t s = 0; s < batch->sequence_count; s++)
         for (uint32_t r = 0; r < batch->sequences[s].row_count; r++)
             step->row_sequence[batch->sequences[s].first_row + r] = s;
+    copy_sources(step);
     walk(step, 0, step->program->plan->op_count);
+    copy_results(step);
 }
 
 void cpu_step_run_stage(struct cpu_step *step, uint32_t first_op, uint32_t end_op)

@@ -60,7 +60,8 @@ struct vulkan_program {
     struct vulkan_arena *tensor_memory;
     struct vulkan_arena *kv_memory;
     struct vulkan_arena *scratch_memory;
-    uint64_t *states; /* [recurrent layers] f32 [slots][floats of a layer]: vulkan_recurrent.h */
+    struct vulkan_piece
+        *states; /* [recurrent layers] f32 [slots][floats of a layer]: vulkan_recurrent.h */
     struct vulkan_arena *state_memory;
     uint32_t max_step_rows;
     uint32_t max_logit_rows;

@@ -22,14 +22,25 @@ enum result vulkan_recurrent_place(struct vulkan_program *program, uint32_t slot
     program->states = must_alloc(layout->layers + 1u, sizeof *program->states);
     program->state_memory = vulkan_arena_create(program->device, layout->layers * padded, false);
     for (uint32_t layer = 0; layer < layout->layers; layer++) {
-        struct vulkan_piece piece;
-        enum result result =
-            vulkan_arena_take(program->state_memory, bytes, "recurrent state", &piece, error);
+        enum result result = vulkan_arena_take(program->state_memory, bytes, "recurrent state",
+                                               &program->states[layer], error);
         if (result != RESULT_OK)
             return result;
-        program->states[layer] = piece.address;
     }
     return RESULT_OK;
+}
+
+void vulkan_recurrent_record_copy(const struct vulkan_program *program,
+                                  struct vulkan_commands *commands, uint32_t from, uint32_t to)
+{
+    const struct state_layout *layout = &program->plan->state;
+    uint64_t bytes = state_layout_layer_floats(layout) * sizeof(float);
+    for (uint32_t layer = 0; layer < layout->layers; layer++) {
+        const struct vulkan_piece *states = &program->states[layer];
+        must((from + 1) * bytes <= states->bytes && (to + 1) * bytes <= states->bytes);
+        vulkan_commands_copy(commands, states->buffer, states->offset + from * bytes,
+                             states->buffer, states->offset + to * bytes, bytes);
+    }
 }
 
 #define DELTA_SUBGROUPS 4u /* of a workgroup: each has a column of a matrix to itself */
@@ -38,7 +49,7 @@ static uint64_t layer_states(const struct vulkan_program *program, uint32_t laye
 {
     uint32_t index = program->plan->state.layer_index[layer];
     must(index < program->plan->state.layers);
-    return program->states[index];
+    return program->states[index].address;
 }
 
 void vulkan_recurrent_record_short_conv(struct vulkan_recorder *recorder, uint32_t forms)

@@ -14,6 +14,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_recurrent.h"
 #include "worker/backend/vulkan/vulkan_sampler.h"
 
 #define REPLAYED_ROWS       64u /* decode steps of up to so many rows are recorded once */
@@ -28,6 +29,12 @@ struct slot {
     /* by what is drawn and number of rows; NULL: not yet */
     struct vulkan_commands *replayed[SAMPLER_KINDS][REPLAYED_ROWS + 1];
     struct vulkan_commands *current;
+    /* Copies of recurrent state around the step; NULL: not yet. They are done when a later step is,
+     * whose commands begin behind them. */
+    struct vulkan_commands *before;
+    struct vulkan_commands *behind;
+    bool before_submitted;
+    bool behind_submitted;
     uint32_t logit_rows;
     enum vulkan_sampler_kind draws;
 };
@@ -120,6 +127,8 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
     for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++) {
         struct slot *slot = &steps->slots[i];
         forget_recordings(slot);
+        vulkan_commands_destroy(slot->before);
+        vulkan_commands_destroy(slot->behind);
         vulkan_commands_destroy(slot->once);
         vulkan_batch_fini(&slot->batch);
     }
@@ -201,6 +210,52 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     return result;
 }
 
+enum copy_side { COPY_BEFORE, COPY_BEHIND };
+
+static bool wants_copy(const struct step_sequence *sequence, enum copy_side side)
+{
+    uint32_t other = side == COPY_BEFORE ? sequence->state_source : sequence->state_copy;
+    return other != STATE_SLOT_NONE;
+}
+
+/* Copies that no sequence wants are not recorded; *submitted: they are with the device. */
+static enum result copy_states(const struct vulkan_steps *steps, const struct step_batch *batch,
+                               enum copy_side side, struct vulkan_commands **commands,
+                               bool *submitted, struct error_text *error)
+{
+    uint32_t first = 0;
+    while (first < batch->sequence_count && !wants_copy(&batch->sequences[first], side))
+        first++;
+    if (first == batch->sequence_count || steps->program->plan->state.layers == 0)
+        return RESULT_OK;
+    enum result result = RESULT_OK;
+    if (!*commands)
+        result = vulkan_commands_create(steps->program->device, VULKAN_QUEUE_COMPUTE, 0, commands,
+                                        error);
+    else if (*submitted)
+        result = vulkan_commands_wait(*commands, STEP_WAIT_LIMIT_MS, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_begin(*commands, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_commands_barrier(*commands);
+    for (uint32_t s = first; s < batch->sequence_count; s++) {
+        const struct step_sequence *sequence = &batch->sequences[s];
+        if (wants_copy(sequence, side) && side == COPY_BEFORE)
+            vulkan_recurrent_record_copy(steps->program, *commands, sequence->state_source,
+                                         sequence->state_slot);
+        else if (wants_copy(sequence, side))
+            vulkan_recurrent_record_copy(steps->program, *commands, sequence->state_slot,
+                                         sequence->state_copy);
+    }
+    vulkan_commands_barrier(*commands);
+    result = vulkan_commands_end(*commands, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_submit(*commands, error);
+    *submitted = result == RESULT_OK;
+    return result;
+}
+
 enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_batch *batch,
                                 struct error_text *error)
 {
@@ -225,7 +280,13 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     slot->logit_rows = batch->logit_row_count;
     result = choose_commands(steps, slot, &shape, error);
     if (result == RESULT_OK)
+        result =
+            copy_states(steps, batch, COPY_BEFORE, &slot->before, &slot->before_submitted, error);
+    if (result == RESULT_OK)
         result = vulkan_commands_submit(slot->current, error);
+    if (result == RESULT_OK)
+        result =
+            copy_states(steps, batch, COPY_BEHIND, &slot->behind, &slot->behind_submitted, error);
     if (result == RESULT_OK)
         steps->launched++;
     return result;

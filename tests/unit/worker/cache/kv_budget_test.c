@@ -119,6 +119,16 @@ static void test_recurrent_state_comes_first(void **state)
     assert_int_equal(few.state_bytes, 250u << 20);
     assert_true(few.state_bytes + few.bytes <= request.limit_bytes);
     struct error_text error = {""};
+    request.keeps_checkpoints = true;
+    request.state_slot_bytes = 1u << 20;
+    struct kv_budget kept;
+    assert_int_equal(kv_budget_plan(&layout, &request, &kept, NULL), RESULT_OK);
+    assert_int_equal(kept.checkpoint_slots, (request.limit_bytes - kept.state_bytes) >> 23);
+    assert_int_equal(kept.checkpoint_bytes, (uint64_t)kept.checkpoint_slots << 20);
+    assert_true(kept.state_bytes + kept.checkpoint_bytes + kept.bytes <= request.limit_bytes);
+    request.state_slot_bytes = 1u << 10;
+    assert_int_equal(kv_budget_plan(&layout, &request, &kept, NULL), RESULT_OK);
+    assert_int_equal(kept.checkpoint_slots, 4 * request.max_sequences);
     request.state_slot_bytes = 257u << 20;
     assert_int_equal(kv_budget_plan(&layout, &request, &few, &error), RESULT_TOO_LARGE);
     assert_non_null(strstr(error.text, "269484032"));
