@@ -37,9 +37,12 @@ void engine_rig_set_overlap(struct engine_rig_options *options, uint32_t overlap
     options->counts_ahead = overlap > 2;
 }
 
-void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options)
+static void make_layout(struct engine_rig *rig, const struct engine_rig_options *options)
 {
-    *rig = (struct engine_rig){.options = *options};
+    if (options->layout) {
+        rig->layout = *options->layout;
+        return;
+    }
     rig->layout.group_count = options->group_count;
     for (uint32_t group = 0; group < options->group_count; group++)
         rig->layout.groups[group] =
@@ -48,6 +51,30 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
                               .layers = 1,
                               .kv_heads = 1,
                               .head_dim = 8};
+}
+
+static struct backend *make_backend(const struct engine_rig *rig, uint32_t state_slots)
+{
+    const struct engine_rig_options *options = &rig->options;
+    if (options->backend)
+        return options->backend;
+    struct fake_backend_options backend = {.layout = &rig->layout,
+                                           .state_slots = state_slots,
+                                           .vocab_tokens = options->vocab_tokens,
+                                           .step_depth = options->step_depth,
+                                           .late = options->late,
+                                           .counts_ahead = options->counts_ahead,
+                                           .vision = options->vision,
+                                           .patch_rows = options->patch_rows,
+                                           .feature_rows = options->feature_rows};
+    memcpy(backend.kv_blocks, options->kv_blocks, sizeof backend.kv_blocks);
+    return fake_backend_create(&backend);
+}
+
+void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *options)
+{
+    *rig = (struct engine_rig){.options = *options};
+    make_layout(rig, options);
     struct test_frontend_sizes sizes = {.submit_capacity = 1024,
                                         .event_capacity = options->event_capacity,
                                         .slab_bytes = 1u << 20,
@@ -59,18 +86,8 @@ void engine_rig_open(struct engine_rig *rig, const struct engine_rig_options *op
                                     .event_bell = pair->event_bell.event_fd,
                                     .parent = -1};
     must(frontend_link_open(&fds, &rig->link, NULL) == RESULT_OK);
-    struct fake_backend_options backend = {.layout = &rig->layout,
-                                           .vocab_tokens = options->vocab_tokens,
-                                           .step_depth = options->step_depth,
-                                           .late = options->late,
-                                           .counts_ahead = options->counts_ahead,
-                                           .vision = options->vision,
-                                           .patch_rows = options->patch_rows,
-                                           .feature_rows = options->feature_rows};
     uint32_t state_slots = options->recurrent ? options->max_sequences : 0;
-    backend.state_slots = state_slots + options->checkpoint_slots;
-    memcpy(backend.kv_blocks, options->kv_blocks, sizeof backend.kv_blocks);
-    rig->backend = fake_backend_create(&backend);
+    rig->backend = make_backend(rig, state_slots + options->checkpoint_slots);
     struct worker_engine_parts parts = {
         .link = rig->link,
         .backend = rig->backend,
@@ -125,7 +142,8 @@ enum step_outcome engine_rig_turn(struct engine_rig *rig)
         must(rig->idle_turns < (begun ? rig->options.step_depth : UNBEGUN_TURNS));
     }
     must(sequence_table_running(table) <= rig->options.max_sequences);
-    must(fake_backend_totals(rig->backend).most_rows <= rig->options.step_tokens);
+    must(rig->options.backend ||
+         fake_backend_totals(rig->backend).most_rows <= rig->options.step_tokens);
     return outcome;
 }
 

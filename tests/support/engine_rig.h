@@ -29,6 +29,8 @@ struct engine_rig_options {
     uint32_t patch_rows;
     uint32_t feature_rows;
     uint32_t kept_images;
+    struct backend *backend; /* a real one, loaded, instead of the fake one; the rig ends it */
+    const struct kv_layout *layout; /* of its plan, instead of the groups above */
 };
 /* One full group of 64 blocks, 8 sequences, steps of 32 rows, room for all events, one step under
  * way. */
