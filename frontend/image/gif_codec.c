@@ -174,7 +174,7 @@ enum result gif_codec_probe(struct image_source *source, struct error_text *erro
 
 /* --- codes ------------------------------------------------------------------------------------ */
 
-/* A code's string is that of `before` and one more colour. */
+/* A code's string is that of `before`, if it is longer than 1, and one more colour. */
 struct lzw_entry {
     uint16_t before;
     uint16_t length;
@@ -228,7 +228,7 @@ static enum result lzw_run(struct lzw *lzw, unsigned code_bits, uint8_t *out, si
     uint32_t clear = 1u << code_bits, next = clear + 2, before = NOTHING, code;
     unsigned width = code_bits + 1;
     for (uint32_t i = 0; i < clear; i++)
-        lzw->entries[i] = (struct lzw_entry){NOTHING, 1, (uint8_t)i, (uint8_t)i};
+        lzw->entries[i] = (struct lzw_entry){0, 1, (uint8_t)i, (uint8_t)i};
     for (size_t at = 0; at < count;) {
         if (!lzw_code(lzw, width, &code) || code == clear + 1)
             return cut_off(error);
@@ -286,8 +286,11 @@ static void paint_frame(const struct gif_frame *frame, const uint8_t *colours,
                         struct image_pixels *pixels)
 {
     uint8_t around = frame->has_clear ? frame->clear : 0;
-    for (size_t i = 0; i < (size_t)pixels->width * pixels->height; i++)
-        paint(frame, &around, 1, pixels->rgb + i * IMAGE_CHANNELS);
+    size_t row_bytes = image_pixels_bytes(pixels->width, 1);
+    for (uint32_t x = 0; x < pixels->width; x++)
+        paint(frame, &around, 1, pixels->rgb + (size_t)x * IMAGE_CHANNELS);
+    for (uint32_t y = 1; y < pixels->height; y++)
+        memcpy(pixels->rgb + y * row_bytes, pixels->rgb, row_bytes);
     unsigned pass = 0;
     for (uint32_t i = 0, row = 0; i < frame->height; i++) {
         must(row < frame->height);

@@ -183,8 +183,8 @@ static void read_rows(struct png_session *session)
     for (int pass = 0; pass < (session->interlaced ? PNG_INTERLACE_ADAM7_PASSES : 1); pass++) {
         for (uint32_t y = 0; y < height; y++) {
             uint8_t *out = session->pixels.rgb + y * out_bytes;
-            uint8_t *row = session->rows + (session->interlaced ? y * row_bytes : 0);
-            png_read_row(session->png, direct ? out : row, NULL);
+            uint8_t *row = direct ? out : session->rows + (session->interlaced ? y * row_bytes : 0);
+            png_read_row(session->png, row, NULL);
             if (!direct && !session->interlaced)
                 convert_row(session, row, out);
         }

@@ -92,7 +92,8 @@ static plan_tensor_id append_input(struct op_trial *t, uint32_t input)
     plan_tensor_id tensor = plan_sketch_tensor(t->sketch, PLAN_ROWS_STEP, columns);
     plan_weight_id table =
         add_weight(t, c->input_type, t->vocab, columns, scale, &t->inputs[input]);
-    append(t, OP_embed_rows, PLAN_NONE, tensor, table, (union op_params){.embed_rows = {scale}});
+    append(t, OP_embed_rows, PLAN_NONE, tensor, table,
+           (union op_params){.embed_rows = {.scale = scale}});
     return c->on_logit_rows ? append_gather(t, tensor, columns) : tensor;
 }
 

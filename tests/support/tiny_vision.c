@@ -109,7 +109,7 @@ static void put_pixels(struct text_buffer *data, uint32_t width, uint32_t height
     text_buffer_append(data, (const char *)head, sizeof head);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t column = i % (1 + 3 * width);
-        uint8_t byte = column == 0 ? 0 : (uint8_t)(rgb >> (16 - 8 * ((column - 1) % 3)));
+        uint8_t byte = (uint8_t)(column == 0 ? 0 : rgb >> (16 - 8 * ((column - 1) % 3)));
         text_buffer_append(data, (const char *)&byte, 1);
         low = (low + byte) % 65521;
         high = (high + low) % 65521;

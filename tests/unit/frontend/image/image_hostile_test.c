@@ -1,0 +1,172 @@
+/*
+ * Pictures that nobody should send: the seeds of fuzz_image by what their names say, and every
+ * golden file cut off and bent in many ways, some 450 in all. Each is refused with words or becomes
+ * a picture of the size that its header said; all of them together hardly touch any memory.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "frontend/image/image_decoder.h"
+#include "proto/limits.h"
+#include "proto/mapped_file.h"
+#include "proto/must.h"
+#include "tests/support/test_random.h"
+
+#define SEEDS        "tests/fuzz/corpus/image"
+#define GOLDEN       "tests/golden/images"
+#define CUTS         5u
+#define BENDS        5u
+#define ALL_AT_LEAST 300u
+#define MEMORY_MOST_KB                                                                             \
+    (96l * 1024) /* more than before; the largest refused ones say 192 MB of pixels */
+
+/* Whether it became a picture; refusals have words. */
+static bool try_picture(const char *name, const uint8_t *bytes, size_t count)
+{
+    struct error_text error = {""};
+    struct image_header header;
+    struct image_pixels pixels;
+    enum result result = image_decoder_probe(bytes, count, &header, &error);
+    if (result == RESULT_OK) {
+        assert_in_range(header.width, 1, LIMIT_PICTURE_SIDE);
+        assert_in_range(header.height, 1, LIMIT_PICTURE_SIDE);
+        assert_true((uint64_t)header.width * header.height <= LIMIT_PICTURE_PIXELS);
+        result = image_decoder_run(bytes, count, &header, 28, 28, &pixels, &error);
+    }
+    if (result != RESULT_OK && !error.text[0])
+        fail_msg("%s: refused without words", name);
+    if (result != RESULT_OK)
+        return false;
+    assert_true(pixels.width >= 1 && pixels.width <= header.width);
+    assert_true(pixels.height >= 1 && pixels.height <= header.height);
+    image_pixels_fini(&pixels);
+    return true;
+}
+
+/* A copy whose end is the heap's, so that a sanitizer sees what reads over it. */
+static bool try_copy(const char *name, const uint8_t *bytes, size_t count)
+{
+    uint8_t *copy = malloc(count ? count : 1);
+    must(copy != NULL);
+    memcpy(copy, bytes, count);
+    bool taken = try_picture(name, copy, count);
+    free(copy);
+    return taken;
+}
+
+static void check_seed(const char *name, const struct mapped_file *file)
+{
+    bool taken = try_copy(name, file->bytes, file->byte_count);
+    if (strncmp(name, "refused-", 8) == 0 && taken)
+        fail_msg("%s: taken", name);
+    if (strncmp(name, "taken-", 6) == 0 && !taken)
+        fail_msg("%s: refused", name);
+}
+
+static void check_cut_and_bent(const char *name, const struct mapped_file *file,
+                               struct test_random *random)
+{
+    size_t count = file->byte_count;
+    for (unsigned i = 0; i < CUTS; i++) {
+        size_t left = 1 + test_random_below(random, (uint32_t)(count / 2));
+        if (try_copy(name, file->bytes, left))
+            fail_msg("%s: taken with %zu of its %zu bytes", name, left, count);
+    }
+    uint8_t *bent = malloc(count);
+    must(bent != NULL);
+    for (unsigned i = 0; i < BENDS; i++) {
+        memcpy(bent, file->bytes, count);
+        for (unsigned k = 0; k <= i; k++)
+            bent[test_random_below(random, (uint32_t)count)] = (uint8_t)test_random_edgy(random);
+        (void)try_picture(name, bent, count);
+    }
+    free(bent);
+}
+
+/* How many files of a folder there were that are pictures. */
+static unsigned for_each(const char *folder, struct test_random *random)
+{
+    unsigned count = 0;
+    DIR *at = opendir(folder);
+    assert_non_null(at);
+    for (struct dirent *entry; (entry = readdir(at)) != NULL;) {
+        const char *name = entry->d_name;
+        const char *ending = strrchr(name, '.');
+        char path[512];
+        struct error_text error;
+        struct mapped_file file;
+        if (name[0] == '.' ||
+            (ending && (strcmp(ending, ".rgb") == 0 || strcmp(ending, ".txt") == 0 ||
+                        strcmp(ending, ".md") == 0)))
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", folder, name);
+        enum result result = mapped_file_open(AT_FDCWD, path, &file, &error);
+        if (result == RESULT_INVALID && !random)
+            file = (struct mapped_file){.bytes = ""}; /* an empty file */
+        else
+            assert_int_equal(result, RESULT_OK);
+        if (random)
+            check_cut_and_bent(name, &file, random);
+        else
+            check_seed(name, &file);
+        if (file.byte_count)
+            mapped_file_close(&file);
+        count++;
+    }
+    (void)closedir(at);
+    return count;
+}
+
+static long most_memory_kb(void)
+{
+    struct rusage usage;
+    must(getrusage(RUSAGE_SELF, &usage) == 0);
+    return usage.ru_maxrss;
+}
+
+static void test_hostile_pictures_are_refused_or_bounded(void **state)
+{
+    (void)state;
+    struct test_random random = {20261122};
+    long before = most_memory_kb();
+    unsigned seeds = for_each(SEEDS, NULL);
+    unsigned files = for_each(GOLDEN, &random);
+    assert_true(seeds >= 60);
+    assert_true(seeds + files * (CUTS + BENDS) >= ALL_AT_LEAST);
+#ifndef __SANITIZE_ADDRESS__
+    assert_true(most_memory_kb() - before <= MEMORY_MOST_KB);
+#else
+    (void)before;
+#endif
+}
+
+static void test_too_many_bytes_are_refused_unread(void **state)
+{
+    (void)state;
+    struct error_text error = {""};
+    struct image_header header;
+    const uint8_t byte = 0xff;
+    assert_int_equal(image_decoder_probe(&byte, (size_t)LIMIT_PICTURE_BYTES + 1, &header, &error),
+                     RESULT_TOO_LARGE);
+    assert_string_not_equal(error.text, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hostile_pictures_are_refused_or_bounded),
+        cmocka_unit_test(test_too_many_bytes_are_refused_unread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
