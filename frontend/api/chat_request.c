@@ -111,10 +111,9 @@ static enum result variable_add(cJSON *body, struct generation_request *request,
     return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
 }
 
-static enum result template_read(const struct parse_context *context, cJSON *body,
-                                 struct generation_request *request, struct api_error *error)
+static enum result variables_read(cJSON *body, struct generation_request *request,
+                                  struct api_error *error)
 {
-    (void)context;
     cJSON *variables = cJSON_GetObjectItemCaseSensitive(body, "chat_template_kwargs");
     if (cJSON_IsNull(variables)) {
         cJSON_DeleteItemFromObjectCaseSensitive(body, "chat_template_kwargs");
@@ -127,6 +126,13 @@ static enum result template_read(const struct parse_context *context, cJSON *bod
         return api_error_invalid(error, "chat_template_kwargs", "more than %u variables",
                                  LIMIT_TEMPLATE_VARIABLES);
     request->template_variables = variables;
+    return RESULT_OK;
+}
+
+static enum result prefill_read(const struct parse_context *context, cJSON *body,
+                                struct generation_request *request, struct api_error *error)
+{
+    (void)context;
     const cJSON *generation = request_fields_member(body, "add_generation_prompt");
     bool generate;
     enum result result = request_fields_read_bool(body, "add_generation_prompt",
@@ -175,14 +181,15 @@ static enum result tags_read(const cJSON *body, struct generation_request *reque
                                       &request->thinking_end, error);
 }
 
-static enum result thinking_read(const struct parse_context *context, cJSON *body,
-                                 struct generation_request *request, struct api_error *error)
+enum result chat_request_read_thinking(cJSON *body, struct generation_request *request,
+                                       struct api_error *error)
 {
-    (void)context;
     bool present;
     bool enabled;
     int64_t budget = 0;
-    enum result result = effort_read(body, request, error);
+    enum result result = variables_read(body, request, error);
+    if (result == RESULT_OK)
+        result = effort_read(body, request, error);
     if (result == RESULT_OK)
         result = tags_read(body, request, error);
     if (result == RESULT_OK)
@@ -319,6 +326,13 @@ static enum result resize_shape_read(const cJSON *body, struct generation_reques
     return RESULT_OK;
 }
 
+static enum result thinking_read(const struct parse_context *context, cJSON *body,
+                                 struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    return chat_request_read_thinking(body, request, error);
+}
+
 static enum result messages_read(const struct parse_context *context, cJSON *body,
                                  struct generation_request *request, struct api_error *error)
 {
@@ -336,7 +350,7 @@ enum result chat_request_parse(const struct parse_context *context, const char *
 {
     static reader *const readers[] = {
         lacking_refuse, stream_read,   max_tokens_read, choices_read, chat_request_read_settings,
-        template_read,  thinking_read, tools_read,      messages_read};
+        prefill_read,   thinking_read, tools_read,      messages_read};
     *request = (struct generation_request){0};
     enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
     if (result == RESULT_OK)

@@ -15,12 +15,15 @@ enum result chat_request_parse(const struct parse_context *context, const char *
                                size_t json_bytes, struct generation_request *request,
                                struct api_error *error) RESULT_CHECKED;
 
-/* Parts that a completions body has too: what is refused because this build lacks it; `stream` and
- * what belongs to it; sampling, stop strings and biases. */
+/* Parts that bodies of completions and Responses have too: what is refused because this build lacks
+ * it; `stream` and what belongs to it; sampling, stop strings and biases. */
 enum result chat_request_refuse_lacking(const struct cJSON *body,
                                         struct api_error *error) RESULT_CHECKED;
 enum result chat_request_read_stream(struct cJSON *body, struct generation_request *request,
                                      struct api_error *error) RESULT_CHECKED;
+/* `thinking`'s fields, and variables of the template, of which the effort is one. */
+enum result chat_request_read_thinking(struct cJSON *body, struct generation_request *request,
+                                       struct api_error *error) RESULT_CHECKED;
 enum result chat_request_read_settings(const struct parse_context *context, struct cJSON *body,
                                        struct generation_request *request,
                                        struct api_error *error) RESULT_CHECKED;

@@ -139,19 +139,20 @@ static enum result prompt_begin(const struct model_assets *assets, struct token_
     return RESULT_OK;
 }
 
+/* Fewer than `bound` tokens. */
 static enum result prompt_encode(const struct model_assets *assets,
-                                 const struct chat_prompt *prompt, struct token_list *tokens,
-                                 struct api_error *error)
+                                 const struct chat_prompt *prompt, uint32_t bound,
+                                 struct token_list *tokens, struct api_error *error)
 {
     enum result result = RESULT_OK;
     if (needs_bos(assets, prompt))
         result = prompt_begin(assets, tokens);
     if (result == RESULT_OK)
-        result = tokenizer_encode(assets->tokenizer, prompt->spans, prompt->span_count,
-                                  assets->context_tokens, tokens);
+        result =
+            tokenizer_encode(assets->tokenizer, prompt->spans, prompt->span_count, bound, tokens);
     if (result == RESULT_OUT_OF_MEMORY)
         return memory_error(error);
-    if (result == RESULT_TOO_LARGE || tokens->count >= assets->context_tokens)
+    if (result == RESULT_TOO_LARGE || tokens->count >= bound)
         return context_error(assets, error);
     if (result != RESULT_OK)
         return api_error_invalid(error, "messages", "the tokenizer cannot split this text");
@@ -160,7 +161,8 @@ static enum result prompt_encode(const struct model_assets *assets,
     return RESULT_OK;
 }
 
-static enum result messages_encode(const struct parse_context *context, bool with_pixels,
+/* `answers`: else the prompt is only looked at, whether a context holds it or not. */
+static enum result messages_encode(const struct parse_context *context, bool answers,
                                    int64_t now_unix_s, struct prepared_generation *prepared,
                                    struct api_error *error)
 {
@@ -173,12 +175,14 @@ static enum result messages_encode(const struct parse_context *context, bool wit
     if (result == RESULT_OK && work)
         result = image_prepare_expand(work, &prompt, error);
     if (result == RESULT_OK)
-        result = prompt_encode(assets, &prompt, &prepared->prompt, error);
+        result =
+            prompt_encode(assets, &prompt, answers ? assets->context_tokens : LIMIT_CONTEXT_TOKENS,
+                          &prepared->prompt, error);
     if (result == RESULT_OK && work)
         result = image_prepare_find(work, &prepared->prompt, error);
     if (result == RESULT_OK)
         result = forced_prepare(assets, &prompt, prepared, error);
-    if (result == RESULT_OK && work && with_pixels)
+    if (result == RESULT_OK && work && answers)
         result = image_prepare_decode(work, &prepared->images, error);
     image_prepare_end(work);
     chat_prompt_fini(&prompt);
@@ -191,17 +195,19 @@ enum result generation_prepare(const struct api_format *format, const struct par
 {
     *prepared = (struct prepared_generation){0};
     const struct model_assets *assets = context->assets;
+    bool answers = format->reply_create != NULL;
     enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
     if (result == RESULT_OK)
-        result = prepared->request.prompts ? raw_prompts_encode(assets, prepared, error)
-                                           : messages_encode(context, format->reply_create != NULL,
-                                                             now_unix_s, prepared, error);
+        result = prepared->request.prompts
+                     ? raw_prompts_encode(assets, prepared, error)
+                     : messages_encode(context, answers, now_unix_s, prepared, error);
     if (result != RESULT_OK) {
         prepared_generation_fini(prepared);
         return result;
     }
-    prepared->max_new_tokens = generation_prepare_room(
-        assets->context_tokens, prepared->prompt.count, prepared->request.max_new_tokens);
+    if (answers)
+        prepared->max_new_tokens = generation_prepare_room(
+            assets->context_tokens, prepared->prompt.count, prepared->request.max_new_tokens);
     return RESULT_OK;
 }
 

@@ -18,12 +18,12 @@ struct prepared_generation {
     struct image_set *images;    /* of the prompt; a reference; NULL: none */
     struct forced_tokens forced; /* owned */
     bool reasoning_open;         /* the prompt ends inside of reasoning */
-    uint32_t max_new_tokens;     /* given, or what the context leaves; >= 1 */
+    uint32_t max_new_tokens; /* given, or what the context leaves; >= 1 where answers are written */
 };
 
 /* On failure *prepared is empty and *error is complete (but not where context->needs_network says
  * why). A format that writes no replies only wants to know of the prompt: pictures are counted
- * then, and not decoded. */
+ * then, and not decoded, and it need not fit into the context. */
 enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
                                const char *body, size_t body_bytes, int64_t now_unix_s,
                                struct prepared_generation *prepared,

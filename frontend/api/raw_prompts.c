@@ -9,8 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum result raw_prompts_encode_text(const struct model_assets *assets, const char *text,
-                                    struct token_list *tokens)
+/* Into an empty list. RESULT_TOO_LARGE beyond the context. */
+static enum result text_encode(const struct model_assets *assets, const char *text,
+                               struct token_list *tokens)
 {
     int32_t bos = tokenizer_bos_token(assets->tokenizer);
     if (tokenizer_adds_bos(assets->tokenizer) && bos >= 0) {
@@ -53,9 +54,8 @@ static enum result one_encode(const struct model_assets *assets, const cJSON *pr
                               const char *place, struct token_list *tokens, struct api_error *error)
 {
     error->status = 0;
-    enum result result = cJSON_IsString(prompt)
-                             ? raw_prompts_encode_text(assets, prompt->valuestring, tokens)
-                             : ids_take(assets, prompt, place, tokens, error);
+    enum result result = cJSON_IsString(prompt) ? text_encode(assets, prompt->valuestring, tokens)
+                                                : ids_take(assets, prompt, place, tokens, error);
     if (error->status != 0)
         return result;
     if (result == RESULT_OUT_OF_MEMORY)

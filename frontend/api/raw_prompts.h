@@ -7,11 +7,6 @@
 
 #include "frontend/api/generation_prepare.h"
 
-/* Appends one text's tokens to an empty list, behind the tokenizer's own beginning-of-text token
- * where the checkpoint wants one. RESULT_TOO_LARGE beyond the context. */
-enum result raw_prompts_encode_text(const struct model_assets *assets, const char *text,
-                                    struct token_list *tokens) RESULT_CHECKED;
-
 /* request->prompts into prepared->prompt and more_prompts. A text gets the tokenizer's own
  * beginning-of-text token where the checkpoint wants one; ids stay as they are. On failure what was
  * made is the caller's to free with prepared_generation_fini(). */

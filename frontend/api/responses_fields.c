@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VARIABLES "template_variables" /* member of the body that is ours */
+#include "frontend/api/chat_request.h"
 
 static const char *text_of(const cJSON *object, const char *member)
 {
@@ -28,20 +28,9 @@ static enum result refused_check(const cJSON *body, struct api_error *error)
         "conversation", "prompt",      "context_management",   "moderation",
         "image",        "personality", "prompt_cache_options", "access_programs"};
     /* of the chat API, for whoever changes over: ignoring them would change answers */
-    static const char *const others[] = {"messages",
-                                         "max_tokens",
-                                         "max_completion_tokens",
-                                         "n",
-                                         "logprobs",
-                                         "response_format",
-                                         "reasoning_effort",
-                                         "thinking_budget",
-                                         "enable_thinking",
-                                         "chat_template_kwargs",
-                                         "thinking_start_token",
-                                         "thinking_end_token",
-                                         "continue_final_message",
-                                         NULL};
+    static const char *const others[] = {
+        "messages",        "max_tokens",       "max_completion_tokens",  "n", "logprobs",
+        "response_format", "reasoning_effort", "continue_final_message", NULL};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (request_fields_member(body, names[i]))
             return api_error_invalid(error, names[i], "%s is not supported", names[i]);
@@ -231,36 +220,34 @@ static enum result format_check(const cJSON *body, struct api_error *error)
     return RESULT_OK;
 }
 
-static enum result effort_read(cJSON *body, struct generation_request *request,
-                               struct api_error *error)
+/* The effort, under the name that it has in the chat API, and what else is about thinking there. */
+static enum result thinking_read(cJSON *body, struct generation_request *request,
+                                 struct api_error *error)
 {
     static const char *const efforts[] = {"none", "minimal", "low", "medium",
                                           "high", "xhigh",   "max"};
     const cJSON *reasoning = request_fields_member(body, "reasoning");
     const cJSON *item = reasoning ? request_fields_member(reasoning, "effort") : NULL;
-    cJSON_DeleteItemFromObjectCaseSensitive(body, VARIABLES);
-    if (!item)
-        return RESULT_OK;
     size_t i = 0;
-    while (i < sizeof efforts / sizeof efforts[0] &&
+    while (item && i < sizeof efforts / sizeof efforts[0] &&
            !(cJSON_IsString(item) && strcmp(item->valuestring, efforts[i]) == 0))
         i++;
     if (i == sizeof efforts / sizeof efforts[0])
         return api_error_invalid(error, "reasoning.effort",
                                  "reasoning.effort must be none, minimal, low, medium, high, xhigh "
                                  "or max");
-    request->thinking = i == 0 ? THINKING_OFF : THINKING_ON;
-    request->template_variables = cJSON_AddObjectToObject(body, VARIABLES);
-    if (!request->template_variables ||
-        !cJSON_AddStringToObject(request->template_variables, "reasoning_effort", efforts[i]))
+    cJSON_DeleteItemFromObjectCaseSensitive(body, "reasoning_effort");
+    if (item && !cJSON_AddStringToObject(body, "reasoning_effort", efforts[i]))
         return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
-    return RESULT_OK;
+    enum result result = chat_request_read_thinking(body, request, error);
+    if (result == RESULT_OK && i > 0 && request->thinking == THINKING_UNSET)
+        request->thinking = THINKING_ON;
+    return result;
 }
 
 enum result responses_fields_read(cJSON *body, struct generation_request *request,
                                   struct responses_settings *settings, struct api_error *error)
 {
-    request->thinking_budget = THINKING_BUDGET_NONE;
     enum result result = refused_check(body, error);
     if (result == RESULT_OK)
         result = objects_check(body, error);
@@ -279,7 +266,7 @@ enum result responses_fields_read(cJSON *body, struct generation_request *reques
     if (result == RESULT_OK)
         result = format_check(body, error);
     if (result == RESULT_OK)
-        result = effort_read(body, request, error);
+        result = thinking_read(body, request, error);
     return result;
 }
 

@@ -197,9 +197,9 @@ enum result token_questions_tokenize(const struct parse_context *context, const 
     cJSON_Delete(body);
     if (result != RESULT_OK || !is_chat)
         return result;
+    const struct api_format counting = {.parse = chat_format.parse};
     struct prepared_generation prepared;
-    result =
-        generation_prepare(&chat_format, context, json, json_bytes, now_unix_s, &prepared, error);
+    result = generation_prepare(&counting, context, json, json_bytes, now_unix_s, &prepared, error);
     if (result != RESULT_OK)
         return result;
     counted_write(context->assets, &prepared.prompt, with_strings, reply);

@@ -276,7 +276,6 @@ enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *
     }
     if (result != RESULT_OK) {
         free(input->body);
-        free(input->raw_prompt);
         return result;
     }
     taken->engine = engine;

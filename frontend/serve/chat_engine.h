@@ -28,7 +28,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                                struct error_text *error) RESULT_CHECKED;
 void chat_engine_destroy(struct chat_engine *engine);
 
-/* Takes over input->body and input->raw_prompt in any case. On RESULT_OK the sink hears of the
+/* Takes over input->body in any case. On RESULT_OK the sink hears of the
  * request until it ends or is cancelled. Otherwise *error is the answer: 503 while loading,
  * restarting or draining, 429 when the queue is full; both are decided before a byte is parsed. */
 enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *input,

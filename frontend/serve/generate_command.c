@@ -15,6 +15,7 @@
 #include <sys/random.h>
 
 #include "frontend/api/chat_format.h"
+#include "frontend/api/completions_format.h"
 #include "frontend/image/media_folder.h"
 #include "frontend/reply/reply_text.h"
 #include "frontend/reply/utf8_stream.h"
@@ -179,9 +180,15 @@ static enum result body_write(const struct options *options, struct text_buffer 
                   {"top_p", options->top_p},
                   {"top_k", options->top_k},
                   {"seed", options->seed}};
-    text_buffer_append_text(body, "{\"messages\":[{\"role\":\"user\",\"content\":");
+    text_buffer_append_text(body, options->raw ? "{\"prompt\":"
+                                               : "{\"messages\":[{\"role\":\"user\",\"content\":");
     enum result result = content_write(options, body, error);
-    text_buffer_append_text(body, "}]");
+    if (options->raw) /* or it would be that API's own default */
+        text_buffer_append_format(
+            body, ",\"max_tokens\":%llu",
+            (unsigned long long)(options->max_tokens ? options->max_tokens : LIMIT_CONTEXT_TOKENS));
+    else
+        text_buffer_append_text(body, "}]");
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         if (fields[i].number)
             text_buffer_append_format(body, ",\"%s\":%s", fields[i].name, fields[i].number);
@@ -204,10 +211,10 @@ static void on_ready(void *context)
         end(command, 1);
         return;
     }
-    struct prepare_input input = {
-        .body = body.bytes, .body_bytes = body.length, .format = &chat_format};
-    if (command->options->raw)
-        input.raw_prompt = must_strdup(command->options->prompt);
+    struct prepare_input input = {.body = body.bytes,
+                                  .body_bytes = body.length,
+                                  .format =
+                                      command->options->raw ? &completions_format : &chat_format};
     must(getrandom(&input.random_seed, sizeof input.random_seed, 0) == sizeof input.random_seed);
     struct api_error error;
     command->admitted_us = monotonic_clock_us();

@@ -20,7 +20,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "frontend/serve/raw_prepare.h"
 #include "proto/must.h"
 
 struct prepare_job {
@@ -107,7 +106,6 @@ static bool queue_remove(struct job_queue *queue, struct prepare_job *job)
 static void job_free(struct prepare_job *job)
 {
     free(job->input.body);
-    free(job->input.raw_prompt);
     prepared_generation_fini(&job->prepared);
     text_buffer_fini(&job->reply);
     free(job);
@@ -128,9 +126,6 @@ static bool job_run(struct prepare_job *job, bool may_wait)
     if (job->inspect)
         job->result = job->inspect(&context, input->body, input->body_bytes, (int64_t)time(NULL),
                                    &job->reply, &job->error);
-    else if (input->raw_prompt)
-        job->result = raw_prepare(job->assets, input->body, input->body_bytes, input->raw_prompt,
-                                  input->random_seed, &job->prepared, &job->error);
     else
         job->result = generation_prepare(input->format, &context, input->body, input->body_bytes,
                                          (int64_t)time(NULL), &job->prepared, &job->error);

@@ -18,7 +18,6 @@ struct prepare_pool;
 struct prepare_input {
     char *body; /* malloc'd JSON; the pool frees it */
     size_t body_bytes;
-    char *raw_prompt; /* malloc'd or NULL; replaces what the template would render from `body` */
     uint64_t random_seed;
     const struct api_format *format; /* reads the body; static */
     void *format_context;

@@ -123,10 +123,12 @@ def test_errors_are_the_clients_own(client, fields, kind, name, place):
         assert body["request_id"] == caught.value.request_id == caught.value.response.headers["request-id"]
 
 
-def test_a_prompt_beyond_the_context_is_a_bad_request(client):
+def test_a_prompt_beyond_the_context_is_a_bad_request_and_can_be_counted(client):
+    messages = [{"role": "user", "content": "word " * 20000}]
     with pytest.raises(anthropic.BadRequestError) as caught:
-        ask(client, [{"role": "user", "content": "word " * 20000}])
+        ask(client, messages)
     assert "context" in caught.value.body["error"]["message"]
+    assert client.messages.count_tokens(model=MODEL_ID, messages=messages).input_tokens > 20000
 
 
 def test_keys_and_unknown_paths_have_errors_of_this_api(start_server):

@@ -140,10 +140,28 @@ static void template_refusal_becomes_the_answer(void **state)
     assert_non_null(strstr(error.message, "no tools here"));
 }
 
+/* Who only wants to know of a prompt hears of one that no context holds. */
+static void what_is_only_counted_may_be_longer(void **state)
+{
+    (void)state;
+    const struct api_format counting = {.parse = chat_format.parse};
+    struct prepared_generation prepared;
+    struct api_error error;
+    char body[256];
+    long_body(body, sizeof body, 100, "");
+    assert_int_equal(prepare(body, &prepared, &error), RESULT_CONTEXT_EXCEEDED);
+    assert_int_equal(generation_prepare(&counting, &(struct parse_context){.assets = &assets}, body,
+                                        strlen(body), 0, &prepared, &error),
+                     RESULT_OK);
+    assert_true(prepared.prompt.count >= 100);
+    prepared_generation_fini(&prepared);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(template_tokens_are_special),
+        cmocka_unit_test(what_is_only_counted_may_be_longer),
         cmocka_unit_test(user_text_never_becomes_special),
         cmocka_unit_test(prompt_must_leave_room_for_one_token),
         cmocka_unit_test(asked_for_tokens_are_kept_when_they_fit),

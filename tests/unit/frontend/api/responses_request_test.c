@@ -233,6 +233,20 @@ static void settings_are_read(void **state)
     assert_int_equal(request.thinking, THINKING_OFF);
     assert_false(request.stream || request.background || request.logprobs);
     generation_request_fini(&request);
+    /* the chat API's fields about thinking, too */
+    assert_int_equal(
+        parse("{\"input\":\"x\",\"reasoning\":{\"effort\":\"high\"},\"enable_thinking\":false,"
+              "\"thinking_budget\":7,\"thinking_end_token\":\"</t>\","
+              "\"chat_template_kwargs\":{\"a\":\"b\"}}",
+              &request, &error),
+        RESULT_OK);
+    assert_int_equal(request.thinking, THINKING_OFF);
+    assert_int_equal(request.thinking_budget, 7);
+    assert_string_equal(request.thinking_end, "</t>");
+    assert_string_equal(cJSON_GetObjectItem(request.template_variables, "a")->valuestring, "b");
+    assert_string_equal(
+        cJSON_GetObjectItem(request.template_variables, "reasoning_effort")->valuestring, "high");
+    generation_request_fini(&request);
 }
 
 static void tools_become_those_of_chat(void **state)

@@ -75,12 +75,10 @@ static void on_done(void *context, enum result result, struct prepared_generatio
     prepared_generation_fini(prepared);
 }
 
-static struct prepare_job *submit(const char *body, const char *raw_prompt, struct outcome *outcome)
+static struct prepare_job *submit(const char *body, struct outcome *outcome)
 {
     struct prepare_input input = {
         .body = strdup(body), .body_bytes = strlen(body), .format = &chat_format};
-    if (raw_prompt)
-        input.raw_prompt = strdup(raw_prompt);
     return prepare_pool_submit(pool, &assets, &input, on_done, outcome);
 }
 
@@ -97,8 +95,8 @@ static void jobs_come_back_with_prompts_or_refusals(void **state)
     (void)state;
     struct outcome good = {0};
     struct outcome bad = {0};
-    submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", NULL, &good);
-    submit("{", NULL, &bad);
+    submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", &good);
+    submit("{", &bad);
     wait_for(&good);
     wait_for(&bad);
     assert_int_equal(good.result, RESULT_OK);
@@ -106,17 +104,6 @@ static void jobs_come_back_with_prompts_or_refusals(void **state)
     assert_int_equal(good.first_token, 'a');
     assert_int_equal(bad.result, RESULT_INVALID);
     assert_int_equal(bad.status, 400);
-}
-
-static void a_raw_prompt_replaces_the_template(void **state)
-{
-    (void)state;
-    struct outcome outcome = {0};
-    submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", "xy<|im_end|>", &outcome);
-    wait_for(&outcome);
-    assert_int_equal(outcome.result, RESULT_OK);
-    assert_int_equal(outcome.first_token, 'x');
-    assert_int_equal(outcome.prompt_tokens, 2 + strlen("<|im_end|>")); /* text, not a token */
 }
 
 static void many_jobs_all_come_back_once(void **state)
@@ -129,7 +116,7 @@ static void many_jobs_all_come_back_once(void **state)
         char body[100];
         snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":\"%.*s\"}]}",
                  i % 20 + 1, "aaaaaaaaaaaaaaaaaaaa");
-        submit(body, NULL, &outcomes[i]);
+        submit(body, &outcomes[i]);
     }
     for (int i = 0; i < JOBS; i++) {
         wait_for(&outcomes[i]);
@@ -146,8 +133,7 @@ static void dropped_jobs_are_never_heard_of(void **state)
     struct prepare_job *jobs[JOBS];
     memset(outcomes, 0, sizeof outcomes);
     for (int i = 0; i < JOBS; i++)
-        jobs[i] =
-            submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", NULL, &outcomes[i]);
+        jobs[i] = submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", &outcomes[i]);
     /* Some wait, some run, some have finished: no callback ran yet, for the loop did not turn. */
     for (int i = 0; i < JOBS; i += 2)
         prepare_pool_drop(pool, jobs[i]);
@@ -162,7 +148,7 @@ static void destroying_the_pool_leaves_nothing_behind(void **state)
     (void)state;
     static struct outcome outcomes[50];
     for (int i = 0; i < 50; i++)
-        submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", NULL, &outcomes[i]);
+        submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", &outcomes[i]);
     /* teardown() destroys it with jobs in every state; the sanitizers watch. */
     assert_int_equal(outcomes[49].calls, 0);
 }
@@ -219,7 +205,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(jobs_come_back_with_prompts_or_refusals),
-        TEST(a_raw_prompt_replaces_the_template),
         TEST(many_jobs_all_come_back_once),
         TEST(dropped_jobs_are_never_heard_of),
         TEST(destroying_the_pool_leaves_nothing_behind),
