@@ -24,6 +24,7 @@ static const struct {
     {"gemma3n", 32768},      {"gemma3n_text", 32768},
     {"gemma4", 131072},      {"gemma4_text", 131072},
     {"qwen3_5_moe", 32768},  {"qwen3_5_moe_text", 32768},
+    {"qwen3_vl", 128000},    {"qwen3_vl_text", 128000},
     {"qwen2_vl", 32768},     {"qwen2_vl_text", 32768},
     {"qwen2_5_vl", 32768},   {"qwen2_5_vl_text", 32768},
 };

@@ -42,6 +42,8 @@
 #define LIMIT_MERGE_SIDE                                                                           \
     8u /* patches that become one feature, along a side; published: up to 4                        \
         */
+#define LIMIT_PATCH_POSITIONS                                                                      \
+    (1u << 20) /* of a tower's table of positions; published ones have up to 5,000 */
 #define LIMIT_PATCH_FRAMES             4u          /* of a patch; published ones have 2 */
 #define LIMIT_EXPERTS                  1024u       /* of a layer; the most published is 512 */
 #define LIMIT_EXPERTS_CHOSEN           32u         /* for a row; the most published is 22 */

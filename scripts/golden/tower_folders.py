@@ -66,7 +66,7 @@ def prompt_ids(family, numbers, source):
 def record(family, folder):
     source = np.random.default_rng(family.SEED)
     config = transformers.AutoConfig.for_model(**family.CONFIG)
-    model = getattr(transformers, family.CLASS)._from_config(config, attn_implementation="eager").float().eval()
+    model = getattr(transformers, family.CLASS)._from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
     weights = random_weights(model, source)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(family.CONFIG, indent=1) + "\n")

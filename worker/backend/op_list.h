@@ -133,6 +133,9 @@
  *
  * pool_rows: P -> F, out[f, :] = scale * the sum of those rows.
  *
+ * feature_add, of the text's plan: in place (out == x), rows that stand for a part of a picture
+ * have part `part` of its feature added; there are none where the batch has no features.
+ *
  * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 stands in a token's
  * place, the others are for deepstack.
  */
@@ -183,7 +186,7 @@
     X(stream_match, 2, 0, 0, 1e-5)                                                                 \
     X(stream_cut, 1, 0, 0, 1e-4)
 
-/* Of vision plans alone. */
+/* Of vision plans, and what texts have for their sake. */
 #define VISION_OP_LIST(X)                                                                          \
     X(patch_rows, 0, 0, 0, 1e-6)                                                                   \
     X(patch_positions, 1, 1, 1, 1e-5)                                                              \
@@ -191,7 +194,8 @@
     X(activate, 1, 0, 0, 1e-4)                                                                     \
     X(join_rows, 1, 0, 0, 0.0)                                                                     \
     X(pool_rows, 1, 0, 0, 1e-6)                                                                    \
-    X(feature_write, 1, 0, 0, 0.0)
+    X(feature_write, 1, 0, 0, 0.0)                                                                 \
+    X(feature_add, 1, 0, 0, 1e-6)
 
 #define EVERY_OP_LIST(X) OP_LIST(X) VISION_OP_LIST(X)
 
@@ -388,6 +392,9 @@ struct pool_rows_params {
     float scale;
 };
 struct feature_write_params {
+    uint32_t part;
+};
+struct feature_add_params {
     uint32_t part;
 };
 

@@ -143,6 +143,10 @@ enum result checkpoint_hf_read(struct json_value root, const struct model_family
     }
     if (keys.result == RESULT_OK)
         (*family)->hf->read_config(&keys, config);
+    if (keys.result == RESULT_OK && (*family)->hf->read_whole) {
+        (*family)->hf->read_whole(&whole, config);
+        checkpoint_keys_leave(&keys, &whole);
+    }
     return keys.result == RESULT_OK ? RESULT_OK
                                     : error_set(error, keys.result, "config.json: %s", reason.text);
 }

@@ -39,6 +39,8 @@ struct hf_form {
     struct tensor_naming naming;
     /* Fills what is the family's own: ropes, windows, scales. The shared sizes are filled. */
     void (*read_config)(struct checkpoint_keys *keys, struct model_config *config);
+    /* What the whole config says of the text, where it has several parts; NULL: nothing. */
+    void (*read_whole)(struct checkpoint_keys *root, struct model_config *config);
     /* What only the tensors tell, once they are there; NULL: nothing. `prefix` as in struct
      * plan_source. */
     void (*look_at_tensors)(const struct tensor_table *tensors, const char *prefix,
@@ -74,6 +76,9 @@ extern const struct hf_form checkpoint_hf_qwen3;
 /* checkpoint_hf_qwen2_vl.c */
 extern const struct hf_form checkpoint_hf_qwen2_vl;
 extern const struct hf_form checkpoint_hf_qwen2_5_vl;
+/* checkpoint_hf_qwen3_vl.c, checkpoint_hf_idefics3.c */
+extern const struct hf_form checkpoint_hf_qwen3_vl;
+extern const struct hf_form checkpoint_hf_idefics3;
 /* checkpoint_hf_gpt_oss.c, checkpoint_hf_qwen3_moe.c */
 extern const struct hf_form checkpoint_hf_gpt_oss;
 extern const struct hf_form checkpoint_hf_qwen3_moe;

@@ -13,6 +13,7 @@
 #include "worker/model/checkpoint_hf.h"
 #include "worker/model/checkpoint_hf_layers.h"
 #include "worker/model/checkpoint_hf_rope.h"
+#include "worker/model/checkpoint_hf_vision.h"
 
 #define GLOBAL_ROPE_BASE     1000000.0f
 #define LOCAL_ROPE_BASE      10000.0f
@@ -85,4 +86,5 @@ const struct hf_form checkpoint_hf_gemma3 = {
     .activation = "gelu_pytorch_tanh",
     .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
+    .vision = &checkpoint_hf_gemma3_tower,
 };

@@ -1,8 +1,7 @@
 /*
  * Hugging Face checkpoints of Qwen 3.5, dense and with mixtures of experts: the text part of what
- * can also see, or the text model alone. Rotary positions of images have three dimensions
- * (mrope_section); those of text have one and the same in all three, so that nothing is left of it
- * here.
+ * can also see, or the text model alone. Rotary positions have three dimensions, by which pairs
+ * take turns (mrope_section). The tower is Qwen3-VL's.
  *
  * With experts every layer has them, and one more that every row uses; the chosen ones' weights
  * always add up to one, whatever norm_topk_prob says. They are stored as in qwen3_moe.
@@ -21,6 +20,7 @@
 #include "worker/model/checkpoint_hf.h"
 #include "worker/model/checkpoint_hf_recurrent.h"
 #include "worker/model/checkpoint_hf_rope.h"
+#include "worker/model/checkpoint_hf_vision.h"
 #include "worker/model/checkpoint_shared.h"
 
 #define QWEN3_5_ROPE_BASE 10000.0f
@@ -53,7 +53,7 @@ static const struct tensor_name names[] = {
 };
 static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
                                        NULL};
-static const char *const other_parts[] = {"model.visual.", "vision_tower.", "mtp.",
+static const char *const other_parts[] = {"model.visual.",       "visual.", "vision_tower.", "mtp.",
                                           "language_model.mtp.", NULL};
 
 static void read_delta(struct checkpoint_keys *keys, struct model_config *config)
@@ -73,8 +73,12 @@ static void read_delta(struct checkpoint_keys *keys, struct model_config *config
 
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    const struct hf_rope_terms terms = {
-        .base = QWEN3_5_ROPE_BASE, .partial = true, .part = QWEN3_5_ROPE_PART};
+    const struct hf_rope_terms terms = {.base = QWEN3_5_ROPE_BASE,
+                                        .partial = true,
+                                        .part = QWEN3_5_ROPE_PART,
+                                        .mrope = true,
+                                        .interleaved = true,
+                                        .sections = {11, 11, 10}};
     checkpoint_hf_read_only_rope(keys, config, &terms);
     checkpoint_keys_expect_neutral(keys, "attn_output_gate", 1);
     config->norm_weight_offset = 1.0f;
@@ -138,6 +142,7 @@ const struct hf_form checkpoint_hf_qwen3_5 = {
     .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
     .look_at_tensors = look_at_tensors,
+    .vision = &checkpoint_hf_qwen3_vl_tower,
 };
 
 const struct hf_form checkpoint_hf_qwen3_5_moe = {
@@ -156,4 +161,5 @@ const struct hf_form checkpoint_hf_qwen3_5_moe = {
     .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_moe_config,
     .look_at_tensors = look_at_tensors,
+    .vision = &checkpoint_hf_qwen3_vl_tower,
 };

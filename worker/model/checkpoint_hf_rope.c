@@ -190,8 +190,9 @@ static void read_kind_keys(struct checkpoint_keys *keys, struct rope_scaling *sc
     }
 }
 
+/* Sections share the pairs; what takes turns may leave some to time. */
 static void read_sections(struct checkpoint_keys *keys, const struct hf_rope_terms *terms,
-                          uint32_t pairs, uint32_t sections[3])
+                          bool turns, uint32_t pairs, uint32_t sections[3])
 {
     struct json_value list = json_value_member(keys->object, "mrope_section"), element;
     uint32_t count = 0, sum = 0;
@@ -204,7 +205,7 @@ static void read_sections(struct checkpoint_keys *keys, const struct hf_rope_ter
     }
     for (uint32_t i = 0; i < 3; i++)
         sum += sections[i] <= pairs ? sections[i] : pairs + 1;
-    if ((json_value_type(list) != JSON_ABSENT && count != 3) || sum != pairs)
+    if ((json_value_type(list) != JSON_ABSENT && count != 3) || (!turns && sum != pairs))
         checkpoint_keys_refuse(keys, RESULT_INVALID,
                                "mrope_section is no three counts that share %u pairs", pairs);
 }
@@ -216,7 +217,7 @@ static void read_axes(struct checkpoint_keys *keys, const struct hf_rope_terms *
     bool turns = terms->interleaved;
     if (!turns)
         turns = checkpoint_keys_bool_or(keys, "mrope_interleaved", false);
-    read_sections(keys, terms, pairs, sections);
+    read_sections(keys, terms, turns, pairs, sections);
     for (uint32_t i = 0; i < pairs; i++) {
         uint32_t section = i < sections[0] ? 0 : i < sections[0] + sections[1] ? 1 : 2;
         uint32_t turn = i < 3 * sections[i % 3] ? i % 3 : 0;

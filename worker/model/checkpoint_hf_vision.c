@@ -61,6 +61,23 @@ void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_co
         keys, "temporal_patch_size", (struct u32_range){1, LIMIT_PATCH_FRAMES}, DEFAULT_SIDE);
 }
 
+void checkpoint_hf_vision_square(struct checkpoint_keys *keys, uint32_t image_pixels,
+                                 struct vision_config *config)
+{
+    const struct u32_range range = {1, LIMIT_PATCH_SIDE * LIMIT_PATCH_ROWS};
+    uint32_t pixels = checkpoint_keys_u32_or(keys, "image_size", range, image_pixels);
+    if (keys->result != RESULT_OK)
+        return;
+    uint32_t side = pixels / config->vision.patch_side;
+    if (side == 0 || (uint64_t)side * side > LIMIT_PATCH_ROWS ||
+        side % config->vision.merge_side != 0)
+        checkpoint_keys_refuse(keys, RESULT_INVALID,
+                               "image_size %u in patches of %u is no square of squares of %u",
+                               pixels, config->vision.patch_side, config->vision.merge_side);
+    config->vision.fixed_side = side;
+    config->table_side = side;
+}
+
 void checkpoint_hf_vision_rope(struct checkpoint_keys *keys, struct vision_config *config)
 {
     struct rope_config *rope = &config->tower.ropes[0];

@@ -24,6 +24,11 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
                                       const struct model_config *text, struct vision_config *config,
                                       struct error_text *error) RESULT_CHECKED;
 
+/* checkpoint_hf_qwen3_vl.c, checkpoint_hf_siglip.c */
+extern const struct hf_vision_form checkpoint_hf_qwen3_vl_tower;
+extern const struct hf_vision_form checkpoint_hf_gemma3_tower;
+extern const struct hf_vision_form checkpoint_hf_idefics3_tower;
+
 /* --- for forms --- */
 
 /* What a class has where a config says nothing, and what its config calls things. */
@@ -39,6 +44,10 @@ struct hf_vision_terms {
     float norm_epsilon;
 };
 
+/* Pictures of one square size in a learned table of positions: image_size, and squares of
+ * merge_side patches, which the caller has set. */
+void checkpoint_hf_vision_square(struct checkpoint_keys *keys, uint32_t image_pixels,
+                                 struct vision_config *config);
 /* Sizes, patches of three channels, plain heads without a rope. */
 void checkpoint_hf_vision_sizes(struct checkpoint_keys *keys, const struct hf_vision_terms *terms,
                                 struct vision_config *config);

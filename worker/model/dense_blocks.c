@@ -176,6 +176,7 @@ plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_conf
     for (uint32_t layer = 0; layer + 1 < c->layers; layer++) {
         dense_blocks_list_attention(b, c, form, layer, &step, qkv);
         list_layer(b, c, form, layer, &step);
+        plan_ops_feature_add(b, step.residual, layer);
     }
     dense_blocks_list_attention(b, c, form, c->layers - 1, &step, qkv);
     plan_ops_gather_rows(b, step.residual, last.residual);

@@ -104,6 +104,8 @@ struct model_config {
     uint32_t streams;          /* parallel residuals (gemma3n's alternating updates); 0: one */
     bool scale_corrected;      /* of them: the active one is scaled before per-layer inputs */
     uint32_t laurel_rank;      /* of a low-rank residual beside attention; 0: none */
+    /* Behind each of the first so many layers a further part of a picture's features is added. */
+    uint32_t deepstack_layers;
     uint32_t rope_count;
     struct rope_config ropes[MODEL_ROPES_MAX];
     uint32_t

@@ -310,6 +310,27 @@ plan_weight_id plan_builder_flat(struct plan_builder *builder, uint32_t rows, ui
                        (struct weight_shape){.rows = rows, .columns = columns, .flat = true});
 }
 
+plan_weight_id plan_builder_transposed(struct plan_builder *builder, uint32_t rows,
+                                       uint32_t columns, const char *name)
+{
+    if (builder->result != RESULT_OK)
+        return 0;
+    plan_weight_id id = find_weight(
+        builder, name, (struct weight_shape){.rows = columns, .columns = rows, .flat = true});
+    if (builder->result != RESULT_OK)
+        return 0;
+    struct plan_weight *weight = &builder->plan->weights[id];
+    weight->rows = rows;
+    weight->columns = columns;
+    weight->source =
+        (struct weight_source){.layout = WEIGHT_TRANSPOSED,
+                               .type = weight->type,
+                               .data = weight->data,
+                               .row_bytes = (uint64_t)columns * ggml_type_block(weight->type).bytes,
+                               .block_rows = rows};
+    return id;
+}
+
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name)
 {
     struct stored_name stored;

@@ -74,6 +74,10 @@ plan_weight_id plan_builder_flat(struct plan_builder *builder, uint32_t rows, ui
                                  const char *name_format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* A matrix [rows, columns] of floats that is stored with its columns before its rows. */
+plan_weight_id plan_builder_transposed(struct plan_builder *builder, uint32_t rows,
+                                       uint32_t columns, const char *name);
+
 /* A stack of experts' matrices [experts, rows, columns], asked for by the name that ends in
  * "_exps.weight": one tensor of three dimensions, or one of two for each expert ("…_exps.weight"
  * becomes "….7.weight"), all of one type. */

@@ -611,6 +611,15 @@ static const char *check_feature_write(const struct op_view *v)
                                                                         : "there is no such part";
 }
 
+static const char *check_feature_add(const struct op_view *v)
+{
+    const struct model_config *config = &v->plan->config;
+    uint32_t part = v->op->params.feature_add.part;
+    if (v->x != v->out || v->x->rows != PLAN_ROWS_STEP || v->x->columns != config->hidden)
+        return "it works in place on the residual of step rows";
+    return part > 0 && part <= config->deepstack_layers ? NULL : "there is no such part";
+}
+
 static const struct op_rule {
     uint32_t inputs;
     uint32_t least_weights;

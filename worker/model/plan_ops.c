@@ -456,3 +456,20 @@ void plan_ops_feature_write(struct plan_builder *b, plan_tensor_id x, uint32_t p
     op.params.feature_write.part = part;
     plan_builder_append(b, op);
 }
+
+void plan_ops_feature_add(struct plan_builder *b, plan_tensor_id residual, uint32_t layer)
+{
+    struct plan_op op = new_op(OP_feature_add, residual, PLAN_NONE, PLAN_NONE, residual);
+    op.params.feature_add.part = layer + 1;
+    if (layer < plan_builder_config(b)->deepstack_layers)
+        plan_builder_append(b, op);
+}
+
+void plan_ops_rms_norm_offset(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                              float offset, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_rms_norm, x, PLAN_NONE, weight, out);
+    op.params.rms_norm.epsilon = plan_builder_config(b)->norm_epsilon;
+    op.params.rms_norm.weight_offset = offset;
+    plan_builder_append(b, op);
+}

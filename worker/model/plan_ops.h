@@ -107,6 +107,9 @@ void plan_ops_tanh(struct plan_builder *b, plan_tensor_id x, float scale);
 /* Of scale * x. */
 void plan_ops_rms_norm_scaled(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
                               float scale, plan_tensor_id out);
+/* With another offset of the weights than the config's. */
+void plan_ops_rms_norm_offset(struct plan_builder *b, plan_tensor_id x, plan_weight_id weight,
+                              float offset, plan_tensor_id out);
 /* Streams: op_list.h. */
 void plan_ops_stream_take(struct plan_builder *b, plan_tensor_id x, uint32_t stream,
                           plan_tensor_id out);
@@ -137,5 +140,8 @@ void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count
 void plan_ops_pool_rows(struct plan_builder *b, plan_tensor_id x, struct pool_rows_params params,
                         plan_tensor_id out);
 void plan_ops_feature_write(struct plan_builder *b, plan_tensor_id x, uint32_t part);
+/* Of a text plan: behind layer `layer`, in the residual; nothing where the config has no more
+ * parts. */
+void plan_ops_feature_add(struct plan_builder *b, plan_tensor_id residual, uint32_t layer);
 
 #endif

@@ -79,6 +79,16 @@ void tower_blocks_list_patches(struct plan_builder *b, const struct vision_confi
                           one(plan_builder_vector(b, c->tower.hidden, "v.patch_embd.bias")));
 }
 
+void tower_blocks_positions(struct plan_builder *b, const struct vision_config *c,
+                            enum position_form form, const struct tower_tensors *t)
+{
+    uint32_t side = c->table_side;
+    plan_ops_patch_positions(
+        b, t->residual,
+        plan_builder_flat(b, side * side, c->tower.hidden, "v.position_embd.weight"),
+        (struct patch_positions_params){form, side});
+}
+
 static void list_qkv(struct plan_builder *b, const struct vision_config *c,
                      const struct tower_form *form, uint32_t layer, const struct tower_tensors *t)
 {

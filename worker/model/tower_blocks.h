@@ -39,6 +39,10 @@ struct tower_patches {
 void tower_blocks_list_patches(struct plan_builder *b, const struct vision_config *c,
                                const struct tower_patches *patches, const struct tower_tensors *t);
 
+/* Learned positions, v.position_embd, into the residual. */
+void tower_blocks_positions(struct plan_builder *b, const struct vision_config *c,
+                            enum position_form form, const struct tower_tensors *t);
+
 /* A layer, in the residual. */
 void tower_blocks_list_layer(struct plan_builder *b, const struct vision_config *c,
                              const struct tower_form *form, uint32_t layer,

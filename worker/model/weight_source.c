@@ -151,6 +151,15 @@ static void read_iq4_nl(const struct weight_source *source, struct weight_span s
     }
 }
 
+static void read_transposed(const struct weight_source *source, struct weight_span span,
+                            uint8_t *out)
+{
+    uint64_t bytes = ggml_type_block(source->type).bytes;
+    const uint8_t *at = source->data + (span.first * source->block_rows + span.row) * bytes;
+    for (uint32_t i = 0; i < span.count; i++, at += source->block_rows * bytes)
+        memcpy(out + i * bytes, at, bytes);
+}
+
 /* --- all -------------------------------------------------------------------------------------- */
 
 struct weight_source weight_source_of_gguf(const struct gguf_tensor *tensor)
@@ -207,13 +216,15 @@ void weight_source_read(const struct weight_source *source, uint32_t columns,
                         struct weight_span span, uint8_t *out)
 {
     span.row += source->first_row;
-    must(source->layout == WEIGHT_FP8 || (span.first % BLOCK == 0 && span.count % BLOCK == 0));
+    must(source->layout == WEIGHT_FP8 || source->layout == WEIGHT_TRANSPOSED ||
+         (span.first % BLOCK == 0 && span.count % BLOCK == 0));
     switch (source->layout) {
     case WEIGHT_IQ4_NL: read_iq4_nl(source, span, out); return;
     case WEIGHT_MXFP4:
     case WEIGHT_FP4: read_fp4(source, columns, span, out); return;
     case WEIGHT_FP8: weight_fp8_read(source, columns, span, out); return;
     case WEIGHT_AFFINE: weight_affine_read(source, columns, span, out); return;
+    case WEIGHT_TRANSPOSED: read_transposed(source, span, out); return;
     default: must_fail("a layout to read", __FILE__, __LINE__);
     }
 }

@@ -15,6 +15,8 @@
  *
  *   E4M3 with scales                                BF16, rounded (weight_fp8.c)
  *
+ *   floats, columns before rows                     the same floats
+ *
  * The smaller type is exact where its scales fit in halves. Whether they do is seen by reading all
  * of them when the checkpoint is opened (weight_source_choose_type()).
  */
@@ -28,12 +30,13 @@
 #define WEIGHT_SOURCE_BLOCK 32u /* columns of a block of every quantized type handed out */
 
 enum weight_layout {
-    WEIGHT_IN_PLACE, /* rows of `type` as they are; nothing else is filled */
-    WEIGHT_IQ4_NL,   /* GGUF's blocks: a half, 16 bytes of nibbles */
-    WEIGHT_MXFP4,    /* GGUF's blocks: an exponent, 16 bytes of nibbles */
-    WEIGHT_FP4,      /* nibbles in column order; exponents apart, one per 32 columns */
-    WEIGHT_AFFINE,   /* codes of `bits` bits in column order; scales and biases apart */
-    WEIGHT_FP8       /* E4M3; scales apart */
+    WEIGHT_IN_PLACE,  /* rows of `type` as they are; nothing else is filled */
+    WEIGHT_IQ4_NL,    /* GGUF's blocks: a half, 16 bytes of nibbles */
+    WEIGHT_MXFP4,     /* GGUF's blocks: an exponent, 16 bytes of nibbles */
+    WEIGHT_FP4,       /* nibbles in column order; exponents apart, one per 32 columns */
+    WEIGHT_AFFINE,    /* codes of `bits` bits in column order; scales and biases apart */
+    WEIGHT_FP8,       /* E4M3; scales apart */
+    WEIGHT_TRANSPOSED /* floats of `type`, [columns][rows] */
 };
 
 struct weight_source {
@@ -49,7 +52,7 @@ struct weight_source {
     enum ggml_type scale_type; /* of scales and biases: F32, F16 or BF16 */
     uint32_t bits;             /* AFFINE: 2 to 6 or 8 */
     uint32_t group;            /* AFFINE: columns of a scale, a multiple of WEIGHT_SOURCE_BLOCK */
-    uint64_t block_rows;       /* FP8: that share a scale */
+    uint64_t block_rows;       /* FP8: that share a scale; TRANSPOSED: all of the matrix */
     uint64_t block_columns;
 };
 
@@ -65,8 +68,8 @@ enum ggml_type weight_source_wide_type(const struct weight_source *source);
 
 /*
  * Columns [first, first + count) of a row as `type` lays them out, to `out`; both are multiples of
- * WEIGHT_SOURCE_BLOCK, but for FP8. `columns` is the matrix's. must() a source that is not in
- * place.
+ * WEIGHT_SOURCE_BLOCK, but for FP8 and TRANSPOSED. `columns` is the matrix's. must() a source that
+ * is not in place.
  */
 struct weight_span {
     uint64_t row;

@@ -1,4 +1,4 @@
-"""The families of the tiny checkpoints that see, a file each.
+"""The families of the tiny checkpoints that see, a file each: <family>_tower.py.
 
 A family's file says:
 
@@ -20,5 +20,5 @@ VOCAB = 96
 
 
 def all_families():
-    names = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("[a-z]*.py"))
-    return {name: importlib.import_module(f"towers.{name}") for name in names if name != "qwen_vl_common"}
+    names = sorted(path.stem for path in pathlib.Path(__file__).parent.glob("*_tower.py"))
+    return {name.removesuffix("_tower"): importlib.import_module(f"towers.{name}") for name in names}

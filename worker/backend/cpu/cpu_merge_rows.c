@@ -1,5 +1,6 @@
 /*
- * join_rows, pool_rows and feature_write: from patches to features. The patches of a feature lie
+ * join_rows, pool_rows and feature_write: from patches to features; feature_add: from features into
+ * the text. The patches of a feature lie
  * behind each other (cpu_patches.c), so joining them is only another way to count columns.
  */
 #include <string.h>
@@ -53,5 +54,22 @@ void cpu_feature_write(const struct cpu_step *step, uint32_t index, uint32_t thr
         float *feature = cpu_features_row(step->features, step->patches->feature_rows[row]);
         memcpy(feature + (size_t)op->params.feature_write.part * columns,
                cpu_step_row(step, op->inputs[0], row), columns * sizeof(float));
+    }
+}
+
+void cpu_feature_add(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    uint32_t columns = step->program->tensors[op->output].columns;
+    const uint32_t *features = step->batch->feature_rows;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
+    for (uint32_t row = share.begin; features && row < share.end; row++) {
+        if (features[row] == ROW_FEATURE_NONE)
+            continue;
+        const float *feature = cpu_features_row(step->features, features[row]) +
+                               (size_t)op->params.feature_add.part * columns;
+        float *out = cpu_step_row(step, op->output, row);
+        for (uint32_t c = 0; c < columns; c++)
+            out[c] += feature[c];
     }
 }

@@ -63,6 +63,7 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_patch_positions:
     case OP_activate:
     case OP_feature_write:
+    case OP_feature_add:
     case OP_kv_write: return SHARED_ROWS;
     default: return SHARED_CLAIM;
     }

@@ -510,6 +510,12 @@ static void record_gate_heads(struct vulkan_recorder *recorder)
     vulkan_recurrent_record_gate_heads(recorder, recorder->forms[recorder->op]);
 }
 
+/* Texts have no features, and this backend takes no pictures. */
+static void record_feature_add(struct vulkan_recorder *recorder)
+{
+    (void)recorder;
+}
+
 static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) = {
     [OP_embed_rows] = record_embed_rows,
     [OP_rms_norm] = record_rms_norm,
@@ -545,6 +551,7 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_moe_gate] = vulkan_moe_record_gate,
     [OP_moe_combine] = vulkan_moe_record_combine,
     [OP_moe_shared] = vulkan_streams_record,
+    [OP_feature_add] = record_feature_add,
 };
 
 /* What each op's readers want of it at this shape. */

@@ -1,0 +1,43 @@
+"""qwen3_5: delta nets beside attention in the text, a quarter of a head rotated by pairs that take turns; no deepstack."""
+from towers import VOCAB, qwen_vl_common as common
+
+CLASS = "Qwen3_5ForConditionalGeneration"
+SEED = 76
+PICTURE_TOKEN = 91
+PICTURES = [(1, 24, 16), (1, 16, 24), (1, 8, 8)]
+MEAN = STD = (0.5, 0.5, 0.5)
+CONFIG = {
+    "architectures": [CLASS], "model_type": "qwen3_5", "image_token_id": PICTURE_TOKEN, "video_token_id": 92,
+    "vision_start_token_id": 89, "vision_end_token_id": 90, "torch_dtype": "bfloat16", "tie_word_embeddings": True,
+    "text_config": {
+        "model_type": "qwen3_5_text", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32, "vocab_size": VOCAB,
+        "layer_types": ["linear_attention", "full_attention"], "full_attention_interval": 2, "linear_conv_kernel_dim": 4,
+        "linear_num_key_heads": 1, "linear_num_value_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+        "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "hidden_act": "silu", "attention_bias": False,
+        "attn_output_gate": True, "bos_token_id": 1, "eos_token_id": 2,
+        "rope_parameters": {"rope_theta": 5000.0, "rope_type": "default", "partial_rotary_factor": 0.5,
+                            "mrope_section": [4, 2, 2], "mrope_interleaved": True},
+    },
+    "vision_config": {
+        "model_type": "qwen3_5", "depth": 2, "hidden_size": 32, "intermediate_size": 40, "num_heads": 2,
+        "hidden_act": "gelu_pytorch_tanh", "in_channels": 3, "patch_size": 4, "spatial_merge_size": 2,
+        "temporal_patch_size": 2, "out_hidden_size": 32, "num_position_embeddings": 16,
+    },
+}
+
+
+def inputs(config, pictures):
+    return common.inputs(config, pictures, MEAN, STD)
+
+
+def extra(config, ids):
+    return {"mm_token_type_ids": common.types(config, ids)}
+
+
+features = common.pooled
+count = common.count
+
+
+def positions(model, ids, given):
+    return common.positions(CONFIG, model, ids, given)

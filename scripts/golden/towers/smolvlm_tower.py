@@ -1,0 +1,42 @@
+"""smolvlm: pictures of one to three tiles, squares of four patches joined, llama's text."""
+import numpy as np
+import torch
+
+from towers import VOCAB
+
+CLASS = "SmolVLMForConditionalGeneration"
+SEED = 75
+PICTURE_TOKEN = 91
+PICTURES = [(1, 24, 24), (3, 24, 24), (2, 24, 24)]
+MEAN = STD = (0.5, 0.5, 0.5)
+CONFIG = {
+    "architectures": [CLASS], "model_type": "smolvlm", "image_token_id": PICTURE_TOKEN, "scale_factor": 2,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": False,
+    "text_config": {
+        "model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "num_key_value_heads": 1, "head_dim": 16, "hidden_act": "silu", "vocab_size": VOCAB, "max_position_embeddings": 512,
+        "rms_norm_eps": 1e-5, "rope_theta": 5000.0, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": False,
+    },
+    "vision_config": {
+        "model_type": "smolvlm_vision", "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "image_size": 24, "patch_size": 4, "num_channels": 3, "hidden_act": "gelu_pytorch_tanh",
+        "layer_norm_eps": 1e-6,
+    },
+}
+
+
+def inputs(config, pictures):
+    pixels = np.concatenate(pictures).astype(np.float32)
+    pixels = (pixels / 255 - np.float32(0.5)) / np.float32(0.5)
+    return {"pixel_values": torch.tensor(pixels.transpose(0, 3, 1, 2).copy())[None]}
+
+
+def features(model, given):
+    rows = model.model.get_image_features(given["pixel_values"]).pooler_output
+    rows = torch.cat(list(rows)) if isinstance(rows, (list, tuple)) else rows
+    return rows.reshape(-1, rows.shape[-1])
+
+
+def count(config, picture):
+    side = 24 // 4 // config["scale_factor"]
+    return picture[0] * side * side
