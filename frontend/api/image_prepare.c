@@ -269,11 +269,9 @@ static enum result picture_decode(const struct image_work *work, struct picture 
     struct error_text why;
     struct image_pixels pixels = {0};
     const struct image_plan *plan = &picture->plan;
-    uint32_t wanted_width = plan->first_width ? plan->first_width : plan->resized_width;
-    uint32_t wanted_height = plan->first_height ? plan->first_height : plan->resized_height;
     enum result result =
-        image_decoder_run(picture->file.bytes, picture->file.count, &picture->header, wanted_width,
-                          wanted_height, &pixels, &why);
+        image_decoder_run(picture->file.bytes, picture->file.count, &picture->header,
+                          plan->wanted_width, plan->wanted_height, &pixels, &why);
     if (result == RESULT_OK)
         result = image_processor_run(&work->vision->processor, plan, &pixels, out,
                                      record->content_hash, &why);

@@ -1,0 +1,227 @@
+/*
+ * image_processor_open: which of several files counts, what is absent or null, what the texts of
+ * tokens are, and settings that are refused, each with words that name it. Hashes of contents.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "frontend/image/image_processor.h"
+#include "proto/must.h"
+#include "tests/support/drawn_picture.h"
+
+#define QWEN "{\"model_type\":\"qwen2_5_vl\",\"vision_config\":{}}"
+#define GEMMA3                                                                                     \
+    "{\"model_type\":\"gemma3\",\"vision_config\":{\"image_size\":56,\"patch_size\":14},"          \
+    "\"mm_tokens_per_image\":4}"
+#define GEMMA4 "{\"model_type\":\"gemma4\",\"vision_config\":{}}"
+#define SMOLVLM                                                                                    \
+    "{\"model_type\":\"smolvlm\",\"scale_factor\":2,"                                              \
+    "\"vision_config\":{\"image_size\":32,\"patch_size\":8}}"
+#define TILE "\"max_image_size\":{\"longest_edge\":32}"
+
+static struct json_value value_of(const char *text)
+{
+    struct json_value value = {0};
+    struct error_text error;
+    if (text)
+        must(json_value_open(text, strlen(text), LIMIT_CONFIG_BYTES, &value, &error) == RESULT_OK);
+    return value;
+}
+
+static enum result open_texts(const char *config, const char *preprocessor, const char *processor,
+                              const char *tokenizer, struct image_processor *out,
+                              struct error_text *error)
+{
+    struct image_processor_files files = {value_of(config), value_of(preprocessor),
+                                          value_of(processor), value_of(tokenizer)};
+    error->text[0] = '\0';
+    return image_processor_open(&files, out, error);
+}
+
+static void open_well(const char *config, const char *preprocessor, const char *processor,
+                      const char *tokenizer, struct image_processor *out)
+{
+    struct error_text error;
+    if (open_texts(config, preprocessor, processor, tokenizer, out, &error) != RESULT_OK)
+        fail_msg("%s %s: %s", config, preprocessor, error.text);
+}
+
+static void test_what_is_missing_is_the_default(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well(QWEN, NULL, NULL, NULL, &p);
+    assert_int_equal(p.family, IMAGE_FAMILY_QWEN);
+    assert_int_equal(p.patch, 14);
+    assert_int_equal(p.merge, 2);
+    assert_int_equal(p.min_pixels, 56 * 56);
+    assert_int_equal(p.max_pixels, 28 * 28 * 1280);
+    assert_int_equal(p.filter, IMAGE_FILTER_BICUBIC);
+    assert_string_equal(p.tokens.marker, "<|image_pad|>");
+    open_well(QWEN, "{\"patch_size\":null,\"min_pixels\":null,\"size\":null,\"image_mean\":null}",
+              NULL, NULL, &p);
+    assert_int_equal(p.patch, 14);
+    assert_int_equal(p.min_pixels, 56 * 56);
+    open_well("{\"model_type\":\"llama\"}", NULL, NULL, NULL, &p);
+    assert_int_equal(p.family, IMAGE_FAMILY_NONE);
+}
+
+static void test_which_file_counts(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well(QWEN, "{\"size\":{\"shortest_edge\":4000,\"longest_edge\":9000},\"max_pixels\":8000}",
+              NULL, NULL, &p);
+    assert_int_equal(p.min_pixels, 4000);
+    assert_int_equal(p.max_pixels, 8000);
+    open_well(QWEN, "{\"max_pixels\":8000}", "{\"image_processor\":{\"max_pixels\":7000}}", NULL,
+              &p);
+    assert_int_equal(p.max_pixels, 7000);
+    open_well(QWEN, "{\"size\":{\"min_pixels\":5000,\"max_pixels\":6000}}",
+              "{\"image_processor\":null}", NULL, &p);
+    assert_int_equal(p.min_pixels, 5000);
+    assert_int_equal(p.max_pixels, 6000);
+    open_well("{\"model_type\":\"qwen3_vl\",\"vision_config\":{\"patch_size\":16}}", NULL, NULL,
+              NULL, &p);
+    assert_int_equal(p.patch, 16);
+}
+
+static void test_texts_of_tokens(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well(GEMMA4, NULL, NULL, NULL, &p);
+    assert_string_equal(p.tokens.begin, "<|image>");
+    assert_string_equal(p.tokens.soft, "<|image|>");
+    assert_string_equal(p.tokens.end, "<image|>");
+    open_well(GEMMA4, NULL, NULL, "{\"boi_token\":\"<a>\",\"eoi_token\":{\"content\":\"<b>\"}}",
+              &p);
+    assert_string_equal(p.tokens.begin, "<a>");
+    assert_string_equal(p.tokens.end, "<b>");
+    open_well(GEMMA4, NULL, NULL,
+              "{\"extra_special_tokens\":{\"boi_token\":\"<c>\"},"
+              "\"model_specific_special_tokens\":{\"image_token\":\"<d>\"}}",
+              &p);
+    assert_string_equal(p.tokens.begin, "<c>");
+    assert_string_equal(p.tokens.marker, "<d>");
+}
+
+static void test_refusals_name_the_setting(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *config, *preprocessor, *processor, *words;
+        enum result result;
+    } cases[] = {
+        {"{\"vision_config\":{}}", NULL, NULL, "model_type", RESULT_INVALID},
+        {"{\"model_type\":\"llava\",\"vision_config\":{}}", NULL, NULL, "llava",
+         RESULT_UNSUPPORTED},
+        {QWEN, "{\"patch_size\":16}", NULL, "patch_size", RESULT_INVALID},
+        {QWEN, "{\"merge_size\":0}", NULL, "merge_size", RESULT_INVALID},
+        {QWEN, "{\"patch_size\":\"14\"}", NULL, "patch_size", RESULT_INVALID},
+        {QWEN, "{\"temporal_patch_size\":3}", NULL, "temporal_patch_size", RESULT_INVALID},
+        {QWEN, "{\"max_pixels\":100}", NULL, "size", RESULT_INVALID},
+        {QWEN, "{\"do_resize\":false}", NULL, "do_resize", RESULT_UNSUPPORTED},
+        {QWEN, "{\"do_convert_rgb\":false}", NULL, "do_convert_rgb", RESULT_UNSUPPORTED},
+        {QWEN, "{\"resample\":1}", NULL, "resample", RESULT_UNSUPPORTED},
+        {QWEN, "{\"resample\":0}", NULL, "resample", RESULT_UNSUPPORTED},
+        {QWEN, "{\"image_mean\":[1,2]}", NULL, "image_mean", RESULT_INVALID},
+        {QWEN, "{\"image_mean\":[1,2,3,4]}", NULL, "image_mean", RESULT_INVALID},
+        {QWEN, "{\"image_std\":[0,1,1]}", NULL, "image_std", RESULT_INVALID},
+        {QWEN, "{\"rescale_factor\":0}", NULL, "rescale_factor", RESULT_INVALID},
+        {GEMMA3, "{\"do_pan_and_scan\":true}", NULL, "do_pan_and_scan", RESULT_UNSUPPORTED},
+        {GEMMA3, "{\"size\":{\"height\":896,\"width\":896}}", NULL, "size", RESULT_INVALID},
+        {GEMMA3, NULL, "{\"image_seq_length\":256}", "image_seq_length", RESULT_INVALID},
+        {GEMMA4, "{\"max_soft_tokens\":100}", NULL, "max_soft_tokens", RESULT_INVALID},
+        {SMOLVLM, NULL, NULL, "max_image_size", RESULT_INVALID},
+        {SMOLVLM, "{" TILE ",\"size\":{\"height\":9,\"width\":9}}", NULL, "size",
+         RESULT_UNSUPPORTED},
+        {SMOLVLM, "{" TILE "}", "{\"image_seq_len\":169}", "image_seq_len", RESULT_INVALID},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct image_processor p;
+        struct error_text error;
+        enum result result = open_texts(cases[i].config, cases[i].preprocessor, cases[i].processor,
+                                        NULL, &p, &error);
+        if (result != cases[i].result || !strstr(error.text, cases[i].words))
+            fail_msg("%s %s: %s, \"%s\"", cases[i].config, cases[i].preprocessor,
+                     result_name(result), error.text);
+        assert_int_equal(p.family, IMAGE_FAMILY_NONE);
+    }
+}
+
+static void run_drawn(const struct image_processor *p, uint32_t seed, uint8_t change,
+                      uint8_t hash[IMAGE_HASH_BYTES])
+{
+    struct image_plan plan;
+    struct image_pixels pixels;
+    struct error_text error;
+    must(image_pixels_init(&pixels, 56, 84, &error) == RESULT_OK);
+    drawn_picture_fill(pixels.rgb, 56, 84, seed);
+    pixels.rgb[1234] ^= change;
+    must(image_processor_plan(p, 56, 84, &(struct image_wish){0}, &plan, &error) == RESULT_OK);
+    uint8_t *out = malloc(plan.byte_count);
+    must(out != NULL);
+    must(image_processor_run(p, &plan, &pixels, out, hash, &error) == RESULT_OK);
+    free(out);
+    image_pixels_fini(&pixels);
+}
+
+static void test_hashes_tell_contents_apart(void **state)
+{
+    (void)state;
+    static const uint8_t none[IMAGE_HASH_BYTES] = {0};
+    struct image_processor p, other;
+    uint8_t hash[5][IMAGE_HASH_BYTES];
+    open_well(QWEN, NULL, NULL, NULL, &p);
+    open_well(QWEN, NULL, NULL, NULL, &other);
+    run_drawn(&p, 1, 0, hash[0]);
+    run_drawn(&p, 1, 0, hash[1]);
+    run_drawn(&p, 2, 0, hash[2]);
+    run_drawn(&p, 1, 1, hash[3]);
+    run_drawn(&other, 1, 0, hash[4]);
+    assert_memory_equal(hash[0], hash[1], IMAGE_HASH_BYTES);
+    for (unsigned i = 2; i < 5; i++)
+        assert_memory_not_equal(hash[0], hash[i], IMAGE_HASH_BYTES);
+    assert_memory_not_equal(hash[0], none, IMAGE_HASH_BYTES);
+    open_well("{\"model_type\":\"llama\"}", NULL, NULL, NULL, &p);
+    struct image_plan plan;
+    struct error_text error;
+    assert_int_equal(image_processor_plan(&p, 9, 9, &(struct image_wish){0}, &plan, &error),
+                     RESULT_UNSUPPORTED);
+}
+
+/* The first of the published vectors: key 0..15, no bytes. */
+static void test_wide_hash_is_siphash(void **state)
+{
+    (void)state;
+    static const uint8_t wanted[16] = {0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6,
+                                       0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55, 0x02, 0x93};
+    struct keyed_hash_key key;
+    uint64_t hash[2];
+    for (unsigned i = 0; i < sizeof key; i++)
+        ((uint8_t *)&key)[i] = (uint8_t)i;
+    keyed_hash_wide(&key, "", 0, hash);
+    assert_memory_equal(hash, wanted, sizeof wanted);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_missing_is_the_default),
+        cmocka_unit_test(test_which_file_counts),
+        cmocka_unit_test(test_texts_of_tokens),
+        cmocka_unit_test(test_refusals_name_the_setting),
+        cmocka_unit_test(test_hashes_tell_contents_apart),
+        cmocka_unit_test(test_wide_hash_is_siphash),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
