@@ -9,13 +9,12 @@
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "frontend/api/chat_request.h"
-#include "tests/support/tiny_tokenizer.h"
+#include "tests/support/tiny_assets.h"
 
 #define HELLO "\"messages\":[{\"role\":\"user\",\"content\":\"hello\"}]"
 
@@ -24,26 +23,15 @@ static struct model_assets assets;
 static int open_assets(void **state)
 {
     (void)state;
-    size_t json_bytes;
-    char *json = tiny_tokenizer_json(&json_bytes);
-    assets = (struct model_assets){
-        .model_id = "tiny",
-        .context_tokens = 128,
-        .sampling = {.temperature = 0.5f,
-                     .top_p = NAN,
-                     .min_p = NAN,
-                     .repetition_penalty = NAN,
-                     .top_k = UINT32_MAX},
-    };
-    enum result result = tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL);
-    free(json);
-    return result == RESULT_OK ? 0 : -1;
+    tiny_assets_open(&assets, NULL);
+    assets.sampling.temperature = 0.5f;
+    return 0;
 }
 
 static int close_assets(void **state)
 {
     (void)state;
-    tokenizer_close(assets.tokenizer);
+    tiny_assets_close(&assets);
     return 0;
 }
 

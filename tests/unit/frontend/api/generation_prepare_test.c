@@ -8,14 +8,12 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/api/chat_format.h"
 #include "frontend/api/generation_prepare.h"
-#include "tests/support/tiny_tokenizer.h"
+#include "tests/support/tiny_assets.h"
 
 static const char chatml[] = "{% for message in messages %}{% if message.role == 'tool' %}"
                              "{{ raise_exception('no tools here') }}{% endif %}"
@@ -27,25 +25,15 @@ static struct model_assets assets;
 static int open_assets(void **state)
 {
     (void)state;
-    size_t json_bytes;
-    char *json = tiny_tokenizer_json(&json_bytes);
-    assets = (struct model_assets){.model_id = "tiny",
-                                   .bos_text = "",
-                                   .eos_text = "<|im_end|>",
-                                   .context_tokens = 32,
-                                   .sampling = {NAN, NAN, NAN, NAN, UINT32_MAX}};
-    enum result result = tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL);
-    free(json);
-    if (result == RESULT_OK)
-        result = chat_template_open(chatml, strlen(chatml), &assets.chat_template, NULL);
-    return result == RESULT_OK ? 0 : -1;
+    tiny_assets_open(&assets, chatml);
+    assets.context_tokens = 32;
+    return 0;
 }
 
 static int close_assets(void **state)
 {
     (void)state;
-    chat_template_close(assets.chat_template);
-    tokenizer_close(assets.tokenizer);
+    tiny_assets_close(&assets);
     return 0;
 }
 

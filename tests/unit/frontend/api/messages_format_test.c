@@ -9,13 +9,11 @@
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/api/generation_prepare.h"
 #include "frontend/api/messages_format.h"
-#include "tests/support/tiny_tokenizer.h"
+#include "tests/support/tiny_assets.h"
 
 static uint32_t prompt_ids[3] = {1, 2, 3};
 
@@ -24,19 +22,14 @@ static struct model_assets assets;
 static int open_assets(void **state)
 {
     (void)state;
-    size_t json_bytes;
-    char *json = tiny_tokenizer_json(&json_bytes);
-    assets = (struct model_assets){
-        .model_id = "tiny", .context_tokens = 128, .sampling = {NAN, NAN, NAN, NAN, UINT32_MAX}};
-    enum result result = tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL);
-    free(json);
-    return result == RESULT_OK ? 0 : -1;
+    tiny_assets_open(&assets, NULL);
+    return 0;
 }
 
 static int close_assets(void **state)
 {
     (void)state;
-    tokenizer_close(assets.tokenizer);
+    tiny_assets_close(&assets);
     return 0;
 }
 

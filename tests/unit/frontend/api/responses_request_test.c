@@ -9,14 +9,12 @@
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "frontend/api/response_store.h"
 #include "frontend/api/responses_request.h"
-#include "tests/support/tiny_tokenizer.h"
+#include "tests/support/tiny_assets.h"
 
 static struct model_assets assets;
 static struct response_store *store;
@@ -24,24 +22,17 @@ static struct response_store *store;
 static int open_assets(void **state)
 {
     (void)state;
-    size_t json_bytes;
-    char *json = tiny_tokenizer_json(&json_bytes);
-    assets = (struct model_assets){
-        .model_id = "tiny",
-        .context_tokens = 128,
-        .sampling = {NAN, 0.9f, NAN, NAN, UINT32_MAX},
-    };
-    enum result result = tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL);
-    free(json);
+    tiny_assets_open(&assets, NULL);
+    assets.sampling.top_p = 0.9f;
     store = response_store_create(1 << 20, 100);
-    return result == RESULT_OK ? 0 : -1;
+    return 0;
 }
 
 static int close_assets(void **state)
 {
     (void)state;
     response_store_destroy(store);
-    tokenizer_close(assets.tokenizer);
+    tiny_assets_close(&assets);
     return 0;
 }
 
