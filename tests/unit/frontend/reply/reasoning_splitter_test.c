@@ -17,6 +17,7 @@
 #include "frontend/reply/reasoning_splitter.h"
 #include "frontend/reply/reply_text.h"
 #include "frontend/reply/utf8_stream.h"
+#include "tests/support/cut_trial.h"
 #include "tests/support/event_log.h"
 #include "tests/support/template_case.h"
 #include "tests/support/tokenizer_corpus.h"
@@ -67,8 +68,9 @@ struct trial {
     struct text_buffer whole;
 };
 
-static void trial_begin(struct trial *trial, const cJSON *item)
+static void trial_begin(void *context, const cJSON *item)
 {
+    struct trial *trial = context;
     const char *marks[REASONING_CALL_MARKS];
     size_t count = 0;
     const cJSON *mark;
@@ -84,8 +86,9 @@ static void trial_begin(struct trial *trial, const cJSON *item)
     });
 }
 
-static void trial_push(struct trial *trial, const char *bytes, size_t length)
+static void trial_push(void *context, const char *bytes, size_t length)
 {
+    struct trial *trial = context;
     utf8_stream_push(&trial->utf8, bytes, length, &trial->whole);
     reasoning_splitter_push(trial->splitter, trial->whole.bytes, trial->whole.length, true);
     text_buffer_clear(&trial->whole);
@@ -121,8 +124,9 @@ static void check_account(const struct trial *trial, const cJSON *item)
     text_buffer_fini(&told);
 }
 
-static void trial_end(struct trial *trial, const cJSON *item, uint32_t tokens)
+static void trial_end(void *context, const cJSON *item, uint32_t tokens)
 {
+    struct trial *trial = context;
     reasoning_splitter_finish(trial->splitter);
     assert_false(reasoning_splitter_failed(trial->splitter));
     assert_true(
@@ -138,38 +142,15 @@ static void trial_end(struct trial *trial, const cJSON *item, uint32_t tokens)
 static void answers_split_in_any_two_pieces(void **state)
 {
     (void)state;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, cases)
-    {
-        const char *text = text_of(item, "text");
-        size_t length = strlen(text);
-        for (size_t cut = 0; cut <= length; cut++) {
-            struct trial trial;
-            trial_begin(&trial, item);
-            trial_push(&trial, text, cut);
-            trial_push(&trial, text + cut, length - cut);
-            trial_end(&trial, item, 2);
-        }
-    }
+    struct trial trial;
+    cut_trial_in_two(&(struct cut_trial){&trial, trial_begin, trial_push, trial_end}, cases);
 }
 
 static void answers_split_in_pieces_of_any_length(void **state)
 {
     (void)state;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, cases)
-    {
-        const char *text = text_of(item, "text");
-        size_t length = strlen(text);
-        for (size_t piece = 1; piece < length; piece++) {
-            struct trial trial;
-            trial_begin(&trial, item);
-            uint32_t tokens = 0;
-            for (size_t at = 0; at < length; at += piece, tokens++)
-                trial_push(&trial, text + at, piece < length - at ? piece : length - at);
-            trial_end(&trial, item, tokens);
-        }
-    }
+    struct trial trial;
+    cut_trial_in_pieces(&(struct cut_trial){&trial, trial_begin, trial_push, trial_end}, cases);
 }
 
 /* Encodes an answer as a model would have written it, tags as their tokens where it has such. */

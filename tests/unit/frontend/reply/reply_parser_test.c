@@ -16,6 +16,7 @@
 #include "frontend/reply/reply_parser.h"
 #include "frontend/reply/reply_text.h"
 #include "frontend/reply/utf8_stream.h"
+#include "tests/support/cut_trial.h"
 #include "tests/support/event_log.h"
 #include "tests/support/template_case.h"
 #include "tests/support/tokenizer_corpus.h"
@@ -57,8 +58,9 @@ struct trial {
     bool stopped;
 };
 
-static void trial_begin(struct trial *trial, const cJSON *item)
+static void trial_begin(void *context, const cJSON *item)
 {
+    struct trial *trial = context;
     *trial = (struct trial){0};
     if (text_of(item, "reasoning"))
         assert_non_null(trial->reasoning = reasoning_format_find(text_of(item, "reasoning")));
@@ -80,15 +82,17 @@ static void trial_begin(struct trial *trial, const cJSON *item)
     });
 }
 
-static void trial_push(struct trial *trial, const char *bytes, size_t length)
+static void trial_push(void *context, const char *bytes, size_t length)
 {
+    struct trial *trial = context;
     utf8_stream_push(&trial->utf8, bytes, length, &trial->whole);
     trial->stopped = reply_parser_push(trial->parser, trial->whole.bytes, trial->whole.length);
     text_buffer_clear(&trial->whole);
 }
 
-static void trial_end(struct trial *trial, const cJSON *item, uint32_t tokens)
+static void trial_end(void *context, const cJSON *item, uint32_t tokens)
 {
+    struct trial *trial = context;
     const char *stop = text_of(item, "stop");
     assert_true(trial->stopped == (stop != NULL));
     reply_parser_finish(trial->parser, cJSON_IsTrue(cJSON_GetObjectItem(item, "truncated")));
@@ -108,38 +112,15 @@ static void trial_end(struct trial *trial, const cJSON *item, uint32_t tokens)
 static void answers_parse_in_any_two_pieces(void **state)
 {
     (void)state;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, cases)
-    {
-        const char *text = text_of(item, "text");
-        size_t length = strlen(text);
-        for (size_t cut = 0; cut <= length; cut++) {
-            struct trial trial;
-            trial_begin(&trial, item);
-            trial_push(&trial, text, cut);
-            trial_push(&trial, text + cut, length - cut);
-            trial_end(&trial, item, 2);
-        }
-    }
+    struct trial trial;
+    cut_trial_in_two(&(struct cut_trial){&trial, trial_begin, trial_push, trial_end}, cases);
 }
 
 static void answers_parse_in_pieces_of_any_length(void **state)
 {
     (void)state;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, cases)
-    {
-        const char *text = text_of(item, "text");
-        size_t length = strlen(text);
-        for (size_t piece = 1; piece < length; piece++) {
-            struct trial trial;
-            trial_begin(&trial, item);
-            uint32_t tokens = 0;
-            for (size_t at = 0; at < length; at += piece, tokens++)
-                trial_push(&trial, text + at, piece < length - at ? piece : length - at);
-            trial_end(&trial, item, tokens);
-        }
-    }
+    struct trial trial;
+    cut_trial_in_pieces(&(struct cut_trial){&trial, trial_begin, trial_push, trial_end}, cases);
 }
 
 static void check_tokens(const struct tokenizer *tokenizer, const cJSON *item)
