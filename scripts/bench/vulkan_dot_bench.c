@@ -9,8 +9,8 @@
  *         grid
  *
  * Numbers are those of vulkan_push.h; `shared` is 0 or 1. linear_register takes invocations,
- * outputs (tiles of 16), depth and grid. Weights are random bits: it checks no results
- * (tests/vulkan does).
+ * outputs (tiles of 16), split, ahead, grid and, as `shared`, whether x is tiled. Weights are
+ * random bits: it checks no results (tests/vulkan does).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +123,7 @@ static void fill_register_constants(const struct bench_case *c,
     values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = c->invocations / 32;
     values[VULKAN_LINEAR_REGISTER_SPLIT] = c->split;
     values[VULKAN_LINEAR_REGISTER_AHEAD] = c->ahead;
+    values[VULKAN_LINEAR_REGISTER_TILED] = c->shared;
 }
 
 static const struct vulkan_kernel *make_kernel(struct bench *bench, const struct bench_case *c)

@@ -15,6 +15,7 @@
 
 #include "proto/must.h"
 #include "tests/support/plan_sketch.h"
+#include "tests/support/tiled_places.h"
 #include "tests/support/vulkan_fixture.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
 #include "worker/backend/vulkan/vulkan_commands.h"
@@ -44,6 +45,7 @@ struct trial {
     enum vulkan_linear_input input;
     enum vulkan_linear_epilogue epilogue;
     uint32_t forms;
+    bool tiled; /* x */
     struct tuning tuning;
 };
 
@@ -245,6 +247,7 @@ static const struct vulkan_kernel *make_kernel(struct rig *rig, const struct tri
         values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = t->tuning.subgroups;
         values[VULKAN_LINEAR_REGISTER_SPLIT] = t->tuning.split;
         values[VULKAN_LINEAR_REGISTER_AHEAD] = t->tuning.ahead;
+        values[VULKAN_LINEAR_REGISTER_TILED] = t->tiled;
     } else {
         constants.count = VULKAN_LINEAR_DOT_CONSTANTS;
         values[VULKAN_LINEAR_DOT_INPUT] = t->input;
@@ -310,6 +313,10 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
             if ((t->forms & VULKAN_FORM_F16) != 0)
                 expect_near(t, "f16", (double)ggml_f16_to_f32(f16[at]), expected[c],
                             (near + 1e-3) * magnitude, r, c);
+            if ((t->forms & VULKAN_FORM_TILED) != 0)
+                expect_near(t, "tiled",
+                            (double)ggml_f16_to_f32(f16[tiled_places_find(r, c, f->columns)]),
+                            expected[c], (near + 1e-3) * magnitude, r, c);
             if ((t->forms & VULKAN_FORM_Q8) != 0)
                 expect_near(t, "q8", (double)q8[at] * (double)q8_terms[2 * (at / 32)], expected[c],
                             (near + 1.0 / 250) * magnitude, r, c);
@@ -335,11 +342,12 @@ static void make_buffers(struct rig *rig, const struct trial *t, struct figures 
     const uint64_t sizes[BUFFERS] = {bytes.codes,
                                      bytes.high,
                                      bytes.scales,
-                                     4ull * t->rows * t->k,
+                                     t->tiled ? 2 * tiled_places_count(t->rows, t->k)
+                                              : 4ull * t->rows * t->k,
                                      t->rows * t->k / 4ull,
                                      4ull * t->k,
                                      4 * outputs,
-                                     2 * outputs,
+                                     2 * tiled_places_count(t->rows, f->columns),
                                      outputs,
                                      outputs / 4};
     for (uint32_t i = 0; i < BUFFERS; i++)
@@ -351,6 +359,8 @@ static void make_buffers(struct rig *rig, const struct trial *t, struct figures 
     if (t->epilogue == VULKAN_LINEAR_ADD)
         memcpy(buffers[OUT_F32].mapped, f->before, outputs * sizeof *f->before);
     float *kept = must_alloc(t->k, sizeof *kept);
+    if (t->tiled) /* what is padding must not matter */
+        memset(buffers[X].mapped, 0x7F, sizes[X]);
     for (uint32_t r = 0; r < t->rows; r++) {
         size_t at = (size_t)r * t->k;
         if (t->input == VULKAN_LINEAR_Q8)
@@ -358,7 +368,8 @@ static void make_buffers(struct rig *rig, const struct trial *t, struct figures 
                          (float *)buffers[X_TERMS].mapped + at / 16, kept);
         else if (t->input == VULKAN_LINEAR_F16)
             for (uint32_t k = 0; k < t->k; k++)
-                ((uint16_t *)buffers[X].mapped)[at + k] = ggml_f32_to_f16(f->x[at + k]);
+                ((uint16_t *)buffers[X].mapped)[t->tiled ? tiled_places_find(r, k, t->k) : at + k] =
+                    ggml_f32_to_f16(f->x[at + k]);
         else
             memcpy((float *)buffers[X].mapped + at, f->x + at, t->k * sizeof *f->x);
     }
@@ -500,6 +511,9 @@ static void test_odd_shapes(void **state)
 static void test_matrix_registers(void **state)
 {
     static const uint32_t powers[] = {1, 2, 4, 8};
+    static const uint32_t forms[] = {VULKAN_FORM_F32, VULKAN_FORM_F16, VULKAN_FORM_TILED,
+                                     VULKAN_FORM_F32 | VULKAN_FORM_F16,
+                                     VULKAN_FORM_F32 | VULKAN_FORM_TILED};
     struct rig *rig = *state;
     struct test_random random = {54};
     if (!rig->device->facts.matrix_registers)
@@ -512,7 +526,8 @@ static void test_matrix_registers(void **state)
         uint32_t unit = ggml_type_block(vulkan_weight_format_facts(t.kind).type).elements;
         t.k = unit * (1 + test_random_below(&random, unit == 32 ? 40 : 5));
         t.n = (40 + test_random_below(&random, 150)) * (is_gated(&t) ? 2 : 1);
-        t.forms = t.epilogue == VULKAN_LINEAR_ADD ? 1 : 1 + test_random_below(&random, 3);
+        t.forms = t.epilogue == VULKAN_LINEAR_ADD ? 1 : pick(&random, forms, 5);
+        t.tiled = test_random_below(&random, 2) != 0;
         t.tuning.outputs = 1 + test_random_below(&random, 4);
         do {
             t.tuning.subgroups = pick(&random, powers, 4);

@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "tests/support/test_random.h"
+#include "tests/support/tiled_places.h"
 #include "tests/support/vulkan_fixture.h"
 #include "tests/support/vulkan_trial.h"
 #include "worker/backend/backend.h"
@@ -453,10 +454,41 @@ static void test_embed(void **state)
     free(outputs);
 }
 
+/* The same function for all kernels over rows. */
+static void test_tiles(void **state)
+{
+    enum { TILED_ROWS = 11, COLUMNS = 288 };
+    struct vulkan_trial trial;
+    struct test_random random = {14};
+    float *x;
+    vulkan_trial_init(&trial, (const struct vulkan_device *)*state);
+    const struct vulkan_buffer *tiled =
+        vulkan_trial_buffer(&trial, NULL, 2 * tiled_places_count(TILED_ROWS, COLUMNS));
+    const struct vulkan_soft_cap_push push = {
+        .x = floats(&trial, &random, TILED_ROWS * COLUMNS, &x)->address,
+        .outputs = {.f16 = tiled->address},
+        .columns = COLUMNS,
+        .scale = 1.0f,
+    };
+    const struct vulkan_row_task task = {.kernel = VULKAN_ROW_SOFT_CAP,
+                                         .rows = TILED_ROWS,
+                                         .columns = COLUMNS,
+                                         .forms = VULKAN_FORM_TILED};
+    struct vulkan_row_choice choice = vulkan_row_policy_choose(&trial.device->facts, &task);
+    vulkan_trial_run(&trial, choice.shader, &choice.specialization, &push, sizeof push,
+                     choice.grid);
+    const uint16_t *halves = (const uint16_t *)tiled->mapped;
+    for (uint32_t row = 0; row < TILED_ROWS; row++)
+        for (uint32_t c = 0; c < COLUMNS; c++)
+            assert_int_equal(halves[tiled_places_find(row, c, COLUMNS)],
+                             ggml_f32_to_f16(x[row * COLUMNS + c]));
+    vulkan_trial_fini(&trial);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_norms),
                                        cmocka_unit_test(test_gather_gate_and_cap),
-                                       cmocka_unit_test(test_embed)};
+                                       cmocka_unit_test(test_embed), cmocka_unit_test(test_tiles)};
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
 }

@@ -316,7 +316,8 @@ uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shap
 {
     /* A block of a form's columns is written by neighbours of one subgroup. */
     bool whole = shape->head_dim % FORM_COLUMNS == 0;
-    return whole ? VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8 : VULKAN_FORM_F32;
+    return whole ? (uint32_t)VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8 | VULKAN_FORM_TILED
+                 : VULKAN_FORM_F32;
 }
 
 uint32_t vulkan_attention_policy_tile_rows(const struct vulkan_facts *facts,

@@ -176,6 +176,7 @@ static void check_request(const struct vulkan_facts *facts,
         must(suits_register(facts, request) && (request->forms & VULKAN_FORM_Q8) == 0);
         return;
     }
+    must(!request->tiled && (request->forms & VULKAN_FORM_TILED) == 0);
     must(request->rows <= VULKAN_DOT_ROWS);
     must(is_quantized(request) || request->input != VULKAN_LINEAR_Q8);
     must(!is_quantized(request) || request->input == VULKAN_LINEAR_Q8 ||
@@ -218,6 +219,7 @@ static void choose_register(const struct vulkan_facts *facts,
     values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = subgroups;
     values[VULKAN_LINEAR_REGISTER_SPLIT] = subgroups;
     values[VULKAN_LINEAR_REGISTER_AHEAD] = request->rows > 16;
+    values[VULKAN_LINEAR_REGISTER_TILED] = request->tiled;
 }
 
 void vulkan_dot_choose(const struct vulkan_facts *facts, const struct vulkan_dot_request *request,

@@ -21,7 +21,9 @@ struct vulkan_dot_request {
     uint32_t k;
     enum vulkan_linear_input input; /* vulkan_dot_input(), or NORM where vulkan_dot_norms() */
     enum vulkan_linear_epilogue epilogue;
-    uint32_t forms; /* of the output; q8 only when gated with n % 64 == 0 and not of f16 input */
+    uint32_t forms; /* of the output; q8 only when gated with n % 64 == 0 and not of f16 input;
+                       tiled only of f16 input */
+    bool tiled;     /* of f16 input: its order */
 };
 
 struct vulkan_dot_choice {

@@ -81,7 +81,7 @@ static struct linear_task make_task(const struct vulkan_program *program, uint32
 static enum vulkan_form form_of(enum vulkan_linear_input input)
 {
     return input == VULKAN_LINEAR_Q8    ? VULKAN_FORM_Q8
-           : input == VULKAN_LINEAR_F16 ? VULKAN_FORM_F16
+           : input == VULKAN_LINEAR_F16 ? VULKAN_FORM_TILED
                                         : VULKAN_FORM_F32;
 }
 
@@ -110,6 +110,11 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
     }
     way.norm = norms && way.input == VULKAN_FORM_Q8 && program->notes[index].norm != VULKAN_NO_OP;
     return way;
+}
+
+bool vulkan_linear_gates_tiled(const struct vulkan_program *program, uint32_t index, uint32_t rows)
+{
+    return vulkan_linear_way(program, index, rows).input == VULKAN_FORM_TILED;
 }
 
 /* What every dispatch of the task touches. */
@@ -146,6 +151,7 @@ static void record_dot(struct vulkan_recorder *recorder, const struct linear_tas
         .k = matrix->columns,
         .epilogue = epilogue_of(task),
         .forms = task->gate ? task->forms : VULKAN_FORM_F32,
+        .tiled = vulkan_recorder_tiled(recorder, program->notes[task->index].producer),
     };
     request.input = norm ? VULKAN_LINEAR_NORM
                     : task->input == VULKAN_FORM_F32
@@ -165,7 +171,7 @@ static void record_dot(struct vulkan_recorder *recorder, const struct linear_tas
         .weight_offset = norm ? norm->params.rms_norm.weight_offset : 0.0f,
         .out_stride = out->columns,
         .out_f32 = request.forms & VULKAN_FORM_F32 ? out->f32 + column * sizeof(float) : 0,
-        .out_f16 = request.forms & VULKAN_FORM_F16 ? out->f16 : 0,
+        .out_f16 = request.forms & (VULKAN_FORM_F16 | VULKAN_FORM_TILED) ? out->f16 : 0,
         .out_q8 = request.forms & VULKAN_FORM_Q8 ? out->q8 : 0,
         .out_q8_terms = request.forms & VULKAN_FORM_Q8 ? out->q8_terms : 0,
     };

@@ -16,14 +16,17 @@ struct vulkan_recorder;
 
 /* How one op is computed for some number of rows. */
 struct vulkan_linear_way {
-    enum vulkan_form input; /* the form it reads; with `norm` that of the norm's input */
-    bool norm;              /* norms its input itself */
-    bool gate;              /* gates its output itself */
+    enum vulkan_form
+        input; /* the form it reads, with `norm` of the norm's input; tiled: f16 will do */
+    bool norm; /* norms its input itself */
+    bool gate; /* gates its output itself */
 };
 
 /* For the linear or linear_add op `index` with `rows` rows. */
 struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program, uint32_t index,
                                            uint32_t rows);
+/* Whether what it gates may be tiled. */
+bool vulkan_linear_gates_tiled(const struct vulkan_program *program, uint32_t index, uint32_t rows);
 
 /* Dispatches of the op, its norm and gate included where `way` says so. `forms`: of the gate's
  * output. */

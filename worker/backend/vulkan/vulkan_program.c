@@ -19,6 +19,7 @@
 #include "worker/backend/vulkan/vulkan_whole_plan.h"
 
 #define FORM_COLUMNS 32u
+#define TILE_COLUMNS 128u /* of the tiled form */
 
 uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows)
 {
@@ -41,7 +42,8 @@ static uint64_t lay_tensor(const struct vulkan_program *program, struct vulkan_t
     at += align_piece(rows * tensor->columns * sizeof(float));
     if (forms) {
         tensor->f16 = at;
-        at += align_piece(rows * tensor->columns * sizeof(uint16_t));
+        uint64_t tiles = (tensor->columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
+        at += align_piece(rows * tiles * TILE_COLUMNS * sizeof(uint16_t));
         tensor->q8 = at;
         at += align_piece(rows * tensor->columns);
         tensor->q8_terms = at;

@@ -3,8 +3,8 @@
  * together. Built once; vulkan_recorder.h turns it into the dispatches of a step.
  *
  * Tensors are f32 [rows, columns]. What a linear op reads exists in forms besides: f16 for matrix
- * units, q8 (codes and per 32 columns {d, d * sum}) for packed dot products. Which form a step
- * writes depends on its number of rows.
+ * units, in rows or for up to 32 of them tiled, and q8 (codes and per 32 columns {d, d * sum}) for
+ * packed dot products. Which form a step writes depends on its number of rows.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_PROGRAM_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_PROGRAM_H

@@ -56,8 +56,14 @@ enum vulkan_linear_epilogue {
     VULKAN_LINEAR_GATE_SILU,
     VULKAN_LINEAR_GATE_GELU
 };
-/* Forms of an output tensor, as bits. */
-enum vulkan_form { VULKAN_FORM_F32 = 1, VULKAN_FORM_F16 = 2, VULKAN_FORM_Q8 = 4 };
+/* Forms of an output tensor, as bits. Tiled is f16 in another order (shaders/tiled_halves.glsl) and
+ * in the same place, so a tensor has one of the two. */
+enum vulkan_form {
+    VULKAN_FORM_F32 = 1,
+    VULKAN_FORM_F16 = 2,
+    VULKAN_FORM_Q8 = 4,
+    VULKAN_FORM_TILED = 8
+};
 
 enum vulkan_linear_dot_constant {
     VULKAN_LINEAR_DOT_INVOCATIONS,
@@ -76,7 +82,7 @@ enum vulkan_linear_dot_constant {
     VULKAN_LINEAR_DOT_CONSTANTS
 };
 
-/* linear_register takes vulkan_linear_dot_push too: x f16 [rows, k], no norm, no q8. */
+/* linear_register takes vulkan_linear_dot_push too: x f16 [rows, k] or tiled, no norm, no q8. */
 enum vulkan_linear_register_constant {
     VULKAN_LINEAR_REGISTER_INVOCATIONS,
     VULKAN_LINEAR_REGISTER_WEIGHT_KIND,
@@ -87,6 +93,7 @@ enum vulkan_linear_register_constant {
     VULKAN_LINEAR_REGISTER_SUBGROUPS,    /* of a workgroup */
     VULKAN_LINEAR_REGISTER_SPLIT,        /* of a team: they take turns on the columns */
     VULKAN_LINEAR_REGISTER_AHEAD,        /* whether steps are loaded one ahead */
+    VULKAN_LINEAR_REGISTER_TILED,        /* the form of x */
     VULKAN_LINEAR_REGISTER_CONSTANTS
 };
 

@@ -23,6 +23,9 @@
 
 #define EXTRA_TENSORS 4u /* KV cache, scratch, recurrent states, groups of experts */
 
+/* What kernels over rows write. */
+#define ROW_FORMS ((uint32_t)VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8 | VULKAN_FORM_TILED)
+
 static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 {
     return &recorder->program->plan->ops[recorder->op];
@@ -61,7 +64,7 @@ struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder 
     const struct vulkan_tensor *tensor = &recorder->program->tensors[id];
     return (struct vulkan_outputs_push){
         .f32 = forms & VULKAN_FORM_F32 ? tensor->f32 : 0,
-        .f16 = forms & VULKAN_FORM_F16 ? tensor->f16 : 0,
+        .f16 = forms & (VULKAN_FORM_F16 | VULKAN_FORM_TILED) ? tensor->f16 : 0,
         .q8 = forms & VULKAN_FORM_Q8 ? tensor->q8 : 0,
         .q8_terms = forms & VULKAN_FORM_Q8 ? tensor->q8_terms : 0,
     };
@@ -425,6 +428,24 @@ static void record_scale_columns(struct vulkan_recorder *recorder)
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
+bool vulkan_recorder_tiled(const struct vulkan_recorder *recorder, uint32_t producer)
+{
+    return producer != VULKAN_NO_OP &&
+           ((recorder->forms[producer] | recorder->missing_forms[producer]) & VULKAN_FORM_TILED) !=
+               0;
+}
+
+static uint32_t gate_forms(const struct vulkan_recorder *recorder, uint32_t index)
+{
+    const struct vulkan_program *program = recorder->program;
+    uint32_t partner = program->notes[index].partner;
+    uint32_t rows = vulkan_recorder_rows(recorder, program->plan->ops[index].output);
+    bool fused = partner != VULKAN_NO_OP && vulkan_linear_way(program, partner, rows).gate;
+    return fused && !vulkan_linear_gates_tiled(program, partner, rows)
+               ? ROW_FORMS & ~(uint32_t)VULKAN_FORM_TILED
+               : ROW_FORMS;
+}
+
 /* The forms that the op's own kernels write; the others are made of f32 behind them. */
 static uint32_t own_forms(const struct vulkan_recorder *recorder, uint32_t index)
 {
@@ -432,7 +453,6 @@ static uint32_t own_forms(const struct vulkan_recorder *recorder, uint32_t index
     case OP_embed_rows:
     case OP_rms_norm:
     case OP_layer_norm:
-    case OP_gate:
     case OP_gather_rows:
     case OP_bias_add:
     case OP_short_conv:
@@ -442,7 +462,8 @@ static uint32_t own_forms(const struct vulkan_recorder *recorder, uint32_t index
     case OP_soft_cap:
     case OP_gate_with:
     case OP_add_rows:
-    case OP_scale_columns: return VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8;
+    case OP_scale_columns: return ROW_FORMS;
+    case OP_gate: return gate_forms(recorder, index);
     case OP_attention: return vulkan_attention_forms(recorder->program, index);
     case OP_moe_gate:
         return vulkan_moe_gate_forms(
@@ -571,7 +592,15 @@ static void choose_forms(struct vulkan_recorder *recorder)
                                                        : vulkan_linear_way(program, i, rows).input);
     }
     for (uint32_t i = 0; i < plan->op_count; i++) {
-        uint32_t missing = recorder->forms[i] & ~own_forms(recorder, i);
+        uint32_t own = own_forms(recorder, i);
+        uint32_t wanted = recorder->forms[i];
+        /* Who likes tiles best reads f16 too, for the sake of others or of the op. */
+        if ((wanted & VULKAN_FORM_TILED) != 0 &&
+            ((wanted & VULKAN_FORM_F16) != 0 ||
+             (own & (VULKAN_FORM_F16 | VULKAN_FORM_TILED)) == VULKAN_FORM_F16))
+            recorder->forms[i] =
+                (uint8_t)((wanted & ~(uint32_t)VULKAN_FORM_TILED) | VULKAN_FORM_F16);
+        uint32_t missing = recorder->forms[i] & ~own;
         if (missing == 0)
             continue;
         recorder->forms[i] = (uint8_t)((recorder->forms[i] & ~missing) | VULKAN_FORM_F32);

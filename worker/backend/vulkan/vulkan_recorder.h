@@ -83,6 +83,8 @@ void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from,
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor);
 struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder *recorder,
                                                    plan_tensor_id tensor, uint32_t forms);
+/* Whether the op's output is written tiled, and not as f16. */
+bool vulkan_recorder_tiled(const struct vulkan_recorder *recorder, uint32_t op);
 struct vulkan_matrix_push vulkan_recorder_matrix(const struct vulkan_matrix *matrix);
 
 #endif

@@ -6,8 +6,8 @@
  * neither through shared memory nor through another lane.
  *
  * register_tile.glsl does it, for units where linear_register_probe.comp found, when the device was
- * opened, that lanes hold what it expects; elsewhere other kernels do. x is f16, k a multiple of 32,
- * weights are quantized.
+ * opened, that lanes hold what it expects; elsewhere other kernels do. x is f16, by rows or TILED, k a
+ * multiple of 32, weights are quantized.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -18,6 +18,7 @@
 #include "weight_blocks.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 9) const bool TILED = false; /* x */
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 2) buffer Halves { float16_t at[]; };
 
@@ -39,6 +40,7 @@ layout(push_constant) uniform Push
 } push;
 
 #include "register_tile.glsl"
+#include "tiled_halves.glsl"
 
 /* First column of out of this subgroup's team. */
 uint first_result()
@@ -46,9 +48,14 @@ uint first_result()
     return (gl_WorkGroupID.x * TEAMS + gl_SubgroupID / SPLIT) * RESULTS;
 }
 
-uint x_row(uint r, uint g)
+/* Of rows that do not exist anything will do, since no other row's sums see it. */
+uvec4 x_piece(uint r, uint g, uint block, uint i)
 {
-    return min(8 * r + g, ROWS - 1);
+    uint blocks = push.k_count / WEIGHT_BLOCK;
+    uint tile = r * ((blocks + 3) / 4) + block / 4;
+    if (TILED)
+        return Halves8(push.x).at[((tile * 4 + i) * 8 + g) * 4 + block % 4];
+    return Halves8(push.x).at[(min(8 * r + g, ROWS - 1) * blocks + block) * 4 + i];
 }
 
 WeightMatrix weight_matrix(bool upper)
@@ -72,8 +79,11 @@ void store(uint row, uint column, float value)
         value += Floats(push.out_f32).at[at];
     if (EPILOGUE == EPILOGUE_ADD || (FORMS & FORM_F32) != 0)
         Floats(push.out_f32).at[at] = value;
+    float16_t half_value = float16_t(clamp(value, -65504.0, 65504.0));
     if ((FORMS & FORM_F16) != 0)
-        Halves(push.out_f16).at[at] = float16_t(clamp(value, -65504.0, 65504.0));
+        Halves(push.out_f16).at[at] = half_value;
+    if ((FORMS & FORM_TILED) != 0)
+        Halves(push.out_f16).at[uint(tiled_half(row, column, push.out_stride))] = half_value;
 }
 
 void finish()

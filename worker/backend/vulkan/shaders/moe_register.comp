@@ -44,6 +44,7 @@ layout(push_constant) uniform Push
     uint pairs_offset; /* of MoePairs, bytes from groups */
 } push;
 
+const bool TILED = false;
 #include "register_tile.glsl"
 
 MoeTile tile;
@@ -54,9 +55,9 @@ uint pair_of(uint r)
     return MoePairs(push.groups + push.pairs_offset).at[tile.first + min(r, tile.count - 1)];
 }
 
-uint x_row(uint r, uint g)
+uvec4 x_piece(uint r, uint g, uint block, uint i)
 {
-    return x_rows[r];
+    return Halves8(push.x).at[(x_rows[r] * (push.k_count / WEIGHT_BLOCK) + block) * 4 + i];
 }
 
 WeightMatrix weight_matrix(bool upper)

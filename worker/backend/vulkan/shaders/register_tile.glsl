@@ -13,8 +13,9 @@
  * products use up four columns of every lane's block each.
  *
  * SPLIT subgroups share the outputs and take turns on the columns; their sums meet in shared memory
- * in a fixed order. The includer has defined the push constants x (f16) and k_count, a multiple of
- * 32, and says by the functions below which rows are meant. Weights are quantized.
+ * in a fixed order. The includer has defined the push constant k_count, a multiple of 32, and TILED,
+ * whether x has the order of tiled_halves.glsl, and says by the functions below which rows are meant.
+ * Weights are quantized.
  */
 layout(constant_id = 2) const uint ROWS = 8;
 layout(constant_id = 3) const uint EPILOGUE = 0;
@@ -25,7 +26,7 @@ layout(constant_id = 7) const uint SPLIT = 8;        /* of those that share outp
 layout(constant_id = 8) const bool AHEAD = true;     /* load a step before the last one's products */
 
 const uint EPILOGUE_STORE = 0, EPILOGUE_ADD = 1, EPILOGUE_GATE_SILU = 2, EPILOGUE_GATE_GELU = 3;
-const uint FORM_F32 = 1, FORM_F16 = 2;
+const uint FORM_F32 = 1, FORM_F16 = 2, FORM_TILED = 8;
 const bool GATED = EPILOGUE >= EPILOGUE_GATE_SILU;
 const uint ROW_TILES = (ROWS + 7) / 8;
 const uint OUTPUTS = 16 * OUTPUT_TILES; /* of a team: the subgroups that share outputs */
@@ -34,9 +35,10 @@ const uint RESULTS = GATED ? OUTPUTS / 2 : OUTPUTS; /* columns of out */
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Halves8 { uvec4 at[]; };
 
-/* Existing rows: of x for row g of the r-th eight rows of the tile; of W for row g (upper: g + 8) of
- * the m-th sixteen outputs. Gated, the upper rows are the up's of the lower ones. */
-uint x_row(uint r, uint g);
+/* The i-th eight columns of a block of row g of the r-th eight rows of x. */
+uvec4 x_piece(uint r, uint g, uint block, uint i);
+/* An existing row of W for row g (upper: g + 8) of the m-th sixteen outputs. Gated, the upper rows are
+ * the up's of the lower ones. */
 WeightMatrix weight_matrix(bool upper);
 uint weight_row(uint m, uint g, bool upper);
 
@@ -71,11 +73,8 @@ void load_factors(uint step)
         }
     }
     [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
-    {
-        uint row = x_row(r, g);
         [[unroll]] for (uint i = 0; i < 4; i++)
-            ahead.x[4 * r + i] = Halves8(push.x).at[(row * blocks + block) * 4 + i];
-    }
+            ahead.x[4 * r + i] = x_piece(r, g, block, i);
 }
 
 void take_factors()
@@ -95,7 +94,7 @@ f16vec4 activations(uint r, uint j)
     uvec4 eight = factors.x[4 * r + j / 2];
     f16vec2 first = unpackFloat2x16((j & 1) == 0 ? eight.x : eight.z);
     f16vec2 second = unpackFloat2x16((j & 1) == 0 ? eight.y : eight.w);
-    return f16vec4(first.x, second.x, first.y, second.y);
+    return TILED ? f16vec4(first, second) : f16vec4(first.x, second.x, first.y, second.y);
 }
 
 void multiply()

@@ -15,9 +15,10 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #include "q8_blocks.glsl"
+#include "tiled_halves.glsl"
 
 layout(constant_id = FORMS_CONSTANT) const uint FORMS = 1;
-const uint FORM_F32 = 1, FORM_F16 = 2, FORM_Q8 = 4;
+const uint FORM_F32 = 1, FORM_F16 = 2, FORM_Q8 = 4, FORM_TILED = 8;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer RowFloat
 {
@@ -43,7 +44,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer RowTerms
 /* Where an output goes; addresses of forms that are not written are 0. */
 struct RowOutputs {
     uint64_t f32;
-    uint64_t f16;
+    uint64_t f16; /* or tiled: never both */
     uint64_t q8;
     uint64_t q8_terms;
 };
@@ -104,6 +105,9 @@ void row_store(RowOutputs outputs, uint row, uint column, uint columns, vec4 v)
     if ((FORMS & FORM_F16) != 0 && column < columns)
         RowHalves(outputs.f16 + 2 * row_index(row, column, columns)).value =
             f16vec4(clamp(v, vec4(-65504.0), vec4(65504.0)));
+    if ((FORMS & FORM_TILED) != 0 && column < columns)
+        RowHalves(outputs.f16 + 2 * tiled_half(row, column, columns)).value =
+            f16vec4(clamp(v.xzyw, vec4(-65504.0), vec4(65504.0)));
     if ((FORMS & FORM_Q8) != 0)
         row_store_q8(outputs, row, column, columns, v);
 }

@@ -1,0 +1,16 @@
+/*
+ * The tiled form of f16 rows, as shaders/tiled_halves.glsl has it, written down a second time: an
+ * array [row tiles][column tiles][4 eighths][8 rows][4 blocks][8 places].
+ */
+#ifndef SHOAL_TESTS_SUPPORT_TILED_PLACES_H
+#define SHOAL_TESTS_SUPPORT_TILED_PLACES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Halves of a whole tensor, padding included. */
+size_t tiled_places_count(uint32_t rows, uint32_t columns);
+/* Where the element of that row and column lies. */
+size_t tiled_places_find(uint32_t row, uint32_t column, uint32_t columns);
+
+#endif
