@@ -27,6 +27,8 @@
 #define REGISTER_LANES           32u
 #define REGISTER_TILE            16u   /* outputs of a matrix unit */
 #define REGISTER_NARROW_OUTPUTS  8192u /* up to here one tile a team, if rows are at most eight */
+#define REGISTER_ROWS_AHEAD      17u   /* from here on weights are loaded a step ahead, */
+#define REGISTER_GROUPS_AHEAD    8u    /* but where so many workgroups a unit overlap without */
 #define REGISTER_SUBGROUPS_LEAST 4u
 #define REGISTER_SUBGROUPS_MOST  16u
 
@@ -183,22 +185,38 @@ static void check_request(const struct vulkan_facts *facts,
          fits_shared(facts, request));
 }
 
-/* Subgroups that a compute unit should have: fewer do when each has more rows to work on. */
-static uint32_t register_subgroups(uint32_t rows)
+/* Subgroups that a compute unit should have: fewer do when each has more rows and outputs. */
+static uint32_t register_subgroups(uint32_t rows, uint32_t tiles)
 {
-    return rows <= 8 ? 20 : rows <= 16 ? 11 : 5;
+    return rows <= 8 ? 20 : (rows <= 16 ? 22 : 10) / tiles;
 }
 
-/* Enough subgroups for every compute unit: outputs two tiles at a time, one where they are few, and
- * as many subgroups taking turns on the columns as it then takes. */
+/* Whether in the last round of workgroups a fifth of all the units' time would be idle. */
+static bool is_uneven(uint32_t groups, uint32_t units)
+{
+    return (groups + units - 1) / units * units * 4 > groups * 5;
+}
+
+/* Tiles of a team's outputs: two share what they load of x, one leaves room for more teams. */
+static uint32_t register_tiles(const struct vulkan_facts *facts,
+                               const struct vulkan_dot_request *request)
+{
+    uint32_t pairs = (request->n + 2 * REGISTER_TILE - 1) / (2 * REGISTER_TILE);
+    if (request->rows > 16)
+        return 2;
+    if (is_gated(request) || (request->rows <= 8 && request->n <= REGISTER_NARROW_OUTPUTS))
+        return 1;
+    return is_uneven(pairs, compute_units(facts)) ? 1 : 2;
+}
+
+/* Enough subgroups for every compute unit: as many taking turns on the columns as it then takes. */
 static void choose_register(const struct vulkan_facts *facts,
                             const struct vulkan_dot_request *request,
                             struct vulkan_dot_choice *choice)
 {
-    bool narrow = request->rows <= 8 && request->n <= REGISTER_NARROW_OUTPUTS;
-    uint32_t tiles = narrow ? 1 : 2;
+    uint32_t tiles = register_tiles(facts, request);
     uint32_t groups = (request->n + tiles * REGISTER_TILE - 1) / (tiles * REGISTER_TILE);
-    uint32_t wanted = register_subgroups(request->rows) * compute_units(facts);
+    uint32_t wanted = register_subgroups(request->rows, tiles) * compute_units(facts);
     uint32_t row_bytes = (tiles * REGISTER_TILE + 1) * (uint32_t)sizeof(float);
     uint32_t subgroups = REGISTER_SUBGROUPS_LEAST;
     while (subgroups < REGISTER_SUBGROUPS_MOST && groups * subgroups < wanted)
@@ -218,7 +236,8 @@ static void choose_register(const struct vulkan_facts *facts,
     values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = tiles;
     values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = subgroups;
     values[VULKAN_LINEAR_REGISTER_SPLIT] = subgroups;
-    values[VULKAN_LINEAR_REGISTER_AHEAD] = request->rows > 16;
+    values[VULKAN_LINEAR_REGISTER_AHEAD] = request->rows >= REGISTER_ROWS_AHEAD &&
+                                           groups <= REGISTER_GROUPS_AHEAD * compute_units(facts);
     values[VULKAN_LINEAR_REGISTER_TILED] = request->tiled;
 }
 

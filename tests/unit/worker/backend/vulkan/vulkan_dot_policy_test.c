@@ -77,6 +77,7 @@ static void check_register(const struct vulkan_facts *facts,
     uint32_t outputs = 16 * values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES];
     uint32_t padded_rows = (request->rows + 7) / 8 * 8;
     assert_int_equal(choice->constants.count, VULKAN_LINEAR_REGISTER_CONSTANTS);
+    assert_int_equal(values[VULKAN_LINEAR_REGISTER_TILED], request->tiled);
     assert_true(facts->matrix_registers);
     assert_true(vulkan_weight_format_facts(request->kind).quantized);
     assert_int_equal(values[VULKAN_LINEAR_REGISTER_INVOCATIONS], 32 * subgroups);
@@ -110,6 +111,7 @@ static void test_choices_fit_device_and_shape(void **state)
             request.input = VULKAN_LINEAR_NORM;
             normed++;
         }
+        request.tiled = request.input == VULKAN_LINEAR_F16 && test_random_below(&random, 2) != 0;
         vulkan_dot_choose(&facts, &request, &choice);
         if (request.input == VULKAN_LINEAR_F16) {
             check_register(&facts, &request, &choice);
