@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "tests/support/tiled_places.h"
 #include "tests/support/vulkan_fixture.h"
 #include "tests/support/vulkan_heads_scene.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
@@ -93,11 +94,14 @@ struct outputs {
 
 static struct outputs make_outputs(const struct heads_scene *scene)
 {
-    uint64_t cells = (uint64_t)scene->rows * scene->shape.heads * scene->shape.head_dim;
+    uint32_t columns = scene->shape.heads * scene->shape.head_dim;
+    uint64_t cells = (uint64_t)scene->rows * columns;
+    /* Of f16 and tiled, which lie in the same place, one. */
+    uint32_t left_out = scene->shape.heads % 4 == 0 ? VULKAN_FORM_F16 : VULKAN_FORM_TILED;
     return (struct outputs){
-        .forms = vulkan_attention_policy_forms(&scene->shape),
+        .forms = vulkan_attention_policy_forms(&scene->shape) & ~left_out,
         .f32 = vulkan_trial_buffer(scene->trial, NULL, cells * 4),
-        .f16 = vulkan_trial_buffer(scene->trial, NULL, cells * 2),
+        .f16 = vulkan_trial_buffer(scene->trial, NULL, 2 * tiled_places_count(scene->rows, columns)),
         .q8 = vulkan_trial_buffer(scene->trial, NULL, cells),
         .q8_terms = vulkan_trial_buffer(scene->trial, NULL, cells / 32 * 8 + 8),
     };
@@ -153,13 +157,15 @@ static void expect_close(const char *what, uint32_t row, uint32_t at, double got
 static void check_forms(const struct outputs *outputs, uint32_t row, uint32_t columns,
                         const float *f32)
 {
-    const uint16_t *f16 = (const uint16_t *)outputs->f16->mapped + (size_t)row * columns;
+    const uint16_t *f16 = (const uint16_t *)outputs->f16->mapped;
+    bool tiled = (outputs->forms & VULKAN_FORM_TILED) != 0;
     const int8_t *q8 = (const int8_t *)outputs->q8->mapped + (size_t)row * columns;
     const float *terms = (const float *)outputs->q8_terms->mapped + (size_t)row * columns / 16;
-    if ((outputs->forms & VULKAN_FORM_F16) != 0)
-        for (uint32_t i = 0; i < columns; i++)
-            expect_close("f16", row, i, (double)ggml_f16_to_f32(f16[i]), (double)f32[i],
-                         fabs((double)f32[i]) / 2048 + 1e-7);
+    for (uint32_t i = 0; (tiled || (outputs->forms & VULKAN_FORM_F16) != 0) && i < columns; i++) {
+        size_t at = tiled ? tiled_places_find(row, i, columns) : (size_t)row * columns + i;
+        expect_close(tiled ? "tiled" : "f16", row, i, (double)ggml_f16_to_f32(f16[at]),
+                     (double)f32[i], fabs((double)f32[i]) / 2048 + 1e-7);
+    }
     if ((outputs->forms & VULKAN_FORM_Q8) == 0)
         return;
     for (uint32_t i = 0; i < columns; i++) {
@@ -236,6 +242,35 @@ static void attends_rows_of_prompts(void **state)
         if (takes(&trial, &cases[i], PROMPT))
             run_case(&trial, &random, &cases[i], parts, i % 2 == 0 ? 5 : 4, true);
     vulkan_trial_fini(&trial);
+}
+
+/* Where one ends does not change, nor anything else, so neither does any sum. */
+static void leaves_out_splits_that_brief_contexts_never_need(void **state)
+{
+    const struct vulkan_facts facts = {
+        .subgroup_size = 32, .max_invocations = 1024, .shared_bytes = 49152, .compute_units = 132};
+    uint32_t fewer = 0;
+    (void)state;
+    for (uint32_t items = 1; items <= 64; items++) {
+        struct vulkan_attention_task task = {
+            .shape = shape_of(&(struct attention_case){128, 16, 2, 0, 0, DECODE}),
+            .items = items,
+            .forms = VULKAN_FORM_F32};
+        struct vulkan_attention_choice any = vulkan_attention_policy_choose(&facts, &task);
+        task.brief = true;
+        struct vulkan_attention_choice brief = vulkan_attention_policy_choose(&facts, &task);
+        uint32_t *splits = &brief.specialization.values[VULKAN_ATTENTION_ROWS_SPLITS];
+        uint32_t tokens = brief.specialization.values[VULKAN_ATTENTION_ROWS_SPLIT_TOKENS];
+        assert_int_equal(*splits, brief.grid.y);
+        if (brief.grid.y < any.grid.y) {
+            assert_true(brief.grid.y * tokens >= VULKAN_BRIEF_CONTEXT);
+            fewer++;
+        }
+        *splits = any.specialization.values[VULKAN_ATTENTION_ROWS_SPLITS];
+        assert_memory_equal(brief.specialization.values, any.specialization.values,
+                            brief.specialization.count * sizeof *splits);
+    }
+    assert_in_range(fewer, 1, 16); /* only few rows leave room for many splits */
 }
 
 /* What the policy chooses for GPUs only: several positions under way in a lane, wider workgroups,
@@ -408,6 +443,7 @@ int main(void)
         cmocka_unit_test(norms_rotates_and_writes),
         cmocka_unit_test(attends_one_row_of_each_sequence),
         cmocka_unit_test(attends_with_other_tunings),
+        cmocka_unit_test(leaves_out_splits_that_brief_contexts_never_need),
         cmocka_unit_test(attends_rows_of_prompts),
         cmocka_unit_test(rotates_writes_and_attends_at_once),
     };

@@ -307,8 +307,11 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
     const struct plan_op *op = &program->plan->ops[index];
     const struct vulkan_kv_layer *kv = &program->kv[op->params.attention.layer];
     const struct scratch_places places = places_of(program, tiles);
-    struct vulkan_attention_task task = {
-        .shape = shape_of(program, index), .tiles = tiles, .items = items, .forms = forms};
+    struct vulkan_attention_task task = {.shape = shape_of(program, index),
+                                         .tiles = tiles,
+                                         .items = items,
+                                         .forms = forms,
+                                         .brief = recorder->recording->shape.brief};
     struct vulkan_attention_rows_push push = {
         .qkv = program->tensors[op->inputs[0]].f32,
         .keys = kv->keys,

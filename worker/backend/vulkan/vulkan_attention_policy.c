@@ -149,6 +149,8 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     struct rows_plan plan = plan_rows(facts, shape, task->tiles, task->items);
     uint32_t columns = shape->kv_heads * plan.head_tiles;
     uint32_t fit = unit_count(facts) * GROUPS_PER_UNIT / (columns * task->items);
+    uint32_t useful = VULKAN_BRIEF_CONTEXT / SPLIT_TOKENS;
+    fit = task->brief && fit > useful ? useful : fit;
     uint32_t splits = choose_splits(facts, fit > 0 ? step_below(fit) : 1);
     uint32_t queries = plan.head_tile * plan.tile_rows;
     uint64_t quads =

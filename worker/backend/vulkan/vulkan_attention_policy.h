@@ -19,6 +19,8 @@
 
 #include "worker/backend/vulkan/vulkan_commands.h"
 
+#define VULKAN_BRIEF_CONTEXT 384u /* positions */
+
 /* Rows of one sequence that are attended together: 16 bytes, shaders/step.glsl. */
 struct vulkan_step_tile {
     uint32_t sequence;
@@ -52,6 +54,8 @@ struct vulkan_attention_task {
     uint32_t items; /* tiles, or sequences, of the step, padding included */
     uint32_t forms; /* enum vulkan_form bits that the output is wanted in */
     uint32_t fuse;  /* enum vulkan_attention_fuse bits; decodes only */
+    bool brief;     /* no context is longer than VULKAN_BRIEF_CONTEXT: splits nobody needs are left
+                       out, and the others are the same */
 };
 
 struct vulkan_attention_choice {

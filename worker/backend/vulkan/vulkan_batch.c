@@ -153,9 +153,13 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
     uint32_t next_entry = 0;
     batch->decode_count = 0;
     batch->tile_count = 0;
+    batch->is_brief = true;
     for (uint32_t s = 0; s < step->sequence_count; s++) {
+        const struct step_sequence *sequence = &step->sequences[s];
+        if (sequence->first_position + sequence->row_count > VULKAN_BRIEF_CONTEXT)
+            batch->is_brief = false;
         fill_sequence(batch, step, s, &next_entry);
-        fill_tiles(batch, &step->sequences[s], s);
+        fill_tiles(batch, sequence, s);
     }
     memcpy((uint8_t *)batch->buffer.mapped + logit_rows_offset(batch), step->logit_rows,
            step->logit_row_count * sizeof(uint32_t));

@@ -49,6 +49,7 @@ struct vulkan_batch {
     uint32_t decode_count; /* of the step written last: sequences with one row */
     uint32_t tile_count;   /* of the others */
     bool draws_whole;      /* every row is drawn from, in order */
+    bool is_brief;         /* no context is longer than VULKAN_BRIEF_CONTEXT */
 };
 
 enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,

@@ -18,7 +18,7 @@
 #define NORM_ROWS_MAX      2u
 #define NORM_GRID_UNIT     4u /* workgroups of a compute unit that norm for themselves, at most */
 #define UNKNOWN_UNITS      16u
-#define LEAST_TEAMS_UNIT   8u    /* teams that a compute unit should have at least */
+#define LEAST_TEAMS_UNIT   7u    /* teams that a compute unit should have at least */
 #define SPLIT_OUTPUTS_MOST 4096u /* up to here four subgroups share a row of W, else two */
 #define LANE_BLOCKS_MAX    4u
 #define CPU_ROWS           2u /* on a driver for the CPU: beyond them linear_plain is faster */

@@ -22,6 +22,7 @@ struct vulkan_shape {
     uint32_t decodes; /* sequences with one row */
     uint32_t tiles;   /* of the others' rows, for attention */
     bool whole;       /* every row is drawn from, in order: vulkan_program_whole() will do */
+    bool brief;       /* all decodes, of contexts up to VULKAN_BRIEF_CONTEXT */
 };
 
 struct vulkan_recording {

@@ -26,8 +26,8 @@
 struct slot {
     struct vulkan_batch batch;
     struct vulkan_commands *once; /* recorded anew for each step */
-    /* by what is drawn and number of rows; NULL: not yet */
-    struct vulkan_commands *replayed[SAMPLER_KINDS][REPLAYED_ROWS + 1];
+    /* by what is drawn, whether contexts are brief, and number of rows; NULL: not yet */
+    struct vulkan_commands *replayed[SAMPLER_KINDS][2][REPLAYED_ROWS + 1];
     struct vulkan_commands *current;
     /* Copies of recurrent state around the step; NULL: not yet. They are done when a later step is,
      * whose commands begin behind them. */
@@ -72,8 +72,10 @@ static void forget_recordings(struct slot *slot)
 {
     for (uint32_t kind = 0; kind < SAMPLER_KINDS; kind++) {
         for (uint32_t rows = 0; rows <= REPLAYED_ROWS; rows++) {
-            vulkan_commands_destroy(slot->replayed[kind][rows]);
-            slot->replayed[kind][rows] = NULL;
+            for (uint32_t brief = 0; brief < 2; brief++) {
+                vulkan_commands_destroy(slot->replayed[kind][brief][rows]);
+                slot->replayed[kind][brief][rows] = NULL;
+            }
         }
     }
 }
@@ -197,7 +199,7 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     slot->current = slot->once;
     if (!is_replayable(steps, shape))
         return record(steps, slot, shape, slot->once, error);
-    struct vulkan_commands **kept = &slot->replayed[slot->draws][shape->rows];
+    struct vulkan_commands **kept = &slot->replayed[slot->draws][shape->brief][shape->rows];
     if (*kept) {
         slot->current = *kept;
         return RESULT_OK;
@@ -277,6 +279,7 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     shape.decodes = slot->batch.decode_count;
     shape.tiles = slot->batch.tile_count;
     shape.whole = slot->batch.draws_whole;
+    shape.brief = slot->batch.is_brief && shape.whole && shape.rows == shape.sequences;
     slot->logit_rows = batch->logit_row_count;
     result = choose_commands(steps, slot, &shape, error);
     if (result == RESULT_OK)
@@ -378,6 +381,11 @@ static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
         recording.shape = (struct vulkan_shape){
             .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows, .whole = true};
         result = vulkan_recorder_run(&recording, error);
+        recording.shape.brief = true;
+        recording.attention_only = true; /* the other ops do not ask */
+        if (result == RESULT_OK)
+            result = vulkan_recorder_run(&recording, error);
+        recording.attention_only = false;
         recording.program = program;
     }
     for (uint32_t tiles = 1; tiles <= rows && result == RESULT_OK; tiles *= 2) {
