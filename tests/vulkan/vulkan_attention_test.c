@@ -101,7 +101,8 @@ static struct outputs make_outputs(const struct heads_scene *scene)
     return (struct outputs){
         .forms = vulkan_attention_policy_forms(&scene->shape) & ~left_out,
         .f32 = vulkan_trial_buffer(scene->trial, NULL, cells * 4),
-        .f16 = vulkan_trial_buffer(scene->trial, NULL, 2 * tiled_places_count(scene->rows, columns)),
+        .f16 =
+            vulkan_trial_buffer(scene->trial, NULL, 2 * tiled_places_count(scene->rows, columns)),
         .q8 = vulkan_trial_buffer(scene->trial, NULL, cells),
         .q8_terms = vulkan_trial_buffer(scene->trial, NULL, cells / 32 * 8 + 8),
     };
@@ -241,6 +242,61 @@ static void attends_rows_of_prompts(void **state)
     for (size_t i = 0; i < CASES; i++)
         if (takes(&trial, &cases[i], PROMPT))
             run_case(&trial, &random, &cases[i], parts, i % 2 == 0 ? 5 : 4, true);
+    vulkan_trial_fini(&trial);
+}
+
+/* Of the first word of each line, as often as kv_ahead reads it. */
+static uint32_t sum_lines(const struct vulkan_heads_choice *choice, uint32_t invocation,
+                          const uint8_t *keys, const uint8_t *values)
+{
+    uint32_t bytes = choice->specialization.values[VULKAN_KV_AHEAD_BLOCK_BYTES];
+    uint32_t stride = 32 * choice->specialization.values[VULKAN_KV_AHEAD_INVOCATIONS], sum = 0;
+    for (uint32_t i = 32 * invocation; i < bytes; i += 4 * stride) {
+        for (uint32_t j = 0; j < 4; j++) {
+            uint32_t at = i + j * stride < bytes - 32 ? i + j * stride : bytes - 32, k, v;
+            memcpy(&k, keys + at, sizeof k);
+            memcpy(&v, values + at, sizeof v);
+            sum += k + v;
+        }
+    }
+    return sum;
+}
+
+static void reads_ahead_the_blocks_of_a_context(void **state)
+{
+    enum { POSITION = 70, BLOCK = POSITION / KV_BLOCK_TOKENS, INVOCATION = 3, MARKS = 64 * 128 };
+    static const struct heads_scene_part parts[] = {{1, POSITION}};
+    const struct vulkan_facts gpu = {.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU};
+    struct vulkan_trial trial;
+    struct test_random random = {7};
+    struct vulkan_heads_choice choice;
+    struct vulkan_attention_shape shape =
+        shape_of(&(struct attention_case){64, 4, 2, 0, 0, DECODE});
+    vulkan_trial_init(&trial, *state);
+    struct heads_scene *scene = heads_scene_create(&trial, &random, &shape, false, parts, 1);
+    assert_false(vulkan_attention_policy_ahead(&trial.device->facts, &shape, 1, &choice) &&
+                 trial.device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU);
+    assert_false(vulkan_attention_policy_ahead(&gpu, &shape, 2, &choice));
+    assert_true(vulkan_attention_policy_ahead(&gpu, &shape, 1, &choice));
+    const struct vulkan_buffer *marks = vulkan_trial_buffer(&trial, NULL, MARKS * 4);
+    memset(marks->mapped, 0, MARKS * 4);
+    size_t at =
+        (size_t)scene->tables[0][BLOCK] * choice.specialization.values[VULKAN_KV_AHEAD_BLOCK_BYTES];
+    const struct vulkan_kv_ahead_push push = {
+        .keys = scene->keys->address,
+        .values = scene->values->address,
+        .sequences = scene->sequences->address,
+        .tables = scene->block_tables->address,
+        .marks = marks->address,
+        .wanted = sum_lines(&choice, INVOCATION, (const uint8_t *)scene->keys->mapped + at,
+                            (const uint8_t *)scene->values->mapped + at)};
+    vulkan_trial_run(&trial, choice.shader, &choice.specialization, &push, sizeof push,
+                     choice.grid);
+    const uint32_t *marked = (const uint32_t *)marks->mapped;
+    assert_int_equal(marked[BLOCK * 128 + INVOCATION], 1);
+    for (uint32_t i = (BLOCK + 1) * 128; i < MARKS; i++) /* behind the context */
+        assert_int_equal(marked[i], 0);
+    heads_scene_destroy(scene);
     vulkan_trial_fini(&trial);
 }
 
@@ -443,6 +499,7 @@ int main(void)
         cmocka_unit_test(norms_rotates_and_writes),
         cmocka_unit_test(attends_one_row_of_each_sequence),
         cmocka_unit_test(attends_with_other_tunings),
+        cmocka_unit_test(reads_ahead_the_blocks_of_a_context),
         cmocka_unit_test(leaves_out_splits_that_brief_contexts_never_need),
         cmocka_unit_test(attends_rows_of_prompts),
         cmocka_unit_test(rotates_writes_and_attends_at_once),

@@ -346,6 +346,32 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
                              choice.grid, &touch);
 }
 
+void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t index)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_batch *batch = recorder->recording->batch;
+    uint32_t first = index + 1;
+    uint32_t heads = first < program->plan->op_count ? program->notes[first].heads : 0;
+    if (heads == 0 || !is_fused(recorder, first, heads))
+        return;
+    const struct plan_op *op = &program->plan->ops[first + heads];
+    const struct vulkan_kv_layer *kv = &program->kv[op->params.attention.layer];
+    const struct vulkan_attention_shape shape = shape_of(program, first + heads);
+    struct vulkan_heads_choice choice;
+    if (!vulkan_attention_policy_ahead(&program->device->facts, &shape,
+                                       recorder->recording->shape.rows, &choice))
+        return;
+    const struct vulkan_kv_ahead_push push = {.keys = kv->keys,
+                                              .values = kv->values,
+                                              .sequences = batch->sequences_address,
+                                              .tables = batch->tables.address};
+    const struct vulkan_touch touch = {
+        .reads = {vulkan_recorder_kv(recorder), PLAN_NONE, PLAN_NONE},
+        .writes = {PLAN_NONE, PLAN_NONE}};
+    vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
+                             choice.grid, &touch);
+}
+
 void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
 {
     const struct vulkan_shape *shape = &recorder->recording->shape;

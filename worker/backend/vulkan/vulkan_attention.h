@@ -10,6 +10,10 @@
  * earlier op of its run or the attention behind it does is not recorded. */
 void vulkan_attention_record_heads(struct vulkan_recorder *recorder, uint32_t index);
 
+/* Keys and values that the attention behind the linear op `index` will read, read beside it where
+ * that helps. */
+void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t index);
+
 /* The attention op `index`; its output in `forms`. */
 void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms);
 

@@ -20,13 +20,16 @@
 #include "worker/backend/vulkan/vulkan_push.h"
 #include "worker/cache/kv_layout.h"
 
-#define PIECE_DIMS       8u   /* of one 16-byte load */
-#define ENOUGH           128u /* invocations of a workgroup */
-#define QUERIES_MOST     4u   /* of a row: more leave registers for fewer loads */
-#define REGISTER_QUERIES 8u   /* queries times pieces that a lane holds */
-#define COLUMNS_LEAST    16u  /* workgroups, before splitting, below which heads part ways */
-#define SPLIT_TOKENS     32u
-#define SPLITS_MAX       64u
+#define PIECE_DIMS          8u   /* of one 16-byte load */
+#define ENOUGH              128u /* invocations of a workgroup */
+#define QUERIES_MOST        4u   /* of a row: more leave registers for fewer loads */
+#define REGISTER_QUERIES    8u   /* queries times pieces that a lane holds */
+#define COLUMNS_LEAST       16u  /* workgroups, before splitting, below which heads part ways */
+#define SPLIT_TOKENS        32u
+#define SPLITS_MAX          64u
+#define AHEAD_BLOCKS        64u /* read ahead, at most */
+#define KV_AHEAD_LINE_BYTES 32u
+#define AHEAD_ROWS          1u /* in steps of more, it costs what it saves, or more */
 /* On a driver for the CPU, which takes a second to compile even a small kernel: as little to unroll
  * as there can be, and one number of splits for all steps. */
 #define CPU_QUERIES   2u /* queries times pieces that a lane holds */
@@ -348,4 +351,23 @@ struct vulkan_heads_choice vulkan_attention_policy_heads(const struct vulkan_fac
                                       [VULKAN_ROPE_KV_WRITE_KV_GROUP] = task->kv_group}},
         .grid = {divide_up(heads, invocations / facts->subgroup_size), task->rows, 1},
     };
+}
+
+bool vulkan_attention_policy_ahead(const struct vulkan_facts *facts,
+                                   const struct vulkan_attention_shape *shape, uint32_t rows,
+                                   struct vulkan_heads_choice *choice)
+{
+    uint32_t block_bytes =
+        shape->kv_heads * KV_BLOCK_TOKENS * shape->head_dim * (uint32_t)sizeof(uint16_t);
+    *choice = (struct vulkan_heads_choice){
+        .shader = "kv_ahead",
+        .specialization = {.count = VULKAN_KV_AHEAD_CONSTANTS,
+                           .values = {[VULKAN_KV_AHEAD_INVOCATIONS] = ENOUGH,
+                                      [VULKAN_KV_AHEAD_BLOCK_BYTES] = block_bytes,
+                                      [VULKAN_KV_AHEAD_WINDOW] = shape->window,
+                                      [VULKAN_KV_AHEAD_KV_GROUP] = shape->kv_group}},
+        .grid = {AHEAD_BLOCKS, rows, 1},
+    };
+    return facts->type != VK_PHYSICAL_DEVICE_TYPE_CPU && rows <= AHEAD_ROWS &&
+           block_bytes % KV_AHEAD_LINE_BYTES == 0;
 }

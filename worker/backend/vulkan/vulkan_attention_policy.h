@@ -98,6 +98,12 @@ struct vulkan_heads_choice {
     struct vulkan_grid grid;
 };
 
+/* The dispatch that reads keys and values of the step's `rows` sequences, which have one row each,
+ * before attention needs them; push: struct vulkan_kv_ahead_push. False: not worth one. */
+bool vulkan_attention_policy_ahead(const struct vulkan_facts *facts,
+                                   const struct vulkan_attention_shape *shape, uint32_t rows,
+                                   struct vulkan_heads_choice *choice);
+
 struct vulkan_heads_choice vulkan_attention_policy_heads(const struct vulkan_facts *facts,
                                                          const struct vulkan_heads_task *task);
 

@@ -593,6 +593,27 @@ enum vulkan_rope_kv_write_constant {
     VULKAN_ROPE_KV_WRITE_CONSTANTS
 };
 
+/* kv_ahead: `marks`, 0 or u32 [invocations of the grid], has 1 where what was read adds up to
+ * `wanted`. */
+struct vulkan_kv_ahead_push {
+    uint64_t keys;      /*  0: the layer's regions */
+    uint64_t values;    /*  8 */
+    uint64_t sequences; /* 16 */
+    uint64_t tables;    /* 24 */
+    uint64_t marks;     /* 32 */
+    uint32_t wanted;    /* 40 */
+    uint32_t reserved;  /* 44 */
+};
+static_assert(sizeof(struct vulkan_kv_ahead_push) == 48, "byte map");
+
+enum vulkan_kv_ahead_constant {
+    VULKAN_KV_AHEAD_INVOCATIONS,
+    VULKAN_KV_AHEAD_BLOCK_BYTES,
+    VULKAN_KV_AHEAD_WINDOW,
+    VULKAN_KV_AHEAD_KV_GROUP,
+    VULKAN_KV_AHEAD_CONSTANTS
+};
+
 struct vulkan_attention_rows_push {
     uint64_t qkv;                       /*   0: f32 [rows, stride] */
     uint64_t keys;                      /*   8: the layer's regions of the cache */

@@ -499,6 +499,7 @@ static void record_linear(struct vulkan_recorder *recorder)
 {
     uint32_t gate = recorder->program->notes[recorder->op].gate;
     vulkan_linear_record(recorder, recorder->op, gate == VULKAN_NO_OP ? 0 : recorder->forms[gate]);
+    vulkan_attention_record_ahead(recorder, recorder->op);
 }
 
 static void record_heads(struct vulkan_recorder *recorder)
