@@ -27,8 +27,7 @@
 #define REGISTER_LANES           32u
 #define REGISTER_TILE            16u   /* outputs of a matrix unit */
 #define REGISTER_NARROW_OUTPUTS  8192u /* up to here one tile a team, if rows are at most eight */
-#define REGISTER_ROWS_AHEAD      17u   /* from here on weights are loaded a step ahead, */
-#define REGISTER_GROUPS_AHEAD    8u    /* but where so many workgroups a unit overlap without */
+#define REGISTER_DEEP_COLUMNS    4096u /* below, gated teams of one tile end too soon */
 #define REGISTER_SUBGROUPS_LEAST 4u
 #define REGISTER_SUBGROUPS_MOST  16u
 
@@ -204,8 +203,10 @@ static uint32_t register_tiles(const struct vulkan_facts *facts,
     uint32_t pairs = (request->n + 2 * REGISTER_TILE - 1) / (2 * REGISTER_TILE);
     if (request->rows > 16)
         return 2;
-    if (is_gated(request) || (request->rows <= 8 && request->n <= REGISTER_NARROW_OUTPUTS))
-        return 1;
+    if (is_gated(request))
+        return request->rows > 8 || request->k >= REGISTER_DEEP_COLUMNS ? 1 : 2;
+    if (request->rows <= 8)
+        return request->n <= REGISTER_NARROW_OUTPUTS ? 1 : 2;
     return is_uneven(pairs, compute_units(facts)) ? 1 : 2;
 }
 
@@ -236,8 +237,7 @@ static void choose_register(const struct vulkan_facts *facts,
     values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = tiles;
     values[VULKAN_LINEAR_REGISTER_SUBGROUPS] = subgroups;
     values[VULKAN_LINEAR_REGISTER_SPLIT] = subgroups;
-    values[VULKAN_LINEAR_REGISTER_AHEAD] = request->rows >= REGISTER_ROWS_AHEAD &&
-                                           groups <= REGISTER_GROUPS_AHEAD * compute_units(facts);
+    values[VULKAN_LINEAR_REGISTER_AHEAD] = request->rows > 16;
     values[VULKAN_LINEAR_REGISTER_TILED] = request->tiled;
 }
 

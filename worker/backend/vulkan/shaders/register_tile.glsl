@@ -23,7 +23,7 @@ layout(constant_id = 4) const uint FORMS = 1;
 layout(constant_id = 5) const uint OUTPUT_TILES = 2; /* of 16 outputs, of a team */
 layout(constant_id = 6) const uint SUBGROUPS = 8;    /* of a workgroup */
 layout(constant_id = 7) const uint SPLIT = 8;        /* of those that share outputs */
-layout(constant_id = 8) const bool AHEAD = true;     /* load weights before the last step's products */
+layout(constant_id = 8) const bool AHEAD = true;     /* load a step before the last one's products */
 
 const uint EPILOGUE_STORE = 0, EPILOGUE_ADD = 1, EPILOGUE_GATE_SILU = 2, EPILOGUE_GATE_GELU = 3;
 const uint FORM_F32 = 1, FORM_F16 = 2, FORM_TILED = 8;
@@ -45,28 +45,23 @@ uint weight_row(uint m, uint g, bool upper);
 /* One output more than there is keeps rows out of each other's banks. */
 shared float shared_sums[SUBGROUPS * ROW_TILES * 8 * (OUTPUTS + 1)];
 
-struct Weights {
+struct Factors {
     WeightBlock low[OUTPUT_TILES]; /* of row g of each tile */
     WeightBlock high[OUTPUT_TILES]; /* of row g + 8 */
+    uvec4 x[ROW_TILES * 4]; /* 32 columns of row g of each tile of rows */
 };
 
-Weights weights; /* of the step at work */
-Weights ahead;
-uvec4 x[ROW_TILES * 4]; /* 32 columns of row g of each tile of rows */
+Factors factors; /* of the step at work */
+Factors ahead;
 coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator> sums[OUTPUT_TILES * ROW_TILES];
 
-/* The lane's block of a step; a row's last one when it has no more. */
-uint lane_block(uint step)
+void load_factors(uint step)
 {
-    return min(4 * step + gl_SubgroupInvocationID % 4, push.k_count / WEIGHT_BLOCK - 1);
-}
-
-void load_weights(uint step)
-{
-    uint g = gl_SubgroupInvocationID / 4;
+    uint g = gl_SubgroupInvocationID / 4, t = gl_SubgroupInvocationID % 4;
     uint blocks = push.k_count / WEIGHT_BLOCK;
-    uint block = lane_block(step);
-    bool inside = 4 * step + gl_SubgroupInvocationID % 4 < blocks;
+    uint block = 4 * step + t;
+    bool inside = block < blocks;
+    block = min(block, blocks - 1);
     [[unroll]] for (uint m = 0; m < OUTPUT_TILES; m++)
     {
         ahead.low[m] =
@@ -77,28 +72,26 @@ void load_weights(uint step)
             ahead.high[m].scales = f16vec4(0.0hf);
         }
     }
+    [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
+        [[unroll]] for (uint i = 0; i < 4; i++)
+            ahead.x[4 * r + i] = x_piece(r, g, block, i);
 }
 
-void take_weights()
+void take_factors()
 {
     [[unroll]] for (uint m = 0; m < OUTPUT_TILES; m++)
     {
-        weights.low[m] = ahead.low[m];
-        weights.high[m] = ahead.high[m];
+        factors.low[m] = ahead.low[m];
+        factors.high[m] = ahead.high[m];
     }
-}
-
-void load_x(uint step)
-{
-    [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
-        [[unroll]] for (uint i = 0; i < 4; i++)
-            x[4 * r + i] = x_piece(r, gl_SubgroupInvocationID / 4, lane_block(step), i);
+    [[unroll]] for (uint i = 0; i < 4 * ROW_TILES; i++)
+        factors.x[i] = ahead.x[i];
 }
 
 /* Columns 4 * j .. + 3 of the lane's block, in the order 0 2 1 3. */
 f16vec4 activations(uint r, uint j)
 {
-    uvec4 eight = x[4 * r + j / 2];
+    uvec4 eight = factors.x[4 * r + j / 2];
     f16vec2 first = unpackFloat2x16((j & 1) == 0 ? eight.x : eight.z);
     f16vec2 second = unpackFloat2x16((j & 1) == 0 ? eight.y : eight.w);
     return TILED ? f16vec4(first, second) : f16vec4(first.x, second.x, first.y, second.y);
@@ -111,17 +104,17 @@ void multiply()
         coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> b[ROW_TILES];
         [[unroll]] for (uint r = 0; r < ROW_TILES; r++)
         {
-            f16vec4 four = activations(r, j);
-            b[r][0] = four.x;
-            b[r][1] = four.y;
-            b[r][2] = four.z;
-            b[r][3] = four.w;
+            f16vec4 x = activations(r, j);
+            b[r][0] = x.x;
+            b[r][1] = x.y;
+            b[r][2] = x.z;
+            b[r][3] = x.w;
         }
         [[unroll]] for (uint m = 0; m < OUTPUT_TILES; m++)
         {
             coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> a;
-            f16vec4 low = weight_pairs(weights.low[m], j);
-            f16vec4 high = weight_pairs(weights.high[m], j);
+            f16vec4 low = weight_pairs(factors.low[m], j);
+            f16vec4 high = weight_pairs(factors.high[m], j);
             a[0] = low.x;
             a[1] = low.y;
             a[2] = low.z;
@@ -176,23 +169,17 @@ void multiply_columns()
 {
     uint steps = (push.k_count / WEIGHT_BLOCK + 3) / 4;
     uint step = gl_SubgroupID % SPLIT;
-    if (step < steps) {
-        load_weights(step);
-        load_x(step);
-    }
+    if (step < steps)
+        load_factors(step);
     [[unroll]] for (uint i = 0; i < OUTPUT_TILES * ROW_TILES; i++)
         sums[i] = coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>(0.0);
     for (; step < steps; step += SPLIT) {
-        uint next = step + SPLIT;
-        take_weights();
-        if (AHEAD && next < steps)
-            load_weights(next);
+        take_factors();
+        if (AHEAD && step + SPLIT < steps)
+            load_factors(step + SPLIT);
         multiply();
-        if (next < steps) {
-            if (!AHEAD)
-                load_weights(next);
-            load_x(next);
-        }
+        if (!AHEAD && step + SPLIT < steps)
+            load_factors(step + SPLIT);
     }
     leave_sums();
     barrier();
