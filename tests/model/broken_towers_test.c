@@ -1,0 +1,179 @@
+/*
+ * Towers that cannot be used: a setting out of range or unknown, tensors that are missing, too many
+ * or of another shape. The text of the checkpoint is served all the same, and the reason is in
+ * words. What is wrong with the text itself refuses the whole.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "tests/support/tiny_folder.h"
+#include "worker/model/model.h"
+
+#define GOLDEN "tests/golden/towers/"
+
+/* In the golden folder's config.json, or its header of tensors, `from` becomes `to`. */
+struct breakage {
+    const char *family;
+    const char *from;
+    const char *to;
+    const char *words; /* in model_blindness() */
+};
+
+static char *read_golden(const char *family, const char *name, size_t *bytes)
+{
+    char path[128];
+    snprintf(path, sizeof path, GOLDEN "%s/%s", family, name);
+    FILE *file = fopen(path, "rb");
+    must(file && fseek(file, 0, SEEK_END) == 0);
+    *bytes = (size_t)ftell(file);
+    rewind(file);
+    char *contents = must_alloc(*bytes + 1, 1);
+    must(fread(contents, 1, *bytes, file) == *bytes);
+    fclose(file);
+    return contents;
+}
+
+static void write_file(const struct tiny_folder *folder, const char *name, const char *contents,
+                       size_t bytes)
+{
+    FILE *file = fopen(tiny_folder_file(folder, name), "wb");
+    must(file && fwrite(contents, 1, bytes, file) == bytes);
+    must(fclose(file) == 0);
+}
+
+/* The first `from`, in bytes that may hold zeros; of another length only where there are none. */
+static bool replace(char **contents, size_t *bytes, const char *from, const char *to)
+{
+    size_t from_bytes = strlen(from), to_bytes = strlen(to);
+    for (size_t at = 0; at + from_bytes <= *bytes; at++) {
+        if (memcmp(*contents + at, from, from_bytes) != 0)
+            continue;
+        char *made = must_alloc(*bytes + to_bytes + 1, 1);
+        memcpy(made, *contents, at);
+        memcpy(made + at, to, to_bytes);
+        memcpy(made + at + to_bytes, *contents + at + from_bytes, *bytes - at - from_bytes);
+        *bytes = *bytes - from_bytes + to_bytes;
+        free(*contents);
+        *contents = made;
+        return true;
+    }
+    return false;
+}
+
+static enum result open_broken(const struct breakage *broken, struct model **model,
+                               struct error_text *error)
+{
+    struct tiny_folder folder;
+    size_t config_bytes = 0, weight_bytes = 0;
+    char *config = read_golden(broken->family, "config.json", &config_bytes);
+    char *weights = read_golden(broken->family, "model.safetensors", &weight_bytes);
+    if (!replace(&config, &config_bytes, broken->from, broken->to)) {
+        must(strlen(broken->from) == strlen(broken->to)); /* the header's length is in the file */
+        if (!replace(&weights, &weight_bytes, broken->from, broken->to))
+            fail_msg("%s is nowhere in %s", broken->from, broken->family);
+    }
+    tiny_folder_create(&folder);
+    write_file(&folder, "config.json", config, config_bytes);
+    write_file(&folder, "model.safetensors", weights, weight_bytes);
+    enum result result = model_open(folder.path, model, error);
+    tiny_folder_destroy(&folder);
+    free(config);
+    free(weights);
+    return result;
+}
+
+static void test_text_goes_on(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"qwen2_vl", "\"num_heads\": 2", "\"num_heads\": 3", "no 3 heads"},
+        {"qwen2_vl", "\"num_heads\": 2", "\"num_heads\": 0", "num_heads"},
+        {"qwen2_vl", "\"depth\": 2", "\"depth\": 9", "is missing"},
+        {"qwen2_vl", "\"depth\": 2", "\"depth\": 1", "is not part of"},
+        {"qwen2_vl", "\"depth\": 2", "\"depth\": 99999", "depth"},
+        {"qwen2_vl", "\"patch_size\": 4", "\"patch_size\": 5", "is [4, 4, 2, 3], not [150, 32]"},
+        {"qwen2_vl", "\"patch_size\": 4", "\"patch_size\": 4000000000", "patch_size"},
+        {"qwen2_vl", "\"quick_gelu\"", "\"relu\"", "hidden_act \"relu\""},
+        {"qwen2_vl", "\"in_channels\": 3", "\"in_channels\": 4", "in_channels"},
+        {"qwen2_vl", "\"mlp_ratio\": 2", "\"mlp_ratio\": 3", "not [32, 96]"},
+        {"qwen2_vl", "visual.merger.mlp.2.bias", "visual.merger.mlp.3.bias", "mlp.2.bias"},
+        {"qwen2_vl", "visual.patch_embed.proj", "visual.patch_embed.porj", "no tensors of one"},
+        {"qwen2_5_vl", "\"window_size\": 16", "\"window_size\": 4", "no room for a square"},
+        {"qwen2_5_vl", "\"fullatt_block_indexes\": [\n   1", "\"fullatt_block_indexes\": [\n   3",
+         "fullatt_block_indexes"},
+        {"qwen3_vl", "\"num_position_embeddings\": 25", "\"num_position_embeddings\": 24",
+         "no square"},
+        {"qwen3_vl", "\"num_position_embeddings\": 25", "\"num_position_embeddings\": 36",
+         "pos_embed.weight"},
+        {"gemma3", "\"mm_tokens_per_image\": 9", "\"mm_tokens_per_image\": 8", "no square"},
+        {"gemma3", "\"mm_tokens_per_image\": 9", "\"mm_tokens_per_image\": 16", "no square"},
+        {"gemma3", "\"image_size\": 24", "\"image_size\": 3", "image_size 3"},
+        {"smolvlm", "\"scale_factor\": 2", "\"scale_factor\": 4", "squares of 4"},
+        {"smolvlm", "\"scale_factor\": 2", "\"scale_factor\": 3", "proj.weight"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++) {
+        const struct breakage *broken = &breakages[i];
+        struct model *model = NULL;
+        struct error_text error = {""};
+        if (open_broken(broken, &model, &error) != RESULT_OK)
+            fail_msg("%s -> %s: %s", broken->from, broken->to, error.text);
+        assert_null(model_vision(model));
+        assert_null(model_vision_plan(model));
+        if (!strstr(model_blindness(model), broken->words))
+            fail_msg("%s -> %s: \"%s\" does not say \"%s\"", broken->from, broken->to,
+                     model_blindness(model), broken->words);
+        model_close(model);
+    }
+}
+
+static void test_text_is_refused(void **state)
+{
+    (void)state;
+    static const struct breakage breakages[] = {
+        {"qwen2_vl", "4,\n    2,\n    2", "4,\n    2,\n    3", "mrope_section"},
+        {"qwen2_vl", "4,\n    2,\n    2", "4,\n    4", "mrope_section"},
+        {"qwen3_vl", "\"deepstack_visual_indexes\": [\n   0",
+         "\"deepstack_visual_indexes\": [\n   0, 2", "deepstack_visual_indexes are 3"},
+    };
+    for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++) {
+        struct model *model = NULL;
+        struct error_text error = {""};
+        assert_int_not_equal(open_broken(&breakages[i], &model, &error), RESULT_OK);
+        assert_null(model);
+        if (!strstr(error.text, breakages[i].words))
+            fail_msg("\"%s\" does not say \"%s\"", error.text, breakages[i].words);
+    }
+}
+
+static void test_text_alone(void **state)
+{
+    (void)state;
+    struct model *model = NULL;
+    struct error_text error = {""};
+    assert_int_equal(model_open("tests/golden/checkpoints/gemma3", &model, &error), RESULT_OK);
+    assert_null(model_vision(model));
+    assert_string_equal(model_blindness(model), "takes text only");
+    model_close(model);
+    assert_int_equal(model_open(GOLDEN "gemma3", &model, &error), RESULT_OK);
+    assert_non_null(model_vision(model));
+    assert_string_equal(model_blindness(model), "");
+    model_close(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_goes_on),
+        cmocka_unit_test(test_text_is_refused),
+        cmocka_unit_test(test_text_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
