@@ -43,8 +43,12 @@ static void write_model(const struct model_assets *assets, struct text_buffer *o
     text_buffer_append_json_string(out, id, strlen(id));
     text_buffer_append_format(out,
                               ",\"created_at\":\"%s\",\"lifecycle\":\"active\","
-                              "\"max_input_tokens\":%u,\"max_tokens\":%u}",
+                              "\"max_input_tokens\":%u,\"max_tokens\":%u,",
                               created, assets->context_tokens, assets->context_tokens);
+    const char *vision = assets->vision ? "true" : "false";
+    text_buffer_append_format(
+        out, "\"vision\":%s,\"capabilities\":{\"image_input\":{\"supported\":%s}}}", vision,
+        vision);
 }
 
 static void write_model_list(const struct model_assets *assets, struct text_buffer *out)

@@ -1,9 +1,9 @@
 /*
- * Any bytes as the body of a request, against a small checkpoint; the first byte says which API's.
- * Must hold: a refusal is a complete 4xx answer that is itself valid JSON in the API's shape; what
- * is accepted lies in every range, and preparing it gives a prompt that fits. A request of the
- * Responses API finds one stored response to continue, and what it will show of itself is valid
- * JSON.
+ * Any bytes as the body of a request, against a small checkpoint; the first byte says which API's:
+ * c, m or r, and C, M or R for a checkpoint that takes pictures. Must hold: a refusal is a complete
+ * 4xx answer that is itself valid JSON in the API's shape; what is accepted lies in every range,
+ * and preparing it gives a prompt that fits. A request of the Responses API finds one stored
+ * response to continue, and what it will show of itself is valid JSON.
  */
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -19,6 +19,7 @@
 #include "frontend/api/responses_format.h"
 #include "proto/must.h"
 #include "tests/support/tiny_tokenizer.h"
+#include "tests/support/tiny_vision.h"
 
 static int chat_error_write(const struct api_error *error, const char *request_id,
                             struct text_buffer *out)
@@ -130,9 +131,27 @@ static void check_accepted(const struct prepared_generation *prepared,
         must(prepared->prompt.ids[i] < tokenizer_vocab_tokens(assets->tokenizer));
 }
 
+static const struct model_assets *vision_assets(void)
+{
+    static struct model_assets assets;
+    if (!assets.vision)
+        tiny_vision_open(&assets, (struct media_policy){.most_bytes = 1 << 16});
+    return &assets;
+}
+
+static void check_images(const struct prepared_generation *prepared)
+{
+    struct error_text words;
+    if (prepared->images)
+        must(image_record_check(image_set_part(prepared->images), image_set_count(prepared->images),
+                                (uint32_t)prepared->prompt.count, image_set_bytes(prepared->images),
+                                &words) == RESULT_OK);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
 {
-    const struct model_assets *assets = assets_open();
+    bool takes_pictures = count > 0 && data[0] >= 'A' && data[0] <= 'Z';
+    const struct model_assets *assets = takes_pictures ? vision_assets() : assets_open();
     const struct parse_context context = {
         .assets = assets, .random_seed = 1, .format_context = store_open()};
     struct prepared_generation prepared;
@@ -141,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     if (count == 0)
         return 0;
     for (size_t i = 0; i < sizeof apis / sizeof apis[0]; i++) {
-        if (apis[i].letter == data[0])
+        if (apis[i].letter == (takes_pictures ? data[0] + ('a' - 'A') : data[0]))
             api = &apis[i];
     }
     count--;
@@ -149,6 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count)
     memcpy(body, data + 1, count);
     if (generation_prepare(api->format, &context, body, count, 0, &prepared, &error) == RESULT_OK) {
         check_accepted(&prepared, assets);
+        check_images(&prepared);
         if (api->letter == 'r')
             check_record(prepared.request.own.state);
         prepared_generation_fini(&prepared);

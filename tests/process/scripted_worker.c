@@ -14,6 +14,9 @@
  *      "token_ms": 50,         pause before each token
  *      "repeat": true}         all requests from here on get it
  *
+ * "{pictures}" in a text becomes what the request's pictures are: of each width, height and tiles,
+ * where its placeholders begin and how many there are, and its first pixel.
+ *
  * A forced prefix (proto/submit_record.h) comes first, where the request has one; a thinking budget
  * is not kept. A token's log-probability is -0.125 * (1 + id % 4), that of its alternatives falls
  * from there. A request beyond the list fails.
@@ -27,6 +30,7 @@
 #include <time.h>
 
 #include "frontend/prompt/tokenizer.h"
+#include "frontend/reply/text_buffer.h"
 #include "proto/gguf_file.h"
 #include "proto/log.h"
 #include "proto/mapped_file.h"
@@ -98,12 +102,41 @@ static uint32_t behind(const struct token_list *tokens, const uint32_t *part, ui
     return 0;
 }
 
+/* "16x8x1 at 5 of 2 is 255 0 0, 32x16x1 at …" */
+static void pictures_describe(const struct sequence_images *images, struct text_buffer *out)
+{
+    for (uint32_t i = 0; i < images->count; i++) {
+        const struct image_record *record = &images->records[i];
+        const uint8_t *pixel = sequence_images_pixels(images, i);
+        text_buffer_append_format(out, "%s%ux%ux%u at %u of %u is %u %u %u", i > 0 ? ", " : "",
+                                  record->width, record->height, record->tiles, record->first_token,
+                                  record->token_count, pixel[0], pixel[1], pixel[2]);
+    }
+}
+
+/* What the script wrote, with its mark replaced. */
+static void text_fill(const char *written, const struct sequence_images *images,
+                      struct text_buffer *out)
+{
+    static const char mark[] = "{pictures}";
+    const char *found = strstr(written, mark);
+    size_t before = found ? (size_t)(found - written) : strlen(written);
+    text_buffer_append(out, written, before);
+    if (found) {
+        pictures_describe(images, out);
+        text_buffer_append_text(out, found + sizeof mark - 1);
+    }
+    must(!out->failed);
+}
+
 /* The script's text with the forced prefix in its place. */
 static void answer_fill(struct scripted_worker *worker, struct scripted_answer *answer,
-                        const char *text)
+                        const char *written)
 {
+    struct text_buffer text = {0};
+    text_fill(written, &answer->request.images, &text);
     const struct sequence_request *request = &answer->request;
-    struct prompt_span span = {.text = text, .text_bytes = strlen(text), .trusted = true};
+    struct prompt_span span = {.text = text.bytes, .text_bytes = text.length, .trusted = true};
     struct token_list own = {0};
     must(tokenizer_encode(worker->tokenizer, &span, 1, CONTEXT_TOKENS, &own) == RESULT_OK);
     uint32_t at = 0;
@@ -121,6 +154,7 @@ static void answer_fill(struct scripted_worker *worker, struct scripted_answer *
     if (answer->ends_with_stop)
         answer->tokens[answer->count++] = request->stop_ids[0];
     token_list_fini(&own);
+    text_buffer_fini(&text);
 }
 
 /* --- one answer ------------------------------------------------------------------------------ */
@@ -258,11 +292,20 @@ static enum result run(struct scripted_worker *worker)
     return RESULT_OK;
 }
 
+/* Of a GGUF file, or of a folder with a tokenizer.json. */
 static void tokenizer_open(struct scripted_worker *worker, const char *model)
 {
     struct error_text error;
     struct mapped_file file;
     struct gguf_file *gguf = NULL;
+    char path[4200];
+    snprintf(path, sizeof path, "%s/tokenizer.json", model);
+    if (mapped_file_open(AT_FDCWD, path, &file, &error) == RESULT_OK) {
+        must(tokenizer_open_json((const char *)file.bytes, file.byte_count, &worker->tokenizer,
+                                 &error) == RESULT_OK);
+        mapped_file_close(&file);
+        return;
+    }
     must(mapped_file_open(AT_FDCWD, model, &file, &error) == RESULT_OK);
     must(gguf_file_open(file.bytes, file.byte_count, &gguf, &error) == RESULT_OK);
     must(tokenizer_open_gguf(gguf, &worker->tokenizer, &error) == RESULT_OK);

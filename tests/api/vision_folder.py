@@ -1,0 +1,81 @@
+"""A folder with a model that takes pictures, and pictures to send to it.
+
+The model is the tiny Qwen2.5-VL of tests/golden/towers (random weights), which has patches of 4 pixels: a picture of
+16 x 8 stands for 2 tokens. To it comes a tokenizer of single characters that fits its 96 tokens, a template and the
+processor's settings. Only the characters of CHARACTERS become tokens.
+"""
+
+import base64
+import json
+import shutil
+import string
+import struct
+import zlib
+
+from shoal_server import ROOT
+
+TOWER = ROOT / "tests/golden/towers/qwen2_5_vl"
+CHARACTERS = string.ascii_letters + string.digits + " .,:!?'()<|>_/"
+SPECIAL = {"<|endoftext|>": 2, "<|vision_start|>": 89, "<|vision_end|>": 90, "<|image_pad|>": 91, "<|im_start|>": 93,
+           "<|im_end|>": 94}
+FIRST_CHARACTER = 3
+
+TEMPLATE = (
+    "{%- for message in messages -%}<|im_start|>{{ message.role }}:"
+    "{%- if message.content is string -%}{{ message.content }}{%- elif message.content -%}{%- for part in message.content -%}"
+    "{%- if part.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>"
+    "{%- else -%}{{ part.text }}{%- endif -%}{%- endfor -%}{%- endif -%}<|im_end|>{%- endfor -%}"
+    "{%- if add_generation_prompt -%}<|im_start|>assistant:{%- endif -%}"
+)
+
+
+def make_folder(folder):
+    shutil.copy(TOWER / "config.json", folder)
+    shutil.copy(TOWER / "model.safetensors", folder)
+    files = {
+        "tokenizer.json": tokenizer(),
+        "tokenizer_config.json": {"chat_template": TEMPLATE, "eos_token": "<|im_end|>"},
+        "generation_config.json": {"eos_token_id": [94], "do_sample": False},
+        "preprocessor_config.json": {
+            "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 4, "merge_size": 2,
+            "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096,
+        },
+    }
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def tokenizer():
+    vocabulary = {c.replace(" ", "\u0120"): FIRST_CHARACTER + i for i, c in enumerate(CHARACTERS)}
+    assert FIRST_CHARACTER + len(CHARACTERS) <= 89
+    added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+              "special": True} for text, i in SPECIAL.items()]
+    return {
+        "version": "1.0", "added_tokens": added, "normalizer": None, "post_processor": None,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "vocab": vocabulary,
+                  "merges": []},
+    }
+
+
+def png(width, height, colour):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = (b"\0" + bytes(colour) * width) * height
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def data_uri(file):
+    return "data:image/png;base64," + base64.b64encode(file).decode()
+
+
+def image_part(url, **more):
+    return {"type": "image_url", "image_url": {"url": url, **more}}
+
+
+def text_part(text):
+    return {"type": "text", "text": text}
