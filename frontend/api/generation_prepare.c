@@ -169,15 +169,14 @@ static enum result messages_encode(const struct parse_context *context, bool ans
     const struct model_assets *assets = context->assets;
     struct chat_prompt prompt = {0};
     struct image_work *work = NULL;
-    enum result result = image_prepare_read(context, &prepared->request, &work, error);
+    uint32_t bound = answers ? assets->context_tokens : LIMIT_CONTEXT_TOKENS;
+    enum result result = image_prepare_read(context, &prepared->request, bound, &work, error);
     if (result == RESULT_OK)
         result = generation_prepare_render(assets, &prepared->request, now_unix_s, &prompt, error);
     if (result == RESULT_OK && work)
         result = image_prepare_expand(work, &prompt, error);
     if (result == RESULT_OK)
-        result =
-            prompt_encode(assets, &prompt, answers ? assets->context_tokens : LIMIT_CONTEXT_TOKENS,
-                          &prepared->prompt, error);
+        result = prompt_encode(assets, &prompt, bound, &prepared->prompt, error);
     if (result == RESULT_OK && work)
         result = image_prepare_find(work, &prepared->prompt, error);
     if (result == RESULT_OK)

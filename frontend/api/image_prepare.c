@@ -78,20 +78,20 @@ static enum result picture_read(const struct image_work *work,
     return result == RESULT_OK ? RESULT_OK : picture_refuse(picture, result, &why, error);
 }
 
-static enum result context_refuse(const struct picture *picture, uint32_t context_tokens,
+static enum result context_refuse(const struct picture *picture, uint32_t most_tokens,
                                   struct api_error *error)
 {
     (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
                         "%s: with it the pictures stand for more than this model's context of %u "
                         "tokens",
-                        picture->named->place, context_tokens);
+                        picture->named->place, most_tokens);
     snprintf(error->param, sizeof error->param, "%s", picture->named->place);
     return RESULT_CONTEXT_EXCEEDED;
 }
 
 enum result image_prepare_read(const struct parse_context *context,
-                               const struct generation_request *request, struct image_work **work,
-                               struct api_error *error)
+                               const struct generation_request *request, uint32_t most_tokens,
+                               struct image_work **work, struct api_error *error)
 {
     const struct request_images *images = &request->images;
     uint64_t file_bytes = 0, tokens = 0;
@@ -112,8 +112,8 @@ enum result image_prepare_read(const struct parse_context *context,
         made->pictures[i].named = &images->items[i];
         result = picture_read(made, request, &made->pictures[i], &file_bytes, error);
         tokens += made->pictures[i].plan.token_count;
-        if (result == RESULT_OK && tokens >= context->assets->context_tokens)
-            result = context_refuse(&made->pictures[i], context->assets->context_tokens, error);
+        if (result == RESULT_OK && tokens >= most_tokens)
+            result = context_refuse(&made->pictures[i], most_tokens, error);
     }
     if (result == RESULT_OK)
         *work = made;

@@ -18,11 +18,12 @@
 
 struct image_work; /* of one request */
 
-/* *work is NULL where the request names none. RESULT_CANCELLED and nothing else: the thread may not
- * wait for the network, which context->needs_network says then. */
+/* *work is NULL where the request names none. What stands for them must be below `most_tokens`.
+ * RESULT_CANCELLED and nothing else: the thread may not wait for the network, which
+ * context->needs_network says then. */
 enum result image_prepare_read(const struct parse_context *context,
-                               const struct generation_request *request, struct image_work **work,
-                               struct api_error *error) RESULT_CHECKED;
+                               const struct generation_request *request, uint32_t most_tokens,
+                               struct image_work **work, struct api_error *error) RESULT_CHECKED;
 /* Replaces each marker that the template wrote. There must be one for each picture, in their order;
  * what a user wrote is left alone. */
 enum result image_prepare_expand(const struct image_work *work, struct chat_prompt *prompt,

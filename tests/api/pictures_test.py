@@ -2,9 +2,11 @@
 fetched. The worker is a scripted one, which says what it was given."""
 
 import base64
+import concurrent.futures
 import http.server
 import os
 import signal
+import subprocess
 import threading
 
 import anthropic
@@ -12,6 +14,7 @@ import openai
 import pytest
 
 from scripted_server import ScriptedServer
+from shoal_server import BUILD
 from vision_folder import data_uri, image_part, make_folder, png, text_part
 
 RED = png(16, 8, (255, 0, 0))
@@ -213,6 +216,51 @@ def test_the_next_worker_gets_the_pictures_again(folder, tmp_path):
         assert "".join(pieces) == "16x8x1 at 7 of 2 is 255 0 0, 32x16x1 at 11 of 8 is 0 0 255"
         assert server.metrics()["shoal_requests_replayed_total"] == 1
         server.wait_idle()
+
+
+MIXED = [
+    [text_part("what is it?")],
+    [image_part(data_uri(RED)), text_part("what is it?")],
+    [image_part(data_uri(BLUE)), text_part("what is it?")],
+    [image_part(data_uri(RED)), text_part("and"), image_part(data_uri(png(24, 40, (9, 99, 200)))),
+     image_part(data_uri(BLUE)), text_part("?")],
+]
+
+
+def test_a_real_worker_sees_the_pictures(folder, start_server):
+    """Random weights: what is said means nothing, but it depends on the pictures and on nothing else."""
+    server = start_server("--max-sequences", "4", model=folder)
+
+    def say(parts):
+        reply = server.chat(parts, max_tokens=24, temperature=0, ignore_eos=True, logprobs=True)
+        assert reply.status == 200, reply.body
+        tokens = reply.json["choices"][0]["logprobs"]["content"]
+        return [(token["token"], round(token["logprob"], 3)) for token in tokens]
+
+    alone = [say(parts) for parts in MIXED]
+    assert all(len(answer) == 24 for answer in alone)
+    assert all(alone[a] != alone[b] for a in range(4) for b in range(a))
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        together = list(pool.map(say, MIXED * 3))
+    assert together == alone * 3
+    server.wait_idle()
+
+
+def test_generate_takes_a_file(folder, tmp_path):
+    (tmp_path / "red.png").write_bytes(RED)
+    (tmp_path / "broken.png").write_bytes(RED[:60])
+
+    def generate(*options):
+        command = [BUILD / "shoal", "generate", "--model", folder, "--prompt", "what?", "--temperature", "0",
+                   "--context", "64", *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    with_one, without = generate("--image", tmp_path / "red.png"), generate()
+    assert with_one.returncode == without.returncode == 0, with_one.stderr
+    assert with_one.stdout != without.stdout
+    for name, words in (("missing.png", "No such file"), ("broken.png", "messages[0].content[0]")):
+        refused = generate("--image", tmp_path / name)
+        assert refused.returncode == 1 and words in refused.stderr, refused.stderr
 
 
 def test_a_model_without_vision_takes_none(start_server):
