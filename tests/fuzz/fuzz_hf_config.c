@@ -1,6 +1,7 @@
 /*
  * Any bytes as config.json: reading must end in an error with words or in a config that keeps the
- * promises of model_config.h. The same bytes as an index of shards name plain files only.
+ * promises of model_config.h, and so for the vision part. The same bytes as an index of shards name
+ * plain files only.
  */
 #include <math.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 
 #include "proto/must.h"
 #include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_vision.h"
 #include "worker/model/model_family.h"
 #include "worker/model/shard_index.h"
 
@@ -60,7 +62,8 @@ static void check_config(const struct model_config *c)
         must(isfinite(c->ropes[r].magnitude) && c->ropes[r].magnitude > 0);
     for (uint32_t r = 0; r < c->rope_count; r++)
         for (uint32_t i = 0; i < c->ropes[r].dims / 2; i++)
-            must(isfinite(c->ropes[r].inverse_frequency[i]));
+            must(isfinite(c->ropes[r].inverse_frequency[i]) && c->ropes[r].axis[i] <= ROPE_WIDTH);
+    must(c->deepstack_layers == 0 || c->deepstack_layers < c->layers);
     for (uint32_t layer = 0; layer < c->layers; layer++)
         must(c->layer[layer].rope < c->rope_count || c->layer[layer].rope == ROPE_NONE);
 }
@@ -77,6 +80,40 @@ static void check_layers(const struct model_config *c)
         must(isfinite(c->layer[layer].cut_deviations));
     }
     must(kv_layout_init(&layout, c, &error) == RESULT_OK || error.text[0] != '\0');
+}
+
+/* What towers' lists of ops and the order of their rows are made of. */
+static void check_tower(const struct vision_config *c)
+{
+    const struct model_vision *v = &c->vision;
+    const struct model_config *t = &c->tower;
+    must(c->layers >= 1 && c->layers <= LIMIT_LAYERS && t->hidden <= LIMIT_HIDDEN);
+    must(t->head_dim >= 1 && t->head_dim <= LIMIT_HEAD_DIM && t->hidden == t->heads * t->head_dim);
+    must(t->feed_forward >= 1 && t->feed_forward <= LIMIT_FEED_FORWARD && t->norm_epsilon > 0);
+    must(v->patch_side >= 1 && v->patch_side <= LIMIT_PATCH_SIDE && v->text_hidden >= 1);
+    must(v->merge_side >= 1 && v->merge_side <= LIMIT_MERGE_SIDE);
+    must(c->frames >= 1 && c->frames <= LIMIT_PATCH_FRAMES);
+    must(v->fixed_side % v->merge_side == 0 && v->fixed_side * v->fixed_side <= LIMIT_PATCH_ROWS);
+    must(c->table_side * c->table_side <= LIMIT_PATCH_POSITIONS);
+    must(v->deepstack_layers <= VISION_DEEPSTACK_MAX && t->rope_count <= 1);
+    for (uint32_t k = 0; k < v->deepstack_layers; k++)
+        must(c->deepstack[k] < c->layers);
+    for (uint32_t i = 0; t->rope_count > 0 && i < t->ropes[0].dims / 2; i++)
+        must(isfinite(t->ropes[0].inverse_frequency[i]) && t->ropes[0].axis[i] <= ROPE_WIDTH);
+}
+
+static void read_tower(struct json_value root, const struct model_family *family,
+                       const struct model_config *text)
+{
+    static struct vision_config config;
+    struct error_text error = {""};
+    if (!family->hf->vision)
+        return;
+    enum result result = checkpoint_hf_read_vision(root, family->hf->vision, text, &config, &error);
+    if (result == RESULT_OK)
+        check_tower(&config);
+    else
+        must(result == RESULT_NOT_FOUND || error.text[0] != '\0');
 }
 
 static void read_index(const char *json, size_t size)
@@ -114,6 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_experts(&config);
         check_layers(&config);
         check_recurrent(&config);
+        read_tower(root, family, &config);
     } else {
         must(error.text[0] != '\0');
     }
