@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Scores the sequences that llama.cpp answered with Hugging Face transformers, in F32, for the agreement tests.
+
+usage: transformers_reference.py MODEL.gguf RECORDED.txt OUT.txt
+
+MODEL.gguf is any file of the checkpoint: transformers writes its weights out as F32, as
+scripts/golden/dequantize_gguf.py does. RECORDED.txt, of llama_cpp_reference.py or of this script, is read for its token ids
+alone; OUT.txt says of the same positions what transformers' log-probabilities are, in the same form.
+
+Needs the packages torch, transformers and gguf.
+"""
+import pathlib
+import sys
+
+import torch
+import transformers
+
+
+def read_sequences(path):
+    """(name, prompt ids, answer ids) of each."""
+    name, prompt, tokens = None, [], []
+    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if words[0] == "sequence" and name:
+            yield name, prompt, tokens
+        if words[0] == "sequence":
+            name, tokens = words[1], []
+        elif words[0] == "prompt":
+            prompt = [int(word) for word in words[1:]]
+        elif words[0] == "token":
+            tokens.append(int(words[1]))
+    yield name, prompt, tokens
+
+
+def score(model, prompt, tokens):
+    """A line of each token."""
+    with torch.no_grad():
+        logits = model(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1:-1]
+    logprobs = torch.log_softmax(logits.double(), -1)
+    best = logprobs.topk(2)
+    for at, token in enumerate(tokens):
+        yield "token %d %.6f %d %.6f %d %.6f" % (
+            token, logprobs[at, token], best.indices[at, 0], best.values[at, 0], best.indices[at, 1], best.values[at, 1])
+
+
+def main():
+    file, recorded, out = sys.argv[1:]
+    file = pathlib.Path(file)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        file.parent, gguf_file=file.name, dtype=torch.float32, attn_implementation="eager")
+    lines = ["model %s of transformers %s with torch %s, F32, eager attention" % (
+        file.name, transformers.__version__, torch.__version__), "command transformers_reference.py"]
+    for name, prompt, tokens in read_sequences(recorded):
+        lines += [f"sequence {name} {len(prompt)} {len(tokens)}", " ".join(["prompt", *map(str, prompt)])]
+        lines += score(model, prompt, tokens)
+    pathlib.Path(out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
