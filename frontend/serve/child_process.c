@@ -55,6 +55,13 @@ static void add_chosen(struct arguments *arguments, const char *name, uint64_t v
         add_number(arguments, name, value);
 }
 
+/* The same of texts that nobody gave. */
+static void add_given(struct arguments *arguments, const char *name, const char *value)
+{
+    if (value)
+        add_text(arguments, name, value);
+}
+
 static void device_fill(const struct child_process_config *config, struct arguments *arguments)
 {
     const struct options *options = config->options;
@@ -63,11 +70,9 @@ static void device_fill(const struct child_process_config *config, struct argume
     device_name_write(device, name);
     add_text(arguments, "--device", name);
     add_number(arguments, "--device-workers", config->device_workers);
-    if (options->vulkan_tier)
-        add_text(arguments, "--vulkan-tier", options->vulkan_tier);
+    add_given(arguments, "--vulkan-tier", options->vulkan_tier);
     add_chosen(arguments, "--vulkan-validation", options->vulkan_validation);
-    if (config->pipeline_cache)
-        add_text(arguments, "--pipeline-cache", config->pipeline_cache);
+    add_given(arguments, "--pipeline-cache", config->pipeline_cache);
     add_chosen(arguments, "--profile", options->profile);
 }
 
@@ -95,12 +100,17 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_chosen(arguments, "--step-depth", options->step_depth);
     add_chosen(arguments, "--context", options->context_tokens);
     add_text(arguments, "--kv-cache-type", options->kv_cache_type);
+    add_given(arguments, "--kv-bits", options->kv_bits);
+    add_given(arguments, "--kv-quant-scheme", options->kv_quant_scheme);
+    add_given(arguments, "--kv-key-bits", options->kv_key_bits);
+    add_given(arguments, "--kv-value-bits", options->kv_value_bits);
+    add_chosen(arguments, "--kv-group-size", options->kv_group_size);
+    add_chosen(arguments, "--quantized-kv-start", options->quantized_kv_start);
     add_chosen(arguments, "--kv-cache-bytes", options->kv_cache_bytes);
     add_number(arguments, "--vision-cache-size", options->vision_cache_size);
     add_chosen(arguments, "--vision-cache-bytes", options->vision_cache_bytes);
     add_number(arguments, "--prefix-cache", options->prefix_cache);
-    if (options->worker_fault)
-        add_text(arguments, "--fault", options->worker_fault);
+    add_given(arguments, "--fault", options->worker_fault);
 }
 
 enum result child_process_find(char path[CHILD_PROCESS_PATH_BYTES], struct error_text *error)

@@ -16,6 +16,7 @@
 
 #include "frontend/reply/reply_formats.h"
 #include "proto/kv_cache_type.h"
+#include "proto/kv_quantization.h"
 #include "proto/limits.h"
 
 enum option_kind {
@@ -101,6 +102,18 @@ static const struct option_row rows[] = {
      "steps on the device before the tokens of the first are read; 0 = the worker decides"},
     TEXT_ROW("kv-cache-type", BOTH, kv_cache_type, "f16",
              "what the KV cache stores: f16, or f32 for twice the memory and every bit"),
+    TEXT_ROW("kv-bits", BOTH, kv_bits, NULL,
+             "bits of a quantized key or value; keys of 3 and values of 4 where turboquant gets "
+             "3.5; default: nothing is quantized"),
+    TEXT_ROW("kv-quant-scheme", BOTH, kv_quant_scheme, NULL,
+             "how it is quantized: uniform (2 to 8 bits) or turboquant (1 to 4); default: uniform"),
+    TEXT_ROW("kv-key-bits", BOTH, kv_key_bits, NULL, "bits of keys, when not those of kv-bits"),
+    TEXT_ROW("kv-value-bits", BOTH, kv_value_bits, NULL,
+             "bits of values, when not those of kv-bits"),
+    {"kv-group-size", OPTION_COUNT, BOTH, AT(kv_group_size), 0, LIMIT_HEAD_DIM, "0",
+     "elements that share a scale in uniform: 32, 64 or 128; 0 = 64, or what fits a head"},
+    {"quantized-kv-start", OPTION_COUNT, BOTH, AT(quantized_kv_start), 0, LIMIT_CONTEXT_TOKENS, "0",
+     "tokens of a sequence before any is quantized; only 0 is possible"},
     {"kv-cache-bytes", OPTION_BYTES, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
      "memory of the KV cache; 0 = the worker decides from what is free"},
     {"vision-cache-size", OPTION_COUNT, BOTH, AT(vision_cache_size), 0, LIMIT_KEPT_IMAGES, "20",
@@ -315,6 +328,33 @@ struct device_name options_device(const struct options *options, uint32_t worker
     return options->devices[worker % options->device_count];
 }
 
+/* The worker decides by the same rules, and by the model. */
+static enum result kv_quantization_check(const struct options *options, struct error_text *error)
+{
+    struct kv_quantization_wish wish = {.group_size = (uint32_t)options->kv_group_size,
+                                        .start_tokens = (uint32_t)options->quantized_kv_start};
+    const struct {
+        const char *name;
+        const char *text;
+        uint32_t *half_bits;
+    } bits[] = {{"bits", options->kv_bits, &wish.half_bits},
+                {"key-bits", options->kv_key_bits, &wish.key_half_bits},
+                {"value-bits", options->kv_value_bits, &wish.value_half_bits}};
+    for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
+        if (bits[i].text && kv_half_bits_parse(bits[i].text, bits[i].half_bits) != 0)
+            return error_set(error, RESULT_INVALID,
+                             "--kv-%s: '%.40s' is not a multiple of 0.5 up to 8", bits[i].name,
+                             bits[i].text);
+    }
+    if (options->kv_quant_scheme &&
+        kv_quant_scheme_parse(options->kv_quant_scheme, &wish.scheme) != 0)
+        return error_set(error, RESULT_INVALID,
+                         "--kv-quant-scheme: '%.40s' is neither uniform nor turboquant",
+                         options->kv_quant_scheme);
+    struct kv_quantization quantization;
+    return kv_quantization_resolve(&wish, &quantization, error);
+}
+
 /* Facts about several options, or about texts. */
 static enum result options_check(enum options_command command, struct options *options,
                                  struct error_text *error)
@@ -336,6 +376,9 @@ static enum result options_check(enum options_command command, struct options *o
     if (kv_cache_type_parse(options->kv_cache_type, &kv_type) != 0)
         return error_set(error, RESULT_INVALID, "--kv-cache-type: '%.40s' is neither f16 nor f32",
                          options->kv_cache_type);
+    result = kv_quantization_check(options, error);
+    if (result != RESULT_OK)
+        return result;
     result = reply_format_names_check(
         &(struct reply_format_names){options->reasoning_format, options->tool_call_parser}, error);
     if (result != RESULT_OK)

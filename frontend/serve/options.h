@@ -48,6 +48,12 @@ struct options {
     uint64_t mixed_prefill_tokens; /* 0: the worker's choice, as for the next */
     uint64_t step_depth;
     const char *kv_cache_type;
+    const char *kv_bits; /* NULL: not said, as for the next three */
+    const char *kv_key_bits;
+    const char *kv_value_bits;
+    const char *kv_quant_scheme;
+    uint64_t kv_group_size;
+    uint64_t quantized_kv_start;
     uint32_t prefix_cache;   /* 1: computed prefixes are kept and shared */
     uint64_t kv_cache_bytes; /* 0: the worker's choice */
     uint32_t vision_cache_size;

@@ -4,7 +4,7 @@
  * checkpoint.
  *
  *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
- * [--context 128] [--tier best] [--kv-cache-type f16]
+ * [--context 128] [--tier best] [--kv-cache-type f16] [--kv-bits B] [--kv-quant-scheme S]
  *              [--cpu-time] [--device cpu|vulkan[:N]] [--profile] [--step-depth 2]
  *              [--pipeline-cache FOLDER]
  *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
@@ -25,7 +25,7 @@
 #include "worker/model/model.h"
 
 #define BATCH_MAX           64
-#define CONTEXT_MAX         8192
+#define CONTEXT_MAX         131072
 #define PROMPT_CHUNK        2048
 #define BLOCKS_PER_SEQUENCE (CONTEXT_MAX / KV_BLOCK_TOKENS)
 #define NUMBERS_MAX         512
@@ -44,6 +44,7 @@ struct bench {
     struct number_list prompts;
     struct number_list batches;
     struct number_list tokens;
+    struct kv_quantization_wish kv_wish;
     struct backend_options options;
     struct device_name device;
     struct model *model;
@@ -90,6 +91,24 @@ static enum kv_cache_type parse_kv_type(const char *name)
     exit(2);
 }
 
+static uint32_t parse_half_bits(const char *text)
+{
+    uint32_t half_bits;
+    if (kv_half_bits_parse(text, &half_bits) == 0)
+        return half_bits;
+    fprintf(stderr, "%s is no number of bits\n", text);
+    exit(2);
+}
+
+static enum kv_quant_scheme parse_scheme(const char *name)
+{
+    enum kv_quant_scheme scheme;
+    if (kv_quant_scheme_parse(name, &scheme) == 0)
+        return scheme;
+    fprintf(stderr, "unknown scheme %s\n", name);
+    exit(2);
+}
+
 static void parse_device(struct bench *bench, const char *name)
 {
     if (device_name_parse(name, &bench->device) == 0) {
@@ -111,6 +130,17 @@ static uint32_t longest_sequence(const struct bench *bench)
     return longest < CONTEXT_MAX ? longest : CONTEXT_MAX;
 }
 
+/* Sequences of the largest batch. */
+static uint32_t most_sequences(const struct bench *bench)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < bench->batches.count; i++)
+        if (bench->batches.values[i] > most)
+            most = bench->batches.values[i];
+    must(most <= BATCH_MAX);
+    return most;
+}
+
 static void parse_options(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
@@ -122,6 +152,8 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"repeat", required_argument, NULL, 'r'},
                                             {"tier", required_argument, NULL, 'i'},
                                             {"kv-cache-type", required_argument, NULL, 'v'},
+                                            {"kv-bits", required_argument, NULL, 'q'},
+                                            {"kv-quant-scheme", required_argument, NULL, 's'},
                                             {"tokens", required_argument, NULL, 'k'},
                                             {"cpu-time", no_argument, NULL, 'u'},
                                             {"device", required_argument, NULL, 'e'},
@@ -140,6 +172,8 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'r': bench->repeat = (uint32_t)atoi(optarg); break;
         case 'i': bench->options.cpu_tier = parse_tier(optarg); break;
         case 'v': bench->options.kv_type = parse_kv_type(optarg); break;
+        case 'q': bench->kv_wish.half_bits = parse_half_bits(optarg); break;
+        case 's': bench->kv_wish.scheme = parse_scheme(optarg); break;
         case 'u': bench->cpu_time = true; break;
         case 'e': parse_device(bench, optarg); break;
         case 'f': bench->options.profile = true; break;
@@ -159,13 +193,16 @@ static void load(struct bench *bench)
 {
     struct error_text error = {{0}};
     double start = now_s(bench);
-    if (model_open(bench->model_path, &bench->model, &error) != RESULT_OK) {
+    struct kv_quantization quantization;
+    if (model_open(bench->model_path, &bench->model, &error) != RESULT_OK ||
+        kv_quantization_resolve(&bench->kv_wish, &quantization, &error) != RESULT_OK ||
+        model_quantize_kv(bench->model, &quantization, &error) != RESULT_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
     uint32_t blocks = (longest_sequence(bench) + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     for (uint32_t g = 0; g < model_plan(bench->model)->kv.group_count; g++)
-        bench->options.kv_blocks[g] = BATCH_MAX * blocks;
+        bench->options.kv_blocks[g] = most_sequences(bench) * blocks;
     bench->options.state_slots = BATCH_MAX;
     bench->backend =
         bench->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
@@ -174,7 +211,7 @@ static void load(struct bench *bench)
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
-    for (uint32_t s = 0; s < BATCH_MAX; s++)
+    for (uint32_t s = 0; s < most_sequences(bench); s++)
         for (uint32_t b = 0; b < blocks; b++)
             bench->blocks[s][b] = s * blocks + b;
     printf("%s, %s, %.1f MB packed, loaded in %.2f s\n", bench->model_path,

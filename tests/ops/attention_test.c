@@ -1,7 +1,8 @@
 /*
  * kv_write and attention against a double-precision softmax over everything that was ever fed, kept
  * in f32 by the test: two sequences in chunks of odd sizes, grouped heads, windows, soft caps, head
- * sizes that fill no register, scattered blocks; once with a cache of f16 and once of f32.
+ * sizes that fill no register, scattered blocks; with a cache of f16, of f32, and quantized in ways
+ * that use every kind of code: then the keys and values that were fed are what codes stand for.
  *
  * Blocks wholly behind a window are overwritten with NaN patterns, which must not be seen.
  */
@@ -36,11 +37,13 @@ struct attention_case {
 struct history {
     uint32_t columns;
     float *rows[SEQUENCES]; /* [POSITIONS, columns]: the q|k|v row fed at each position */
+    float *kept[SEQUENCES]; /* the same with keys and values as the cache keeps them */
 };
 
 struct attention_run {
     const struct attention_case *c;
     enum kv_cache_type kv_type;
+    struct kv_quantization quantization;
     struct op_fixture *f;
     plan_tensor_id qkv;
     plan_tensor_id out;
@@ -63,6 +66,9 @@ static void list_ops(struct attention_run *run)
     run->out = plan_sketch_tensor(op_fixture_sketch(run->f), PLAN_ROWS_STEP, q);
     plan_sketch_set_kv(op_fixture_sketch(run->f), LAYERS, c->kv_heads, c->head_dim, c->window);
     op_fixture_set_kv_type(run->f, run->kv_type);
+    struct kv_layout *layout = &plan_sketch_plan(op_fixture_sketch(run->f))->kv;
+    layout->quantization = run->quantization;
+    layout->groups[0].quantized = run->quantization.scheme != KV_QUANT_NONE;
     plan_sketch_append(
         op_fixture_sketch(run->f),
         (struct plan_op){.stem = OP_kv_write,
@@ -89,7 +95,7 @@ static void attend(const struct attention_run *run, uint32_t sequence, uint32_t 
 {
     const struct attention_case *c = run->c;
     const uint32_t columns = run->history.columns;
-    const float *rows = run->history.rows[sequence];
+    const float *rows = run->history.kept[sequence];
     uint32_t begin = c->window > 0 && position + 1 > c->window ? position + 1 - c->window : 0;
     for (uint32_t h = 0; h < c->heads; h++) {
         uint32_t kv_head = h / (c->heads / c->kv_heads);
@@ -177,25 +183,66 @@ static void fill_history(struct attention_run *run, float *rows, size_t count)
     }
 }
 
-static void check(const struct attention_case *c, enum kv_cache_type kv_type, enum cpu_tier tier)
+/* x [head_dim] becomes what its codes stand for. */
+static void keep_row(const struct kv_side *side, float *x)
+{
+    uint8_t *block = calloc(side->bytes, 1);
+    kv_codec_encode(side, x, 3, block);
+    kv_codec_decode(side, block, 3, x);
+    if (side->rotated)
+        kv_rotation_invert(&side->rotation, x);
+    free(block);
+}
+
+static void keep_history(struct attention_run *run, uint32_t sequence)
+{
+    const struct attention_case *c = run->c;
+    struct kv_codec codec;
+    if (run->quantization.scheme == KV_QUANT_NONE)
+        return;
+    kv_codec_init(&codec, &run->quantization, c->head_dim);
+    for (uint32_t p = 0; p < POSITIONS; p++) {
+        float *heads = run->history.kept[sequence] + (size_t)p * run->history.columns + 3;
+        for (uint32_t h = 0; h < c->kv_heads; h++) {
+            keep_row(&codec.key, heads + (c->heads + h) * c->head_dim);
+            keep_row(&codec.value, heads + (c->heads + c->kv_heads + h) * c->head_dim);
+        }
+    }
+    kv_codec_fini(&codec);
+}
+
+static void make_history(struct attention_run *run, uint32_t sequence)
+{
+    size_t count = (size_t)POSITIONS * run->history.columns;
+    run->history.rows[sequence] = malloc(count * sizeof(float));
+    run->history.kept[sequence] = malloc(count * sizeof(float));
+    fill_history(run, run->history.rows[sequence], count);
+    memcpy(run->history.kept[sequence], run->history.rows[sequence], count * sizeof(float));
+    keep_history(run, sequence);
+}
+
+static void check(const struct attention_case *c, enum kv_cache_type kv_type,
+                  const struct kv_quantization *quantization, enum cpu_tier tier)
 {
     static const uint32_t chunks[][SEQUENCES] = {{33, 1}, {1, 17}, {70, 64}, {1, 1}, {5, 90}};
     uint32_t positions[SEQUENCES] = {0};
-    struct attention_run run = {.c = c, .kv_type = kv_type, .f = op_fixture_create(c->head_dim)};
+    struct attention_run run = {.c = c,
+                                .kv_type = kv_type,
+                                .quantization = *quantization,
+                                .f = op_fixture_create(c->head_dim)};
     list_ops(&run);
     if (op_fixture_open(run.f, tier, 2)) {
-        for (uint32_t s = 0; s < SEQUENCES; s++) {
-            size_t count = (size_t)POSITIONS * run.history.columns;
-            run.history.rows[s] = malloc(count * sizeof(float));
-            fill_history(&run, run.history.rows[s], count);
-        }
+        for (uint32_t s = 0; s < SEQUENCES; s++)
+            make_history(&run, s);
         for (uint32_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
             feed(&run, positions, chunks[i]);
             for (uint32_t s = 0; s < SEQUENCES; s++)
                 positions[s] += chunks[i][s];
         }
-        for (uint32_t s = 0; s < SEQUENCES; s++)
+        for (uint32_t s = 0; s < SEQUENCES; s++) {
             free(run.history.rows[s]);
+            free(run.history.kept[s]);
+        }
         op_fixture_close(run.f);
     }
     op_fixture_destroy(run.f);
@@ -210,14 +257,37 @@ static void test_against_double(void **state)
         {20, 1, 16, 64, 3.0f, 0, true}, {1, 1, 64, 1, 1.0f, 0, true},
         {8, 4, 64, 0, 30.0f, 5, false}, {4, 2, 20, 16, 2.0f, 50, true},
     };
+    static const struct kv_quantization full = {.scheme = KV_QUANT_NONE};
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
         for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
             for (uint32_t type = KV_CACHE_F16; type <= KV_CACHE_F32; type++)
-                check(&cases[i], (enum kv_cache_type)type, op_fixture_tier(tier));
+                check(&cases[i], (enum kv_cache_type)type, &full, op_fixture_tier(tier));
+}
+
+/* Every kind of code and number of queries in a call. */
+static void test_quantized_against_double(void **state)
+{
+    (void)state;
+    static const struct {
+        struct attention_case c;
+        struct kv_quantization quantization;
+    } cases[] = {
+        {{9, 3, 64, 0, 1.0f, 0, false}, {KV_QUANT_UNIFORM, 16, 8, 0}},
+        {{4, 1, 128, 0, 3.0f, 0, true}, {KV_QUANT_UNIFORM, 10, 6, 32}},
+        {{5, 5, 80, 0, 1.0f, 5, false}, {KV_QUANT_UNIFORM, 4, 12, 0}},
+        {{6, 3, 64, 0, 10.0f, 0, false}, {KV_QUANT_TURBOQUANT, 6, 8, 0}},
+        {{5, 1, 128, 0, 1.0f, 0, true}, {KV_QUANT_TURBOQUANT, 7, 3, 0}},
+        {{8, 2, 80, 0, 1.0f, 50, false}, {KV_QUANT_TURBOQUANT, 8, 4, 0}},
+        {{20, 1, 16, 0, 3.0f, 0, true}, {KV_QUANT_TURBOQUANT, 2, 5, 0}},
+    };
+    for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
+        for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+            check(&cases[i].c, KV_CACHE_F16, &cases[i].quantization, op_fixture_tier(tier));
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_double),
+                                       cmocka_unit_test(test_quantized_against_double)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

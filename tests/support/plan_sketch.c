@@ -131,10 +131,13 @@ void plan_sketch_append(struct plan_sketch *s, struct plan_op op)
 void plan_sketch_set_kv(struct plan_sketch *s, uint32_t layers, uint32_t kv_heads,
                         uint32_t head_dim, uint32_t window)
 {
-    s->plan.kv = (struct kv_layout){
-        .group_count = 1,
-        .layer_count = layers,
-        .groups = {{window ? KV_SLIDING : KV_FULL, window, layers, kv_heads, head_dim}}};
+    s->plan.kv = (struct kv_layout){.group_count = 1,
+                                    .layer_count = layers,
+                                    .groups = {{.kind = window ? KV_SLIDING : KV_FULL,
+                                                .window = window,
+                                                .layers = layers,
+                                                .kv_heads = kv_heads,
+                                                .head_dim = head_dim}}};
     for (uint32_t layer = 0; layer < layers; layer++)
         s->plan.kv.layer_index[layer] = (uint16_t)layer;
 }

@@ -17,9 +17,31 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "worker/cache/kv_codec.h"
 #include "worker/model/model_config.h"
 
-static struct kv_group group_of_layer(const struct model_config *config, uint32_t layer)
+static bool stores_keys(const struct model_config *config, uint32_t layer)
+{
+    return config->layer[layer].kind == LAYER_ATTENTION &&
+           model_config_cache(config, layer) == layer;
+}
+
+/* The last layer with keys of its own, where there are more than two; else no layer. */
+static uint32_t find_kept_layer(const struct model_config *config)
+{
+    uint32_t count = 0;
+    uint32_t last = config->layers;
+    for (uint32_t layer = 0; layer < config->layers; layer++) {
+        if (!stores_keys(config, layer))
+            continue;
+        count++;
+        last = layer;
+    }
+    return count > 2 ? last : config->layers;
+}
+
+static struct kv_group group_of_layer(const struct kv_layout *layout,
+                                      const struct model_config *config, uint32_t layer)
 {
     uint32_t window = config->layer[layer].window;
     return (struct kv_group){
@@ -27,6 +49,8 @@ static struct kv_group group_of_layer(const struct model_config *config, uint32_
         .window = window,
         .kv_heads = model_config_kv_heads(config, layer),
         .head_dim = model_config_head_dim(config, layer),
+        .quantized = layout->quantization.scheme != KV_QUANT_NONE && window == 0 &&
+                     model_config_cache(config, layer) != find_kept_layer(config),
     };
 }
 
@@ -35,6 +59,7 @@ static uint32_t find_group(const struct kv_layout *layout, const struct kv_group
     for (uint32_t g = 0; g < layout->group_count; g++)
         if (layout->groups[g].window == wanted->window &&
             layout->groups[g].kv_heads == wanted->kv_heads &&
+            layout->groups[g].quantized == wanted->quantized &&
             layout->groups[g].head_dim == wanted->head_dim)
             return g;
     return layout->group_count;
@@ -48,23 +73,23 @@ static void add_first_full(struct kv_layout *layout, const struct model_config *
            (config->layer[layer].kind != LAYER_ATTENTION || config->layer[layer].window != 0))
         layer++;
     if (layer < config->layers)
-        layout->groups[layout->group_count++] = group_of_layer(config, layer);
+        layout->groups[layout->group_count++] = group_of_layer(layout, config, layer);
 }
 
 static void share_place(struct kv_layout *layout, const struct model_config *config, uint32_t layer)
 {
     uint32_t source = model_config_cache(config, layer);
-    const struct kv_group own = group_of_layer(config, layer);
+    const struct kv_group own = group_of_layer(layout, config, layer);
     must(model_config_cache(config, source) == source);
     must(find_group(layout, &own) == layout->layer_group[source]);
     layout->layer_group[layer] = layout->layer_group[source];
     layout->layer_index[layer] = layout->layer_index[source];
 }
 
-enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
-                           struct error_text *error)
+/* A layout that is empty but for its quantization. */
+static enum result group_layers(struct kv_layout *layout, const struct model_config *config,
+                                struct error_text *error)
 {
-    memset(layout, 0, sizeof(*layout));
     layout->layer_count = config->layers;
     add_first_full(layout, config);
     for (uint32_t layer = 0; layer < config->layers; layer++) {
@@ -75,7 +100,7 @@ enum result kv_layout_init(struct kv_layout *layout, const struct model_config *
             share_place(layout, config, layer);
             continue;
         }
-        const struct kv_group wanted = group_of_layer(config, layer);
+        const struct kv_group wanted = group_of_layer(layout, config, layer);
         uint32_t group = find_group(layout, &wanted);
         if (group == KV_GROUPS_MAX)
             return error_set(error, RESULT_UNSUPPORTED,
@@ -91,6 +116,35 @@ enum result kv_layout_init(struct kv_layout *layout, const struct model_config *
     return RESULT_OK;
 }
 
+enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
+                           struct error_text *error)
+{
+    memset(layout, 0, sizeof(*layout));
+    return group_layers(layout, config, error);
+}
+
+enum result kv_layout_quantize(struct kv_layout *layout, const struct model_config *config,
+                               const struct kv_quantization *quantization, struct error_text *error)
+{
+    if (quantization->scheme == KV_QUANT_NONE)
+        return RESULT_OK;
+    memset(layout, 0, sizeof(*layout));
+    layout->quantization = *quantization;
+    enum result result = group_layers(layout, config, error);
+    uint32_t quantized = 0;
+    for (uint32_t group = 0; group < layout->group_count && result == RESULT_OK; group++) {
+        if (!layout->groups[group].quantized)
+            continue;
+        quantized++;
+        result = kv_codec_check(quantization, layout->groups[group].head_dim, error);
+    }
+    if (result == RESULT_OK && quantized == 0)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "--kv-bits: the model has no layer whose keys and values are quantized "
+                         "(sliding layers and the last one are not)");
+    return result;
+}
+
 static const struct kv_group *group_at(const struct kv_layout *layout, uint32_t group)
 {
     must(group < layout->group_count);
@@ -101,6 +155,9 @@ uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group,
                                uint32_t element_bytes)
 {
     const struct kv_group *g = group_at(layout, group);
+    if (g->quantized)
+        return (uint64_t)g->layers * g->kv_heads *
+               kv_codec_head_bytes(&layout->quantization, g->head_dim);
     /* At most 2 * 16 * 2^9 layers * 2^10 heads * 2^9 dimensions * bytes: far inside 64 bits. */
     return (uint64_t)2 * KV_BLOCK_TOKENS * g->layers * g->kv_heads * g->head_dim * element_bytes;
 }

@@ -6,14 +6,20 @@
  *   FULL     every position stays until the sequence ends
  *   SLIDING  blocks wholly behind the window are given back while the sequence runs
  *
+ * Where the cache is quantized (kv_codec.h), a group is quantized or not as a whole. In full
+ * precision stay sliding layers, which hold little, and the model's last layer with keys of its own
+ * where there are more than two, which therefore has a group of its own.
+ *
  * A block table maps logical block b (positions b * KV_BLOCK_TOKENS …) to a physical block of the
  * group's pool, or KV_BLOCK_NONE where the block was given back or is not yet taken.
  */
 #ifndef SHOAL_WORKER_CACHE_KV_LAYOUT_H
 #define SHOAL_WORKER_CACHE_KV_LAYOUT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/kv_quantization.h"
 #include "proto/limits.h"
 #include "proto/result.h"
 
@@ -30,11 +36,13 @@ struct kv_group {
     uint32_t layers; /* how many layers store keys in it */
     uint32_t kv_heads;
     uint32_t head_dim;
+    bool quantized; /* as the layout's quantization says */
 };
 
 struct kv_layout {
     uint32_t group_count;
     struct kv_group groups[KV_GROUPS_MAX];
+    struct kv_quantization quantization;
     uint32_t layer_count; /* of the model */
     /* Group of a model layer (NONE: it keeps recurrent state), and its index inside the group:
      * where it has no keys of its own, those of the layer that it shares with. */
@@ -52,8 +60,17 @@ struct model_config;
 enum result kv_layout_init(struct kv_layout *layout, const struct model_config *config,
                            struct error_text *error) RESULT_CHECKED;
 
-/* Bytes of one block of group `group` with `element_bytes` per key or value element (2 for f16):
- * keys and values, all layers. */
+/*
+ * Groups the layers anew, with those quantized that can be. RESULT_UNSUPPORTED where that makes too
+ * many groups, where no layer can be, or for heads that do not fit (kv_codec_check()); then the
+ * layout is not to be used. Nothing changes for KV_QUANT_NONE.
+ */
+enum result kv_layout_quantize(struct kv_layout *layout, const struct model_config *config,
+                               const struct kv_quantization *quantization,
+                               struct error_text *error) RESULT_CHECKED;
+
+/* Bytes of one block of group `group`: keys and values, all layers; with `element_bytes` per key or
+ * value element (2 for f16) where it is not quantized. */
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group,
                                uint32_t element_bytes);
 

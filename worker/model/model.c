@@ -203,6 +203,12 @@ enum result model_open(const char *path, struct model **model, struct error_text
     return error_set(error, result, "%.100s: %s", path, reason.text);
 }
 
+enum result model_quantize_kv(struct model *model, const struct kv_quantization *quantization,
+                              struct error_text *error)
+{
+    return kv_layout_quantize(&model->plan->kv, &model->plan->config, quantization, error);
+}
+
 void model_close(struct model *model)
 {
     if (!model)

@@ -44,6 +44,10 @@ enum result model_open(const char *path, struct model **model,
  */
 enum result model_open_bytes(const void *bytes, size_t byte_count, struct model **model,
                              struct error_text *error) RESULT_CHECKED;
+/* Has the plan's KV cache quantized, before a backend loads it; the errors of kv_layout_quantize().
+ */
+enum result model_quantize_kv(struct model *model, const struct kv_quantization *quantization,
+                              struct error_text *error) RESULT_CHECKED;
 void model_close(struct model *model);
 
 const struct plan *model_plan(const struct model *model);

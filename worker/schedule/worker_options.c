@@ -31,6 +31,8 @@ enum flag_type {
     FLAG_DEVICE,
     FLAG_VULKAN_TIER,
     FLAG_KV_TYPE,
+    FLAG_KV_SCHEME,
+    FLAG_HALF_BITS,
     FLAG_LOG_LEVEL,
     FLAG_LOG_FORMAT
 };
@@ -69,6 +71,12 @@ static const struct flag flags[] = {
     {"--step-depth", FLAG_U32, FIELD(step_depth), 0, STEP_DEPTH_MAX, false},
     {"--context", FLAG_U32, FIELD(context_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-type", FLAG_KV_TYPE, FIELD(kv_cache_type), 0, 0, false},
+    {"--kv-bits", FLAG_HALF_BITS, FIELD(kv_wish.half_bits), 0, 0, false},
+    {"--kv-key-bits", FLAG_HALF_BITS, FIELD(kv_wish.key_half_bits), 0, 0, false},
+    {"--kv-value-bits", FLAG_HALF_BITS, FIELD(kv_wish.value_half_bits), 0, 0, false},
+    {"--kv-quant-scheme", FLAG_KV_SCHEME, FIELD(kv_wish.scheme), 0, 0, false},
+    {"--kv-group-size", FLAG_U32, FIELD(kv_wish.group_size), 0, LIMIT_HEAD_DIM, false},
+    {"--quantized-kv-start", FLAG_U32, FIELD(kv_wish.start_tokens), 0, LIMIT_CONTEXT_TOKENS, false},
     {"--kv-cache-bytes", FLAG_U64, FIELD(kv_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
     {"--vision-patches", FLAG_U32, FIELD(vision_patches), 1, LIMIT_PATCH_ROWS, false},
     {"--vision-cache-size", FLAG_U32, FIELD(vision_cache_size), 0, LIMIT_KEPT_IMAGES, false},
@@ -105,6 +113,12 @@ static int set_word(const struct flag *flag, const char *text, void *field, cons
         *words = "scalar, dot, khr-matrix or nv-matrix2";
         return vulkan_tier_parse(text, field);
     case FLAG_KV_TYPE: *words = "f16 or f32"; return kv_cache_type_parse(text, field);
+    case FLAG_KV_SCHEME:
+        *words = "uniform or turboquant";
+        return kv_quant_scheme_parse(text, field);
+    case FLAG_HALF_BITS:
+        *words = "a multiple of 0.5, at most 8";
+        return kv_half_bits_parse(text, field);
     case FLAG_LOG_FORMAT: *words = "text or json"; return log_format_parse(text, field);
     case FLAG_LOG_LEVEL: *words = "error, warn, info or debug"; return log_level_parse(text, field);
     default:
@@ -156,7 +170,7 @@ static enum result complete(struct worker_options *options, struct error_text *e
         if (options->mixed_prefill_tokens < MIXED_PREFILL_TOKENS)
             options->mixed_prefill_tokens = MIXED_PREFILL_TOKENS;
     }
-    return RESULT_OK;
+    return kv_quantization_resolve(&options->kv_wish, &options->kv_quantization, error);
 }
 
 enum result worker_options_parse(int argc, char **argv, struct worker_options *options,
@@ -196,11 +210,14 @@ void worker_options_print(const struct worker_options *options)
 {
     char device[DEVICE_NAME_BYTES];
     device_name_write(options->device, device);
+    char quantization[KV_QUANTIZATION_TEXT_BYTES];
+    kv_quantization_write(&options->kv_quantization, quantization);
     log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
              "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
              "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
              "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
-             "%u, step-depth %u, context %u, kv-cache-type %s, kv-cache-bytes %llu, vision-patches "
+             "%u, step-depth %u, context %u, kv-cache-type %s, kv quantization %s, kv-cache-bytes "
+             "%llu, vision-patches "
              "%u, vision-cache-size %u, vision-cache-bytes %llu, prefix-cache %u, "
              "verify-weights %u, fault %s, log-level %d",
              options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
@@ -210,7 +227,7 @@ void worker_options_print(const struct worker_options *options)
              options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
              options->threads, options->max_sequences, options->step_tokens,
              options->mixed_prefill_tokens, options->step_depth, options->context_tokens,
-             kv_cache_type_name(options->kv_cache_type),
+             kv_cache_type_name(options->kv_cache_type), quantization,
              (unsigned long long)options->kv_cache_bytes, options->vision_patches,
              options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
              options->prefix_cache, options->verify_weights,

@@ -9,6 +9,7 @@
 
 #include "proto/device_name.h"
 #include "proto/kv_cache_type.h"
+#include "proto/kv_quantization.h"
 #include "proto/log.h"
 #include "proto/result.h"
 #include "worker/backend/vulkan/vulkan_tier.h"
@@ -36,11 +37,13 @@ struct worker_options {
     uint32_t step_depth; /* steps launched and not yet read, at most; 0 = the backend's choice */
     uint32_t context_tokens; /* 0 = the model's, as far as the KV memory goes */
     enum kv_cache_type kv_cache_type;
-    uint64_t kv_cache_bytes;     /* 0 = chosen from the machine's memory */
-    uint32_t vision_patches;     /* rows of the vision tower at once, at most */
-    uint32_t vision_cache_size;  /* images whose features are kept */
-    uint64_t vision_cache_bytes; /* of the feature pool; 0 = chosen from the two */
-    uint32_t prefix_cache;       /* 1: computed prefixes are kept and shared */
+    struct kv_quantization_wish kv_wish;    /* as flags say it */
+    struct kv_quantization kv_quantization; /* what follows */
+    uint64_t kv_cache_bytes;                /* 0 = chosen from the machine's memory */
+    uint32_t vision_patches;                /* rows of the vision tower at once, at most */
+    uint32_t vision_cache_size;             /* images whose features are kept */
+    uint64_t vision_cache_bytes;            /* of the feature pool; 0 = chosen from the two */
+    uint32_t prefix_cache;                  /* 1: computed prefixes are kept and shared */
     uint32_t verify_weights; /* 1: an adopted vault is read whole and held against its checksums */
     const char *fault;       /* as given, or NULL: worker_fault.h */
     enum log_level log_level;

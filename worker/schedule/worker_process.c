@@ -132,6 +132,31 @@ static enum result decide_vision(struct worker_process *process, struct error_te
     return RESULT_OK;
 }
 
+static void log_quantization(const struct plan *plan, uint32_t element_bytes)
+{
+    const struct kv_layout *quantized = &plan->kv;
+    struct kv_layout plain = *quantized;
+    char text[KV_QUANTIZATION_TEXT_BYTES];
+    uint32_t layers = 0, all_layers = 0;
+    uint64_t bytes = 0, plain_bytes = 0;
+    for (uint32_t group = 0; group < quantized->group_count; group++) {
+        all_layers += quantized->groups[group].layers;
+        if (!quantized->groups[group].quantized)
+            continue;
+        layers += quantized->groups[group].layers;
+        plain.groups[group].quantized = false;
+        bytes += kv_layout_block_bytes(quantized, group, element_bytes);
+        plain_bytes += kv_layout_block_bytes(&plain, group, element_bytes);
+    }
+    if (layers == 0)
+        return;
+    kv_quantization_write(&quantized->quantization, text);
+    log_info("memory: %u of %u layers' keys and values quantized (%s): %.1f bytes a token in "
+             "place of %.1f",
+             layers, all_layers, text, (double)bytes / KV_BLOCK_TOKENS,
+             (double)plain_bytes / KV_BLOCK_TOKENS);
+}
+
 /* How long sequences may become and how many blocks each cache group gets. */
 static enum result decide_memory(struct worker_process *process, struct error_text *error)
 {
@@ -187,6 +212,7 @@ static enum result decide_memory(struct worker_process *process, struct error_te
              (double)process->kv.bytes / MEGABYTE, kv_cache_type_name(options->kv_cache_type),
              (unsigned long long)blocks, KV_BLOCK_TOKENS, plan->kv.group_count,
              process->kv.context_tokens);
+    log_quantization(plan, request.element_bytes);
     return RESULT_OK;
 }
 
@@ -276,6 +302,9 @@ static enum result start(struct worker_process *process, struct error_text *erro
         result = worker_fault_start(&process->fault, frontend_link_life(process->link), error);
     if (result == RESULT_OK)
         result = model_open(process->options->model, &process->model, error);
+    if (result != RESULT_OK)
+        return result;
+    result = model_quantize_kv(process->model, &process->options->kv_quantization, error);
     if (result != RESULT_OK)
         return result;
     create_backend(process);

@@ -12,7 +12,9 @@
  * nothing, since cached numbers are finite. So the result is that of the query alone.
  *
  * All that knows the cache's type are the two loads; the stages take it as a constant, so that the
- * compiler makes a loop of its own for each type.
+ * compiler makes a loop of its own for each type. Quantized blocks have kernels of their own for
+ * scores and values (attention_packed_avx2.c), and queries and sums are rotated; the softmax
+ * between is the same.
  */
 #include "worker/backend/cpu/attention_avx2.h"
 
@@ -20,6 +22,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "worker/backend/cpu/attention_packed_avx2.h"
 #include "worker/backend/cpu/simd_tanh_avx2.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -36,6 +39,8 @@ struct attention_work {
     float *outs[ATTENTION_QUERIES]; /* [head_dim] each, inside tile->out */
     float maximums[ATTENTION_QUERIES];
     float sums[ATTENTION_QUERIES];
+    /* Of the scaled query's elements under each scale of a quantized key. */
+    float group_sums[ATTENTION_QUERIES][KV_SEGMENTS_MAX];
 };
 
 /* Positions [begin, end) that a row sees. */
@@ -63,7 +68,7 @@ static struct key_range all_ranges(const struct attention_tile *tile)
 }
 
 /* The elements of the block that holds a position: keys, then values. */
-static const void *block_at(const struct attention_tile *tile, uint32_t position)
+static const uint8_t *block_at(const struct attention_tile *tile, uint32_t position)
 {
     return tile->cache + tile->block_table[position / BLOCK] * tile->block_bytes;
 }
@@ -284,10 +289,45 @@ static void begin_queries(struct attention_work *work)
         for (uint32_t d = 0; d < tile->head_dim; d++)
             work->scaled[(size_t)m * tile->head_dim + d] = query[d] * tile->scale;
         memset(work->outs[m], 0, tile->head_dim * sizeof(float));
+        if (tile->codec)
+            attention_packed_begin(&tile->codec->key, work->scaled + (size_t)m * tile->head_dim,
+                                   work->group_sums[m]);
     }
 }
 
-INLINE void attend(enum kv_cache_type type, const struct attention_tile *tile)
+/* All that happens to one block's scores and values when it is quantized. */
+static void score_packed(const struct attention_work *work, uint32_t block, float *scores)
+{
+    attention_packed_scores(&work->tile->codec->key, block_at(work->tile, block),
+                            &(struct attention_packed_queries){
+                                .count = work->query_count,
+                                .queries = work->scaled,
+                                .group_sums = work->group_sums,
+                            },
+                            scores);
+}
+
+static void add_packed(const struct attention_work *work, uint32_t first, uint32_t end)
+{
+    const struct kv_codec *codec = work->tile->codec;
+    for (uint32_t b = first; b < end; b += BLOCK)
+        attention_packed_values(&codec->value, block_at(work->tile, b) + codec->key.bytes,
+                                work->weights + b % ATTENTION_TILE, work->query_count, work->outs);
+}
+
+static void finish_queries(const struct attention_work *work)
+{
+    const struct attention_tile *tile = work->tile;
+    for (uint32_t m = 0; m < work->query_count; m++) {
+        float inverse = 1.0f / work->sums[m];
+        for (uint32_t d = 0; d < tile->head_dim; d++)
+            work->outs[m][d] *= inverse;
+        if (tile->codec && tile->codec->value.rotated)
+            kv_rotation_invert(&tile->codec->value.rotation, work->outs[m]);
+    }
+}
+
+INLINE void attend(enum kv_cache_type type, bool packed, const struct attention_tile *tile)
 {
     struct attention_work work = {.tile = tile, .query_count = tile->rows * tile->heads};
     work.scaled = tile->scratch;
@@ -300,23 +340,27 @@ INLINE void attend(enum kv_cache_type type, const struct attention_tile *tile)
         uint32_t first_block = p / BLOCK * BLOCK;
         uint32_t blocks_end = (keys.end + BLOCK - 1) / BLOCK * BLOCK;
         for (uint32_t b = first_block; b < blocks_end; b += BLOCK)
-            score_block_all(type, &work, block_at(tile, b), b % ATTENTION_TILE);
+            if (packed)
+                score_packed(&work, b, work.weights + b % ATTENTION_TILE);
+            else
+                score_block_all(type, &work, block_at(tile, b), b % ATTENTION_TILE);
         for (uint32_t m = 0; m < work.query_count; m++)
             weigh_scores(&work, m, first_block, blocks_end);
-        add_values_all(type, &work, keys);
+        if (packed)
+            add_packed(&work, first_block, blocks_end);
+        else
+            add_values_all(type, &work, keys);
         p = keys.end;
     }
-    for (uint32_t m = 0; m < work.query_count; m++) {
-        float inverse = 1.0f / work.sums[m];
-        for (uint32_t d = 0; d < tile->head_dim; d++)
-            work.outs[m][d] *= inverse;
-    }
+    finish_queries(&work);
 }
 
 void attention_avx2(const struct attention_tile *tile)
 {
-    if (tile->cache_type == KV_CACHE_F32)
-        attend(KV_CACHE_F32, tile);
+    if (tile->codec)
+        attend(KV_CACHE_F16, true, tile);
+    else if (tile->cache_type == KV_CACHE_F32)
+        attend(KV_CACHE_F32, false, tile);
     else
-        attend(KV_CACHE_F16, tile);
+        attend(KV_CACHE_F16, false, tile);
 }

@@ -71,6 +71,7 @@ static void run_tile(const struct attention_job *job, uint32_t thread, uint32_t 
         .soft_cap = job->params->soft_cap,
         .sinks = op->weights[0] == PLAN_NONE ? NULL : step->program->vectors[op->weights[0]] + head,
         .cache_type = job->place.type,
+        .codec = job->place.codec,
         .cache = job->place.memory + kv_head * job->place.head_bytes,
         .block_bytes = job->place.block_bytes,
         .block_table = sequence->block_tables[job->place.group],

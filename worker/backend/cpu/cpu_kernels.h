@@ -14,6 +14,7 @@
 
 #include "worker/backend/backend.h"
 #include "worker/backend/cpu/packed_weight.h"
+#include "worker/cache/kv_codec.h"
 
 /*
  * 32 activations of one row as bytes, in one term or two:
@@ -60,7 +61,8 @@ struct linear_tile {
  * Attention of a few queries (`rows` consecutive positions times `heads` query heads) over one KV
  * head of one sequence. Keys are visited in tiles of ATTENTION_TILE positions aligned to position
  * 0. A block holds keys [head_dim][KV_BLOCK_TOKENS] and then values [KV_BLOCK_TOKENS][head_dim], as
- * f16 or f32.
+ * f16 or f32; or, with a codec, rows of codes (worker/cache/kv_codec.h): then queries are rotated
+ * once, and sums of values are, once, turned back.
  */
 #define ATTENTION_TILE    64u
 #define ATTENTION_QUERIES 16u /* rows * heads at most */
@@ -80,8 +82,9 @@ struct attention_tile {
     float soft_cap;     /* of scores; 0: none */
     const float *sinks; /* [heads], or NULL: in each softmax a score of a value of zeros */
     enum kv_cache_type cache_type;
-    const uint8_t *cache; /* this layer's and head's keys in physical block 0 */
-    size_t block_bytes;   /* between physical blocks */
+    const struct kv_codec *codec; /* NULL: elements of cache_type */
+    const uint8_t *cache;         /* this layer's and head's keys in physical block 0 */
+    size_t block_bytes;           /* between physical blocks */
     const uint32_t *block_table;
     float *scratch; /* attention_scratch_floats(head_dim), 64-byte aligned */
 };

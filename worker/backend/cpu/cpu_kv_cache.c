@@ -6,6 +6,9 @@
  * [KV_BLOCK_TOKENS][head_dim]. Everything is held to the finite range of its type, so that nothing
  * in a pool (zeroed at first) is ever infinite or NaN: attention gives what a query may not see the
  * weight 0, and 0 times a number must be 0.
+ *
+ * Quantized groups have rows in place of elements, for keys as for values: bits of several
+ * positions must not share a byte, because threads write different rows of a step.
  */
 #include "worker/backend/cpu/cpu_kv_cache.h"
 
@@ -22,9 +25,12 @@ struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t l
     uint32_t group = layout->layer_group[layer];
     const struct kv_group *shape = &layout->groups[group];
     const struct kv_pool *pool = &program->kv[group];
-    struct kv_place place = {.group = group, .head_dim = shape->head_dim, .type = pool->type};
+    struct kv_place place = {
+        .group = group, .head_dim = shape->head_dim, .type = pool->type, .codec = pool->codec};
     place.head_bytes =
         (size_t)2 * KV_BLOCK_TOKENS * shape->head_dim * kv_cache_type_bytes(pool->type);
+    if (pool->codec)
+        place.head_bytes = pool->codec->key.bytes + pool->codec->value.bytes;
     place.memory = pool->memory + layout->layer_index[layer] * shape->kv_heads * place.head_bytes;
     place.block_bytes = pool->block_bytes;
     place.blocks = pool->blocks;
@@ -43,6 +49,13 @@ static void store_f16(const struct cpu_kernels *kernels, const float *key, const
             block[(size_t)(first + d) * KV_BLOCK_TOKENS + slot] = halves[d];
     }
     kernels->to_f16(value, head_dim, block + (size_t)(KV_BLOCK_TOKENS + slot) * head_dim);
+}
+
+static void store_codes(const struct kv_codec *codec, const float *key, const float *value,
+                        uint32_t slot, uint8_t *block)
+{
+    kv_codec_encode(&codec->key, key, slot, block);
+    kv_codec_encode(&codec->value, value, slot, block + codec->key.bytes);
 }
 
 /* Written so that a NaN, too, becomes a number in range. */
@@ -80,7 +93,9 @@ void cpu_kv_write(const struct cpu_step *step, uint32_t index, uint32_t thread)
         for (uint32_t h = 0; h < params->keys.heads; h++, out += place.head_bytes) {
             const float *key = row_values + params->keys.offset + (size_t)h * place.head_dim;
             const float *value = row_values + params->values.offset + (size_t)h * place.head_dim;
-            if (place.type == KV_CACHE_F32)
+            if (place.codec)
+                store_codes(place.codec, key, value, slot, out);
+            else if (place.type == KV_CACHE_F32)
                 store_f32(key, value, place.head_dim, slot, (float *)(void *)out);
             else
                 store_f16(kernels, key, value, place.head_dim, slot, (uint16_t *)(void *)out);

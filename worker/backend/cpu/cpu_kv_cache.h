@@ -10,9 +10,11 @@ struct kv_place {
     uint32_t group;
     uint32_t head_dim;
     enum kv_cache_type type;
-    uint8_t *memory;    /* the layer's first head in physical block 0 */
-    size_t block_bytes; /* between physical blocks */
-    size_t head_bytes;  /* between heads: keys [head_dim][16], values [16][head_dim] */
+    const struct kv_codec *codec; /* NULL: elements of `type` */
+    uint8_t *memory;              /* the layer's first head in physical block 0 */
+    size_t block_bytes;           /* between physical blocks */
+    size_t
+        head_bytes; /* between heads: keys [head_dim][16], values [16][head_dim], or kv_codec.h */
     uint32_t blocks;
 };
 

@@ -129,6 +129,10 @@ static enum result init_kv(struct cpu_program *program, const struct backend_opt
         struct kv_pool *pool = &program->kv[g];
         pool->type = options->kv_type;
         pool->blocks = options->kv_blocks[g];
+        if (layout->groups[g].quantized) {
+            pool->codec = must_alloc(1, sizeof *pool->codec);
+            kv_codec_init(pool->codec, &layout->quantization, layout->groups[g].head_dim);
+        }
         pool->block_bytes = kv_layout_block_bytes(layout, g, kv_cache_type_bytes(pool->type));
         enum result result = cpu_memory_reserve(
             &program->kv_memory[g], pool->block_bytes * pool->blocks, false, "KV cache", error);
@@ -173,7 +177,11 @@ void cpu_program_fini(struct cpu_program *program)
     free(program->notes);
     cpu_weights_fini(&program->weights);
     cpu_memory_release(&program->tensor_memory);
-    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
+    for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) {
         cpu_memory_release(&program->kv_memory[g]);
+        if (program->kv[g].codec)
+            kv_codec_fini(program->kv[g].codec);
+        free(program->kv[g].codec);
+    }
     cpu_memory_release(&program->state_memory);
 }

@@ -13,6 +13,7 @@
 #include "worker/backend/cpu/cpu_kernels.h"
 #include "worker/backend/cpu/cpu_memory.h"
 #include "worker/backend/cpu/cpu_weights.h"
+#include "worker/cache/kv_codec.h"
 
 /* What the op's neighbours require of it. */
 struct op_note {
@@ -31,9 +32,10 @@ struct cpu_tensor {
 };
 
 /* One KV group's pool: blocks, each [layers][kv_heads][keys, values][head_dim * KV_BLOCK_TOKENS] of
- * one type. */
+ * one type, or [layers][kv_heads] of what the codec says. */
 struct kv_pool {
     enum kv_cache_type type;
+    struct kv_codec *codec; /* where the group is quantized, else NULL */
     uint8_t *memory;
     size_t block_bytes;
     uint32_t blocks;

@@ -184,6 +184,9 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
                                        .max_logit_rows = options->max_logit_rows};
     if (options->kv_type != KV_CACHE_F16)
         return error_set(error, RESULT_UNSUPPORTED, "on Vulkan the KV cache is f16");
+    if (plan->kv.quantization.scheme != KV_QUANT_NONE)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "--kv-bits: no kernel on Vulkan reads a quantized KV cache");
     program->notes = must_alloc(plan->op_count, sizeof *program->notes);
     program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
     program->kv = must_alloc(plan->kv.layer_count + 1, sizeof *program->kv);

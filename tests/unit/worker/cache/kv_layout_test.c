@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <string.h>
 
 #include "worker/cache/kv_layout.h"
 #include "worker/model/model_config.h"
@@ -75,6 +76,41 @@ static void test_shapes_and_shared_layers(void **state)
         assert_int_equal(layout.layer_group[i], group_of[i]);
         assert_int_equal(layout.layer_index[i], index_of[i]);
     }
+}
+
+/* The last layer with keys of its own and sliding ones keep full precision. */
+static void test_quantized_layers(void **state)
+{
+    (void)state;
+    struct error_text error = {""};
+    static const struct kv_quantization turboquant = {KV_QUANT_TURBOQUANT, 6, 8, 0};
+    static const uint32_t windows[] = {8, 0, 8, 0, 0, 0};
+    init(windows, 6);
+    config.layer[5].cache_back = 2;
+    assert_int_equal(kv_layout_quantize(&layout, &config, &turboquant, &error), RESULT_OK);
+    assert_int_equal(layout.group_count, 3);
+    static const uint8_t group_of[] = {1, 0, 1, 0, 2, 0};
+    static const uint16_t index_of[] = {0, 0, 1, 1, 0, 1};
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(layout.layer_group[i], group_of[i]);
+        assert_int_equal(layout.layer_index[i], index_of[i]);
+    }
+    for (uint32_t g = 0; g < 3; g++)
+        assert_int_equal(layout.groups[g].quantized, g == 0);
+    /* 16 positions of 3-bit keys and 4-bit values with a norm each, 2 layers, 3 heads of 64 */
+    assert_int_equal(kv_layout_block_bytes(&layout, 0, 2), 16 * (26 + 34) * 2 * 3);
+    assert_int_equal(kv_layout_block_bytes(&layout, 2, 2), 2 * 16 * 3 * 64 * 2);
+
+    static const uint32_t all_sliding[] = {8, 8, 8};
+    init(all_sliding, 3);
+    assert_int_equal(kv_layout_quantize(&layout, &config, &turboquant, &error), RESULT_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "no layer whose keys"));
+    static const uint32_t two[] = {0, 0};
+    init(two, 2);
+    assert_int_equal(kv_layout_quantize(&layout, &config, &turboquant, &error), RESULT_OK);
+    assert_int_equal(layout.group_count, 1);
+    config.head_dim = 72;
+    assert_int_equal(kv_layout_quantize(&layout, &config, &turboquant, &error), RESULT_UNSUPPORTED);
 }
 
 static void test_too_many_groups(void **state)
@@ -164,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_shapes_and_shared_layers),
+        cmocka_unit_test(test_quantized_layers),
         cmocka_unit_test(test_too_many_groups),
         cmocka_unit_test(test_block_bytes),
         cmocka_unit_test(test_full_needs_all),

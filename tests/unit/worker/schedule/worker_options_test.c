@@ -74,6 +74,10 @@ static void test_every_flag(void **state)
                     "5000000000",
                     "--kv-cache-type",
                     "f32",
+                    "--kv-quant-scheme",
+                    "turboquant",
+                    "--kv-bits",
+                    "3.5",
                     "--log-level",
                     "debug",
                     NULL};
@@ -89,6 +93,9 @@ static void test_every_flag(void **state)
     assert_int_equal(options.context_tokens, 4096);
     assert_true(options.kv_cache_bytes == 5000000000ull);
     assert_int_equal(options.kv_cache_type, KV_CACHE_F32);
+    assert_int_equal(options.kv_quantization.scheme, KV_QUANT_TURBOQUANT);
+    assert_int_equal(options.kv_quantization.key_half_bits, 6);
+    assert_int_equal(options.kv_quantization.value_half_bits, 8);
     assert_int_equal(options.log_level, LOG_DEBUG);
 }
 
@@ -138,6 +145,9 @@ static void test_refusals_name_the_flag(void **state)
         {"--threads", NULL},         {"--device", "gpu"},
         {"--device", "vulkan:16"},   {"--vulkan-tier", "NV matrix 2"},
         {"--profile", "2"},          {"--device-workers", "0"},
+        {"--kv-bits", "3.25"},       {"--kv-quant-scheme", "none"},
+        {"--kv-key-bits", "9"},      {"--quantized-kv-start", "1"},
+        {"--kv-group-size", "48"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char *argv[] = {REQUIRED, bad[i][0], bad[i][1], NULL};
