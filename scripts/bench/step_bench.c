@@ -9,11 +9,13 @@
  *              [--pipeline-cache FOLDER]
  *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
  * continuation and resident memory
+ *              [--perplexity]     of these ids, each predicted from all before it
  *
  * Each figure is the best of --repeat runs (default 3), because other programs on the machine only
  * ever slow a run down.
  */
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +30,8 @@
 #define CONTEXT_MAX         131072
 #define PROMPT_CHUNK        2048
 #define BLOCKS_PER_SEQUENCE (CONTEXT_MAX / KV_BLOCK_TOKENS)
-#define NUMBERS_MAX         512
+#define NUMBERS_MAX         4096
+#define SCORED_ROWS         64u
 
 struct number_list {
     uint32_t count;
@@ -41,6 +44,7 @@ struct bench {
     uint32_t context;
     uint32_t repeat;
     bool cpu_time;
+    bool perplexity;
     struct number_list prompts;
     struct number_list batches;
     struct number_list tokens;
@@ -124,6 +128,8 @@ static void parse_device(struct bench *bench, const char *name)
 static uint32_t longest_sequence(const struct bench *bench)
 {
     uint32_t longest = bench->context + bench->decode_steps;
+    if (bench->tokens.count + bench->decode_steps > longest)
+        longest = bench->tokens.count + bench->decode_steps;
     for (uint32_t i = 0; i < bench->prompts.count; i++)
         if (bench->prompts.values[i] > longest)
             longest = bench->prompts.values[i];
@@ -157,6 +163,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"tokens", required_argument, NULL, 'k'},
                                             {"cpu-time", no_argument, NULL, 'u'},
                                             {"device", required_argument, NULL, 'e'},
+                                            {"perplexity", no_argument, NULL, 'x'},
                                             {"profile", no_argument, NULL, 'f'},
                                             {"step-depth", required_argument, NULL, 'h'},
                                             {"pipeline-cache", required_argument, NULL, 'o'},
@@ -175,6 +182,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'q': bench->kv_wish.half_bits = parse_half_bits(optarg); break;
         case 's': bench->kv_wish.scheme = parse_scheme(optarg); break;
         case 'u': bench->cpu_time = true; break;
+        case 'x': bench->perplexity = true; break;
         case 'e': parse_device(bench, optarg); break;
         case 'f': bench->options.profile = true; break;
         case 'h': bench->options.step_depth = (uint32_t)atoi(optarg); break;
@@ -370,6 +378,56 @@ static void print_continuation(struct bench *bench)
     printf("\n");
 }
 
+/* ln of the probability that `logits` give to `token`. */
+static double log_probability(const float *logits, uint32_t vocab, uint32_t token)
+{
+    double highest = (double)logits[0];
+    double sum = 0.0;
+    for (uint32_t t = 1; t < vocab; t++)
+        highest = fmax(highest, (double)logits[t]);
+    for (uint32_t t = 0; t < vocab; t++)
+        sum += exp((double)logits[t] - highest);
+    return (double)logits[token] - highest - log(sum);
+}
+
+static void print_perplexity(struct bench *bench)
+{
+    const struct sampling_params greedy = sampling_params_default();
+    struct row_sampling samplings[SCORED_ROWS];
+    struct sampled_token results[SCORED_ROWS];
+    uint32_t rows[SCORED_ROWS];
+    struct error_text error;
+    uint32_t vocab = model_plan(bench->model)->config.vocab_tokens;
+    uint32_t end = bench->tokens.count - 1; /* nothing follows the last one */
+    double sum = 0.0;
+    for (uint32_t i = 0; i < SCORED_ROWS; i++) {
+        rows[i] = i;
+        samplings[i] = (struct row_sampling){.params = &greedy};
+    }
+    for (uint32_t from = 0; from < end; from += SCORED_ROWS) {
+        uint32_t count = end - from < SCORED_ROWS ? end - from : SCORED_ROWS;
+        struct step_sequence part = {.row_count = count, .first_position = from};
+        for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
+            part.block_tables[g] = bench->blocks[0];
+        struct step_batch batch = {.row_count = count,
+                                   .token_ids = bench->tokens.values + from,
+                                   .sequence_count = 1,
+                                   .sequences = &part,
+                                   .logit_row_count = count,
+                                   .logit_rows = rows,
+                                   .samplings = samplings};
+        if (backend_step_run(bench->backend, &batch, results, &error) != RESULT_OK) {
+            fprintf(stderr, "%s\n", error.text);
+            exit(1);
+        }
+        const float *logits = bench->backend->interface->last_logits(bench->backend);
+        for (uint32_t i = 0; i < count; i++)
+            sum += log_probability(logits + (size_t)i * vocab, vocab,
+                                   bench->tokens.values[from + i + 1]);
+    }
+    printf("perplexity %.5f of %u tokens\n", exp(-sum / end), end);
+}
+
 int main(int argc, char **argv)
 {
     static struct bench bench = {.decode_steps = 64,
@@ -382,7 +440,9 @@ int main(int argc, char **argv)
                                              .drop_source_pages = true}};
     parse_options(&bench, argc, argv);
     load(&bench);
-    if (bench.tokens.count > 0) {
+    if (bench.perplexity && bench.tokens.count > 1) {
+        print_perplexity(&bench);
+    } else if (bench.tokens.count > 0) {
         print_continuation(&bench);
     } else {
         for (uint32_t i = 0; i < bench.prompts.count; i++)

@@ -4,7 +4,7 @@
  * batch, chunk, preempt and replay without changing an answer.
  *
  * Gemma's sequences are longer than its sliding window, so blocks are given back on the way and
- * overwritten by whoever comes next.
+ * overwritten by whoever comes next. Quantized keys and values are no exception.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,10 +33,14 @@ struct scene {
     float *kept; /* [COMPARED, vocab]: the logits of the last run */
 };
 
-static struct scene *make_scene(const char *path, uint32_t tokens, uint32_t threads)
+static const struct kv_quantization full = {.scheme = KV_QUANT_NONE};
+
+static struct scene *make_scene(const char *path, uint32_t tokens, uint32_t threads,
+                                const struct kv_quantization *quantization)
 {
     struct scene *scene = must_alloc(1, sizeof(*scene));
     struct model_runner_options options = {.threads = threads,
+                                           .quantization = *quantization,
                                            .sequences = 1 + NEIGHBOURS,
                                            .sequence_tokens = TOKENS_MAX,
                                            .step_rows = TOKENS_MAX};
@@ -124,7 +128,8 @@ static void assert_same(const struct scene *scene, const float *expected)
         }
 }
 
-static void check_model(const char *path, uint32_t tokens)
+static void check_model(const char *path, uint32_t tokens,
+                        const struct kv_quantization *quantization)
 {
     static const uint32_t at_once[] = {TOKENS_MAX};
     static const uint32_t odd[] = {1, 61, 3, 130, 17, 5, 64, 2, 31};
@@ -161,7 +166,7 @@ static void check_model(const char *path, uint32_t tokens)
                                    1,
                                    1,
                                    1};
-    struct scene *scene = make_scene(path, tokens, 2);
+    struct scene *scene = make_scene(path, tokens, 2, quantization);
     run(scene, 0, at_once, 1, false);
     float *expected = take_kept(scene);
     assert_true(memcmp(expected, expected + (size_t)scene->vocab, sizeof(float) * 64) != 0);
@@ -179,20 +184,27 @@ static void check_model(const char *path, uint32_t tokens)
 static void test_smollm2(void **state)
 {
     (void)state;
-    check_model(SMOLLM2, 150);
+    check_model(SMOLLM2, 150, &full);
+}
+
+static void test_quantized_caches(void **state)
+{
+    (void)state;
+    check_model(SMOLLM2, 150, &(struct kv_quantization){KV_QUANT_TURBOQUANT, 7, 8, 0});
+    check_model(SMOLLM2, 90, &(struct kv_quantization){KV_QUANT_UNIFORM, 16, 10, 32});
 }
 
 static void test_gemma3_past_its_window(void **state)
 {
     (void)state;
-    check_model(GEMMA3, 620);
+    check_model(GEMMA3, 620, &full);
 }
 
 static void test_gemma3_gives_blocks_back(void **state)
 {
     (void)state;
     static const uint32_t chunk[] = {40};
-    struct scene *scene = make_scene(GEMMA3, 600, 2);
+    struct scene *scene = make_scene(GEMMA3, 600, 2, &full);
     const struct kv_layout *kv = &model_runner_plan(scene->runner)->kv;
     run(scene, 0, chunk, 1, false);
     for (uint32_t group = 0; group < kv->group_count; group++) {
@@ -208,11 +220,11 @@ static void test_thread_count(void **state)
 {
     (void)state;
     static const uint32_t chunk[] = {50};
-    struct scene *two = make_scene(SMOLLM2, 100, 2);
+    struct scene *two = make_scene(SMOLLM2, 100, 2, &full);
     run(two, 0, chunk, 1, false);
     float *expected = take_kept(two);
     drop_scene(two);
-    struct scene *one = make_scene(SMOLLM2, 100, 1);
+    struct scene *one = make_scene(SMOLLM2, 100, 1, &full);
     run(one, 0, chunk, 1, false);
     assert_same(one, expected);
     free(expected);
@@ -223,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smollm2),
+        cmocka_unit_test(test_quantized_caches),
         cmocka_unit_test(test_gemma3_past_its_window),
         cmocka_unit_test(test_gemma3_gives_blocks_back),
         cmocka_unit_test(test_thread_count),

@@ -113,6 +113,7 @@ struct model_runner *model_runner_create(const char *path,
     runner->options = *options;
     runner->greedy = sampling_params_default();
     check(model_open(path, &runner->model, &error), &error);
+    check(model_quantize_kv(runner->model, &options->quantization, &error), &error);
     load(runner);
     runner->table_blocks = options->sequence_tokens / KV_BLOCK_TOKENS + 1;
     for (uint32_t slot = 0; slot < options->sequences; slot++)

@@ -20,6 +20,7 @@ struct model_runner_options {
     uint32_t threads;
     enum cpu_tier cpu_tier;
     enum kv_cache_type kv_type;
+    struct kv_quantization quantization;
     uint32_t sequences;       /* slots, at most MODEL_RUNNER_SEQUENCES_MAX */
     uint32_t sequence_tokens; /* positions a slot may grow to */
     uint32_t step_rows;       /* rows of a step at most */

@@ -140,6 +140,9 @@ static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_weight
     write.layer = ask.layer = KV_LAYER;
     ask.window = t->c.window;
     plan_sketch_set_kv(t->sketch, KV_LAYERS, ask.kv_heads, ask.queries.head_dim, ask.window);
+    struct kv_layout *layout = &plan_sketch_plan(t->sketch)->kv;
+    layout->quantization = t->c.quantization;
+    layout->groups[0].quantized = t->c.quantization.scheme != KV_QUANT_NONE;
     append(t, OP_kv_write, input, PLAN_NONE, PLAN_NONE, (union op_params){.kv_write = write});
     append(t, OP_attention, input, output, sinks, (union op_params){.attention = ask});
 }

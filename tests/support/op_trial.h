@@ -62,6 +62,7 @@ struct op_case {
     bool on_logit_rows;    /* gather_rows comes before the op */
     uint32_t wanted_every; /* of a step's rows every n-th is an output, the last one always */
     uint32_t window;       /* kv_write, attention: of the cache and the op */
+    struct kv_quantization quantization; /* likewise */
     struct rope_config rope;
     uint32_t first_positions[OP_TRIAL_SEQUENCES];
     uint32_t steps[OP_TRIAL_STEPS][OP_TRIAL_SEQUENCES]; /* rows; a step without any ends the list */

@@ -28,8 +28,10 @@
 
 /* --- layout ----------------------------------------------------------------------------------- */
 
-static uint32_t group_size(const struct kv_quantization *quantization, uint32_t head_dim)
+uint32_t kv_codec_group_size(const struct kv_quantization *quantization, uint32_t head_dim)
 {
+    if (quantization->scheme == KV_QUANT_TURBOQUANT)
+        return head_dim;
     if (quantization->group_size > 0)
         return quantization->group_size;
     uint32_t size = 64;
@@ -85,7 +87,7 @@ static void lay_out_side(struct kv_side *side, const struct kv_quantization *qua
         add_segment(side, head_dim - finer, half_bits / 2, 0, finer > 0);
         side->scales = 1;
     } else {
-        uint32_t size = group_size(quantization, head_dim);
+        uint32_t size = kv_codec_group_size(quantization, head_dim);
         for (uint32_t first = 0; first < head_dim; first += size)
             add_segment(side, size, half_bits / 2, side->scales++, 0);
     }
@@ -95,12 +97,24 @@ static void lay_out_side(struct kv_side *side, const struct kv_quantization *qua
     side->bytes = side->bias_offset + (side->biased ? scales_bytes : 0);
 }
 
+uint32_t kv_codec_key_bytes(const struct kv_quantization *quantization, uint32_t head_dim)
+{
+    struct kv_side side;
+    lay_out_side(&side, quantization, quantization->key_half_bits, head_dim);
+    return side.bytes;
+}
+
+uint32_t kv_codec_value_bytes(const struct kv_quantization *quantization, uint32_t head_dim)
+{
+    struct kv_side side;
+    lay_out_side(&side, quantization, quantization->value_half_bits, head_dim);
+    return side.bytes;
+}
+
 uint32_t kv_codec_head_bytes(const struct kv_quantization *quantization, uint32_t head_dim)
 {
-    struct kv_side key, value;
-    lay_out_side(&key, quantization, quantization->key_half_bits, head_dim);
-    lay_out_side(&value, quantization, quantization->value_half_bits, head_dim);
-    return key.bytes + value.bytes;
+    return kv_codec_key_bytes(quantization, head_dim) +
+           kv_codec_value_bytes(quantization, head_dim);
 }
 
 static void init_side(struct kv_side *side, const struct kv_quantization *quantization,

@@ -68,8 +68,12 @@ struct kv_codec {
 /* Whether heads of this size can be quantized so; says why not. */
 enum result kv_codec_check(const struct kv_quantization *quantization, uint32_t head_dim,
                            struct error_text *error) RESULT_CHECKED;
-/* Bytes of a head in a block, keys and values. Needs no codec, for budgets. */
+/* Bytes of a head in a block: keys, values, both. These need no codec: budgets come first. */
+uint32_t kv_codec_key_bytes(const struct kv_quantization *quantization, uint32_t head_dim);
+uint32_t kv_codec_value_bytes(const struct kv_quantization *quantization, uint32_t head_dim);
 uint32_t kv_codec_head_bytes(const struct kv_quantization *quantization, uint32_t head_dim);
+/* Elements that share a scale. */
+uint32_t kv_codec_group_size(const struct kv_quantization *quantization, uint32_t head_dim);
 
 /* For what kv_codec_check() allows. Tables are made here, once per load. */
 void kv_codec_init(struct kv_codec *codec, const struct kv_quantization *quantization,

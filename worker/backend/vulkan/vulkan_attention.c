@@ -15,6 +15,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_attention_policy.h"
+#include "worker/cache/kv_codec.h"
 
 /* The ops of a run, by what they do. */
 struct heads_run {
@@ -29,6 +30,21 @@ static uint32_t float_bits(float value)
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
+}
+
+/* How the layer's keys and values are stored. */
+static struct vulkan_kv_codes codes_of(const struct plan *plan, uint32_t layer)
+{
+    const struct kv_group *group = &plan->kv.groups[plan->kv.layer_group[layer]];
+    const struct kv_quantization *quantization = &plan->kv.quantization;
+    if (!group->quantized)
+        return (struct vulkan_kv_codes){.scheme = KV_QUANT_NONE};
+    return (struct vulkan_kv_codes){
+        .scheme = quantization->scheme,
+        .key_bits = quantization->key_half_bits / 2,
+        .value_bits = quantization->value_half_bits / 2,
+        .group_dims = kv_codec_group_size(quantization, group->head_dim),
+    };
 }
 
 static struct heads_run read_run(const struct plan *plan, uint32_t first, uint32_t count)
@@ -85,8 +101,9 @@ static bool is_fused(const struct vulkan_recorder *recorder, uint32_t first, uin
     const struct plan_op *attention = &plan->ops[first + count];
     const struct heads_run run = read_run(plan, first, count);
     bool sinks = attention->stem == OP_attention && attention->weights[0] != PLAN_NONE;
-    return run.usual && attention->stem == OP_attention && !(sinks && run.query_norm) &&
-           attention->inputs[0] == run.write->inputs[0] &&
+    bool quantized = codes_of(plan, run.write->params.kv_write.layer).scheme != KV_QUANT_NONE;
+    return run.usual && !quantized && attention->stem == OP_attention &&
+           !(sinks && run.query_norm) && attention->inputs[0] == run.write->inputs[0] &&
            attention->params.attention.layer == run.write->params.kv_write.layer;
 }
 
@@ -139,6 +156,8 @@ static void set_write(const struct vulkan_program *program, const struct plan_op
     const struct kv_write_params *params = &op->params.kv_write;
     task->kv_heads = params->keys.heads;
     task->kv_group = program->plan->kv.layer_group[params->layer];
+    task->codes = codes_of(program->plan, params->layer);
+    push->codec = program->weights.kv_tables_address[task->kv_group];
     push->keys = program->kv[params->layer].keys;
     push->values = program->kv[params->layer].values;
     push->key_offset = params->keys.offset;
@@ -241,6 +260,7 @@ static struct vulkan_attention_shape shape_of(const struct vulkan_program *progr
         .scale = params->scale,
         .soft_cap = params->soft_cap,
         .sinks = op->weights[0] != PLAN_NONE,
+        .codes = codes_of(program->plan, params->layer),
         .magnitude = 1.0f,
     };
     uint32_t first;
@@ -325,6 +345,8 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
     };
     if (task.shape.sinks)
         push.key_norm = program->weights.vector_address[op->weights[0]];
+    if (task.shape.codes.scheme != KV_QUANT_NONE)
+        push.frequencies = program->weights.kv_tables_address[task.shape.kv_group];
     uint32_t first;
     uint32_t count = run_before(program, index, &first);
     bool fused = !tiles && count > 0 && is_fused(recorder, first, count);

@@ -8,7 +8,7 @@
  * below SPLIT_TOKENS positions, where writing and adding up parts costs more than it gains.
  *
  * The kernel for matrix units takes tiles when the device has a unit whose sides divide the head,
- * and its shared memory holds keys and values of MATRIX_SPAN positions.
+ * and its shared memory holds keys and values of MATRIX_SPAN positions; it reads no quantized ones.
  *
  * Refuses nothing: every shape within proto/limits.h has a choice; must() one.
  */
@@ -162,35 +162,38 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     uint32_t cap = float_bits(shape->soft_cap);
     return (struct vulkan_attention_choice){
         .shader = "attention_rows",
-        .specialization = {.count = VULKAN_ATTENTION_ROWS_CONSTANTS,
-                           .values = {[VULKAN_ATTENTION_ROWS_INVOCATIONS] = plan.invocations,
-                                      [VULKAN_ATTENTION_ROWS_FORMS] = task->forms,
-                                      [VULKAN_ATTENTION_ROWS_HEAD_DIM] = shape->head_dim,
-                                      [VULKAN_ATTENTION_ROWS_GROUP_HEADS] =
-                                          shape->heads / shape->kv_heads,
-                                      [VULKAN_ATTENTION_ROWS_HEAD_TILE] = plan.head_tile,
-                                      [VULKAN_ATTENTION_ROWS_TILE_ROWS] = plan.tile_rows,
-                                      [VULKAN_ATTENTION_ROWS_LANES] = plan.lanes,
-                                      [VULKAN_ATTENTION_ROWS_UNROLL] = plan.unroll,
-                                      [VULKAN_ATTENTION_ROWS_SUBGROUPS] =
-                                          divide_up(plan.invocations, facts->subgroup_size),
-                                      [VULKAN_ATTENTION_ROWS_SPLITS] = splits,
-                                      [VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = SPLIT_TOKENS,
-                                      [VULKAN_ATTENTION_ROWS_WINDOW] = shape->window,
-                                      [VULKAN_ATTENTION_ROWS_KV_GROUP] = shape->kv_group,
-                                      [VULKAN_ATTENTION_ROWS_FUSE] = task->fuse,
-                                      [VULKAN_ATTENTION_ROWS_PAIRING] = shape->pairing,
-                                      [VULKAN_ATTENTION_ROWS_ROPE_DIMS] = shape->rope_dims,
-                                      [VULKAN_ATTENTION_ROWS_TILES] = task->tiles,
-                                      [VULKAN_ATTENTION_ROWS_STRIDE] = shape->stride,
-                                      [VULKAN_ATTENTION_ROWS_QUERY_OFFSET] = shape->query_offset,
-                                      [VULKAN_ATTENTION_ROWS_KEY_OFFSET] = shape->key_offset,
-                                      [VULKAN_ATTENTION_ROWS_VALUE_OFFSET] = shape->value_offset,
-                                      [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
-                                      [VULKAN_ATTENTION_ROWS_MAGNITUDE] =
-                                          float_bits(shape->magnitude),
-                                      [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap,
-                                      [VULKAN_ATTENTION_ROWS_SINKS] = shape->sinks}},
+        .specialization =
+            {.count = VULKAN_ATTENTION_ROWS_CONSTANTS,
+             .values = {[VULKAN_ATTENTION_ROWS_INVOCATIONS] = plan.invocations,
+                        [VULKAN_ATTENTION_ROWS_FORMS] = task->forms,
+                        [VULKAN_ATTENTION_ROWS_HEAD_DIM] = shape->head_dim,
+                        [VULKAN_ATTENTION_ROWS_GROUP_HEADS] = shape->heads / shape->kv_heads,
+                        [VULKAN_ATTENTION_ROWS_HEAD_TILE] = plan.head_tile,
+                        [VULKAN_ATTENTION_ROWS_TILE_ROWS] = plan.tile_rows,
+                        [VULKAN_ATTENTION_ROWS_LANES] = plan.lanes,
+                        [VULKAN_ATTENTION_ROWS_UNROLL] = plan.unroll,
+                        [VULKAN_ATTENTION_ROWS_SUBGROUPS] =
+                            divide_up(plan.invocations, facts->subgroup_size),
+                        [VULKAN_ATTENTION_ROWS_SPLITS] = splits,
+                        [VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = SPLIT_TOKENS,
+                        [VULKAN_ATTENTION_ROWS_WINDOW] = shape->window,
+                        [VULKAN_ATTENTION_ROWS_KV_GROUP] = shape->kv_group,
+                        [VULKAN_ATTENTION_ROWS_FUSE] = task->fuse,
+                        [VULKAN_ATTENTION_ROWS_PAIRING] = shape->pairing,
+                        [VULKAN_ATTENTION_ROWS_ROPE_DIMS] = shape->rope_dims,
+                        [VULKAN_ATTENTION_ROWS_TILES] = task->tiles,
+                        [VULKAN_ATTENTION_ROWS_STRIDE] = shape->stride,
+                        [VULKAN_ATTENTION_ROWS_QUERY_OFFSET] = shape->query_offset,
+                        [VULKAN_ATTENTION_ROWS_KEY_OFFSET] = shape->key_offset,
+                        [VULKAN_ATTENTION_ROWS_VALUE_OFFSET] = shape->value_offset,
+                        [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
+                        [VULKAN_ATTENTION_ROWS_MAGNITUDE] = float_bits(shape->magnitude),
+                        [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap,
+                        [VULKAN_ATTENTION_ROWS_SINKS] = shape->sinks,
+                        [VULKAN_ATTENTION_ROWS_KV_SCHEME] = shape->codes.scheme,
+                        [VULKAN_ATTENTION_ROWS_KEY_BITS] = shape->codes.key_bits,
+                        [VULKAN_ATTENTION_ROWS_VALUE_BITS] = shape->codes.value_bits,
+                        [VULKAN_ATTENTION_ROWS_GROUP_DIMS] = shape->codes.group_dims}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,
@@ -236,7 +239,8 @@ static struct matrix_plan plan_matrix(const struct vulkan_facts *facts,
     uint32_t group = shape->heads / shape->kv_heads;
     uint32_t largest =
         facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU ? MATRIX_CPU_HEAD_DIM : MATRIX_HEAD_DIM;
-    if (!facts->matrix_khr || facts->tier < VULKAN_KHR_MATRIX || shape->head_dim > largest)
+    if (!facts->matrix_khr || facts->tier < VULKAN_KHR_MATRIX || shape->head_dim > largest ||
+        shape->codes.scheme != KV_QUANT_NONE)
         return plan;
     plan.unit = find_unit(facts, shape->head_dim);
     plan.subgroups = MATRIX_SUBGROUPS;
@@ -348,7 +352,13 @@ struct vulkan_heads_choice vulkan_attention_policy_heads(const struct vulkan_fac
                                       [VULKAN_ROPE_KV_WRITE_KV_HEADS] = task->kv_heads,
                                       [VULKAN_ROPE_KV_WRITE_PAIRING] = task->pairing,
                                       [VULKAN_ROPE_KV_WRITE_ROPE_DIMS] = task->rope_dims,
-                                      [VULKAN_ROPE_KV_WRITE_KV_GROUP] = task->kv_group}},
+                                      [VULKAN_ROPE_KV_WRITE_KV_GROUP] = task->kv_group,
+                                      [VULKAN_ROPE_KV_WRITE_KV_SCHEME] = task->codes.scheme,
+                                      [VULKAN_ROPE_KV_WRITE_KEY_BITS] = task->codes.key_bits,
+                                      [VULKAN_ROPE_KV_WRITE_VALUE_BITS] = task->codes.value_bits,
+                                      [VULKAN_ROPE_KV_WRITE_GROUP_DIMS] = task->codes.group_dims,
+                                      [VULKAN_ROPE_KV_WRITE_SUBGROUPS] =
+                                          invocations / facts->subgroup_size}},
         .grid = {divide_up(heads, invocations / facts->subgroup_size), task->rows, 1},
     };
 }

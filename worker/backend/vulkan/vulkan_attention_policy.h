@@ -17,6 +17,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_ATTENTION_POLICY_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_ATTENTION_POLICY_H
 
+#include "proto/kv_quantization.h"
 #include "worker/backend/vulkan/vulkan_commands.h"
 
 #define VULKAN_BRIEF_CONTEXT 384u /* positions */
@@ -27,6 +28,14 @@ struct vulkan_step_tile {
     uint32_t first_row;
     uint32_t row_count; /* 0: padding */
     uint32_t first_position;
+};
+
+/* How a layer's keys and values are quantized: shaders/kv_codes.glsl. */
+struct vulkan_kv_codes {
+    enum kv_quant_scheme scheme;
+    uint32_t key_bits;
+    uint32_t value_bits;
+    uint32_t group_dims;
 };
 
 /* Of a layer. */
@@ -46,6 +55,7 @@ struct vulkan_attention_shape {
     uint32_t pairing; /* enum rope_pairing; this and the rest when fused */
     uint32_t rope_dims;
     float magnitude;
+    struct vulkan_kv_codes codes; /* not fused */
 };
 
 struct vulkan_attention_task {
@@ -90,6 +100,7 @@ struct vulkan_heads_task {
     uint32_t pairing;
     uint32_t rope_dims;
     uint32_t kv_group;
+    struct vulkan_kv_codes codes;
 };
 
 struct vulkan_heads_choice {

@@ -17,6 +17,7 @@
 #include "worker/backend/vulkan/vulkan_moe.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
 #include "worker/backend/vulkan/vulkan_whole_plan.h"
+#include "worker/cache/kv_codec.h"
 
 #define FORM_COLUMNS 32u
 #define TILE_COLUMNS 128u /* of the tiled form */
@@ -90,10 +91,33 @@ static enum result place_tensors(struct vulkan_program *program, struct error_te
     return result;
 }
 
-static uint64_t kv_region_bytes(const struct kv_group *group, uint32_t blocks)
+/* What kernels read. */
+static enum result check_quantization(const struct kv_layout *layout, struct error_text *error)
 {
-    return (uint64_t)blocks * group->kv_heads * KV_BLOCK_TOKENS * group->head_dim *
-           sizeof(uint16_t);
+    const struct kv_quantization *quantization = &layout->quantization;
+    if ((quantization->key_half_bits | quantization->value_half_bits) % 2 != 0)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "on Vulkan keys, and values, have whole numbers of bits, not %g and %g",
+                         quantization->key_half_bits / 2.0, quantization->value_half_bits / 2.0);
+    for (uint32_t g = 0; g < layout->group_count; g++) {
+        uint32_t dim = layout->groups[g].head_dim;
+        if (layout->groups[g].quantized && quantization->scheme == KV_QUANT_TURBOQUANT &&
+            (dim & (dim - 1)) != 0)
+            return error_set(error, RESULT_UNSUPPORTED,
+                             "on Vulkan turboquant needs heads of a power of two, not of %u", dim);
+    }
+    return RESULT_OK;
+}
+
+static uint64_t kv_region_bytes(const struct kv_layout *layout, uint32_t g, bool values,
+                                uint32_t blocks)
+{
+    const struct kv_group *group = &layout->groups[g];
+    uint64_t heads = (uint64_t)blocks * group->kv_heads;
+    if (!group->quantized)
+        return heads * KV_BLOCK_TOKENS * group->head_dim * sizeof(uint16_t);
+    return heads * (values ? kv_codec_value_bytes(&layout->quantization, group->head_dim)
+                           : kv_codec_key_bytes(&layout->quantization, group->head_dim));
 }
 
 static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_blocks,
@@ -106,8 +130,9 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
         keeps_all ? (uint64_t)kv_blocks[0] * KV_BLOCK_TOKENS * sizeof(uint32_t) : 0;
     uint64_t total = align_piece(history_bytes);
     for (uint32_t g = 0; g < layout->group_count; g++)
-        total += 2 * layout->groups[g].layers *
-                 align_piece(kv_region_bytes(&layout->groups[g], kv_blocks[g]));
+        total += layout->groups[g].layers *
+                 (align_piece(kv_region_bytes(layout, g, false, kv_blocks[g])) +
+                  align_piece(kv_region_bytes(layout, g, true, kv_blocks[g])));
     program->kv_memory = vulkan_arena_create(program->device, total, false);
     enum result result = RESULT_OK;
     if (history_bytes > 0)
@@ -118,11 +143,12 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
         uint32_t group = layout->layer_group[l];
         if (group == KV_GROUP_NONE || layout->layer_index[l] != placed[group])
             continue; /* none, or an earlier layer's, which its ops name */
-        uint64_t bytes = kv_region_bytes(&layout->groups[group], kv_blocks[group]);
+        uint64_t key_bytes = kv_region_bytes(layout, group, false, kv_blocks[group]);
+        uint64_t value_bytes = kv_region_bytes(layout, group, true, kv_blocks[group]);
         struct vulkan_piece keys, values;
-        result = vulkan_arena_take(program->kv_memory, bytes, "KV cache", &keys, error);
+        result = vulkan_arena_take(program->kv_memory, key_bytes, "KV cache", &keys, error);
         if (result == RESULT_OK)
-            result = vulkan_arena_take(program->kv_memory, bytes, "KV cache", &values, error);
+            result = vulkan_arena_take(program->kv_memory, value_bytes, "KV cache", &values, error);
         if (result == RESULT_OK)
             program->kv[l] = (struct vulkan_kv_layer){keys.address, values.address};
         placed[group]++;
@@ -184,9 +210,9 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
                                        .max_logit_rows = options->max_logit_rows};
     if (options->kv_type != KV_CACHE_F16)
         return error_set(error, RESULT_UNSUPPORTED, "on Vulkan the KV cache is f16");
-    if (plan->kv.quantization.scheme != KV_QUANT_NONE)
-        return error_set(error, RESULT_UNSUPPORTED,
-                         "--kv-bits: no kernel on Vulkan reads a quantized KV cache");
+    enum result result = check_quantization(&plan->kv, error);
+    if (result != RESULT_OK)
+        return result;
     program->notes = must_alloc(plan->op_count, sizeof *program->notes);
     program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
     program->kv = must_alloc(plan->kv.layer_count + 1, sizeof *program->kv);
@@ -195,7 +221,7 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     program->whole_notes = must_alloc(plan->op_count, sizeof *program->whole_notes);
     vulkan_fusion_annotate(&program->whole_plan, program->whole_notes);
     vulkan_weights_init(&program->weights, device, plan);
-    enum result result = place_tensors(program, error);
+    result = place_tensors(program, error);
     if (result == RESULT_OK)
         result = place_kv(program, options->kv_blocks, error);
     if (result == RESULT_OK)

@@ -27,7 +27,8 @@ struct vulkan_tensor {
     uint64_t q8_terms;
 };
 
-/* A layer's keys and values: f16 [block][kv_head][KV_BLOCK_TOKENS][head_dim] each. */
+/* A layer's keys and values: f16 [block][kv_head][KV_BLOCK_TOKENS][head_dim] each, or a side of
+ * kv_codec.h's for each block and head. */
 struct vulkan_kv_layer {
     uint64_t keys;
     uint64_t values;

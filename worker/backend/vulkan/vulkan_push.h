@@ -570,8 +570,9 @@ struct vulkan_rope_kv_write_push {
     float epsilon;         /* 100 */
     float weight_offset;   /* 104 */
     uint32_t unused;       /* 108 */
+    uint64_t codec;        /* 112: struct vulkan_kv_tables, where codes are of rotated rows */
 };
-static_assert(sizeof(struct vulkan_rope_kv_write_push) == 112, "byte map");
+static_assert(sizeof(struct vulkan_rope_kv_write_push) == 120, "byte map");
 static_assert(offsetof(struct vulkan_rope_kv_write_push, stride) == 80, "byte map");
 
 enum vulkan_heads_part {
@@ -590,6 +591,11 @@ enum vulkan_rope_kv_write_constant {
     VULKAN_ROPE_KV_WRITE_PAIRING, /* enum rope_pairing */
     VULKAN_ROPE_KV_WRITE_ROPE_DIMS,
     VULKAN_ROPE_KV_WRITE_KV_GROUP,
+    VULKAN_ROPE_KV_WRITE_KV_SCHEME, /* enum kv_quant_scheme; shaders/kv_codes.glsl */
+    VULKAN_ROPE_KV_WRITE_KEY_BITS,
+    VULKAN_ROPE_KV_WRITE_VALUE_BITS,
+    VULKAN_ROPE_KV_WRITE_GROUP_DIMS,
+    VULKAN_ROPE_KV_WRITE_SUBGROUPS,
     VULKAN_ROPE_KV_WRITE_CONSTANTS
 };
 
@@ -614,6 +620,14 @@ enum vulkan_kv_ahead_constant {
     VULKAN_KV_AHEAD_CONSTANTS
 };
 
+/* What kernels need to know of a turboquant codec: keys, then values. */
+struct vulkan_kv_tables {
+    float levels[2][16]; /*   0 */
+    float bounds[2][16]; /* 128 */
+    float signs[];       /* 256: [2, head_dim] */
+};
+static_assert(sizeof(struct vulkan_kv_tables) == 256, "byte map");
+
 struct vulkan_attention_rows_push {
     uint64_t qkv;                       /*   0: f32 [rows, stride] */
     uint64_t keys;                      /*   8: the layer's regions of the cache */
@@ -624,7 +638,8 @@ struct vulkan_attention_rows_push {
     uint64_t partials;                  /*  48: vulkan_attention_choice.partial_bytes */
     uint64_t counters;                  /*  56: u32, all 0 between dispatches */
     struct vulkan_outputs_push outputs; /*  64: [rows, heads * head_dim] */
-    uint64_t frequencies;               /*  96: f32 [rope_dims / 2], when fused */
+    uint64_t frequencies;               /*  96: f32 [rope_dims / 2], when fused; with codes of
+                                                 rotated rows struct vulkan_kv_tables */
     uint64_t query_norm;                /* 104: f32 [head_dim], when fused with norms */
     uint64_t key_norm;                  /* 112; with sinks they: f32 [query heads] */
     float epsilon;                      /* 120 */
@@ -664,6 +679,10 @@ enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_MAGNITUDE, /* bits of an f32 */
     VULKAN_ATTENTION_ROWS_SOFT_CAP,  /* bits of an f32 */
     VULKAN_ATTENTION_ROWS_SINKS,
+    VULKAN_ATTENTION_ROWS_KV_SCHEME, /* enum kv_quant_scheme; shaders/kv_codes.glsl */
+    VULKAN_ATTENTION_ROWS_KEY_BITS,
+    VULKAN_ATTENTION_ROWS_VALUE_BITS,
+    VULKAN_ATTENTION_ROWS_GROUP_DIMS,
     VULKAN_ATTENTION_ROWS_CONSTANTS
 };
 

@@ -17,7 +17,9 @@
 #include "proto/must.h"
 #include "worker/backend/cpu/cpu_thread_pool.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
+#include "worker/backend/vulkan/vulkan_push.h"
 #include "worker/backend/vulkan/vulkan_upload.h"
+#include "worker/cache/kv_codec.h"
 
 #define STAGING_BYTES (32u << 20)
 #define ROWS_AT_ONCE  4u /* of a thread: enough to hide the claim */
@@ -317,6 +319,40 @@ static void lay_vector(const struct plan_weight *weight, float *out)
                             weight->columns, out + (uint64_t)row * weight->columns);
 }
 
+static void fill_kv_tables(const struct kv_codec *codec, struct vulkan_kv_tables *tables)
+{
+    const struct kv_side *sides[2] = {&codec->key, &codec->value};
+    const uint32_t dim = codec->key.head_dim;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct kv_codebook *codebook = &sides[i]->codebooks[0];
+        memcpy(tables->levels[i], codebook->levels, sizeof codebook->levels);
+        memcpy(tables->bounds[i], codebook->bounds, sizeof codebook->bounds);
+        memcpy(tables->signs + i * dim, sides[i]->rotation.signs, dim * sizeof(float));
+    }
+}
+
+/* The same of quantized groups' tables. */
+static uint64_t lay_kv_tables(struct vulkan_weights *weights, uint8_t *base, uint64_t address,
+                              uint64_t at)
+{
+    const struct kv_layout *kv = &weights->plan->kv;
+    for (uint32_t g = 0; g < kv->group_count; g++) {
+        weights->kv_tables_address[g] = 0;
+        if (!kv->groups[g].quantized || kv->quantization.scheme != KV_QUANT_TURBOQUANT)
+            continue;
+        weights->kv_tables_address[g] = address + at;
+        if (base) {
+            struct kv_codec codec;
+            kv_codec_init(&codec, &kv->quantization, kv->groups[g].head_dim);
+            fill_kv_tables(&codec, (struct vulkan_kv_tables *)(void *)(base + at));
+            kv_codec_fini(&codec);
+        }
+        at += align_piece(sizeof(struct vulkan_kv_tables) +
+                          2 * kv->groups[g].head_dim * sizeof(float));
+    }
+    return at;
+}
+
 /* Lays the vectors out from `base` (NULL: only counts), and fills them in. */
 static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint64_t address)
 {
@@ -347,7 +383,7 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
             memcpy(base + at, rope->inverse_frequency, rope->dims / 2 * sizeof(float));
         at += align_piece(rope->dims / 2 * sizeof(float));
     }
-    return at;
+    return lay_kv_tables(weights, base, address, at);
 }
 
 enum result vulkan_weights_upload_vectors(struct vulkan_weights *weights, struct error_text *error)

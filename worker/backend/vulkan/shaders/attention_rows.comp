@@ -23,6 +23,10 @@
  * rotates its queries and the row's key, and the one with the last positions writes key and value
  * to the cache. Only for one row of a sequence in a step, because nobody waits for the others' keys.
  *
+ * PACKED: keys and values are quantized (kv_codes.glsl). Codes stay codes until they are used.
+ * Where they are of rotated rows, queries are rotated in shared memory before the loop, and so is
+ * what was attended behind it.
+ *
  * Positions a query may not see are neither read nor added: what lies in blocks beyond the end or
  * given back does not matter.
  */
@@ -61,6 +65,11 @@ layout(constant_id = 21) const float SCALE = 0.08838834764831845; /* of q . k */
 layout(constant_id = 22) const float MAGNITUDE = 1.0;             /* of cosines and sines */
 layout(constant_id = 23) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
 layout(constant_id = 24) const bool SINKS = false;                /* not with FUSE_NORM */
+layout(constant_id = 25) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next; not FUSED */
+layout(constant_id = 26) const uint KEY_BITS = 8;
+layout(constant_id = 27) const uint VALUE_BITS = 8;
+layout(constant_id = 28) const uint GROUP_DIMS = 64;
+#include "kv_codes.glsl"
 
 const bool FUSED = (FUSE & 1) != 0, FUSE_NORM = (FUSE & 2) != 0;
 const bool FUSE_NORM_VALUES = (FUSE & 4) != 0;
@@ -101,7 +110,7 @@ layout(push_constant) uniform Push
     uint64_t partials;    /* attention_parts.glsl */
     uint64_t counters;    /* u32 per work item, KV head and head tile; 0 between dispatches */
     RowOutputs outputs;   /* [rows, query heads * HEAD_DIM] */
-    uint64_t frequencies; /* FUSED: f32 [ROPE_DIMS / 2] */
+    uint64_t frequencies; /* FUSED: f32 [ROPE_DIMS / 2]; ROTATED: KvTables */
     uint64_t query_norm;  /* FUSE_NORM: f32 [HEAD_DIM] */
     uint64_t key_norm; /* SINKS: f32 [query heads] */
     float epsilon;
@@ -115,6 +124,7 @@ const uint SHARED_HEADS = HEADS_BEHIND > HEADS_BEFORE ? HEADS_BEHIND : HEADS_BEF
 shared vec4 shared_heads[SHARED_HEADS * QUADS];
 shared vec2 shared_softmax[SUBGROUPS * QUERIES]; /* {maximum, sum} */
 shared float shared_factors[HEAD_TILE + 2]; /* of queries, key and value */
+shared float shared_levels[32];             /* of codes: keys', values' */
 
 /* What this workgroup works on. */
 uint kv_heads, kv_head, first_head; /* first_head: query head */
@@ -184,8 +194,13 @@ bool find_work()
 
 /* --- keys and values --- */
 
-uvec4 load_piece(uint64_t address, uint piece)
+/* Codes where they are packed. */
+uvec4 load_piece(uint which, uint64_t address, uint slot, uint piece)
 {
+    if (PACKED && piece >= PIECES)
+        return uvec4(0);
+    if (PACKED)
+        return kv_load_codes(address, which == 0 ? KEY_BITS : VALUE_BITS, slot, piece);
     if (HEAD_DIM % 8 == 0)
         return piece < PIECES ? KvPieces(address).at[piece] : uvec4(0);
     uvec4 packed = uvec4(0);
@@ -214,17 +229,26 @@ void find_blocks(uint first)
     }
 }
 
+/* Of the slot's key or value; of all of the block's where they are packed. */
+uint64_t row_address(uint which, uint block, uint slot)
+{
+    uint64_t region = which == 0 ? push.keys : push.values;
+    if (PACKED)
+        return kv_side_address(region, which == 0 ? KEY_BITS : VALUE_BITS, block, kv_heads, kv_head);
+    return kv_address(region, block, kv_heads, kv_head, slot, HEAD_DIM);
+}
+
 void load_tile(uint first)
 {
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
         uint position = first + u * STEP_TOKENS + team;
         bool read = in_cache(position);
         uint slot = position % KV_BLOCK_TOKENS;
-        uint64_t k = kv_address(push.keys, blocks[u], kv_heads, kv_head, slot, HEAD_DIM);
-        uint64_t v = kv_address(push.values, blocks[u], kv_heads, kv_head, slot, HEAD_DIM);
+        uint64_t k = row_address(0, blocks[u], slot);
+        uint64_t v = row_address(1, blocks[u], slot);
         [[unroll]] for (uint c = 0; c < HELD_PIECES; c++) {
-            key_tile[u * HELD_PIECES + c] = read ? load_piece(k, c * LANES + lane) : uvec4(0);
-            value_tile[u * HELD_PIECES + c] = read ? load_piece(v, c * LANES + lane) : uvec4(0);
+            key_tile[u * HELD_PIECES + c] = read ? load_piece(0, k, slot, c * LANES + lane) : uvec4(0);
+            value_tile[u * HELD_PIECES + c] = read ? load_piece(1, v, slot, c * LANES + lane) : uvec4(0);
         }
     }
 }
@@ -311,6 +335,38 @@ void put_queries(vec4 quads[QUERY_LOADS])
 
 #include "attention_heads.glsl"
 
+/* Rotates the first QUERIES heads of shared memory as keys (0) are, or turns them back as values
+ * (1) were. By all of the workgroup, between barriers. */
+void rotate_heads(uint which)
+{
+    KvTables tables = KvTables(push.frequencies);
+    const uint elements = QUERIES * HEAD_DIM;
+    for (uint i = gl_LocalInvocationIndex; which == 0 && i < elements; i += INVOCATIONS)
+        shared_heads[i / 4][i % 4] *= tables.signs[i % HEAD_DIM];
+    for (uint half_size = 1; half_size < HEAD_DIM; half_size *= 2) {
+        barrier();
+        for (uint i = gl_LocalInvocationIndex; i < elements / 2; i += INVOCATIONS) {
+            uint at = i / half_size * 2 * half_size + i % half_size, other = at + half_size;
+            float a = shared_heads[at / 4][at % 4], b = shared_heads[other / 4][other % 4];
+            shared_heads[at / 4][at % 4] = a + b;
+            shared_heads[other / 4][other % 4] = a - b;
+        }
+    }
+    barrier();
+    const float scale = inversesqrt(float(HEAD_DIM));
+    for (uint i = gl_LocalInvocationIndex; i < elements; i += INVOCATIONS) {
+        float factor = which == 0 ? scale : scale * tables.signs[HEAD_DIM + i % HEAD_DIM];
+        shared_heads[i / 4][i % 4] *= factor;
+    }
+    barrier();
+}
+
+void take_levels()
+{
+    for (uint i = gl_LocalInvocationIndex; i < 32; i += INVOCATIONS)
+        shared_levels[i] = KvTables(push.frequencies).levels[i / 16][i % 16];
+}
+
 void take_queries()
 {
     [[unroll]] for (uint q = 0; q < QUERIES; q++) {
@@ -330,8 +386,25 @@ void take_queries()
 
 /* --- the running softmax --- */
 
-void unpack_piece(uvec4 packed, out vec4 low, out vec4 high)
+void unpack_codes(uint which, uvec4 codes, out vec4 low, out vec4 high)
 {
+    uint bits = which == 0 ? KEY_BITS : VALUE_BITS;
+    vec2 scale = unpackHalf2x16(codes.z);
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        uint a = kv_code(codes, bits, i), b = kv_code(codes, bits, i + 4);
+        low[i] = ROTATED ? shared_levels[16 * which + a] : float(a);
+        high[i] = ROTATED ? shared_levels[16 * which + b] : float(b);
+    }
+    low = low * scale.x + scale.y;
+    high = high * scale.x + scale.y;
+}
+
+void unpack_piece(uint which, uvec4 packed, out vec4 low, out vec4 high)
+{
+    if (PACKED) {
+        unpack_codes(which, packed, low, high);
+        return;
+    }
     low = vec4(unpackHalf2x16(packed.x), unpackHalf2x16(packed.y));
     high = vec4(unpackHalf2x16(packed.z), unpackHalf2x16(packed.w));
 }
@@ -344,7 +417,7 @@ void find_scores(out float part[SCORES])
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
         [[unroll]] for (uint c = 0; c < HELD_PIECES; c++) {
             vec4 low, high;
-            unpack_piece(key_tile[u * HELD_PIECES + c], low, high);
+            unpack_piece(0, key_tile[u * HELD_PIECES + c], low, high);
             [[unroll]] for (uint q = 0; q < QUERIES; q++) {
                 uint at = (q * HELD_PIECES + c) * 2;
                 part[q * UNROLL + u] += dot(query[at], low) + dot(query[at + 1], high);
@@ -415,7 +488,7 @@ void add_values(float part[SCORES])
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
         vec4 value[HELD_PIECES * 2];
         [[unroll]] for (uint c = 0; c < HELD_PIECES; c++)
-            unpack_piece(value_tile[u * HELD_PIECES + c], value[2 * c], value[2 * c + 1]);
+            unpack_piece(1, value_tile[u * HELD_PIECES + c], value[2 * c], value[2 * c + 1]);
         [[unroll]] for (uint q = 0; q < QUERIES; q++) {
             uint index = q * UNROLL + u;
             float weight = subgroupShuffle(part[index % HELD_SCORES],
@@ -506,6 +579,16 @@ vec4 attended_quad(uint q, uint quad)
     return sum / (softmax.y + sink_weight(q, softmax.x));
 }
 
+/* What was attended, of all queries, into shared memory and out of the rotated space. A quad of a
+ * query is one invocation's, which alone reads what lies in its place. */
+void turn_back()
+{
+    for (uint i = gl_LocalInvocationIndex; i < QUERIES * QUADS; i += INVOCATIONS)
+        shared_heads[i] = attended_quad(i / QUADS, i % QUADS);
+    barrier();
+    rotate_heads(1);
+}
+
 /* The heads of a row lie side by side; with HEAD_DIM % 4 == 0 in whole quads. */
 void write_outputs()
 {
@@ -515,7 +598,11 @@ void write_outputs()
         for (uint first = 0; first < HEAD_TILE * quads; first += INVOCATIONS) {
             uint i = first + gl_LocalInvocationIndex, h = i / quads;
             bool there = h < tile_heads();
-            vec4 x = there ? attended_quad(r * HEAD_TILE + h, i % quads) : vec4(0.0);
+            vec4 x = vec4(0.0);
+            if (there && ROTATED)
+                x = shared_heads[(r * HEAD_TILE + h) * QUADS + i % quads];
+            else if (there)
+                x = attended_quad(r * HEAD_TILE + h, i % quads);
             uint column = (first_head + h) * HEAD_DIM + i % quads * 4;
             if (HEAD_DIM % 4 == 0)
                 row_store(push.outputs, first_row + r, there ? column : columns, columns, x);
@@ -550,7 +637,11 @@ void main()
             clear_heads();
         put_queries(raw);
     }
+    if (ROTATED)
+        take_levels();
     barrier();
+    if (ROTATED)
+        rotate_heads(0);
     take_queries();
     if (FUSED)
         write_own();
@@ -573,5 +664,7 @@ void main()
         if (!parts_complete())
             return;
     }
+    if (ROTATED)
+        turn_back();
     write_outputs();
 }

@@ -6,6 +6,9 @@
  * back where they were, or to an f16 tensor of their own
  * [rows, HEADS * HEAD_DIM] (QUERIES_F16).
  *
+ * Where the cache is quantized (kv_codes.glsl), a head is gathered in shared memory, rotated if it
+ * has to be, and written by sixteens of elements, whose codes are whole shorts of its own.
+ *
  * With parts switched off it is each of the ops alone: head_norm and rope are HEADS heads and no KV
  * heads; kv_write is KV heads only.
  *
@@ -26,6 +29,12 @@ layout(constant_id = 4) const uint KV_HEADS = 8;
 layout(constant_id = 5) const uint PAIRING = 0;
 layout(constant_id = 6) const uint ROPE_DIMS = 128;
 layout(constant_id = 7) const uint KV_GROUP = 0; /* which of a sequence's block tables */
+layout(constant_id = 8) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next */
+layout(constant_id = 9) const uint KEY_BITS = 8;
+layout(constant_id = 10) const uint VALUE_BITS = 8;
+layout(constant_id = 11) const uint GROUP_DIMS = 64;
+layout(constant_id = 12) const uint SUBGROUPS = 1; /* heads of a workgroup */
+#include "kv_codes.glsl"
 
 const bool NORM = (PARTS & 1) != 0, ROPE = (PARTS & 2) != 0, WRITE = (PARTS & 4) != 0;
 const bool QUERIES_F16 = (PARTS & 8) != 0, NORM_VALUES = (PARTS & 16) != 0;
@@ -54,7 +63,12 @@ layout(push_constant) uniform Push
     float magnitude;
     float epsilon;
     float weight_offset;
+    uint unused;
+    uint64_t codec; /* ROTATED: KvTables */
 } push;
+
+const uint GATHERED = PACKED && WRITE ? HEAD_DIM : 1;
+shared float shared_head[SUBGROUPS * GATHERED];
 
 /* Heads are numbered queries, keys, values. */
 bool is_query(uint head)
@@ -122,20 +136,145 @@ void store_floats(uint64_t address, uvec2 elements, vec2 x)
         out_elements.at[elements.y] = x.y;
 }
 
-void main()
+/* --- quantized heads --- */
+
+/* Squares of it, too, are finite. */
+float kv_finite(float x)
 {
-    uint head = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
-    uint row = gl_WorkGroupID.y;
+    float held = min(max(x, -1e17), 1e17);
+    return held == held ? held : 0.0;
+}
+
+/* Of the subgroup's head, element d. */
+uint gathered(uint d)
+{
+    return gl_SubgroupID * GATHERED + d;
+}
+
+void gather(uvec2 elements, vec2 x)
+{
+    shared_head[gathered(elements.x)] = kv_finite(x.x);
+    if (elements.y < HEAD_DIM)
+        shared_head[gathered(elements.y)] = kv_finite(x.y);
+}
+
+void store_short(uint64_t side, uint at, uint x)
+{
+    KvShorts(side).at[at] = uint16_t(x & 0xffff);
+}
+
+uint half_bits(float x)
+{
+    return uint(float16BitsToUint16(float16_t(kv_hold(x))));
+}
+
+/* Divides the head by its norm, which is kept, and rotates it. By all of the workgroup. */
+void rotate_gathered(uint which, uint64_t side, uint slot, uint bits, bool keeps)
+{
+    KvTables tables = KvTables(push.codec);
+    float squares = 0.0;
+    for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize)
+        squares += shared_head[gathered(d)] * shared_head[gathered(d)];
+    float norm = sqrt(subgroupAdd(squares));
+    if (keeps && gl_SubgroupInvocationID == 0)
+        store_short(side, kv_row_bytes(bits) * KV_BLOCK_TOKENS / 2 + slot, half_bits(norm));
+    barrier();
+    for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize)
+        shared_head[gathered(d)] *= tables.signs[which * HEAD_DIM + d] / max(norm, 1e-6);
+    for (uint half_size = 1; half_size < HEAD_DIM; half_size *= 2) {
+        barrier();
+        for (uint i = gl_SubgroupInvocationID; i < HEAD_DIM / 2; i += gl_SubgroupSize) {
+            uint at = i / half_size * 2 * half_size + i % half_size;
+            float a = shared_head[gathered(at)], b = shared_head[gathered(at + half_size)];
+            shared_head[gathered(at)] = a + b;
+            shared_head[gathered(at + half_size)] = a - b;
+        }
+    }
+    barrier();
+}
+
+/* The group's {bias, scale} as they are kept. */
+vec2 measure_group(uint64_t side, uint slot, uint bits, uint group, bool keeps)
+{
+    float low = shared_head[gathered(group * GROUP_DIMS)], high = low;
+    for (uint d = group * GROUP_DIMS; d < (group + 1) * GROUP_DIMS; d++) {
+        low = min(low, shared_head[gathered(d)]);
+        high = max(high, shared_head[gathered(d)]);
+    }
+    float most = float((1 << bits) - 1);
+    uint bias = half_bits(low), scale = half_bits(high / most - low / most);
+    uint at = kv_row_bytes(bits) * KV_BLOCK_TOKENS / 2 + group * KV_BLOCK_TOKENS + slot;
+    if (keeps) {
+        store_short(side, at, scale);
+        store_short(side, at + KV_SCALE_BYTES / 2, bias);
+    }
+    return unpackHalf2x16(bias | scale << 16);
+}
+
+uint find_code(uint which, uint bits, float x, vec2 group)
+{
+    if (ROTATED) {
+        KvTables tables = KvTables(push.codec);
+        float y = x * inversesqrt(float(HEAD_DIM));
+        uint code = 0;
+        for (uint i = 0; i < (1 << bits) - 1; i++)
+            code += y > tables.bounds[which][i] ? 1 : 0;
+        return code;
+    }
+    float code = group.y > 0.0 ? roundEven((x - group.x) / group.y) : 0.0;
+    return uint(clamp(code, 0.0, float((1 << bits) - 1)));
+}
+
+/* The gathered head to its slot. A lane has sixteen elements at a time, `bits` shorts. */
+void store_codes(uint which, uint64_t side, uint slot, uint bits)
+{
+    for (uint first = 16 * gl_SubgroupInvocationID; first < HEAD_DIM; first += 16 * gl_SubgroupSize) {
+        vec2 group = vec2(0.0);
+        if (!ROTATED)
+            group = measure_group(side, slot, bits, first / GROUP_DIMS, first % GROUP_DIMS == 0);
+        uint at = (slot * kv_row_bytes(bits) + first * bits / 8) / 2;
+        uint string = 0, held = 0;
+        for (uint i = 0; i < 16; i++) {
+            string |= find_code(which, bits, shared_head[gathered(first + i)], group) << held;
+            held += bits;
+            if (held >= 16) {
+                store_short(side, at++, string);
+                string >>= 16;
+                held -= 16;
+            }
+        }
+    }
+}
+
+void write_codes(StepRow row, uint head)
+{
+    bool stores = head >= HEADS && head < TOTAL_HEADS;
+    uint which = is_value(head) ? 1 : 0;
+    uint bits = which == 0 ? KEY_BITS : VALUE_BITS;
+    uint slot = row.position % KV_BLOCK_TOKENS;
+    uint64_t side = 0;
+    if (stores) {
+        uint table = StepSequences(push.sequences).at[row.sequence].table[KV_GROUP];
+        uint block = StepWords(push.tables).at[table + row.position / KV_BLOCK_TOKENS];
+        side = kv_side_address(which == 0 ? push.keys : push.values, bits, block, KV_HEADS,
+                               which == 0 ? head - HEADS : head - HEADS - KV_HEADS);
+    }
+    barrier();
+    if (ROTATED)
+        rotate_gathered(which, side, slot, bits, stores);
+    if (stores)
+        store_codes(which, side, slot, bits);
+}
+
+void write_head(uint head, uint row, StepRow step_row)
+{
     if (head >= TOTAL_HEADS)
         return;
-    StepRow step_row = StepRow(0, 0, 0, 0);
-    if (ROPE || WRITE)
-        step_row = StepRows(push.rows).at[row];
     Floats source = Floats(head_address(row, head));
     float factor = is_normed(head) ? norm_factor(source) : 1.0;
     uint64_t target = head_address(row, head);
     if (!is_query(head))
-        target = WRITE ? cache_address(step_row, head) : 0;
+        target = WRITE && !PACKED ? cache_address(step_row, head) : 0;
     else if (QUERIES_F16)
         target = push.queries_f16 + 2 * ((uint64_t(row) * HEADS + head) * HEAD_DIM);
     for (uint pair = gl_SubgroupInvocationID; pair < PAIRS; pair += gl_SubgroupSize) {
@@ -152,7 +291,21 @@ void main()
         }
         if (is_query(head) && !QUERIES_F16)
             store_floats(target, elements, x);
+        else if (!is_query(head) && WRITE && PACKED)
+            gather(elements, x);
         else if (is_query(head) || WRITE)
             store_halves(target, elements, x);
     }
+}
+
+void main()
+{
+    uint head = gl_WorkGroupID.x * gl_NumSubgroups + gl_SubgroupID;
+    uint row = gl_WorkGroupID.y;
+    StepRow step_row = StepRow(0, 0, 0, 0);
+    if (ROPE || WRITE)
+        step_row = StepRows(push.rows).at[row];
+    write_head(head, row, step_row);
+    if (WRITE && PACKED)
+        write_codes(step_row, head);
 }
