@@ -163,9 +163,15 @@ void store_short(uint64_t side, uint at, uint x)
     KvShorts(side).at[at] = uint16_t(x & 0xffff);
 }
 
+/* The nearest half, ties to even, on every device: codes are chosen against what is kept, and a
+ * conversion may round as it likes. */
 uint half_bits(float x)
 {
-    return uint(float16BitsToUint16(float16_t(kv_hold(x))));
+    uint bits = floatBitsToUint(kv_hold(x)), sign = bits >> 16 & 0x8000;
+    bits &= 0x7fffffff;
+    if (bits < 0x38800000) /* below 2^-14: a multiple of 2^-24 */
+        return sign | uint(roundEven(uintBitsToFloat(bits) * 16777216.0));
+    return sign | ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112 << 10);
 }
 
 /* Divides the head by its norm, which is kept, and rotates it. By all of the workgroup. */
