@@ -82,7 +82,10 @@ struct chat_engine_status {
     uint64_t kv_blocks_used;
     uint64_t kv_blocks_cached; /* by the prefix cache, and held by nobody */
     uint64_t prefix_places;
-    bool prefix_cache;    /* it is on */
+    bool prefix_cache;      /* it is on */
+    uint64_t images_cached; /* whose features workers have */
+    uint64_t feature_bytes_used;
+    uint64_t feature_bytes_total;
     uint64_t state_bytes; /* recurrent state of all workers */
     uint64_t weights_bytes;
     uint64_t slab_used_bytes;

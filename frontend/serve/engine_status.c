@@ -44,6 +44,9 @@ static void add_worker(const struct chat_engine *engine, uint32_t worker,
     status->state_bytes += GAUGE(gauges, state_bytes);
     status->kv_blocks_cached += GAUGE(gauges, kv_blocks_cached);
     status->prefix_places += GAUGE(gauges, prefix_places);
+    status->images_cached += GAUGE(gauges, images_cached);
+    status->feature_bytes_used += GAUGE(gauges, feature_bytes_used);
+    status->feature_bytes_total += GAUGE(gauges, feature_bytes_total);
     status->prefix_cache |= GAUGE(gauges, prefix_cache) != 0;
     if (block_tokens > 0)
         status->kv_block_tokens = block_tokens;

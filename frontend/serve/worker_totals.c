@@ -26,6 +26,10 @@ void worker_totals_add(struct worker_totals *totals, const struct worker_gauges 
     totals->prefix_hit_tokens += value(&gauges->prefix_hit_tokens_total);
     totals->prefix_evictions += value(&gauges->prefix_evictions_total);
     totals->prefix_resets += value(&gauges->prefix_resets_total);
+    totals->image_hits += value(&gauges->image_hits_total);
+    totals->image_misses += value(&gauges->image_misses_total);
+    totals->image_evictions += value(&gauges->image_evictions_total);
+    totals->patch_rows += value(&gauges->patch_rows_total);
     for (unsigned i = 0; i < WORKER_STEP_TOKENS_CLASSES; i++)
         totals->step_tokens_classes[i] += value(&gauges->step_tokens_classes[i]);
 }

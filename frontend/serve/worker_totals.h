@@ -19,6 +19,10 @@ struct worker_totals {
     uint64_t prefix_hit_tokens;
     uint64_t prefix_evictions;
     uint64_t prefix_resets;
+    uint64_t image_hits;
+    uint64_t image_misses;
+    uint64_t image_evictions;
+    uint64_t patch_rows;
     uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES];
 };
 

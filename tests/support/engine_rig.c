@@ -121,6 +121,14 @@ void engine_rig_close(struct engine_rig *rig)
     test_frontend_destroy(rig->frontend);
 }
 
+/* Another number after every turn that encoded something. */
+static uint64_t encoding_progress(const struct engine_rig *rig)
+{
+    uint64_t whole = atomic_load_explicit(&rig->frontend->pair.segment.gauges->patch_rows_total,
+                                          memory_order_relaxed);
+    return whole * 1000000 + rig->engine->encoder.stages_left;
+}
+
 enum step_outcome engine_rig_turn(struct engine_rig *rig)
 {
     struct sequence_table *table = rig->engine->table;
@@ -128,7 +136,7 @@ enum step_outcome engine_rig_turn(struct engine_rig *rig)
         sequence_table_running(table) > 0 ? sequence_table_running_at(table, 0) : NULL;
     struct request_id id = oldest ? oldest->request.id : (struct request_id){0, 0};
     uint32_t progress = oldest ? oldest->computed_tokens + oldest->known_tokens : 0;
-    uint64_t stages = fake_backend_vision_totals(rig->backend).stages;
+    uint64_t encoded = encoding_progress(rig);
 
     enum step_outcome outcome;
     must(step_loop_turn(rig->engine, &outcome, NULL) == RESULT_OK);
@@ -136,7 +144,7 @@ enum step_outcome engine_rig_turn(struct engine_rig *rig)
     if (oldest && outcome == STEP_WORKED) {
         oldest = sequence_table_find(table, id);
         bool moved = !oldest || oldest->computed_tokens + oldest->known_tokens > progress ||
-                     fake_backend_vision_totals(rig->backend).stages > stages;
+                     encoding_progress(rig) != encoded;
         bool begun = oldest && oldest->computed_tokens > 0;
         rig->idle_turns = moved ? 0 : rig->idle_turns + 1;
         must(rig->idle_turns < (begun ? rig->options.step_depth : UNBEGUN_TURNS));

@@ -2,8 +2,9 @@
  * Preempting the youngest loses the least: it has computed the least, and whoever came first keeps
  * its turn, so the oldest sequence always moves and every other one becomes the oldest some day.
  *
- * A prefill that only lacks blocks for its next chunk is no reason to preempt anybody as long as
- * some sequence decodes: it waits with what it has. One whose last token is being drawn needs
+ * The oldest sequence moves, so a prefill gets the fewest rows that may be computed at once. Any
+ * other prefill that lacks blocks for its next chunk is no reason to preempt anybody: it waits with
+ * what it has. One whose last token is being drawn needs
  * nothing more. Refuses to weigh sequences in any other way.
  */
 #include "worker/schedule/preemption_policy.h"
@@ -33,8 +34,9 @@ static bool can_move(const struct step_snapshot *snapshot, uint32_t survivors,
             needed_blocks += needs_block(&snapshot->candidates[i]);
         }
     }
-    if (decoding == 0 && oldest)
-        needed_blocks = step_candidate_blocks(oldest, step_candidate_fewest_rows(oldest));
+    /* While it waits for features of a picture, younger ones may have come to decode before it. */
+    if (oldest && !oldest->decoding && (decoding == 0 || step_candidate_most_rows(oldest) > 0))
+        needed_blocks += step_candidate_blocks(oldest, step_candidate_fewest_rows(oldest));
     for (uint32_t group = 0; group < snapshot->group_count; group++) {
         if (needed_blocks > free_blocks[group])
             return false;

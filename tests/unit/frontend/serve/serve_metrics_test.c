@@ -109,6 +109,8 @@ static void totals_of_dead_and_living_workers_add_up(void **state)
     struct worker_gauges dead = {.steps = 5, .preemptions_total = 2, .prompt_tokens_total = 40};
     struct worker_gauges alive = {.steps = 1, .generated_tokens_total = 3};
     dead.step_tokens_classes[1] = 5;
+    dead.image_hits_total = 3;
+    alive.image_misses_total = 4;
     alive.step_tokens_classes[WORKER_STEP_TOKENS_CLASSES - 1] = 1;
     serve_metrics_init(&metrics);
     worker_totals_add(&metrics.workers_gone, &dead);
@@ -117,6 +119,8 @@ static void totals_of_dead_and_living_workers_add_up(void **state)
     static const char *const lines[] = {
         "shoal_worker_steps_total{model_name=\"m\"} 6\n",
         "vllm:num_preemptions_total{model_name=\"m\"} 2\n",
+        "vllm:mm_cache_queries_total{model_name=\"m\"} 7\n",
+        "vllm:mm_cache_hits_total{model_name=\"m\"} 3\n",
         "# TYPE vllm:iteration_tokens_total histogram\n",
         "vllm:iteration_tokens_total_bucket{model_name=\"m\",le=\"1.0\"} 0\n",
         "vllm:iteration_tokens_total_bucket{model_name=\"m\",le=\"8.0\"} 5\n",

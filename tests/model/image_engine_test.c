@@ -1,0 +1,277 @@
+/*
+ * Pictures through the whole worker on the CPU backend, with every tiny checkpoint that sees: the
+ * first token of each prompt is the one that the reference's logits choose, and what follows is the
+ * same alone and in a crowd that shares steps, blocks and a feature pool that is too small for it,
+ * after a preemption, with prefixes and features from the caches, and when it goes on after another
+ * worker's death.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "proto/must.h"
+#include "tests/support/engine_rig.h"
+#include "tests/support/test_random.h"
+#include "tests/support/tower_scene.h"
+
+#define ANSWER_TOKENS 10u
+#define PATCH_ROWS    2048u
+#define CROWD         30u
+#define SLOTS         6u
+
+/* A prompt of the scene as a request, and its answer alone. */
+struct shown_prompt {
+    struct test_request request;
+    uint8_t *part;
+    uint32_t answer[ANSWER_TOKENS];
+};
+
+static const struct encode_picture *picture_of(const struct tower_scene *scene, uint32_t row,
+                                               const struct model_vision *vision)
+{
+    for (uint32_t i = 0; i < scene->picture_count; i++) {
+        const struct encode_picture *picture = &scene->pictures[i];
+        if (row >= picture->first_feature &&
+            row < picture->first_feature + model_vision_feature_rows(vision, picture->shape))
+            return picture;
+    }
+    return NULL;
+}
+
+/* Pictures in the order of the prompt; returns how many. */
+static uint32_t find_pictures(const struct tower_scene *scene, const struct scene_prompt *prompt,
+                              const struct model_vision *vision, struct image_record *records,
+                              const struct encode_picture **pictures)
+{
+    uint32_t count = 0;
+    for (uint32_t at = 0; at < prompt->count; at++) {
+        if (prompt->feature_rows[at] == ROW_FEATURE_NONE)
+            continue;
+        const struct encode_picture *picture = picture_of(scene, prompt->feature_rows[at], vision);
+        must(picture != NULL);
+        if (prompt->feature_rows[at] == picture->first_feature) {
+            must(count < SCENE_PICTURES);
+            pictures[count] = picture;
+            records[count++] = (struct image_record){.tiles = picture->shape.tiles,
+                                                     .width = picture->shape.width,
+                                                     .height = picture->shape.height,
+                                                     .first_token = at};
+        }
+        struct image_record *record = &records[count - 1];
+        record->token_count++;
+        record->span_tokens = at + 1 - record->first_token;
+    }
+    return count;
+}
+
+static void make_request(const struct tower_scene *scene, const struct scene_prompt *prompt,
+                         const struct model_vision *vision, struct shown_prompt *shown)
+{
+    struct image_record records[SCENE_PICTURES];
+    const struct encode_picture *pictures[SCENE_PICTURES];
+    uint32_t count = find_pictures(scene, prompt, vision, records, pictures);
+    for (uint32_t i = 0; i < count; i++) {
+        records[i].content_hash[0] = (uint8_t)(1 + (pictures[i] - scene->pictures));
+        memcpy(records[i].scale, pictures[i]->scale, sizeof records[i].scale);
+        memcpy(records[i].bias, pictures[i]->bias, sizeof records[i].bias);
+    }
+    shown->request = (struct test_request){.prompt = prompt->ids,
+                                           .prompt_tokens = prompt->count,
+                                           .max_new_tokens = ANSWER_TOKENS,
+                                           .sampling = sampling_params_default(),
+                                           .image_count = count,
+                                           .image_bytes = image_record_place(records, count)};
+    shown->request.sampling.temperature = 0.0f;
+    shown->part = must_alloc(shown->request.image_bytes + 1, 1);
+    memcpy(shown->part, records, count * sizeof *records);
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(shown->part + records[i].pixels_offset, pictures[i]->pixels,
+               records[i].pixels_bytes);
+    shown->request.image_part = shown->part;
+}
+
+static void open_engine(struct engine_rig *rig, const struct model *model, uint32_t feature_rows,
+                        uint32_t blocks)
+{
+    const struct plan *plan = model_plan(model);
+    struct engine_rig_options options = engine_rig_defaults();
+    options.vocab_tokens = plan->config.vocab_tokens;
+    options.context_tokens = 2 * SCENE_TOKENS;
+    options.max_sequences = 4;
+    options.step_tokens = 300;
+    options.mixed_prefill_tokens = 24;
+    options.vision = model_vision(model);
+    options.patch_rows = PATCH_ROWS;
+    options.feature_rows = feature_rows;
+    options.kept_images = 2;
+    options.prefix_cache = true;
+    options.backend = cpu_backend_create();
+    options.layout = &plan->kv;
+    struct backend_options load = {.threads = 2,
+                                   .kv_type = KV_CACHE_F32,
+                                   .max_step_rows = options.step_tokens,
+                                   .max_logit_rows = options.max_sequences,
+                                   .vision = model_vision_plan(model),
+                                   .max_patch_rows = PATCH_ROWS,
+                                   .feature_rows = feature_rows};
+    options.recurrent = plan->state.layers > 0;
+    load.state_slots = options.recurrent ? options.max_sequences : 0;
+    for (uint32_t group = 0; group < plan->kv.group_count; group++)
+        options.kv_blocks[group] = load.kv_blocks[group] = blocks;
+    must(options.backend->interface->load(options.backend, plan, &load, NULL, NULL, NULL) ==
+         RESULT_OK);
+    engine_rig_open(rig, &options);
+}
+
+static uint32_t best_token(const struct tower_scene *scene, const struct scene_prompt *prompt)
+{
+    const float *logits = prompt->logits + (size_t)(prompt->count - 1) * scene->vocab;
+    uint32_t best = 0;
+    for (uint32_t token = 1; token < scene->vocab; token++) {
+        if (logits[token] > logits[best])
+            best = token;
+    }
+    return best;
+}
+
+static void check_reply(const struct test_reply *reply, const uint32_t *answer, uint32_t count)
+{
+    assert_int_equal(reply->failure, RESULT_OK);
+    assert_int_equal(reply->token_count, count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(reply->tokens[i], answer[i]);
+}
+
+static void run_alone(const struct model *model, const struct tower_scene *scene,
+                      const struct scene_prompt *prompt, struct shown_prompt *shown)
+{
+    struct engine_rig rig;
+    open_engine(&rig, model, 256, 64);
+    assert_true(test_frontend_submit(rig.frontend, 0, &shown->request));
+    engine_rig_finish(&rig, 2000);
+    const struct test_reply *reply = &rig.frontend->replies[0];
+    assert_int_equal(reply->token_count, ANSWER_TOKENS);
+    assert_int_equal(reply->tokens[0], best_token(scene, prompt));
+    memcpy(shown->answer, reply->tokens, sizeof shown->answer);
+    engine_rig_close(&rig);
+}
+
+struct crowd_member {
+    const struct shown_prompt *shown; /* NULL: the slot is free */
+    uint32_t known;                   /* tokens of the answer that it came with */
+    struct test_request request;
+    uint32_t prompt[SCENE_TOKENS + ANSWER_TOKENS];
+};
+
+static void join_crowd(struct engine_rig *rig, struct crowd_member *member, uint32_t slot,
+                       const struct shown_prompt *shown, uint32_t known)
+{
+    member->shown = shown;
+    member->known = known;
+    member->request = shown->request;
+    member->request.prompt = member->prompt;
+    member->request.prompt_tokens += known;
+    member->request.generated_tokens = known;
+    member->request.max_new_tokens -= known;
+    memcpy(member->prompt, shown->request.prompt, shown->request.prompt_tokens * sizeof(uint32_t));
+    memcpy(member->prompt + shown->request.prompt_tokens, shown->answer, known * sizeof(uint32_t));
+    assert_true(test_frontend_submit(rig->frontend, slot, &member->request));
+}
+
+static void run_crowd(struct engine_rig *rig, const struct shown_prompt *shown, uint32_t count)
+{
+    static struct crowd_member members[SLOTS];
+    struct test_random random = {.state = 5};
+    uint32_t joined = 0;
+    uint32_t finished = 0;
+    for (uint32_t turns = 0; finished < CROWD; turns++) {
+        must(turns < 20000);
+        uint32_t slot = test_random_below(&random, SLOTS);
+        struct crowd_member *member = &members[slot];
+        if (!member->shown && joined < CROWD) {
+            uint32_t known = test_random_below(&random, 3) ? 0 : 5;
+            join_crowd(rig, member, slot, &shown[test_random_below(&random, count)], known);
+            joined++;
+        }
+        engine_rig_turn(rig);
+        test_frontend_collect(rig->frontend);
+        for (slot = 0; slot < SLOTS; slot++) {
+            member = &members[slot];
+            if (!member->shown || rig->frontend->replies[slot].live)
+                continue;
+            check_reply(&rig->frontend->replies[slot], member->shown->answer + member->known,
+                        ANSWER_TOKENS - member->known);
+            member->shown = NULL;
+            finished++;
+        }
+    }
+}
+
+static uint32_t largest_of(const struct tower_scene *scene, const struct model_vision *vision)
+{
+    uint32_t largest = 0;
+    for (uint32_t i = 0; i < scene->picture_count; i++) {
+        uint32_t rows = model_vision_feature_rows(vision, scene->pictures[i].shape);
+        largest = rows > largest ? rows : largest;
+    }
+    return largest;
+}
+
+struct crowd_totals {
+    uint64_t preemptions;
+    uint64_t hits;
+    uint64_t evictions;
+};
+
+static void check_family(const char *name, struct crowd_totals *totals)
+{
+    struct tower_scene scene;
+    struct model *model;
+    struct shown_prompt shown[SCENE_PROMPTS];
+    struct engine_rig rig;
+    tower_scene_read(name, &scene);
+    must(model_open(scene.path, &model, NULL) == RESULT_OK);
+    const struct model_vision *vision = model_vision(model);
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < scene.prompt_count; i++) {
+        make_request(&scene, &scene.prompts[i], vision, &shown[i]);
+        run_alone(model, &scene, &scene.prompts[i], &shown[i]);
+        longest = scene.prompts[i].count > longest ? scene.prompts[i].count : longest;
+    }
+    /* Pools that hold hardly more than one of them. */
+    open_engine(&rig, model, largest_of(&scene, vision) + 4,
+                (longest + ANSWER_TOKENS) / KV_BLOCK_TOKENS + 2);
+    run_crowd(&rig, shown, scene.prompt_count);
+    const struct worker_gauges *gauges = rig.frontend->pair.segment.gauges;
+    totals->preemptions += engine_rig_preemptions(&rig);
+    totals->hits += atomic_load(&gauges->image_hits_total);
+    totals->evictions += atomic_load(&gauges->image_evictions_total);
+    engine_rig_close(&rig);
+    for (uint32_t i = 0; i < scene.prompt_count; i++)
+        free(shown[i].part);
+    model_close(model);
+    tower_scene_free(&scene);
+}
+
+static void test_families(void **state)
+{
+    (void)state;
+    char names[SCENE_FAMILIES][SCENE_NAME_BYTES];
+    struct crowd_totals totals = {0};
+    uint32_t count = tower_scene_families(names);
+    assert_true(count > 0);
+    for (uint32_t i = 0; i < count; i++)
+        check_family(names[i], &totals);
+    assert_true(totals.preemptions > 0 && totals.hits > 0 && totals.evictions > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_families)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
