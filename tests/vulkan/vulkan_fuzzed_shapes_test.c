@@ -57,7 +57,8 @@ static void draw_steps(struct test_random *random, struct op_case *c, uint32_t p
         uint32_t parts = between(random, 1, OP_TRIAL_SEQUENCES);
         for (uint32_t s = 0; s < parts; s++) {
             uint32_t rows = between(random, 0, 2) == 0 ? 1 : spread(random, 200);
-            c->steps[step][s] = rows < left[s] ? rows : 1;
+            /* One row for each step to come is left at the least. */
+            c->steps[step][s] = rows + 2 * OP_TRIAL_STEPS < left[s] ? rows : 1;
             left[s] -= c->steps[step][s];
         }
         must(left[0] > OP_TRIAL_STEPS && left[1] > OP_TRIAL_STEPS);

@@ -151,12 +151,13 @@ static void record_dot(struct vulkan_recorder *recorder, const struct linear_tas
         .k = matrix->columns,
         .epilogue = epilogue_of(task),
         .forms = task->gate ? task->forms : VULKAN_FORM_F32,
-        .tiled = vulkan_recorder_tiled(recorder, program->notes[task->index].producer),
     };
     request.input = norm ? VULKAN_LINEAR_NORM
                     : task->input == VULKAN_FORM_F32
                         ? VULKAN_LINEAR_F32
                         : vulkan_dot_input(&program->device->facts, &request);
+    request.tiled = request.input == VULKAN_LINEAR_F16 &&
+                    vulkan_recorder_tiled(recorder, program->notes[task->index].producer);
     bool q8 = request.input == VULKAN_LINEAR_Q8;
     struct vulkan_linear_dot_push push = {
         .weights = vulkan_recorder_matrix(matrix),
