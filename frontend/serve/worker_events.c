@@ -107,6 +107,10 @@ static void failure_words(enum result failure, struct api_error *error)
         (void)api_error_set(error, failure, 400, "context_length_exceeded",
                             "the request does not fit into the model's context");
         break;
+    case RESULT_UNSUPPORTED:
+        (void)api_error_set(error, failure, 400, "images_not_supported",
+                            "the model's worker takes no images on its device");
+        break;
     case RESULT_OUT_OF_MEMORY:
     case RESULT_FULL:
     case RESULT_TOO_LARGE:
