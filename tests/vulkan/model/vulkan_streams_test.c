@@ -135,6 +135,20 @@ static double change_needed(struct scene *scene, const struct row_sampling *samp
     return other;
 }
 
+static void expect_draw(struct scene *scene, const char *run, uint32_t number, uint32_t at,
+                        const struct row_sampling *sampling, const float *logits, uint32_t token)
+{
+    const struct sampling_params *params = sampling->params;
+    uint32_t specified = row_sampler_draw(scene->sampler, logits, sampling).token;
+    if (specified == token)
+        return;
+    fail_msg("stream %u %s, token %u: %u (logit %.9g) was drawn, not %u (%.9g); temperature %.9g "
+             "top_k %u top_p %.9g min_p %.9g, penalties %d",
+             number, run, at, token, (double)logits[token], specified, (double)logits[specified],
+             (double)params->temperature, params->top_k, (double)params->top_p,
+             (double)params->min_p, sampling->counts != NULL);
+}
+
 static void judge(struct scene *scene, uint32_t number, uint32_t at, const float *together,
                   uint32_t token_together, const float *alone, uint32_t token_alone)
 {
@@ -142,8 +156,8 @@ static void judge(struct scene *scene, uint32_t number, uint32_t at, const float
     double difference = difference_of(alone, together, scene->vocab);
     struct row_sampling sampling = stream->sampling;
     sampling.position = stream->prompt_tokens + at;
-    assert_int_equal(row_sampler_draw(scene->sampler, together, &sampling).token, token_together);
-    assert_int_equal(row_sampler_draw(scene->sampler, alone, &sampling).token, token_alone);
+    expect_draw(scene, "together", number, at, &sampling, together, token_together);
+    expect_draw(scene, "alone", number, at, &sampling, alone, token_alone);
     scene->draws++;
     scene->differences += difference;
     scene->largest_difference = fmax(scene->largest_difference, difference);
