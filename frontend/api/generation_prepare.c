@@ -200,14 +200,41 @@ enum result generation_prepare(const struct api_format *format, const struct par
         result = prepared->request.prompts
                      ? raw_prompts_encode(assets, prepared, error)
                      : messages_encode(context, answers, now_unix_s, prepared, error);
+    if (result == RESULT_OK && answers)
+        result = generation_prepare_bound(assets, prepared, error);
     if (result != RESULT_OK) {
         prepared_generation_fini(prepared);
         return result;
     }
     if (answers)
-        prepared->max_new_tokens = generation_prepare_room(
-            assets->context_tokens, prepared->prompt.count, prepared->request.max_new_tokens);
+        prepared->max_new_tokens =
+            generation_prepare_room(generation_prepare_most_tokens(assets), prepared->prompt.count,
+                                    prepared->request.max_new_tokens);
     return RESULT_OK;
+}
+
+uint32_t generation_prepare_most_tokens(const struct model_assets *assets)
+{
+    uint32_t bound = assets->max_kv_tokens;
+    return bound > 0 && bound < assets->context_tokens ? bound : assets->context_tokens;
+}
+
+enum result generation_prepare_bound(const struct model_assets *assets,
+                                     const struct prepared_generation *prepared,
+                                     struct api_error *error)
+{
+    uint32_t asked = prepared->request.max_new_tokens > 0 ? prepared->request.max_new_tokens : 1;
+    size_t longest = prepared->prompt.count;
+    for (uint32_t i = 0; i < prepared->more_prompt_count; i++) {
+        if (prepared->more_prompts[i].count > longest)
+            longest = prepared->more_prompts[i].count;
+    }
+    if (assets->max_kv_tokens == 0 || longest + asked <= assets->max_kv_tokens)
+        return RESULT_OK;
+    return api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
+                         "a prompt of %zu tokens and %u of answer are more than this server's "
+                         "bound on a sequence, %u tokens (--max-kv-size)",
+                         longest, asked, assets->max_kv_tokens);
 }
 
 uint32_t generation_prepare_room(uint32_t context_tokens, size_t prompt_tokens, uint32_t asked)

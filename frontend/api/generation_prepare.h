@@ -33,6 +33,13 @@ enum result generation_prepare_render(const struct model_assets *assets,
                                       const struct generation_request *request, int64_t now_unix_s,
                                       struct chat_prompt *prompt,
                                       struct api_error *error) RESULT_CHECKED;
+/* Tokens that a prompt and its answer may have together. */
+uint32_t generation_prepare_most_tokens(const struct model_assets *assets);
+/* RESULT_CONTEXT_EXCEEDED, a 400, when a prompt and what was asked for pass the operator's bound on
+ * a sequence (--max-kv-size). */
+enum result generation_prepare_bound(const struct model_assets *assets,
+                                     const struct prepared_generation *prepared,
+                                     struct api_error *error) RESULT_CHECKED;
 /* How many tokens an answer to a prompt of `prompt_tokens` (less than the context) may have, of
  * which `asked` were asked for (0: any number). */
 uint32_t generation_prepare_room(uint32_t context_tokens, size_t prompt_tokens, uint32_t asked);

@@ -97,8 +97,8 @@ struct live_request *chat_engine_share(struct live_request *first, uint32_t answ
     struct live_request *request = request_table_take(engine->table);
     struct prepared_generation own;
     must(request != NULL); /* room_check() */
-    must(generation_share_take(&first->prepared, engine->assets->context_tokens, answer, &own) ==
-         RESULT_OK); /* bounded by the context: 4 MB */
+    must(generation_share_take(&first->prepared, generation_prepare_most_tokens(engine->assets),
+                               answer, &own) == RESULT_OK); /* bounded by the context: 4 MB */
     request->engine = engine;
     live_request_admit(request, sink, sink_context, first->timeline.arrived_us);
     live_request_prepare(request, NULL);
@@ -223,6 +223,7 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                    .chat_template_path = options->chat_template,
                    .format_names = {options->reasoning_format, options->tool_call_parser},
                    .context_limit = (uint32_t)options->context_tokens,
+                   .max_kv_tokens = (uint32_t)options->max_kv_tokens,
                    .media = options_media(options),
                    .image_bytes = options->image_memory_bytes},
         .context = made,

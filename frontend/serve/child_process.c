@@ -106,7 +106,10 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_given(arguments, "--kv-value-bits", options->kv_value_bits);
     add_chosen(arguments, "--kv-group-size", options->kv_group_size);
     add_chosen(arguments, "--quantized-kv-start", options->quantized_kv_start);
-    add_chosen(arguments, "--kv-cache-bytes", options->kv_cache_bytes);
+    if (options->kv_cache_bytes & OPTIONS_SHARE)
+        add_number(arguments, "--kv-cache-share", options->kv_cache_bytes & ~OPTIONS_SHARE);
+    else
+        add_chosen(arguments, "--kv-cache-bytes", options->kv_cache_bytes);
     add_number(arguments, "--vision-cache-size", options->vision_cache_size);
     add_chosen(arguments, "--vision-cache-bytes", options->vision_cache_bytes);
     add_number(arguments, "--prefix-cache", options->prefix_cache);

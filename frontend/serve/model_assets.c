@@ -213,6 +213,7 @@ static enum result assets_read(const struct model_assets_options *options,
     uint32_t limit = options->context_limit > 0 ? options->context_limit : LIMIT_CONTEXT_TOKENS;
     if (assets->context_tokens > limit)
         assets->context_tokens = limit;
+    assets->max_kv_tokens = options->max_kv_tokens;
     assets->stop_id_count = tokenizer_end_tokens(assets->tokenizer, assets->stop_ids);
     assets->bos_text = token_text(assets->tokenizer, tokenizer_bos_token(assets->tokenizer));
     assets->eos_text = token_text(assets->tokenizer, tokenizer_eos_token(assets->tokenizer));

@@ -39,6 +39,7 @@ struct model_assets {
     struct call_form call_form;          /* in which that template takes calls */
     char *bos_text;                      /* text of the bos / eos tokens, "" when there is none */
     char *eos_text;
+    uint32_t max_kv_tokens;  /* of prompt and answer, or more is refused; 0: any that fit */
     uint32_t context_tokens; /* the checkpoint's trained context, or --context when smaller */
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
     uint32_t stop_id_count;
@@ -53,6 +54,7 @@ struct model_assets_options {
         *chat_template_path; /* a Jinja file instead of the checkpoint's own template, or NULL */
     struct reply_format_names format_names;
     uint32_t context_limit;    /* 0: the trained context */
+    uint32_t max_kv_tokens;    /* 0: any number */
     struct media_policy media; /* what clients may name as a picture */
     uint64_t image_bytes;      /* that the pictures of all live requests may take */
 };

@@ -25,6 +25,7 @@ enum option_kind {
     OPTION_SECRETS, /* the same, and never shown */
     OPTION_COUNT,
     OPTION_BYTES,
+    OPTION_MEMORY, /* bytes, or N% of a device's memory */
     OPTION_FLAG
 };
 
@@ -114,8 +115,12 @@ static const struct option_row rows[] = {
      "elements that share a scale in uniform: 32, 64 or 128; 0 = 64, or what fits a head"},
     {"quantized-kv-start", OPTION_COUNT, BOTH, AT(quantized_kv_start), 0, LIMIT_CONTEXT_TOKENS, "0",
      "tokens of a sequence before any is quantized; only 0 is possible"},
-    {"kv-cache-bytes", OPTION_BYTES, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
-     "memory of the KV cache; 0 = the worker decides from what is free"},
+    {"kv-cache-bytes", OPTION_MEMORY, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
+     "memory of the KV cache, in bytes or as N% of the device's memory, shared by its workers; 0 = "
+     "the worker decides from what is free"},
+    {"max-kv-size", OPTION_COUNT, BOTH, AT(max_kv_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
+     "tokens of prompt and answer together; a request that asks for more is refused with 400; 0 = "
+     "what the context holds"},
     {"vision-cache-size", OPTION_COUNT, BOTH, AT(vision_cache_size), 0, LIMIT_KEPT_IMAGES, "20",
      "images whose features a worker keeps in case they come again"},
     {"vision-cache-bytes", OPTION_BYTES, BOTH, AT(vision_cache_bytes), 0, 1ull << 46, "0",
@@ -235,6 +240,17 @@ static bool number_parse(const char *text, bool bytes, uint64_t *value)
     return true;
 }
 
+/* "N%": OPTIONS_SHARE and N. */
+static bool share_parse(const char *text, uint64_t *value)
+{
+    char *end = NULL;
+    unsigned long percent = text[0] >= '0' && text[0] <= '9' ? strtoul(text, &end, 10) : 0;
+    if (percent < 1 || percent > 95 || strcmp(end, "%") != 0)
+        return false;
+    *value = OPTIONS_SHARE | percent;
+    return true;
+}
+
 static bool is_list(const struct option_row *row)
 {
     return row->kind == OPTION_TEXTS || row->kind == OPTION_SECRETS;
@@ -261,9 +277,16 @@ static enum result row_set(const struct option_row *row, const char *text, struc
         return RESULT_OK;
     }
     uint64_t value = 0;
-    if (!number_parse(text, row->kind == OPTION_BYTES, &value))
+    if (row->kind == OPTION_MEMORY && share_parse(text, &value)) {
+        *(uint64_t *)(void *)member = value;
+        return RESULT_OK;
+    }
+    static const char *const forms[] = {[OPTION_BYTES] = " of bytes (512M, 2G)",
+                                        [OPTION_MEMORY] = " of bytes (512M, 2G) or 1% to 95%",
+                                        [OPTION_FLAG] = NULL};
+    if (!number_parse(text, row->kind != OPTION_COUNT, &value))
         return error_set(error, RESULT_INVALID, "--%s: '%.60s' is not a number%s", row->name, text,
-                         row->kind == OPTION_BYTES ? " of bytes (512M, 2G)" : "");
+                         forms[row->kind] ? forms[row->kind] : "");
     if (value < row->least || value > row->most)
         return error_set(error, RESULT_INVALID,
                          "--%s: %" PRIu64 " is not within %" PRIu64 " and %" PRIu64, row->name,
@@ -472,7 +495,8 @@ void options_print_help(enum options_command command, FILE *out)
             continue;
         static const char *const places[] = {
             [OPTION_TEXT] = " TEXT", [OPTION_TEXTS] = " TEXT",  [OPTION_SECRETS] = " TEXT",
-            [OPTION_COUNT] = " N",   [OPTION_BYTES] = " BYTES", [OPTION_FLAG] = ""};
+            [OPTION_COUNT] = " N",   [OPTION_BYTES] = " BYTES", [OPTION_MEMORY] = " BYTES|N%",
+            [OPTION_FLAG] = ""};
         char left[64];
         snprintf(left, sizeof left, "--%s%s", rows[i].name, places[rows[i].kind]);
         fprintf(out, "  %-28s %s", left, rows[i].help);
@@ -492,6 +516,13 @@ static void texts_log(const struct option_row *row, const struct option_texts *t
         log_info("option --%s %.200s", row->name, texts->items[i]);
 }
 
+static void number_print(const struct option_row *row, uint64_t value)
+{
+    bool is_share = row->kind == OPTION_MEMORY && (value & OPTIONS_SHARE);
+    log_info("option --%s %" PRIu64 "%s", row->name,
+             is_share ? (uint64_t)(value & ~OPTIONS_SHARE) : value, is_share ? "%" : "");
+}
+
 void options_log(enum options_command command, const struct options *options)
 {
     for (size_t i = 0; i < ROW_COUNT; i++) {
@@ -507,7 +538,7 @@ void options_log(enum options_command command, const struct options *options)
             log_info("option --%s %s", rows[i].name,
                      *(const bool *)(const void *)member ? "yes" : "no");
         } else {
-            log_info("option --%s %" PRIu64, rows[i].name, *(const uint64_t *)(const void *)member);
+            number_print(&rows[i], *(const uint64_t *)(const void *)member);
         }
     }
 }

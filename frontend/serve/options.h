@@ -26,6 +26,9 @@ struct option_texts {
 
 /* Strings point into argv or are static. A number that says "0 = …" in the help is 0 when not
  * given. */
+/* In a number of bytes: it is not one, but so many percent of the device's memory. */
+#define OPTIONS_SHARE ((uint64_t)1 << 63)
+
 struct options {
     const char *model;
     const char *hf_cache;          /* NULL: in the user's home */
@@ -54,8 +57,9 @@ struct options {
     const char *kv_quant_scheme;
     uint64_t kv_group_size;
     uint64_t quantized_kv_start;
-    uint32_t prefix_cache;   /* 1: computed prefixes are kept and shared */
-    uint64_t kv_cache_bytes; /* 0: the worker's choice */
+    uint64_t prefix_cache;   /* 1: computed prefixes are kept and shared */
+    uint64_t max_kv_tokens;  /* of prompt and answer; more asked for is refused; 0: the context */
+    uint64_t kv_cache_bytes; /* 0: the worker's choice; OPTIONS_SHARE: percent of the memory */
     uint32_t vision_cache_size;
     uint64_t vision_cache_bytes; /* likewise */
     uint64_t slab_bytes;

@@ -74,3 +74,15 @@ def test_many_resets_at_once_are_one(server):
         assert server.request("POST", "/v1/cache/reset").status == 200
     server.wait_idle()
     assert server.get("/v1/status").json["worker_restarts"] == 0
+
+
+def test_a_sequence_is_bounded_and_memory_a_share(start_server):
+    server = start_server("--max-kv-size", "100", "--kv-cache-bytes", "3%", "--prefix-cache", "0")
+    refused = server.chat("Name a lake.", max_tokens=90)
+    assert refused.status == 400 and refused.json["error"]["code"] == "context_length_exceeded"
+    assert "100 tokens (--max-kv-size)" in refused.json["error"]["message"]
+    assert server.chat(TEXT).status == 400
+    answer = server.chat("Name a lake.", ignore_eos=True).json
+    assert answer["usage"]["total_tokens"] == 100 and answer["choices"][0]["finish_reason"] == "length"
+    assert not stats(server)["enabled"] and cached(server.chat("Name a lake.", max_tokens=1).json) == 0
+    assert "option --kv-cache-bytes 3%" in server.log_text() and "could use a KV cache of" in server.log_text()

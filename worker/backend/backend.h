@@ -163,6 +163,8 @@ struct backend_options {
     uint32_t max_step_rows;  /* <= LIMIT_STEP_ROWS */
     uint32_t max_logit_rows; /* <= LIMIT_SEQUENCES */
     enum kv_cache_type kv_type;
+    uint32_t kv_share_percent; /* of the device's memory for the KV caches of all its workers; 0 =
+                                  what suits it. For choose_kv_bytes() */
     uint32_t kv_blocks[KV_GROUPS_MAX]; /* physical blocks per group; memory is reserved here, before
                                           any request */
     uint32_t state_slots; /* of recurrent state, where the plan has any; likewise, those that only
@@ -179,10 +181,11 @@ typedef void backend_progress_fn(void *context, uint64_t done_bytes, uint64_t to
 struct backend;
 
 struct backend_interface {
-    /* How much memory the KV cache takes where nobody says: from what the device has, what `plan`'s
-     * weights need and how many workers share it. Asked once, before load(), with options whose
-     * kv_blocks are not known yet; opens the device, so it fails as load() would. Says the numbers
-     * in the log. */
+    /* How much memory the KV cache takes where nobody says how many bytes: from what the device
+     * has, what `plan`'s weights need and how many workers share it. RESULT_TOO_LARGE, with the
+     * numbers, when a share was asked for that weights do not leave. Asked once, before load(),
+     * with options whose kv_blocks are not known yet; opens the device, so it fails as load()
+     * would. Says the numbers in the log. */
     enum result (*choose_kv_bytes)(struct backend *backend, const struct plan *plan,
                                    const struct backend_options *options, uint64_t *kv_bytes,
                                    struct error_text *error);

@@ -94,6 +94,10 @@ static enum result plan_blocks(const struct kv_layout *layout,
         if (layout->groups[group].kind == KV_FULL)
             sliding_share = request->limit_bytes / 2;
     }
+    budget->wanted_bytes = budget->state_bytes + budget->checkpoint_bytes;
+    for (uint32_t group = 0; group < layout->group_count; group++)
+        budget->wanted_bytes += blocks_wanted(layout, group, request) *
+                                kv_layout_block_bytes(layout, group, request->element_bytes);
     budget->bytes = divide(layout, request, KV_SLIDING, sliding_share, budget);
     budget->bytes += divide(layout, request, KV_FULL, request->limit_bytes - budget->bytes, budget);
     budget->context_tokens =

@@ -27,6 +27,8 @@ struct kv_budget {
     uint64_t state_bytes;      /* of all of them */
     uint32_t checkpoint_slots; /* that keep states for the prefix cache */
     uint64_t checkpoint_bytes;
+    uint64_t wanted_bytes;   /* with which max_sequences whole contexts never run short, state and
+                                checkpoints included */
     uint64_t bytes;          /* of all groups together; with both others <= limit_bytes */
     uint32_t context_tokens; /* longest sequence that fits while it is alone, <= the one wanted */
 };

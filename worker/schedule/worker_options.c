@@ -81,6 +81,7 @@ static const struct flag flags[] = {
     {"--vision-patches", FLAG_U32, FIELD(vision_patches), 1, LIMIT_PATCH_ROWS, false},
     {"--vision-cache-size", FLAG_U32, FIELD(vision_cache_size), 0, LIMIT_KEPT_IMAGES, false},
     {"--vision-cache-bytes", FLAG_U64, FIELD(vision_cache_bytes), 0, KV_CACHE_BYTES_MAX, false},
+    {"--kv-cache-share", FLAG_U32, FIELD(kv_cache_share), 0, 95, false},
     {"--prefix-cache", FLAG_U32, FIELD(prefix_cache), 0, 1, false},
     {"--verify-weights", FLAG_U32, FIELD(verify_weights), 0, 1, false},
     {"--fault", FLAG_TEXT, FIELD(fault), 0, 0, false},
@@ -218,7 +219,8 @@ void worker_options_print(const struct worker_options *options)
              "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
              "%u, step-depth %u, context %u, kv-cache-type %s, kv quantization %s, kv-cache-bytes "
              "%llu, vision-patches "
-             "%u, vision-cache-size %u, vision-cache-bytes %llu, prefix-cache %u, "
+             "%u, vision-cache-size %u, vision-cache-bytes %llu, kv-cache-share %u, "
+             "prefix-cache %u, "
              "verify-weights %u, fault %s, log-level %d",
              options->model, options->parent_pid, options->segment_fd, options->submit_bell_fd,
              options->event_bell_fd, options->weights_fd, options->weights_send_fd,
@@ -230,6 +232,6 @@ void worker_options_print(const struct worker_options *options)
              kv_cache_type_name(options->kv_cache_type), quantization,
              (unsigned long long)options->kv_cache_bytes, options->vision_patches,
              options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
-             options->prefix_cache, options->verify_weights,
+             options->kv_cache_share, options->prefix_cache, options->verify_weights,
              options->fault ? options->fault : "none", (int)options->log_level);
 }

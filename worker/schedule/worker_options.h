@@ -43,6 +43,7 @@ struct worker_options {
     uint32_t vision_patches;                /* rows of the vision tower at once, at most */
     uint32_t vision_cache_size;             /* images whose features are kept */
     uint64_t vision_cache_bytes;            /* of the feature pool; 0 = chosen from the two */
+    uint32_t kv_cache_share;                /* percent of the memory, instead; 0 = none */
     uint32_t prefix_cache;                  /* 1: computed prefixes are kept and shared */
     uint32_t verify_weights; /* 1: an adopted vault is read whole and held against its checksums */
     const char *fault;       /* as given, or NULL: worker_fault.h */

@@ -88,6 +88,7 @@ static void create_backend(struct worker_process *process)
                                  .checkpoint = model_fingerprint(process->model),
                                  .verify_weights = options->verify_weights != 0,
                                  .kv_type = options->kv_cache_type,
+                                 .kv_share_percent = options->kv_cache_share,
                                  .step_depth = options->step_depth,
                                  .max_step_rows = options->step_tokens,
                                  .max_logit_rows = options->max_sequences};
@@ -204,6 +205,10 @@ static enum result decide_memory(struct worker_process *process, struct error_te
         log_info("memory: checkpoints of recurrent state %.1f MB, %u of them%s",
                  (double)process->kv.checkpoint_bytes / MEGABYTE, process->kv.checkpoint_slots,
                  process->kv.checkpoint_slots > 0 ? "" : ": no prefix can be resumed");
+    log_info("memory: %u sequences of %u tokens could use a KV cache of %.1f MB; this one is for "
+             "%.1f MB",
+             process->kv.max_sequences, request.context_tokens,
+             (double)process->kv.wanted_bytes / MEGABYTE, (double)request.limit_bytes / MEGABYTE);
     uint64_t blocks = 0;
     for (uint32_t group = 0; group < plan->kv.group_count; group++)
         blocks += process->kv.blocks[group];

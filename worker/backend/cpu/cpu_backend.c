@@ -64,6 +64,8 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
     uint64_t ram_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGE_SIZE);
     uint64_t share_bytes = ram_bytes / KV_DEFAULT_RAM_SHARE / workers;
     *kv_bytes = share_bytes < KV_DEFAULT_BYTES_MAX ? share_bytes : KV_DEFAULT_BYTES_MAX;
+    if (options->kv_share_percent > 0)
+        *kv_bytes = ram_bytes / 100 * options->kv_share_percent / workers;
     return RESULT_OK;
 }
 

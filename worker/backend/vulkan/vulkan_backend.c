@@ -149,8 +149,17 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
         .weights_bytes = weight_bytes(plan),
         .step_bytes = step_bytes(plan, options),
         .weights_there = options->has_vault && vulkan_vault_is_filled(&vault),
+        .share_percent = options->kv_share_percent,
         .workers = options->device_workers > 0 ? options->device_workers : 1};
     *kv_bytes = vulkan_kv_policy_bytes(&question);
+    if (question.share_percent > 0 && *kv_bytes > vulkan_kv_policy_most(&question))
+        return error_set(error, RESULT_TOO_LARGE,
+                         "%u %% of the %.1f MB of %s are %.1f MB for each of %u workers' KV cache; "
+                         "weights of %.1f MB and a step leave %.1f MB",
+                         question.share_percent, (double)question.memory_bytes / MEGABYTE,
+                         facts->name, (double)*kv_bytes / MEGABYTE, question.workers,
+                         (double)question.weights_bytes / MEGABYTE,
+                         (double)vulkan_kv_policy_most(&question) / MEGABYTE);
     log_info(
         "memory: %s has %.1f MB, %.1f MB free%s; weights %.1f MB, %u workers share it: at most "
         "%.1f MB for this one's KV cache",

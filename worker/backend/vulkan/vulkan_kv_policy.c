@@ -39,6 +39,8 @@ static uint64_t most(uint64_t one, uint64_t other)
 uint64_t vulkan_kv_policy_bytes(const struct vulkan_kv_question *question)
 {
     must(question->workers > 0);
+    if (question->share_percent > 0)
+        return question->memory_bytes / 100 * question->share_percent / question->workers;
     if (!question->own_memory)
         return most(least(question->memory_bytes / HOST_SHARE / question->workers, HOST_BYTES_MAX),
                     KV_BYTES_MIN);
@@ -49,4 +51,10 @@ uint64_t vulkan_kv_policy_bytes(const struct vulkan_kv_question *question)
     uint64_t missing_bytes = question->weights_there ? 0 : question->weights_bytes;
     uint64_t now_bytes = less(question->free_bytes, missing_bytes + reserve_bytes / 2);
     return most(least(always_bytes, now_bytes), KV_BYTES_MIN);
+}
+
+uint64_t vulkan_kv_policy_most(const struct vulkan_kv_question *question)
+{
+    return less(question->memory_bytes, question->weights_bytes + question->step_bytes) /
+           question->workers;
 }

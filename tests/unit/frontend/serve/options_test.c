@@ -100,6 +100,22 @@ static void values_come_in_both_forms_and_with_suffixes(void **state)
     assert_int_equal(options.port, 0);
     assert_int_equal(options.kv_cache_bytes, 2ull << 30);
     assert_string_equal(options.kv_cache_type, "f32");
+    assert_int_equal(options.prefix_cache, 1);
+    assert_int_equal(
+        parse(OPTIONS_SERVE, "--model m --kv-cache-bytes 40% --prefix-cache 0", &options, &error),
+        RESULT_OK);
+    assert_true(options.kv_cache_bytes == (OPTIONS_SHARE | 40));
+    assert_int_equal(options.prefix_cache, 0);
+    static const char *const bad[] = {"0%", "96%", "5%%", "%", "-5%", "5%x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "--model m --kv-cache-bytes=%s", bad[i]);
+        assert_int_equal(parse(OPTIONS_SERVE, words, &options, &error), RESULT_INVALID);
+    }
+    assert_int_equal(parse(OPTIONS_SERVE,
+                           "--port=0 --model m --max-body-bytes=64K --log-level debug", &options,
+                           &error),
+                     RESULT_OK);
     assert_int_equal(options.max_body_bytes, 64 << 10);
     assert_int_equal(options.log_level, LOG_DEBUG);
 }
