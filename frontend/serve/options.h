@@ -60,7 +60,7 @@ struct options {
     uint64_t prefix_cache;   /* 1: computed prefixes are kept and shared */
     uint64_t max_kv_tokens;  /* of prompt and answer; more asked for is refused; 0: the context */
     uint64_t kv_cache_bytes; /* 0: the worker's choice; OPTIONS_SHARE: percent of the memory */
-    uint32_t vision_cache_size;
+    uint64_t vision_cache_size;
     uint64_t vision_cache_bytes; /* likewise */
     uint64_t slab_bytes;
     uint64_t prepare_threads;
