@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/prompt/image_form.h"
 #include "proto/limits.h"
 
 static const struct {
@@ -113,17 +114,6 @@ static bool has_picture(const cJSON *parts)
     return false;
 }
 
-/* A text part for the template. */
-static cJSON *text_part_create(const char *text)
-{
-    cJSON *part = cJSON_CreateObject();
-    if (cJSON_AddStringToObject(part, "type", "text") &&
-        cJSON_AddStringToObject(part, "text", text))
-        return part;
-    cJSON_Delete(part);
-    return NULL;
-}
-
 /* Notes the pictures of `parts` and appends what stands for each part to `list`. */
 static enum result parts_make(const cJSON *parts, const struct place *at, cJSON *list,
                               struct api_error *error)
@@ -146,7 +136,7 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
         } else {
             const char *text = "";
             result = content_part_text(part, at->index, &text, error);
-            made = result == RESULT_OK ? text_part_create(text) : NULL;
+            made = result == RESULT_OK ? image_form_text(text) : NULL;
         }
         if (result != RESULT_OK)
             return result;

@@ -32,7 +32,7 @@ static struct chat_prompt try_content(const struct chat_template *template, cJSO
     return prompt;
 }
 
-static cJSON *text_part(const char *text)
+cJSON *image_form_text(const char *text)
 {
     cJSON *part = cJSON_CreateObject();
     if (cJSON_AddStringToObject(part, "type", "text") &&
@@ -57,7 +57,7 @@ static bool shows_pictures(const struct chat_template *template, const char *typ
     cJSON *picture = cJSON_CreateObject();
     cJSON_AddStringToObject(picture, "type", type);
     cJSON_AddItemToArray(content, picture);
-    cJSON_AddItemToArray(content, text_part(SIGN));
+    cJSON_AddItemToArray(content, image_form_text(SIGN));
     struct chat_prompt prompt = try_content(template, content);
     bool shows = prompt.text && strstr(prompt.text, SIGN) && image_form_count(&prompt, marker) == 1;
     chat_prompt_fini(&prompt);
@@ -94,7 +94,7 @@ size_t image_form_count(const struct chat_prompt *prompt, const char *marker)
 static enum result text_wrap(cJSON *message, const cJSON *content)
 {
     cJSON *list = cJSON_CreateArray();
-    cJSON *part = text_part(content->valuestring);
+    cJSON *part = image_form_text(content->valuestring);
     if (!cJSON_AddItemToArray(list, part)) {
         cJSON_Delete(part);
         cJSON_Delete(list);

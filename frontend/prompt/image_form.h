@@ -30,6 +30,9 @@ struct image_form image_form_find(const struct chat_template *template, const ch
  * form. RESULT_OUT_OF_MEMORY leaves some as they were. */
 enum result image_form_apply(const struct image_form *form, struct cJSON *messages) RESULT_CHECKED;
 
+/* A text part of a content list, the caller's; NULL without memory. */
+struct cJSON *image_form_text(const char *text);
+
 /* How often the template itself wrote `marker`; the same text in what a caller gave it does not
  * count. */
 size_t image_form_count(const struct chat_prompt *prompt, const char *marker);

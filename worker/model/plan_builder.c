@@ -259,55 +259,57 @@ static struct stored_name format_name(const char *format, va_list arguments)
     return name;
 }
 
-plan_weight_id plan_builder_matrix(struct plan_builder *builder, uint32_t rows, uint32_t columns,
-                                   const char *name_format, ...)
+static plan_weight_id find_named(struct plan_builder *builder, struct weight_shape shape,
+                                 const char *name_format, va_list arguments)
 {
     if (builder->result != RESULT_OK)
         return 0;
+    struct stored_name name = format_name(name_format, arguments);
+    return find_weight(builder, name.text, shape);
+}
+
+plan_weight_id plan_builder_matrix(struct plan_builder *builder, uint32_t rows, uint32_t columns,
+                                   const char *name_format, ...)
+{
+    const struct weight_shape shape = {.rows = rows, .columns = columns};
     va_list arguments;
     va_start(arguments, name_format);
-    struct stored_name name = format_name(name_format, arguments);
+    plan_weight_id id = find_named(builder, shape, name_format, arguments);
     va_end(arguments);
-    return find_weight(builder, name.text, (struct weight_shape){.rows = rows, .columns = columns});
+    return id;
 }
 
 plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t columns,
                                    const char *name_format, ...)
 {
-    if (builder->result != RESULT_OK)
-        return 0;
+    const struct weight_shape shape = {.columns = columns, .vector = true};
     va_list arguments;
     va_start(arguments, name_format);
-    struct stored_name name = format_name(name_format, arguments);
+    plan_weight_id id = find_named(builder, shape, name_format, arguments);
     va_end(arguments);
-    return find_weight(builder, name.text,
-                       (struct weight_shape){.columns = columns, .vector = true});
+    return id;
 }
 
 plan_weight_id plan_builder_taps(struct plan_builder *builder, uint32_t channels, uint32_t taps,
                                  const char *name_format, ...)
 {
-    if (builder->result != RESULT_OK)
-        return 0;
+    const struct weight_shape shape = {.rows = channels, .columns = taps, .taps = true};
     va_list arguments;
     va_start(arguments, name_format);
-    struct stored_name name = format_name(name_format, arguments);
+    plan_weight_id id = find_named(builder, shape, name_format, arguments);
     va_end(arguments);
-    return find_weight(builder, name.text,
-                       (struct weight_shape){.rows = channels, .columns = taps, .taps = true});
+    return id;
 }
 
 plan_weight_id plan_builder_flat(struct plan_builder *builder, uint32_t rows, uint32_t columns,
                                  const char *name_format, ...)
 {
-    if (builder->result != RESULT_OK)
-        return 0;
+    const struct weight_shape shape = {.rows = rows, .columns = columns, .flat = true};
     va_list arguments;
     va_start(arguments, name_format);
-    struct stored_name name = format_name(name_format, arguments);
+    plan_weight_id id = find_named(builder, shape, name_format, arguments);
     va_end(arguments);
-    return find_weight(builder, name.text,
-                       (struct weight_shape){.rows = rows, .columns = columns, .flat = true});
+    return id;
 }
 
 plan_weight_id plan_builder_transposed(struct plan_builder *builder, uint32_t rows,
