@@ -78,7 +78,7 @@ class Chat:
             if reply.status != 200:
                 return reply.status, whole["error"]["code"]
             choice = whole["choices"][0]
-            return 200, (choice["message"]["content"], choice["finish_reason"], whole["usage"])
+            return 200, (choice["message"]["content"], choice["finish_reason"], counted(whole["usage"]))
         return 200, read_events(body.decode())
 
 
@@ -105,7 +105,15 @@ def read_events(text):
             if choice["delta"].get("content"):
                 pieces.append(choice["delta"]["content"])
             finish = choice["finish_reason"] or finish
-    return pieces, finish, usage
+    return pieces, finish, counted(usage)
+
+
+def counted(usage):
+    """Usage as far as it belongs to the answer: what was already computed depends on who was there before."""
+    if not usage:
+        return usage
+    assert 0 <= usage["prompt_tokens_details"]["cached_tokens"] < usage["prompt_tokens"]
+    return {key: value for key, value in usage.items() if key != "prompt_tokens_details"}
 
 
 class Crowd:

@@ -23,7 +23,7 @@ static const uint32_t prompt[] = {1, 1, 1, 9, 9, 1, 1, 9, 9, 1};
 
 struct part {
     struct image_record records[2];
-    uint8_t pixels[1024];
+    uint8_t pixels[2048]; /* also of a wider picture */
     uint64_t bytes;
 };
 
