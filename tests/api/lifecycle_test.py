@@ -122,7 +122,7 @@ def test_a_request_that_comes_while_the_worker_restarts_waits_for_it(start_serve
 
 def test_a_whole_reply_takes_longer_when_its_worker_is_killed(start_server):
     running = start_server()
-    fields = {"max_tokens": 60, "logit_bias": {"2": -100}, "seed": 3}
+    fields = {"max_tokens": 60, "logit_bias": {"2": -100}, "seed": 3, "cache_prompt": False}
     expected = running.chat("Tell me a long story.", **fields).json
     stream = running.open_stream("Tell me a long story.", **{**fields, "stream": False})
     wait_until(lambda: running.metrics()["vllm:generation_tokens_total"] > 70, "tokens")
