@@ -102,12 +102,13 @@ TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
 # The driver with matrix units and validation layers has a C library of its own, under which sanitizers do not run;
 # scripts/setup says where it cannot be had.
 VULKAN_DRIVERS := native $(if $(SAN),,$(if $(wildcard build/vulkan-tools/matrix),matrix))
-# What the address sanitizer's run does on the native driver need not run there without it, where the other driver runs it.
-TWICE_TESTS    := $(if $(SAN),,$(if $(filter matrix,$(VULKAN_DRIVERS)),$(addprefix tests/vulkan/vulkan_,ops_test.c sampler_test.c moe_test.c rows_test.c fuzzed_shapes_test.c)))
-VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(filter-out $(MODEL_TESTS) $(if $(filter native,$(driver)),$(TWICE_TESTS)),$(VULKAN_TESTS))))) \
+VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(filter-out $(MODEL_TESTS),$(VULKAN_TESTS))))) \
                   $(if $(SAN),,$(addprefix native:,$(call test_programs,$(TINY_TESTS))) \
                       $(addprefix optimized:,$(call test_programs,$(filter-out $(TINY_TESTS),$(MODEL_TESTS)))))
-TEST_RUNS      := $(filter-out $(call test_programs,$(VULKAN_TESTS)),$(TEST_PROGRAMS)) $(VULKAN_RUNS)
+# Of the native driver's, those that the address sanitizer's run does too, where another driver runs them without it.
+TWICE_TESTS    := $(if $(SAN),,$(if $(filter matrix,$(VULKAN_DRIVERS)),$(addprefix tests/vulkan/vulkan_,ops_test.c sampler_test.c moe_test.c rows_test.c fuzzed_shapes_test.c)))
+TEST_RUNS      := $(filter-out $(call test_programs,$(VULKAN_TESTS)),$(TEST_PROGRAMS)) \
+                  $(filter-out $(addprefix native:,$(call test_programs,$(TWICE_TESTS))),$(VULKAN_RUNS))
 
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
 FUZZ_FRONTEND  := $(shell grep -l '^.include "frontend/' $(FUZZ_SRC) /dev/null)
