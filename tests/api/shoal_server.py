@@ -107,7 +107,7 @@ class ShoalServer:
     # --- life ---------------------------------------------------------------------------------
 
     def __enter__(self):
-        self.log = tempfile.TemporaryFile("a+b")  # appending: reading it here moves nothing for the writers
+        self.log = tempfile.TemporaryFile()
         command = [*self.wrapper, str(self.programs / "shoal"), "serve", "--model", str(self.model), "--port", "0", *self.options]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
@@ -138,8 +138,9 @@ class ShoalServer:
             wait_until(lambda: not process_is_alive(worker), "the worker to end with its server")
 
     def log_text(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
+        """All that the server's processes wrote. The file's one position is theirs too: reading must not move it."""
+        descriptor = self.log.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     def worker_pid(self):
         try:
