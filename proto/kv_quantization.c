@@ -5,9 +5,7 @@
  * 3 and 4), because values are what errors add up in. --kv-key-bits and --kv-value-bits set one
  * side, whose fraction then splits its channels between two whole numbers of bits.
  *
- * Refuses bits for which there is no codec, half a wish, and a start other than 0: every position
- * is quantized when it is written, so what a query sees never depends on how long the sequence has
- * become since.
+ * Refuses bits for which there is no codec, and half a wish.
  */
 #include "proto/kv_quantization.h"
 
@@ -90,17 +88,16 @@ enum result kv_quantization_resolve(const struct kv_quantization_wish *wish,
 {
     *quantization = (struct kv_quantization){.scheme = KV_QUANT_NONE};
     bool bits = wish->half_bits > 0 || wish->key_half_bits > 0 || wish->value_half_bits > 0;
-    if (wish->start_tokens > 0)
-        return error_set(error, RESULT_INVALID,
-                         "--quantized-kv-start %u: positions are quantized as they are written, "
-                         "only 0 is possible",
+    if (!bits && wish->start_tokens > 0)
+        return error_set(error, RESULT_INVALID, "--quantized-kv-start %u needs --kv-bits",
                          wish->start_tokens);
     if (!bits && (wish->scheme != KV_QUANT_NONE || wish->group_size > 0))
         return error_set(error, RESULT_INVALID, "%s needs --kv-bits",
                          wish->group_size > 0 ? "--kv-group-size" : "--kv-quant-scheme");
     if (!bits)
         return RESULT_OK;
-    struct kv_quantization out = {.scheme = wish->scheme, .group_size = wish->group_size};
+    struct kv_quantization out = {
+        .scheme = wish->scheme, .group_size = wish->group_size, .start_tokens = wish->start_tokens};
     if (out.scheme == KV_QUANT_NONE)
         out.scheme = KV_QUANT_UNIFORM;
     if (out.scheme == KV_QUANT_TURBOQUANT && out.group_size > 0)
@@ -127,7 +124,11 @@ void kv_quantization_write(const struct kv_quantization *quantization,
     snprintf(text, KV_QUANTIZATION_TEXT_BYTES, "%s", schemes[quantization->scheme].name);
     if (quantization->scheme == KV_QUANT_NONE)
         return;
-    snprintf(text, KV_QUANTIZATION_TEXT_BYTES, "%s, keys of %g and values of %g bits",
-             schemes[quantization->scheme].name, quantization->key_half_bits / 2.0,
-             quantization->value_half_bits / 2.0);
+    int length = snprintf(text, KV_QUANTIZATION_TEXT_BYTES, "%s, keys of %g and values of %g bits",
+                          schemes[quantization->scheme].name, quantization->key_half_bits / 2.0,
+                          quantization->value_half_bits / 2.0);
+    must(length > 0 && length < (int)KV_QUANTIZATION_TEXT_BYTES);
+    if (quantization->start_tokens > 0)
+        snprintf(text + length, KV_QUANTIZATION_TEXT_BYTES - (size_t)length, " beyond %u tokens",
+                 quantization->start_tokens);
 }

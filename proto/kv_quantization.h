@@ -24,6 +24,8 @@ struct kv_quantization {
     uint32_t key_half_bits; /* 0 when nothing is quantized, like the rest */
     uint32_t value_half_bits;
     uint32_t group_size; /* UNIFORM: elements that share a scale; 0: the largest that fits a head */
+    /* Rows that see at most so many positions see them in full precision; 0: none does. */
+    uint32_t start_tokens;
 };
 
 /* What was said; 0 where nothing was. */
@@ -48,8 +50,9 @@ enum result kv_quantization_resolve(const struct kv_quantization_wish *wish,
                                     struct kv_quantization *quantization,
                                     struct error_text *error) RESULT_CHECKED;
 
-/* "uniform 8 bits in groups of 64", "turboquant 3 and 4 bits": for logs. */
-#define KV_QUANTIZATION_TEXT_BYTES 64u
+/* "uniform, keys of 8 and values of 8 bits", "turboquant, keys of 3 and values of 4 bits beyond
+ * 5000 tokens": for logs. */
+#define KV_QUANTIZATION_TEXT_BYTES 96u
 void kv_quantization_write(const struct kv_quantization *quantization,
                            char text[KV_QUANTIZATION_TEXT_BYTES]);
 

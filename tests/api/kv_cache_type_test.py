@@ -33,21 +33,22 @@ def test_another_type_is_refused():
     assert "--kv-cache-type: 'q4_0' is neither f16 nor f32" in done.stderr
 
 
-def test_a_chat_works_with_a_quantized_cache(start_server):
-    server = start_server("--kv-bits", "4", "--kv-quant-scheme", "turboquant", "--kv-cache-bytes", str(CACHE_BYTES))
+@pytest.mark.parametrize(("start", "words"), [((), ""), (("--quantized-kv-start", "40"), " beyond 40 tokens")])
+def test_a_chat_works_with_a_quantized_cache(start_server, start, words):
+    server = start_server("--kv-bits", "4", "--kv-quant-scheme", "turboquant", "--kv-cache-bytes", str(CACHE_BYTES), *start)
     reply = server.chat(QUESTION, temperature=0, max_tokens=24)
     assert reply.status == 200
     assert "Paris" in reply.json["choices"][0]["message"]["content"]
     # 29 of 30 layers, 3 heads of 64: keys and values of 4 bits, and a norm each
-    assert f"29 of 30 layers' keys and values quantized (turboquant, keys of 4 and values of 4 bits): {29 * 3 * (34 + 34)}.0 " \
-        "bytes a token" in server.log_text()
+    assert f"29 of 30 layers' keys and values quantized (turboquant, keys of 4 and values of 4 bits{words}): " \
+        f"{29 * 3 * (34 + 34)}.0 bytes a token" in server.log_text()
     server.wait_idle()
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--kv-bits", "4", "--quantized-kv-start", "5000"], "--quantized-kv-start 5000"),
+        (["--quantized-kv-start", "5000"], "--quantized-kv-start 5000 needs --kv-bits"),
         (["--kv-bits", "7"], "uniform has 2, 3, 4, 5, 6 and 8 bits"),
         (["--kv-quant-scheme", "turboquant"], "--kv-quant-scheme needs --kv-bits"),
     ],
@@ -59,8 +60,20 @@ def test_what_cannot_work_is_refused(options, words):
     assert words in done.stderr
 
 
-def test_a_group_that_does_not_fit_the_model_is_refused():
-    command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--kv-bits", "4", "--kv-group-size", "128", "--port", "0"]
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--kv-bits", "4", "--kv-group-size", "128"], "--kv-group-size 128 does not divide the model's heads of 64 elements"),
+        # 29 layers of 3 heads of 64 in f16, 4,000 positions
+        (
+            ["--kv-bits", "4", "--quantized-kv-start", "4000", "--kv-cache-bytes", "150000000"],
+            f"--quantized-kv-start 4000: one sequence's tokens up to there take {4000 * 29 * 3 * 64 * 2 * 2} bytes in full precision; "
+            "the half of a KV cache of 150000000 bytes that is for them has ",
+        ),
+    ],
+)
+def test_what_does_not_fit_the_model_is_refused(options, words):
+    command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
-    assert "--kv-group-size 128 does not divide the model's heads of 64 elements" in done.stderr
+    assert words in done.stderr

@@ -190,8 +190,30 @@ static void test_smollm2(void **state)
 static void test_quantized_caches(void **state)
 {
     (void)state;
-    check_model(SMOLLM2, 150, &(struct kv_quantization){KV_QUANT_TURBOQUANT, 7, 8, 0});
-    check_model(SMOLLM2, 90, &(struct kv_quantization){KV_QUANT_UNIFORM, 16, 10, 32});
+    check_model(SMOLLM2, 150, &(struct kv_quantization){KV_QUANT_TURBOQUANT, 7, 8, 0, 0});
+    check_model(SMOLLM2, 90, &(struct kv_quantization){KV_QUANT_UNIFORM, 16, 10, 32, 83});
+}
+
+/* Up to the start the numbers are those of full precision, from there on they are not. */
+static void test_a_start_of_quantization(void **state)
+{
+    (void)state;
+    static const uint32_t chunk[] = {50};
+    const uint32_t tokens = 90, start = 83;
+    struct scene *scene = make_scene(SMOLLM2, tokens, 2, &full);
+    run(scene, 0, chunk, 1, false);
+    float *expected = take_kept(scene);
+    drop_scene(scene);
+    scene = make_scene(SMOLLM2, tokens, 2,
+                       &(struct kv_quantization){KV_QUANT_UNIFORM, 16, 16, 0, start});
+    run(scene, 0, chunk, 1, false);
+    for (uint32_t row = 0; row < COMPARED; row++) {
+        const size_t at = (size_t)row * scene->vocab;
+        bool same = memcmp(scene->kept + at, expected + at, scene->vocab * sizeof(float)) == 0;
+        assert_true(same == (tokens - COMPARED + row < start));
+    }
+    free(expected);
+    drop_scene(scene);
 }
 
 static void test_gemma3_past_its_window(void **state)
@@ -236,6 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_smollm2),
         cmocka_unit_test(test_quantized_caches),
+        cmocka_unit_test(test_a_start_of_quantization),
         cmocka_unit_test(test_gemma3_past_its_window),
         cmocka_unit_test(test_gemma3_gives_blocks_back),
         cmocka_unit_test(test_thread_count),

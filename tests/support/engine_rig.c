@@ -51,6 +51,11 @@ static void make_layout(struct engine_rig *rig, const struct engine_rig_options 
                               .layers = 1,
                               .kv_heads = 1,
                               .head_dim = 8};
+    if (options->quantized_kv_start == 0)
+        return;
+    must(options->group_count < KV_GROUPS_MAX);
+    rig->layout.groups[rig->layout.group_count++] =
+        (struct kv_group){.kind = KV_OPENING, .layers = 1, .opening = options->quantized_kv_start};
 }
 
 static struct backend *make_backend(const struct engine_rig *rig, uint32_t state_slots)

@@ -13,6 +13,8 @@ struct engine_rig_options {
     uint32_t windows[KV_GROUPS_MAX]; /* one group each; 0 = full */
     uint32_t group_count;
     uint32_t kv_blocks[KV_GROUPS_MAX];
+    /* 0, or the first group is quantized behind so many tokens: one group more, the last. */
+    uint32_t quantized_kv_start;
     bool recurrent; /* rows have state */
     bool prefix_cache;
     uint32_t checkpoint_slots;

@@ -133,11 +133,20 @@ static struct cell *cell_at(struct fake_backend *fake, const struct step_sequenc
     return &fake->cells[group][(size_t)block * KV_BLOCK_TOKENS + position % KV_BLOCK_TOKENS];
 }
 
+/* Whether the group has the position; what it has not is behind its opening, and rows from there on
+ * read nothing of it. */
+static bool is_covered(const struct fake_backend *fake, uint32_t group, uint32_t position)
+{
+    return kv_layout_covered_tokens(fake->options.layout, group, position + 1) == position + 1;
+}
+
 static void write_row(struct fake_backend *fake, const struct step_sequence *sequence,
                       uint32_t position, uint64_t value)
 {
     for (uint32_t group = 0; group < fake->options.layout->group_count; group++) {
         uint64_t before = 0;
+        if (!is_covered(fake, group, position))
+            continue;
         if (position > 0)
             before = cell_at(fake, sequence, group, position - 1)->prefix;
         *cell_at(fake, sequence, group, position) =
@@ -171,6 +180,8 @@ static uint64_t read_row(struct fake_backend *fake, const struct step_sequence *
 {
     uint64_t prefix = 0;
     for (uint32_t group = 0; group < fake->options.layout->group_count; group++) {
+        if (!is_covered(fake, group, position))
+            continue;
         uint32_t window = fake->options.layout->groups[group].window;
         uint32_t first = window > 0 && position + 1 > window ? position + 1 - window : 0;
         uint64_t before = 0;
@@ -241,8 +252,9 @@ static void copy_step(struct launched_step *step, const struct fake_backend *fak
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
         step->sequences[i] = batch->sequences[i];
         uint32_t positions = batch->sequences[i].first_position + batch->sequences[i].row_count;
-        uint32_t blocks = (positions + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
         for (uint32_t group = 0; group < fake->options.layout->group_count; group++) {
+            uint32_t covered = kv_layout_covered_tokens(fake->options.layout, group, positions);
+            uint32_t blocks = (covered + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
             uint32_t *table = must_alloc(blocks, sizeof *table);
             memcpy(table, batch->sequences[i].block_tables[group], blocks * sizeof *table);
             step->sequences[i].block_tables[group] = table;

@@ -177,6 +177,12 @@ static uint32_t blocks_of(uint32_t tokens)
     return (tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
 }
 
+/* Of a sequence of `tokens` positions. */
+static uint32_t covered_blocks(const struct model_runner *runner, uint32_t group, uint32_t tokens)
+{
+    return blocks_of(kv_layout_covered_tokens(layout_of(runner), group, tokens));
+}
+
 static void give_back(struct model_runner *runner, struct slot *slot, uint32_t group,
                       uint32_t before)
 {
@@ -194,7 +200,8 @@ static void make_room(struct model_runner *runner, struct slot *slot, uint32_t c
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
         give_back(runner, slot, group,
                   kv_layout_first_block(layout_of(runner), group, slot->position));
-        for (uint32_t b = blocks_of(slot->position); b < blocks_of(slot->position + count); b++) {
+        for (uint32_t b = covered_blocks(runner, group, slot->position);
+             b < covered_blocks(runner, group, slot->position + count); b++) {
             must(runner->free_count[group] > 0);
             slot->tables[group][b] = runner->free_blocks[group][--runner->free_count[group]];
         }
@@ -205,7 +212,7 @@ void model_runner_reset(struct model_runner *runner, uint32_t number)
 {
     struct slot *slot = &runner->slots[number];
     for (uint32_t group = 0; group < layout_of(runner)->group_count; group++) {
-        give_back(runner, slot, group, blocks_of(slot->position));
+        give_back(runner, slot, group, covered_blocks(runner, group, slot->position));
         slot->first_held[group] = 0;
     }
     slot->position = 0;
@@ -230,7 +237,7 @@ uint32_t model_runner_blocks_held(const struct model_runner *runner, uint32_t nu
                                   uint32_t group)
 {
     const struct slot *slot = &runner->slots[number];
-    return blocks_of(slot->position) - slot->first_held[group];
+    return covered_blocks(runner, group, slot->position) - slot->first_held[group];
 }
 
 /* What the part says of its row `i`, or what NULL means. */

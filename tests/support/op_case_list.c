@@ -260,16 +260,16 @@ static void list_attention(const struct visitor *visitor)
         bool sinks;
         struct kv_quantization quantization;
     } shapes[] = {
-        {9, 3, 64, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0}},
-        {8, 2, 128, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0}},
-        {4, 1, 256, 40, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0}},
-        {2, 2, 20, 7, 10.0f, 5, true, {KV_QUANT_NONE, 0, 0, 0}},
-        {3, 1, 5, 0, 100.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0}},
-        {20, 1, 16, 64, 3.0f, 0, true, {KV_QUANT_NONE, 0, 0, 0}},
-        {1, 1, 64, 1, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0}},
-        {6, 3, 16, 24, 30.0f, 20, false, {KV_QUANT_NONE, 0, 0, 0}},
-        {4, 2, 32, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 6, 8, 0}},
-        {2, 1, 32, 0, 3.0f, 0, true, {KV_QUANT_UNIFORM, 10, 16, 32}},
+        {9, 3, 64, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {8, 2, 128, 0, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {4, 1, 256, 40, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {2, 2, 20, 7, 10.0f, 5, true, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {3, 1, 5, 0, 100.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {20, 1, 16, 64, 3.0f, 0, true, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {1, 1, 64, 1, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {6, 3, 16, 24, 30.0f, 20, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {4, 2, 32, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
+        {2, 1, 32, 0, 3.0f, 0, true, {KV_QUANT_UNIFORM, 10, 16, 32, 0}},
     };
     for (uint32_t i = 0; i < COUNT(shapes); i++) {
         uint32_t queries = shapes[i].heads * shapes[i].head_dim;

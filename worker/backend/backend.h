@@ -59,8 +59,9 @@ struct step_sequence {
     uint32_t first_row;
     uint32_t row_count;
     uint32_t first_position;
-    const uint32_t
-        *block_tables[KV_GROUPS_MAX]; /* [blocks up to the last row's position], one per group */
+    /* [blocks up to the last row's position, as far as the group covers it], one per group; those
+     * that no row sees may be KV_BLOCK_NONE */
+    const uint32_t *block_tables[KV_GROUPS_MAX];
     /* Where its recurrent state is, < state_slots; STATE_SLOT_NONE in models without. The slot is
      * as the sequence's last row left it, or anything when first_position is 0. */
     uint32_t state_slot;

@@ -114,8 +114,13 @@ uint32_t block_table_held(const struct block_table *table)
     return table->covered - table->first_held;
 }
 
+bool block_table_holds(const struct block_table *table, uint32_t at)
+{
+    return at >= table->first_held && at < table->covered;
+}
+
 struct kv_block_ref block_table_ref(const struct block_table *table, uint32_t at)
 {
-    must(at >= table->first_held && at < table->covered);
+    must(block_table_holds(table, at));
     return (struct kv_block_ref){.block = table->blocks[at], .generation = table->generations[at]};
 }

@@ -8,6 +8,7 @@
 #ifndef SHOAL_WORKER_CACHE_BLOCK_TABLE_H
 #define SHOAL_WORKER_CACHE_BLOCK_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/result.h"
@@ -54,6 +55,8 @@ void block_table_give_first(struct block_table *table, struct kv_block_pool *poo
 void block_table_give_all(struct block_table *table, struct kv_block_pool *pool);
 
 uint32_t block_table_held(const struct block_table *table);
+/* Whether logical block `at` is held. */
+bool block_table_holds(const struct block_table *table, uint32_t at);
 /* Logical block `at`, which is held. */
 struct kv_block_ref block_table_ref(const struct block_table *table, uint32_t at);
 

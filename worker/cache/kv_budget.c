@@ -5,7 +5,7 @@
  * it is served first: a window for every sequence plus one step's rows, as long as that takes no
  * more than half of the memory. The rest goes to the full-attention groups, which can use any
  * amount up to max_sequences whole contexts. Where even that fits, memory is left over and not
- * taken.
+ * taken. What quantization leaves in full precision at a sequence's beginning is bounded just so.
  *
  * Recurrent state comes before both: a sequence cannot run without it, and it is the same for the
  * shortest and the longest. It gets at most half of the memory; where that does not hold as many
@@ -32,7 +32,7 @@ static uint64_t blocks_wanted(const struct kv_layout *layout, uint32_t group,
                               const struct kv_budget_request *request)
 {
     uint64_t one = kv_layout_blocks_needed(layout, group, request->context_tokens, 1);
-    if (layout->groups[group].kind == KV_FULL)
+    if (layout->groups[group].kind != KV_SLIDING)
         return one * request->max_sequences;
     uint64_t wide =
         kv_layout_blocks_needed(layout, group, request->context_tokens, request->step_tokens);
@@ -58,20 +58,20 @@ uint32_t kv_budget_longest(const struct kv_layout *layout, const uint32_t blocks
     return fits;
 }
 
-/* Gives the groups of `kind` their wanted blocks, or equal shares of tokens when `share_bytes` does
- * not hold them all. Returns the bytes used. */
+/* Gives the full groups, or all others, their wanted blocks, or equal shares of tokens when
+ * `share_bytes` does not hold them all. Returns the bytes used. */
 static uint64_t divide(const struct kv_layout *layout, const struct kv_budget_request *request,
-                       enum kv_kind kind, uint64_t share_bytes, struct kv_budget *budget)
+                       bool full, uint64_t share_bytes, struct kv_budget *budget)
 {
     uint64_t wanted_bytes = 0;
     for (uint32_t group = 0; group < layout->group_count; group++) {
-        if (layout->groups[group].kind == kind)
+        if ((layout->groups[group].kind == KV_FULL) == full)
             wanted_bytes += blocks_wanted(layout, group, request) *
                             kv_layout_block_bytes(layout, group, request->element_bytes);
     }
     uint64_t used_bytes = 0;
     for (uint32_t group = 0; group < layout->group_count; group++) {
-        if (layout->groups[group].kind != kind)
+        if ((layout->groups[group].kind == KV_FULL) != full)
             continue;
         uint64_t wanted = blocks_wanted(layout, group, request);
         uint64_t block_bytes = kv_layout_block_bytes(layout, group, request->element_bytes);
@@ -85,21 +85,48 @@ static uint64_t divide(const struct kv_layout *layout, const struct kv_budget_re
     return used_bytes;
 }
 
+/* A start whose tokens do not even fit once would bound every sequence. */
+static enum result check_openings(const struct kv_layout *layout,
+                                  const struct kv_budget_request *request,
+                                  const struct kv_budget *budget, struct error_text *error)
+{
+    for (uint32_t group = 0; group < layout->group_count; group++) {
+        uint64_t one = kv_layout_blocks_needed(layout, group, request->context_tokens, 1);
+        if (layout->groups[group].kind != KV_OPENING || one <= budget->blocks[group])
+            continue;
+        return error_set(
+            error, RESULT_TOO_LARGE,
+            "--quantized-kv-start %u: one sequence's tokens up to there take %llu "
+            "bytes in full precision; the half of a KV cache of %llu bytes that is "
+            "for them has %llu",
+            layout->groups[group].opening,
+            (unsigned long long)(one *
+                                 kv_layout_block_bytes(layout, group, request->element_bytes)),
+            (unsigned long long)request->limit_bytes,
+            (unsigned long long)(budget->blocks[group] *
+                                 kv_layout_block_bytes(layout, group, request->element_bytes)));
+    }
+    return RESULT_OK;
+}
+
 static enum result plan_blocks(const struct kv_layout *layout,
                                const struct kv_budget_request *request, struct kv_budget *budget,
                                struct error_text *error)
 {
-    uint64_t sliding_share = request->limit_bytes;
+    uint64_t bounded_share = request->limit_bytes;
     for (uint32_t group = 0; group < layout->group_count; group++) {
         if (layout->groups[group].kind == KV_FULL)
-            sliding_share = request->limit_bytes / 2;
+            bounded_share = request->limit_bytes / 2;
     }
     budget->wanted_bytes = budget->state_bytes + budget->checkpoint_bytes;
     for (uint32_t group = 0; group < layout->group_count; group++)
         budget->wanted_bytes += blocks_wanted(layout, group, request) *
                                 kv_layout_block_bytes(layout, group, request->element_bytes);
-    budget->bytes = divide(layout, request, KV_SLIDING, sliding_share, budget);
-    budget->bytes += divide(layout, request, KV_FULL, request->limit_bytes - budget->bytes, budget);
+    budget->bytes = divide(layout, request, false, bounded_share, budget);
+    budget->bytes += divide(layout, request, true, request->limit_bytes - budget->bytes, budget);
+    enum result result = check_openings(layout, request, budget, error);
+    if (result != RESULT_OK)
+        return result;
     budget->context_tokens =
         kv_budget_longest(layout, budget->blocks, request->context_tokens, request->step_tokens);
 

@@ -123,6 +123,29 @@ enum result kv_layout_init(struct kv_layout *layout, const struct model_config *
     return group_layers(layout, config, error);
 }
 
+/* Beside each quantized group its layers in full precision. */
+static enum result add_openings(struct kv_layout *layout, struct error_text *error)
+{
+    const uint32_t start = layout->quantization.start_tokens;
+    const uint32_t count = layout->group_count;
+    for (uint32_t group = 0; group < count && start > 0; group++) {
+        if (!layout->groups[group].quantized)
+            continue;
+        if (layout->group_count == KV_GROUPS_MAX)
+            return error_set(error, RESULT_UNSUPPORTED,
+                             "--quantized-kv-start %u: the model's windows and head shapes and "
+                             "what lies before the start make more than %u groups of layers",
+                             start, KV_GROUPS_MAX);
+        struct kv_group *opening = &layout->groups[layout->group_count++];
+        *opening = layout->groups[group];
+        opening->kind = KV_OPENING;
+        opening->quantized = false;
+        opening->opening = start;
+        opening->opening_of = group;
+    }
+    return RESULT_OK;
+}
+
 enum result kv_layout_quantize(struct kv_layout *layout, const struct model_config *config,
                                const struct kv_quantization *quantization, struct error_text *error)
 {
@@ -142,7 +165,7 @@ enum result kv_layout_quantize(struct kv_layout *layout, const struct model_conf
         return error_set(error, RESULT_UNSUPPORTED,
                          "--kv-bits: the model has no layer whose keys and values are quantized "
                          "(sliding layers and the last one are not)");
-    return result;
+    return result == RESULT_OK ? add_openings(layout, error) : result;
 }
 
 static const struct kv_group *group_at(const struct kv_layout *layout, uint32_t group)
@@ -167,12 +190,26 @@ static uint32_t blocks_of(uint64_t tokens)
     return (uint32_t)((tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS);
 }
 
+uint32_t kv_layout_opening(const struct kv_layout *layout, uint32_t group)
+{
+    for (uint32_t g = 0; g < layout->group_count; g++)
+        if (layout->groups[g].kind == KV_OPENING && layout->groups[g].opening_of == group)
+            return g;
+    return KV_GROUP_NONE;
+}
+
+uint32_t kv_layout_covered_tokens(const struct kv_layout *layout, uint32_t group, uint32_t tokens)
+{
+    const struct kv_group *g = group_at(layout, group);
+    return g->kind == KV_OPENING && tokens > g->opening ? g->opening : tokens;
+}
+
 uint32_t kv_layout_blocks_needed(const struct kv_layout *layout, uint32_t group, uint32_t tokens,
                                  uint32_t step_tokens)
 {
     const struct kv_group *g = group_at(layout, group);
-    uint32_t all = blocks_of(tokens);
-    if (g->kind == KV_FULL || step_tokens == 0)
+    uint32_t all = blocks_of(kv_layout_covered_tokens(layout, group, tokens));
+    if (g->kind != KV_SLIDING || step_tokens == 0)
         return all;
     /* A step of s rows sees the s rows and window - 1 positions before the first. A run of n
      * positions that may begin anywhere in a block touches one block more than n - 1 fill. */
@@ -184,6 +221,8 @@ uint32_t kv_layout_blocks_needed(const struct kv_layout *layout, uint32_t group,
 uint32_t kv_layout_first_block(const struct kv_layout *layout, uint32_t group, uint32_t position)
 {
     const struct kv_group *g = group_at(layout, group);
+    if (g->kind == KV_OPENING)
+        return position < g->opening ? 0 : blocks_of(g->opening);
     if (g->kind == KV_FULL || position < g->window)
         return 0;
     return (position - g->window + 1) / KV_BLOCK_TOKENS;

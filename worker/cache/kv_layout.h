@@ -5,10 +5,17 @@
  *
  *   FULL     every position stays until the sequence ends
  *   SLIDING  blocks wholly behind the window are given back while the sequence runs
+ *   OPENING  a sequence's first positions; all are given back when it passes them
  *
  * Where the cache is quantized (kv_codec.h), a group is quantized or not as a whole. In full
  * precision stay sliding layers, which hold little, and the model's last layer with keys of its own
  * where there are more than two, which therefore has a group of its own.
+ *
+ * Where quantization starts behind S > 0 tokens, a quantized group has an OPENING one beside it:
+ * the same layers in full precision, for positions [0, S). Such a position is written to both, so
+ * that nothing is left to convert when a sequence passes S, whatever step that is in. A row that
+ * sees at most S positions reads the opening one, any other the quantized one: which, its sequence
+ * alone decides.
  *
  * A block table maps logical block b (positions b * KV_BLOCK_TOKENS …) to a physical block of the
  * group's pool, or KV_BLOCK_NONE where the block was given back or is not yet taken.
@@ -28,7 +35,7 @@
 #define KV_GROUPS_MAX   4u
 #define KV_GROUP_NONE   UINT8_MAX
 
-enum kv_kind { KV_FULL, KV_SLIDING };
+enum kv_kind { KV_FULL, KV_SLIDING, KV_OPENING };
 
 struct kv_group {
     enum kv_kind kind;
@@ -36,7 +43,9 @@ struct kv_group {
     uint32_t layers; /* how many layers store keys in it */
     uint32_t kv_heads;
     uint32_t head_dim;
-    bool quantized; /* as the layout's quantization says */
+    bool quantized;      /* as the layout's quantization says */
+    uint32_t opening;    /* OPENING: S, tokens; else 0 */
+    uint32_t opening_of; /* OPENING: the quantized group of the same layers */
 };
 
 struct kv_layout {
@@ -44,8 +53,8 @@ struct kv_layout {
     struct kv_group groups[KV_GROUPS_MAX];
     struct kv_quantization quantization;
     uint32_t layer_count; /* of the model */
-    /* Group of a model layer (NONE: it keeps recurrent state), and its index inside the group:
-     * where it has no keys of its own, those of the layer that it shares with. */
+    /* Group of a model layer (NONE: it keeps recurrent state; never an OPENING one), and its index
+     * inside the group: where it has no keys of its own, those of the layer that it shares with. */
     uint8_t layer_group[LIMIT_LAYERS];
     uint16_t layer_index[LIMIT_LAYERS];
 };
@@ -74,17 +83,23 @@ enum result kv_layout_quantize(struct kv_layout *layout, const struct model_conf
 uint64_t kv_layout_block_bytes(const struct kv_layout *layout, uint32_t group,
                                uint32_t element_bytes);
 
+/* The OPENING group beside a quantized one, or KV_GROUP_NONE. */
+uint32_t kv_layout_opening(const struct kv_layout *layout, uint32_t group);
+
+/* How many of a sequence's first `tokens` positions have a place in group `group`. */
+uint32_t kv_layout_covered_tokens(const struct kv_layout *layout, uint32_t group, uint32_t tokens);
+
 /*
  * Blocks of group `group` that a sequence holds at most while it grows to `tokens` positions in
- * steps of at most `step_tokens` rows: all of them for FULL; for SLIDING only those the window and
- * one step's rows can touch.
+ * steps of at most `step_tokens` rows: all that are covered for FULL and OPENING; for SLIDING only
+ * those the window and one step's rows can touch.
  */
 uint32_t kv_layout_blocks_needed(const struct kv_layout *layout, uint32_t group, uint32_t tokens,
                                  uint32_t step_tokens);
 
 /*
  * First logical block of group `group` that a query at `position` or later can still see; the
- * blocks before it may be given back. 0 for FULL.
+ * blocks before it may be given back. 0 for FULL; for OPENING 0 or, from S on, behind the last one.
  */
 uint32_t kv_layout_first_block(const struct kv_layout *layout, uint32_t group, uint32_t position);
 

@@ -12,6 +12,13 @@ static uint32_t peak_blocks(const struct worker_engine *engine, uint32_t group, 
     return kv_layout_blocks_needed(engine->parts.layout, group, tokens, engine->parts.step_tokens);
 }
 
+/* Whether a sequence that far needs nothing of the group any more. */
+static bool has_passed(const struct worker_engine *engine, uint32_t group, uint32_t position)
+{
+    const struct kv_group *shape = &engine->parts.layout->groups[group];
+    return shape->kind == KV_OPENING && position >= shape->opening;
+}
+
 struct admission_snapshot engine_snapshot_admission(const struct worker_engine *engine)
 {
     struct admission_snapshot snapshot = {
@@ -28,6 +35,8 @@ struct admission_snapshot engine_snapshot_admission(const struct worker_engine *
             continue;
         }
         for (uint32_t group = 0; group < snapshot.group_count; group++) {
+            if (has_passed(engine, group, sequence->computed_tokens))
+                continue;
             uint32_t peak = peak_blocks(engine, group, sequence->known_tokens);
             uint32_t held = block_table_held(&sequence->tables[group]);
             snapshot.promised_blocks[group] += peak > held ? peak - held : 0;
@@ -71,8 +80,10 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         .candidate_count = sequence_table_running(engine->table),
         .candidates = engine->candidates,
     };
-    for (uint32_t group = 0; group < snapshot.group_count; group++)
+    for (uint32_t group = 0; group < snapshot.group_count; group++) {
         snapshot.free_blocks[group] = kv_pools_available(&engine->pools, group);
+        snapshot.opening_tokens[group] = engine->parts.layout->groups[group].opening;
+    }
     for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
         const struct sequence *sequence = sequence_table_running_at(engine->table, i);
         sequence_check(sequence, &engine->pools);

@@ -12,17 +12,20 @@
 #include "proto/must.h"
 #include "worker/schedule/step_candidate.h"
 
-/* Does the next position of `candidate` begin a new block? Every group needs one then. */
-static bool needs_block(const struct step_candidate *candidate)
+static void need_blocks(const struct step_snapshot *snapshot,
+                        const struct step_candidate *candidate, uint32_t rows,
+                        uint32_t needed_blocks[KV_GROUPS_MAX])
 {
-    return candidate->computed_tokens % KV_BLOCK_TOKENS == 0;
+    for (uint32_t group = 0; group < snapshot->group_count; group++)
+        needed_blocks[group] +=
+            step_candidate_blocks(candidate, snapshot->opening_tokens[group], rows);
 }
 
 static bool can_move(const struct step_snapshot *snapshot, uint32_t survivors,
                      const uint32_t free_blocks[KV_GROUPS_MAX])
 {
     uint32_t decoding = 0;
-    uint32_t needed_blocks = 0;
+    uint32_t needed_blocks[KV_GROUPS_MAX] = {0};
     const struct step_candidate *oldest = NULL;
     for (uint32_t i = 0; i < survivors; i++) {
         if (snapshot->candidates[i].ends)
@@ -31,14 +34,14 @@ static bool can_move(const struct step_snapshot *snapshot, uint32_t survivors,
             oldest = &snapshot->candidates[i];
         if (snapshot->candidates[i].decoding) {
             decoding++;
-            needed_blocks += needs_block(&snapshot->candidates[i]);
+            need_blocks(snapshot, &snapshot->candidates[i], 1, needed_blocks);
         }
     }
     /* While it waits for features of a picture, younger ones may have come to decode before it. */
     if (oldest && !oldest->decoding && (decoding == 0 || step_candidate_most_rows(oldest) > 0))
-        needed_blocks += step_candidate_blocks(oldest, step_candidate_fewest_rows(oldest));
+        need_blocks(snapshot, oldest, step_candidate_fewest_rows(oldest), needed_blocks);
     for (uint32_t group = 0; group < snapshot->group_count; group++) {
-        if (needed_blocks > free_blocks[group])
+        if (needed_blocks[group] > free_blocks[group])
             return false;
     }
     return true;

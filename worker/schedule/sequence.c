@@ -123,8 +123,9 @@ enum result sequence_admit(struct sequence *sequence, struct kv_pools *pools)
     }
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         /* The last token is told, never computed. */
-        enum result result =
-            block_table_reserve(&sequence->tables[group], sequence->tokens_max - 1);
+        enum result result = block_table_reserve(
+            &sequence->tables[group],
+            kv_layout_covered_tokens(pools->layout, group, sequence->tokens_max - 1));
         if (result != RESULT_OK)
             return result;
     }
@@ -187,8 +188,9 @@ void sequence_take_blocks(struct sequence *sequence, struct kv_pools *pools, uin
     uint32_t tokens = sequence->computed_tokens + rows;
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         struct block_table *table = &sequence->tables[group];
-        kv_pools_make_room(pools, group, block_table_missing(table, tokens));
-        block_table_extend(table, pools->group[group], tokens);
+        uint32_t covered = kv_layout_covered_tokens(pools->layout, group, tokens);
+        kv_pools_make_room(pools, group, block_table_missing(table, covered));
+        block_table_extend(table, pools->group[group], covered);
     }
     sequence_prefix_take_checkpoint(sequence, pools, rows);
 }
@@ -307,7 +309,8 @@ void sequence_check(const struct sequence *sequence, const struct kv_pools *pool
          (pools->state && sequence_is_running(sequence)));
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         const struct block_table *table = &sequence->tables[group];
-        must(table->covered == block_table_blocks(sequence->computed_tokens));
+        must(table->covered == block_table_blocks(kv_layout_covered_tokens(
+                                   pools->layout, group, sequence->computed_tokens)));
         uint32_t first_seen =
             kv_layout_first_block(pools->layout, group, sequence->computed_tokens);
         must(table->first_held == (first_seen < table->covered ? first_seen : table->covered));

@@ -119,6 +119,13 @@ static void reach_add(struct reach *reach, const struct kv_pools *pools, uint32_
     }
 }
 
+/* How many of a sequence's first `blocks` blocks have a place in the group. */
+static uint32_t covered_blocks(const struct kv_pools *pools, uint32_t group, uint32_t blocks)
+{
+    return block_table_blocks(
+        kv_layout_covered_tokens(pools->layout, group, blocks * KV_BLOCK_TOKENS));
+}
+
 /* Whether a sequence may begin behind `blocks` blocks, the last of which is at `place`. */
 static bool may_begin(const struct reach *reach, const struct kv_pools *pools, uint32_t place,
                       uint32_t blocks)
@@ -129,7 +136,7 @@ static bool may_begin(const struct reach *reach, const struct kv_pools *pools, u
         return false;
     for (uint32_t group = 0; group < pools->layout->group_count; group++) {
         uint32_t first = kv_layout_first_block(pools->layout, group, blocks * KV_BLOCK_TOKENS);
-        if (first < blocks && reach->blocks[group] < blocks - first)
+        if (first < covered_blocks(pools, group, blocks) && reach->blocks[group] < blocks - first)
             return false;
     }
     return true;
@@ -157,8 +164,9 @@ static void share_blocks(struct sequence *sequence, struct kv_pools *pools, uint
 {
     struct block_table *table = &sequence->tables[group];
     uint32_t first = kv_layout_first_block(pools->layout, group, blocks * KV_BLOCK_TOKENS);
-    block_table_skip(table, first < blocks ? first : blocks);
-    for (uint32_t at = table->covered; at < blocks; at++) {
+    uint32_t end = covered_blocks(pools, group, blocks);
+    block_table_skip(table, first < end ? first : end);
+    for (uint32_t at = table->covered; at < end; at++) {
         struct kv_block_ref ref;
         must(prefix_cache_has(pools->prefixes, find_place(sequence, pools, at), group, &ref));
         block_table_share(table, pools->group[group], ref);
@@ -230,14 +238,14 @@ static void leave_block(struct sequence *sequence, struct kv_pools *pools, uint3
     struct prefix_block block = block_at(sequence, pools, at);
     bool any = false;
     for (uint32_t group = 0; group < pools->layout->group_count; group++)
-        any |= sequence->tables[group].first_held <= at;
+        any |= block_table_holds(&sequence->tables[group], at);
     uint32_t place =
         any ? prefix_cache_add(pools->prefixes, sequence->names[at], &block) : PREFIX_PLACE_NONE;
     for (uint32_t group = 0; group < pools->layout->group_count && place != PREFIX_PLACE_NONE;
          group++) {
         struct block_table *table = &sequence->tables[group];
         struct kv_block_ref ref;
-        if (table->first_held > at)
+        if (!block_table_holds(table, at))
             continue;
         if (!prefix_cache_has(pools->prefixes, place, group, &ref))
             prefix_cache_keep(pools->prefixes, place, group, block_table_ref(table, at));

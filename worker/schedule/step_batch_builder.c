@@ -168,7 +168,9 @@ void step_batch_builder_add(struct step_batch_builder *builder, struct sequence 
                                    .state_source = sequence_prefix_source_slot(sequence, pools),
                                    .state_copy = sequence_prefix_copy_slot(sequence, pools, rows)};
     for (uint32_t group = 0; group < builder->limits.group_count; group++) {
-        must(block_table_missing(&sequence->tables[group], sequence->computed_tokens + rows) == 0);
+        uint32_t covered =
+            kv_layout_covered_tokens(pools->layout, group, sequence->computed_tokens + rows);
+        must(block_table_missing(&sequence->tables[group], covered) == 0);
         part->block_tables[group] = sequence->tables[group].blocks;
     }
     add_tokens(builder, sequence, rows);

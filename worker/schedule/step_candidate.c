@@ -29,8 +29,26 @@ uint32_t step_candidate_uncut_rows(const struct step_candidate *candidate, uint3
     return first > candidate->computed_tokens ? first - candidate->computed_tokens : 0;
 }
 
-uint32_t step_candidate_blocks(const struct step_candidate *candidate, uint32_t rows)
+/* Blocks that the first `tokens` positions fill. */
+static uint32_t blocks_of(uint32_t tokens, uint32_t opening)
 {
-    uint32_t before = (candidate->computed_tokens + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
-    return (candidate->computed_tokens + rows + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS - before;
+    uint32_t covered = opening > 0 && tokens > opening ? opening : tokens;
+    return (covered + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+}
+
+uint32_t step_candidate_blocks(const struct step_candidate *candidate, uint32_t opening,
+                               uint32_t rows)
+{
+    return blocks_of(candidate->computed_tokens + rows, opening) -
+           blocks_of(candidate->computed_tokens, opening);
+}
+
+uint32_t step_candidate_rows(const struct step_candidate *candidate, uint32_t opening,
+                             uint32_t blocks)
+{
+    uint64_t end =
+        ((uint64_t)blocks_of(candidate->computed_tokens, opening) + blocks) * KV_BLOCK_TOKENS;
+    if (end > UINT32_MAX || (opening > 0 && end >= opening))
+        return UINT32_MAX - candidate->computed_tokens;
+    return (uint32_t)end - candidate->computed_tokens;
 }

@@ -16,6 +16,8 @@
  */
 #include "worker/schedule/step_policy.h"
 
+#include <string.h>
+
 #include "proto/must.h"
 #include "worker/schedule/step_candidate.h"
 
@@ -32,14 +34,26 @@ static uint32_t rows_left(const struct step_candidate *candidate)
     return candidate->known_tokens - candidate->computed_tokens;
 }
 
-/* Rows that `candidate` can have without taking more than `free_blocks` in any group. */
-static uint32_t rows_that_fit(const struct step_candidate *candidate, uint32_t free_blocks)
+/* Rows that `candidate` can have without taking more than is free of any group. */
+static uint32_t rows_that_fit(const struct step_snapshot *snapshot,
+                              const struct step_candidate *candidate, const uint32_t *free_blocks)
 {
-    uint32_t in_last_block = candidate->computed_tokens % KV_BLOCK_TOKENS;
-    uint32_t slack = in_last_block ? KV_BLOCK_TOKENS - in_last_block : 0;
-    uint64_t rows = (uint64_t)free_blocks * KV_BLOCK_TOKENS + slack;
-    uint32_t wanted = step_candidate_most_rows(candidate);
-    return rows < wanted ? (uint32_t)rows : wanted;
+    uint32_t rows = step_candidate_most_rows(candidate);
+    for (uint32_t group = 0; group < snapshot->group_count; group++)
+        rows = least(rows, step_candidate_rows(candidate, snapshot->opening_tokens[group],
+                                               free_blocks[group]));
+    return rows;
+}
+
+static void take_blocks(const struct step_snapshot *snapshot,
+                        const struct step_candidate *candidate, uint32_t rows,
+                        uint32_t *free_blocks)
+{
+    for (uint32_t group = 0; group < snapshot->group_count; group++) {
+        uint32_t taken = step_candidate_blocks(candidate, snapshot->opening_tokens[group], rows);
+        must(taken <= free_blocks[group]);
+        free_blocks[group] -= taken;
+    }
 }
 
 static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *free_blocks,
@@ -52,9 +66,7 @@ static uint32_t compose_decodes(const struct step_snapshot *snapshot, uint32_t *
             continue;
         rows[i] = 1;
         decodes++;
-        uint32_t taken = step_candidate_blocks(&snapshot->candidates[i], 1);
-        must(taken <= *free_blocks);
-        *free_blocks -= taken;
+        take_blocks(snapshot, &snapshot->candidates[i], 1, free_blocks);
     }
     must(decodes <= snapshot->step_tokens);
     return decodes;
@@ -80,7 +92,7 @@ static bool any_resumes(const struct step_snapshot *snapshot)
 }
 
 /* All that anybody still has to compute fits, and what a stream that is back draws meanwhile. */
-static bool room_for_all(const struct step_snapshot *snapshot, uint32_t free_blocks)
+static bool room_for_all(const struct step_snapshot *snapshot, const uint32_t *free_blocks)
 {
     uint64_t blocks = 0;
     uint64_t rows = 0;
@@ -88,7 +100,11 @@ static bool room_for_all(const struct step_snapshot *snapshot, uint32_t free_blo
         blocks += rows_left(&snapshot->candidates[i]) / KV_BLOCK_TOKENS + 2;
         rows += rows_left(&snapshot->candidates[i]);
     }
-    return blocks + rows / ROWS_A_BLOCK_LASTS < free_blocks;
+    for (uint32_t group = 0; group < snapshot->group_count; group++) {
+        if (blocks + rows / ROWS_A_BLOCK_LASTS >= free_blocks[group])
+            return false;
+    }
+    return true;
 }
 
 /*
@@ -97,7 +113,7 @@ static bool room_for_all(const struct step_snapshot *snapshot, uint32_t free_blo
  * begun. Else NULL: the oldest moves, as always.
  */
 static const struct step_candidate *first_back(const struct step_snapshot *snapshot,
-                                               uint32_t free_blocks)
+                                               const uint32_t *free_blocks)
 {
     const struct step_candidate *begun = NULL;
     const struct step_candidate *shortest = NULL;
@@ -121,20 +137,21 @@ static const struct step_candidate *first_back(const struct step_snapshot *snaps
 struct chunk_room {
     uint32_t budget;    /* rows */
     uint32_t step_rows; /* of the whole step: for a tile that is not cut, if nobody had any yet */
-    uint32_t free_blocks;
+    uint32_t *free_blocks; /* [group_count] */
     bool used;
 };
 
 /* Takes the candidate's chunk out of the room. A tile that must not be cut goes beyond the budget
  * where it is the first of a step: it would fit no other step either. */
-static uint32_t take_chunk(const struct step_candidate *candidate, struct chunk_room *room)
+static uint32_t take_chunk(const struct step_snapshot *snapshot,
+                           const struct step_candidate *candidate, struct chunk_room *room)
 {
-    uint32_t fit = rows_that_fit(candidate, room->free_blocks);
+    uint32_t fit = rows_that_fit(snapshot, candidate, room->free_blocks);
     uint32_t rows = step_candidate_uncut_rows(candidate, least(room->budget, fit));
     uint32_t fewest = step_candidate_fewest_rows(candidate);
     if (rows == 0 && !room->used && fewest <= fit && fewest <= room->step_rows)
         rows = fewest;
-    room->free_blocks -= step_candidate_blocks(candidate, rows);
+    take_blocks(snapshot, candidate, rows, room->free_blocks);
     room->budget -= least(room->budget, rows);
     room->used |= rows > 0;
     return rows;
@@ -142,12 +159,9 @@ static uint32_t take_chunk(const struct step_candidate *candidate, struct chunk_
 
 uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *rows)
 {
-    /* A row takes the same number of new blocks in every group: the scarcest one decides. */
-    uint32_t free_blocks = UINT32_MAX;
-    for (uint32_t group = 0; group < snapshot->group_count; group++)
-        free_blocks = least(free_blocks, snapshot->free_blocks[group]);
-
-    uint32_t decodes = compose_decodes(snapshot, &free_blocks, rows);
+    uint32_t free_blocks[KV_GROUPS_MAX];
+    memcpy(free_blocks, snapshot->free_blocks, sizeof free_blocks);
+    uint32_t decodes = compose_decodes(snapshot, free_blocks, rows);
     bool resumes = any_resumes(snapshot);
     bool awaited = decodes > 0 || resumes;
     uint32_t budget = snapshot->step_tokens - decodes;
@@ -156,7 +170,7 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
     struct chunk_room room = {
         .budget = budget, .step_rows = snapshot->step_tokens - decodes, .free_blocks = free_blocks};
     const struct step_candidate *first = first_back(snapshot, free_blocks);
-    uint32_t alone = first ? take_chunk(first, &room) : 0;
+    uint32_t alone = first ? take_chunk(snapshot, first, &room) : 0;
     if (alone > 0) {
         rows[first - snapshot->candidates] = alone;
         return alone;
@@ -167,7 +181,7 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
         uint32_t wanted = step_candidate_most_rows(candidate);
         if (candidate->decoding || wanted == 0)
             continue;
-        rows[i] = take_chunk(candidate, &room);
+        rows[i] = take_chunk(snapshot, candidate, &room);
         total += rows[i];
         if (rows[i] < wanted || (resumes && decodes == 0))
             break;

@@ -29,9 +29,11 @@ struct step_candidate {
 struct step_snapshot {
     uint32_t group_count;
     uint32_t free_blocks[KV_GROUPS_MAX]; /* those that only the prefix cache has among them */
-    uint32_t step_tokens;                /* rows of a step at most */
-    uint32_t mixed_prefill_tokens;       /* prompt rows at most of a step for which streams wait */
-    uint32_t lone_prefill_tokens;        /* and of one for which none does; > 0 */
+    /* Positions from there on take no blocks of the group; 0: all do. */
+    uint32_t opening_tokens[KV_GROUPS_MAX];
+    uint32_t step_tokens;          /* rows of a step at most */
+    uint32_t mixed_prefill_tokens; /* prompt rows at most of a step for which streams wait */
+    uint32_t lone_prefill_tokens;  /* and of one for which none does; > 0 */
     uint32_t candidate_count;
     const struct step_candidate *candidates; /* oldest first */
 };

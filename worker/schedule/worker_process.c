@@ -141,6 +141,8 @@ static void log_quantization(const struct plan *plan, uint32_t element_bytes)
     uint32_t layers = 0, all_layers = 0;
     uint64_t bytes = 0, plain_bytes = 0;
     for (uint32_t group = 0; group < quantized->group_count; group++) {
+        if (quantized->groups[group].kind == KV_OPENING)
+            continue;
         all_layers += quantized->groups[group].layers;
         if (!quantized->groups[group].quantized)
             continue;

@@ -33,13 +33,14 @@ static void test_wishes_come_true(void **state)
         struct kv_quantization_wish wish;
         struct kv_quantization made;
     } cases[] = {
-        {{0}, {KV_QUANT_NONE, 0, 0, 0}},
-        {{.half_bits = 16}, {KV_QUANT_UNIFORM, 16, 16, 0}},
-        {{.half_bits = 8, .group_size = 32}, {KV_QUANT_UNIFORM, 8, 8, 32}},
-        {{.half_bits = 8, .key_half_bits = 16}, {KV_QUANT_UNIFORM, 16, 8, 0}},
-        {{.scheme = KV_QUANT_TURBOQUANT, .half_bits = 7}, {KV_QUANT_TURBOQUANT, 6, 8, 0}},
+        {{0}, {KV_QUANT_NONE, 0, 0, 0, 0}},
+        {{.half_bits = 16}, {KV_QUANT_UNIFORM, 16, 16, 0, 0}},
+        {{.half_bits = 8, .group_size = 32}, {KV_QUANT_UNIFORM, 8, 8, 32, 0}},
+        {{.half_bits = 8, .key_half_bits = 16}, {KV_QUANT_UNIFORM, 16, 8, 0, 0}},
+        {{.half_bits = 8, .start_tokens = 5000}, {KV_QUANT_UNIFORM, 8, 8, 0, 5000}},
+        {{.scheme = KV_QUANT_TURBOQUANT, .half_bits = 7}, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
         {{.scheme = KV_QUANT_TURBOQUANT, .key_half_bits = 5, .value_half_bits = 7},
-         {KV_QUANT_TURBOQUANT, 5, 7, 0}},
+         {KV_QUANT_TURBOQUANT, 5, 7, 0, 0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct kv_quantization made;
@@ -55,7 +56,7 @@ static void test_what_cannot_work_is_refused(void **state)
         struct kv_quantization_wish wish;
         const char *words;
     } cases[] = {
-        {{.half_bits = 8, .start_tokens = 5000}, "--quantized-kv-start 5000"},
+        {{.start_tokens = 5000}, "--quantized-kv-start 5000 needs --kv-bits"},
         {{.scheme = KV_QUANT_UNIFORM}, "--kv-quant-scheme needs --kv-bits"},
         {{.group_size = 64}, "--kv-group-size needs --kv-bits"},
         {{.half_bits = 7}, "3.5 bits a key: uniform has 2, 3, 4, 5, 6 and 8 bits"},
@@ -77,12 +78,25 @@ static void test_what_cannot_work_is_refused(void **state)
     }
 }
 
+static void test_words_for_logs(void **state)
+{
+    (void)state;
+    char text[KV_QUANTIZATION_TEXT_BYTES];
+    kv_quantization_write(&(struct kv_quantization){.scheme = KV_QUANT_NONE}, text);
+    assert_string_equal(text, "none");
+    const struct kv_quantization late = {KV_QUANT_TURBOQUANT, 7, 8, 0, UINT32_MAX};
+    kv_quantization_write(&late, text);
+    assert_string_equal(text,
+                        "turboquant, keys of 3.5 and values of 4 bits beyond 4294967295 tokens");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits_are_read),
         cmocka_unit_test(test_wishes_come_true),
         cmocka_unit_test(test_what_cannot_work_is_refused),
+        cmocka_unit_test(test_words_for_logs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,8 @@
  * weight 0, and 0 times a number must be 0.
  *
  * Quantized groups have rows in place of elements, for keys as for values: bits of several
- * positions must not share a byte, because threads write different rows of a step.
+ * positions must not share a byte, because threads write different rows of a step. A position
+ * before --quantized-kv-start is written in full precision, too (worker/cache/kv_layout.h).
  */
 #include "worker/backend/cpu/cpu_kv_cache.h"
 
@@ -19,10 +20,9 @@
 
 #define CHUNK 64u
 
-struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t layer)
+static struct kv_place place_in(const struct cpu_program *program, uint32_t layer, uint32_t group)
 {
     const struct kv_layout *layout = &program->plan->kv;
-    uint32_t group = layout->layer_group[layer];
     const struct kv_group *shape = &layout->groups[group];
     const struct kv_pool *pool = &program->kv[group];
     struct kv_place place = {
@@ -35,6 +35,20 @@ struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t l
     place.block_bytes = pool->block_bytes;
     place.blocks = pool->blocks;
     return place;
+}
+
+struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t layer)
+{
+    return place_in(program, layer, program->plan->kv.layer_group[layer]);
+}
+
+struct kv_place cpu_kv_cache_opening(const struct cpu_program *program, uint32_t layer,
+                                     uint32_t *opening)
+{
+    const struct kv_layout *layout = &program->plan->kv;
+    uint32_t group = kv_layout_opening(layout, layout->layer_group[layer]);
+    *opening = group == KV_GROUP_NONE ? 0 : layout->groups[group].opening;
+    return group == KV_GROUP_NONE ? (struct kv_place){0} : place_in(program, layer, group);
 }
 
 /* A position of one head: key and value [head_dim], f32, go to slot `slot` of the head's block. */
@@ -75,30 +89,42 @@ static void store_f32(const float *key, const float *value, uint32_t head_dim, u
     }
 }
 
+/* All heads of one row. */
+static void write_row(const struct cpu_step *step, const struct plan_op *op,
+                      const struct kv_place *place, uint32_t row)
+{
+    const struct kv_write_params *params = &op->params.kv_write;
+    const struct step_sequence *sequence = &step->batch->sequences[step->row_sequence[row]];
+    uint32_t position = cpu_step_position(step, row);
+    uint32_t slot = position % KV_BLOCK_TOKENS;
+    uint32_t block = sequence->block_tables[place->group][position / KV_BLOCK_TOKENS];
+    must(block < place->blocks);
+    const float *row_values = cpu_step_row(step, op->inputs[0], row);
+    uint8_t *out = place->memory + block * place->block_bytes;
+    for (uint32_t h = 0; h < params->keys.heads; h++, out += place->head_bytes) {
+        const float *key = row_values + params->keys.offset + (size_t)h * place->head_dim;
+        const float *value = row_values + params->values.offset + (size_t)h * place->head_dim;
+        if (place->codec)
+            store_codes(place->codec, key, value, slot, out);
+        else if (place->type == KV_CACHE_F32)
+            store_f32(key, value, place->head_dim, slot, (float *)(void *)out);
+        else
+            store_f16(step->program->kernels, key, value, place->head_dim, slot,
+                      (uint16_t *)(void *)out);
+    }
+}
+
 void cpu_kv_write(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     const struct plan_op *op = &step->program->plan->ops[index];
-    const struct kv_write_params *params = &op->params.kv_write;
-    const struct cpu_kernels *kernels = step->program->kernels;
-    struct kv_place place = cpu_kv_cache_place(step->program, params->layer);
+    uint32_t layer = op->params.kv_write.layer;
+    uint32_t opening;
+    struct kv_place place = cpu_kv_cache_place(step->program, layer);
+    struct kv_place first_place = cpu_kv_cache_opening(step->program, layer, &opening);
     struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
-        const struct step_sequence *sequence = &step->batch->sequences[step->row_sequence[row]];
-        uint32_t position = cpu_step_position(step, row);
-        uint32_t slot = position % KV_BLOCK_TOKENS;
-        uint32_t block = sequence->block_tables[place.group][position / KV_BLOCK_TOKENS];
-        must(block < place.blocks);
-        const float *row_values = cpu_step_row(step, op->inputs[0], row);
-        uint8_t *out = place.memory + block * place.block_bytes;
-        for (uint32_t h = 0; h < params->keys.heads; h++, out += place.head_bytes) {
-            const float *key = row_values + params->keys.offset + (size_t)h * place.head_dim;
-            const float *value = row_values + params->values.offset + (size_t)h * place.head_dim;
-            if (place.codec)
-                store_codes(place.codec, key, value, slot, out);
-            else if (place.type == KV_CACHE_F32)
-                store_f32(key, value, place.head_dim, slot, (float *)(void *)out);
-            else
-                store_f16(kernels, key, value, place.head_dim, slot, (uint16_t *)(void *)out);
-        }
+        write_row(step, op, &place, row);
+        if (cpu_step_position(step, row) < opening)
+            write_row(step, op, &first_place, row);
     }
 }

@@ -18,6 +18,11 @@ struct kv_place {
     uint32_t blocks;
 };
 
+/* What rows of later positions see. */
 struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t layer);
+/* What rows see that see no more than `opening` positions, and where those are written besides;
+ * opening is 0 where there is no such thing. */
+struct kv_place cpu_kv_cache_opening(const struct cpu_program *program, uint32_t layer,
+                                     uint32_t *opening);
 
 #endif

@@ -95,6 +95,11 @@ static enum result place_tensors(struct vulkan_program *program, struct error_te
 static enum result check_quantization(const struct kv_layout *layout, struct error_text *error)
 {
     const struct kv_quantization *quantization = &layout->quantization;
+    if (quantization->start_tokens > 0)
+        return error_set(error, RESULT_UNSUPPORTED,
+                         "--quantized-kv-start %u: on Vulkan only 0 is possible: keys and values "
+                         "are quantized from the first token on",
+                         quantization->start_tokens);
     if ((quantization->key_half_bits | quantization->value_half_bits) % 2 != 0)
         return error_set(error, RESULT_UNSUPPORTED,
                          "on Vulkan keys, and values, have whole numbers of bits, not %g and %g",

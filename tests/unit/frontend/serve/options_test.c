@@ -157,7 +157,7 @@ static void mistakes_are_refused_by_name(void **state)
         {"--model m --kv-bits 3.25", "--kv-bits: '3.25' is not a multiple of 0.5"},
         {"--model m --kv-value-bits x", "--kv-value-bits: 'x'"},
         {"--model m --kv-bits 4 --kv-quant-scheme polar", "--kv-quant-scheme: 'polar'"},
-        {"--model m --kv-bits 4 --quantized-kv-start 5000", "--quantized-kv-start 5000"},
+        {"--model m --quantized-kv-start 5000", "--quantized-kv-start 5000 needs --kv-bits"},
         {"--model m --kv-bits 4 --kv-quant-scheme turboquant --kv-group-size 64", "uniform only"},
         {"--model m --max-sequences 512 --max-queue 4000", "together exceed"},
         {"--model m --max-sequences 64 --step-tokens 63", "--step-tokens must not be below"},

@@ -178,6 +178,38 @@ static void test_too_little_is_refused_with_numbers(void **state)
     assert_non_null(strstr(error.text, "512 tokens"));
 }
 
+/* What comes before the start of quantization has at most half, and the whole of one sequence. */
+static void test_openings(void **state)
+{
+    (void)state;
+    struct kv_layout layout = {.group_count = 2,
+                               .quantization = {KV_QUANT_TURBOQUANT, 8, 8, 0, 5000}};
+    layout.groups[0] = (struct kv_group){
+        .kind = KV_FULL, .layers = 3, .kv_heads = 1, .head_dim = 256, .quantized = true};
+    layout.groups[1] = (struct kv_group){
+        .kind = KV_OPENING, .layers = 3, .kv_heads = 1, .head_dim = 256, .opening = 5000};
+    struct kv_budget_request request = request_of(1ull << 40);
+    struct kv_budget budget;
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+    assert_int_equal(budget.blocks[0], 64 * 32768 / KV_BLOCK_TOKENS);
+    assert_int_equal(budget.blocks[1], 64 * (5008 / KV_BLOCK_TOKENS));
+    request.limit_bytes = 64u << 20;
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+    assert_true(budget.blocks[1] >= 5008 / KV_BLOCK_TOKENS);
+    assert_true(budget.blocks[1] * kv_layout_block_bytes(&layout, 1, 2) <= 32u << 20);
+    assert_true(budget.context_tokens > 5000);
+    assert_int_equal(budget.bytes, bytes_of(&layout, &budget, request.element_bytes));
+    /* One sequence's 313 blocks of 48 KiB are more than half of 16 MiB. */
+    struct error_text error = {""};
+    request.limit_bytes = 16u << 20;
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, &error), RESULT_TOO_LARGE);
+    assert_non_null(strstr(error.text, "--quantized-kv-start 5000"));
+    assert_non_null(strstr(error.text, "15384576 bytes in full precision"));
+    request.context_tokens = 2000; /* no sequence passes the start */
+    assert_int_equal(kv_budget_plan(&layout, &request, &budget, NULL), RESULT_OK);
+    assert_int_equal(budget.context_tokens, 2000);
+}
+
 static void test_longest_is_exact(void **state)
 {
     (void)state;
@@ -200,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_a_scarce_budget_serves_both_groups),
         cmocka_unit_test(test_f32_holds_half_as_much),
         cmocka_unit_test(test_too_little_is_refused_with_numbers),
+        cmocka_unit_test(test_openings),
         cmocka_unit_test(test_longest_is_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

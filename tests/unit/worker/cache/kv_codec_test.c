@@ -23,7 +23,7 @@
 
 static struct kv_quantization turboquant(uint32_t key_half_bits, uint32_t value_half_bits)
 {
-    return (struct kv_quantization){KV_QUANT_TURBOQUANT, key_half_bits, value_half_bits, 0};
+    return (struct kv_quantization){KV_QUANT_TURBOQUANT, key_half_bits, value_half_bits, 0, 0};
 }
 
 static size_t from_hex(const char *text, uint8_t *bytes)
@@ -188,12 +188,12 @@ static void test_bytes(void **state)
         struct kv_quantization quantization;
         uint32_t head_dim, bytes;
     } cases[] = {
-        {{KV_QUANT_UNIFORM, 16, 16, 0}, 128, 16 * 2 * 136},
-        {{KV_QUANT_UNIFORM, 8, 8, 64}, 128, 16 * 2 * 72},
-        {{KV_QUANT_UNIFORM, 6, 10, 32}, 64, 16 * (24 + 8 + 40 + 8)},
-        {{KV_QUANT_UNIFORM, 8, 8, 0}, 80, 16 * 2 * (40 + 20)},
-        {{KV_QUANT_TURBOQUANT, 6, 8, 0}, 128, 16 * (50 + 66)},
-        {{KV_QUANT_TURBOQUANT, 7, 3, 0}, 64, 16 * (28 + 2 + 12 + 2)},
+        {{KV_QUANT_UNIFORM, 16, 16, 0, 0}, 128, 16 * 2 * 136},
+        {{KV_QUANT_UNIFORM, 8, 8, 64, 0}, 128, 16 * 2 * 72},
+        {{KV_QUANT_UNIFORM, 6, 10, 32, 0}, 64, 16 * (24 + 8 + 40 + 8)},
+        {{KV_QUANT_UNIFORM, 8, 8, 0, 0}, 80, 16 * 2 * (40 + 20)},
+        {{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 128, 16 * (50 + 66)},
+        {{KV_QUANT_TURBOQUANT, 7, 3, 0, 0}, 64, 16 * (28 + 2 + 12 + 2)},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct kv_codec codec;
@@ -210,8 +210,8 @@ static void test_any_row_stays_finite(void **state)
 {
     (void)state;
     static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f, 0.0f};
-    static const struct kv_quantization all[] = {{KV_QUANT_UNIFORM, 16, 4, 0},
-                                                 {KV_QUANT_TURBOQUANT, 8, 3, 0}};
+    static const struct kv_quantization all[] = {{KV_QUANT_UNIFORM, 16, 4, 0, 0},
+                                                 {KV_QUANT_TURBOQUANT, 8, 3, 0, 0}};
     struct test_random random = {.state = 11};
     for (uint32_t i = 0; i < 2; i++) {
         struct kv_codec codec;
@@ -238,7 +238,7 @@ static void test_heads_that_do_not_fit(void **state)
 {
     (void)state;
     struct error_text error = {""};
-    struct kv_quantization q = {KV_QUANT_UNIFORM, 8, 8, 128};
+    struct kv_quantization q = {KV_QUANT_UNIFORM, 8, 8, 128, 0};
     assert_int_equal(kv_codec_check(&q, 64, &error), RESULT_INVALID);
     assert_non_null(strstr(error.text, "--kv-group-size 128 does not divide"));
     assert_int_equal(kv_codec_check(&q, 256, &error), RESULT_OK);

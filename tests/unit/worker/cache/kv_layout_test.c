@@ -83,7 +83,7 @@ static void test_quantized_layers(void **state)
 {
     (void)state;
     struct error_text error = {""};
-    static const struct kv_quantization turboquant = {KV_QUANT_TURBOQUANT, 6, 8, 0};
+    static const struct kv_quantization turboquant = {KV_QUANT_TURBOQUANT, 6, 8, 0, 0};
     static const uint32_t windows[] = {8, 0, 8, 0, 0, 0};
     init(windows, 6);
     config.layer[5].cache_back = 2;
@@ -111,6 +111,43 @@ static void test_quantized_layers(void **state)
     assert_int_equal(layout.group_count, 1);
     config.head_dim = 72;
     assert_int_equal(kv_layout_quantize(&layout, &config, &turboquant, &error), RESULT_UNSUPPORTED);
+}
+
+/* Positions before the start have a place in full precision besides, and leave it all at once. */
+static void test_openings(void **state)
+{
+    (void)state;
+    struct error_text error = {""};
+    static const uint32_t windows[] = {8, 8, 0, 0, 8, 0};
+    const struct kv_quantization late = {KV_QUANT_TURBOQUANT, 6, 8, 0, 50};
+    init(windows, 6);
+    assert_int_equal(kv_layout_opening(&layout, 0), KV_GROUP_NONE);
+    assert_int_equal(kv_layout_quantize(&layout, &config, &late, &error), RESULT_OK);
+    assert_int_equal(layout.group_count, 4);
+    assert_true(layout.groups[0].quantized);
+    assert_int_equal(kv_layout_opening(&layout, 0), 3);
+    for (uint32_t g = 1; g < 4; g++)
+        assert_int_equal(kv_layout_opening(&layout, g), KV_GROUP_NONE);
+    assert_int_equal(layout.groups[3].kind, KV_OPENING);
+    assert_int_equal(layout.groups[3].layers, layout.groups[0].layers);
+    assert_false(layout.groups[3].quantized);
+    assert_int_equal(kv_layout_block_bytes(&layout, 3, 2), 2 * 16 * 2 * 3 * 64 * 2);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_int_not_equal(layout.layer_group[i], 3);
+
+    assert_int_equal(kv_layout_covered_tokens(&layout, 0, 1000), 1000);
+    assert_int_equal(kv_layout_covered_tokens(&layout, 3, 49), 49);
+    assert_int_equal(kv_layout_covered_tokens(&layout, 3, 1000), 50);
+    assert_int_equal(kv_layout_blocks_needed(&layout, 3, 33, 8), 3);
+    assert_int_equal(kv_layout_blocks_needed(&layout, 3, 1000, 8), 4);
+    assert_int_equal(kv_layout_first_block(&layout, 3, 49), 0);
+    assert_int_equal(kv_layout_first_block(&layout, 3, 50), 4);
+    assert_int_equal(kv_layout_first_block(&layout, 3, 1000), 4);
+
+    static const uint32_t many[] = {8, 4, 0, 0, 0, 0};
+    init(many, 6);
+    assert_int_equal(kv_layout_quantize(&layout, &config, &late, &error), RESULT_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "--quantized-kv-start 50"));
 }
 
 static void test_too_many_groups(void **state)
@@ -201,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_shapes_and_shared_layers),
         cmocka_unit_test(test_quantized_layers),
+        cmocka_unit_test(test_openings),
         cmocka_unit_test(test_too_many_groups),
         cmocka_unit_test(test_block_bytes),
         cmocka_unit_test(test_full_needs_all),

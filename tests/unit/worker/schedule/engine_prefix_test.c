@@ -206,6 +206,18 @@ static void test_two_full_groups(void **state)
     assert_true(check_run(&options, 6, 600) > 0.1);
 }
 
+static void test_quantization_behind_a_start(void **state)
+{
+    (void)state;
+    struct engine_rig_options options = options_with(true, 200);
+    options.quantized_kv_start = 72;
+    options.kv_blocks[1] = 80;
+    assert_true(check_run(&options, 13, 400) > 0.1);
+    options.kv_blocks[0] = 40;
+    options.kv_blocks[1] = 6;
+    assert_true(check_run(&options, 14, 400) > 0.02);
+}
+
 static void test_only_sliding_groups(void **state)
 {
     (void)state;
@@ -287,6 +299,29 @@ static void test_a_second_turn_computes_what_is_new(void **state)
     engine_rig_close(&rig);
 }
 
+/* Before the start both forms are needed, behind it the quantized one alone. */
+static void test_a_prefix_before_the_start_of_quantization(void **state)
+{
+    (void)state;
+    struct engine_rig_options options = options_with(true, 64);
+    options.quantized_kv_start = 40;
+    options.kv_blocks[1] = 3; /* one sequence's */
+    struct engine_rig rig;
+    engine_rig_open(&rig, &options);
+    uint32_t text[100], other[40];
+    fill(text, 100);
+    for (uint32_t i = 0; i < 40; i++)
+        other[i] = 96 - i;
+    assert_int_equal(ask(&rig, text, 100, 1, 0)->cached_tokens, 0);
+    assert_int_equal(ask(&rig, text, 36, 1, 0)->cached_tokens, 32);
+    assert_int_equal(ask(&rig, text, 100, 1, 0)->cached_tokens, 96);
+    (void)ask(&rig, other, 40, 1, 0); /* takes all that there is in full precision */
+    assert_int_equal(ask(&rig, text, 100, 1, 0)->cached_tokens, 96);
+    assert_int_equal(ask(&rig, text, 36, 1, 0)->cached_tokens, 0);
+    assert_int_equal(ask(&rig, text, 36, 1, 0)->cached_tokens, 32);
+    engine_rig_close(&rig);
+}
+
 static void test_tenants_never_share(void **state)
 {
     (void)state;
@@ -345,10 +380,12 @@ int main(void)
         cmocka_unit_test(test_no_more_blocks_than_one_sequence_needs),
         cmocka_unit_test(test_full_and_sliding_groups),
         cmocka_unit_test(test_two_full_groups),
+        cmocka_unit_test(test_quantization_behind_a_start),
         cmocka_unit_test(test_only_sliding_groups),
         cmocka_unit_test(test_recurrent_state),
         cmocka_unit_test(test_recurrent_state_beside_windows),
         cmocka_unit_test(test_a_second_turn_computes_what_is_new),
+        cmocka_unit_test(test_a_prefix_before_the_start_of_quantization),
         cmocka_unit_test(test_tenants_never_share),
         cmocka_unit_test(test_a_storm_of_preemptions),
     };

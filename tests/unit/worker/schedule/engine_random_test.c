@@ -169,6 +169,20 @@ static void test_pools_that_hold_no_whole_answer(void **state)
     check_run(&options, 4);
 }
 
+/* Sequences before and after the start of quantization, in one step and short of both pools. */
+static void test_quantization_behind_a_start(void **state)
+{
+    (void)state;
+    struct engine_rig_options options = engine_rig_defaults();
+    options.quantized_kv_start = 45;
+    options.group_count = 2;
+    options.windows[1] = 40;
+    options.kv_blocks[0] = 20;
+    options.kv_blocks[1] = 14;
+    options.kv_blocks[2] = 7;
+    check_run(&options, 7);
+}
+
 /* Of a recurrent state nothing can be taken back: not the row behind a stop token, not one of a
  * cancelled neighbour. */
 static void test_recurrent_state(void **state)
@@ -200,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_full_and_sliding_groups),
         cmocka_unit_test(test_only_sliding_groups),
         cmocka_unit_test(test_pools_that_hold_no_whole_answer),
+        cmocka_unit_test(test_quantization_behind_a_start),
         cmocka_unit_test(test_recurrent_state),
         cmocka_unit_test(test_recurrent_state_beside_windows),
     };

@@ -157,6 +157,30 @@ static void test_chunks_shrink_to_the_free_blocks(void **state)
     check(&snapshot, (const uint32_t[]){8, 0});
 }
 
+/* From the opening's end on nothing is taken of its group, however scarce it is. */
+static void test_openings_bound_only_who_has_not_passed_them(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(40, 100), prefill(0, 10)};
+    struct step_snapshot snapshot = snapshot_of(candidates, 2, 100);
+    snapshot.group_count = 2;
+    snapshot.opening_tokens[1] = 40;
+    check(&snapshot, (const uint32_t[]){60, 0}); /* 4 rows are left, but no block of that group */
+    snapshot.free_blocks[1] = 1;
+    check(&snapshot, (const uint32_t[]){60, 4});
+    candidates[0] = prefill(30, 100); /* its last 10 positions of the group fill two blocks */
+    check(&snapshot, (const uint32_t[]){64, 0});
+    snapshot.opening_tokens[1] = 60;
+    check(&snapshot, (const uint32_t[]){18, 0}); /* 2 rows in the last block, and one block */
+    struct step_candidate streams[] = {decode(64), decode(32)};
+    snapshot = snapshot_of(streams, 2, 2);
+    snapshot.group_count = 2;
+    snapshot.opening_tokens[1] = 40;
+    assert_int_equal(preemption_policy_survivors(&snapshot), 1);
+    snapshot.free_blocks[1] = 1;
+    check(&snapshot, (const uint32_t[]){1, 1});
+}
+
 static void test_a_prompt_without_blocks_waits_while_streams_run(void **state)
 {
     (void)state;
@@ -270,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_the_first_stream_that_is_computed_again_is_alone),
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
         cmocka_unit_test(test_chunks_shrink_to_the_free_blocks),
+        cmocka_unit_test(test_openings_bound_only_who_has_not_passed_them),
         cmocka_unit_test(test_a_prompt_without_blocks_waits_while_streams_run),
         cmocka_unit_test(test_a_prompt_that_stops_lets_others_in),
         cmocka_unit_test(test_the_youngest_are_preempted),
