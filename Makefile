@@ -94,8 +94,10 @@ endif
 TEXT_TESTS      := $(filter-out %_threads_test.c,$(call sources,tests/unit/frontend/prompt tests/unit/frontend/reply tests/unit/frontend/api tests/unit/frontend/image))
 # The worker decides on one thread; single ops are on several in row_independence_test and in the models' tests.
 LONE_TESTS      := $(filter-out %_threads_test.c %_thread_pool_test.c %/row_independence_test.c,$(call sources,tests/ops $(addprefix tests/unit/worker/,schedule cache sample model)))
+# Long runs of steps that the other models' tests divide among the same threads.
+LONG_TESTS      := $(addprefix tests/model/,chunk_independence_test.c checkpoint_forms_test.c prefix_equality_test.c)
 ifneq ($(filter thread,$(SANS)),)
-TEST_SRC        := $(filter-out $(TEXT_TESTS) $(LONE_TESTS),$(TEST_SRC))
+TEST_SRC        := $(filter-out $(TEXT_TESTS) $(LONE_TESTS) $(LONG_TESTS),$(TEST_SRC))
 endif
 test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
@@ -116,7 +118,7 @@ FUZZ_WORKER    := $(shell grep -l '^.include "worker/' $(FUZZ_SRC) /dev/null)
 FUZZ_LOAD      := $(shell grep -l '^.include "scripts/load/' $(FUZZ_SRC) /dev/null)
 FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FUZZ_SRC))
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
-FUZZ_SECONDS   ?= 30
+FUZZ_SECONDS   ?= 20
 
 .PHONY: all help programs tools tests fuzzers run test check format test-data test-unit test-agreement test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
@@ -295,7 +297,7 @@ test-san: ## the C tests under address+undefined and under thread sanitizers
 	@failed=0; for san in address,undefined thread; do \
 	    $(MAKE) --no-print-directory SAN=$$san test-unit || failed=1; done; exit $$failed
 
-fuzz: ## run every fuzz target for FUZZ_SECONDS (30)
+fuzz: ## run every fuzz target for FUZZ_SECONDS (20)
 	@failed=; $(BUILDING) -k SAN=fuzz fuzzers || failed=--build-failed; \
 	scripts/run_fuzz $(TALLY_ARG) --jobs $(JOBS) --seconds $(FUZZ_SECONDS) $$failed \
 	    $(patsubst tests/%.c,build/san-fuzz/tests/%,$(FUZZ_SRC))

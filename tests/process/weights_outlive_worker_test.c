@@ -20,17 +20,12 @@
 
 #include <cmocka.h>
 
+#include "tests/support/sanitized.h"
 #include "tests/support/spawned_worker.h"
 #include "tests/support/test_random.h"
 
-#define VOCAB  49152u
-#define TOKENS 6u
-/* Everything takes many times longer then. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
+#define VOCAB     49152u
+#define TOKENS    6u
 #define ALL_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 /* A worker over the vault `fd`, or without one when it is -1. */

@@ -20,12 +20,13 @@
 #include "proto/must.h"
 #include "shm/payload_slab.h"
 #include "tests/support/process_pair.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/test_random.h"
 
 #define CAPACITY     64u
 #define SLAB_BYTES   (1u << 16)
 #define VOCAB_TOKENS 1000u
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SANITIZED
 #define RECORDS_MIN 5000u /* enough believed lies for every branch */
 #else
 #define RECORDS_MIN 20000u

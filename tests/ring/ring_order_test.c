@@ -12,9 +12,10 @@
 
 #include "proto/must.h"
 #include "tests/support/process_pair.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/test_random.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if SANITIZED
 #define RECORDS 1000000u
 #else
 #define RECORDS 10000000u

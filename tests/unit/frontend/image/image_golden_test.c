@@ -22,6 +22,7 @@
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 #include "tests/support/drawn_picture.h"
+#include "tests/support/sanitized.h"
 
 #define FOLDER         "tests/golden/images/"
 #define SETTINGS_MAX   16
@@ -30,7 +31,7 @@
 #define CASES_AT_LEAST 500
 /* Of a source or a result whose pixels are looked at: under sanitizers the loops are the same ones
  * for less, and twenty times slower. */
-#ifdef __SANITIZE_ADDRESS__
+#if SANITIZED_ADDRESS
 #define PIXELS_MOST 200000u
 #else
 #define PIXELS_MOST LIMIT_PICTURE_PIXELS
