@@ -30,15 +30,20 @@ from towers import VOCAB, all_families
 PROMPTS = [[0], [1, 0], [0, 2, 1]]  # pictures in turn
 
 
-def random_weights(model, source):
+def random_weights(family, model, source):
     """In place; {saved name: array}."""
+    centre = getattr(family, "centre", lambda name: 0 if name.endswith("bias") else 1)
     for name, weight in model.named_parameters():
-        norm = weight.ndim == 1 and not name.endswith("bias")
         if weight.ndim == 1:
-            values = (1 if norm else 0) + source.integers(-32, 33, weight.shape) / 128
+            values = centre(name) + source.integers(-32, 33, weight.shape) / 128
         else:
             values = source.integers(-127, 128, weight.shape) / 512
         weight.data = torch.tensor(values, dtype=torch.float32)
+    if hasattr(family, "buffer"):
+        for name, buffer in model.named_buffers():
+            values = family.buffer(name, buffer.shape, source)
+            if values is not None:
+                buffer.copy_(torch.tensor(values, dtype=torch.float32))
     model.tie_weights()
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
@@ -54,9 +59,9 @@ def prompt_ids(family, numbers, source):
     """Text, then each picture with text behind it; features of a picture begin at `starts`."""
     ids, rows, starts = source.integers(3, 80, 4).tolist(), [-1] * 4, []
     for picture in family.PICTURES:
-        starts.append((starts[-1] + family.count(family.CONFIG, family.PICTURES[len(starts) - 1])) if starts else 0)
+        starts.append((starts[-1] + family.count(family, family.PICTURES[len(starts) - 1])) if starts else 0)
     for number in numbers:
-        count = family.count(family.CONFIG, family.PICTURES[number])
+        count = family.count(family, family.PICTURES[number])
         text = source.integers(3, 80, 5).tolist()
         ids += [family.PICTURE_TOKEN] * count + text
         rows += [starts[number] + i for i in range(count)] + [-1] * len(text)
@@ -67,7 +72,8 @@ def record(family, folder):
     source = np.random.default_rng(family.SEED)
     config = transformers.AutoConfig.for_model(**family.CONFIG)
     model = getattr(transformers, family.CLASS)._from_config(config, dtype=torch.float32, attn_implementation="eager").eval()
-    weights = random_weights(model, source)
+    weights = random_weights(family, model, source)
+    weights = family.stored(weights) if hasattr(family, "stored") else weights
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(family.CONFIG, indent=1) + "\n")
     write_safetensors(folder / "model.safetensors", {name: ("BF16", w.shape, bf16(w)) for name, w in weights.items()})
@@ -75,24 +81,24 @@ def record(family, folder):
     lines = ["normal " + " ".join(f"{value:.9g}" for value in (*family.MEAN, *family.STD))]
     all_logits = []
     with torch.no_grad():
-        features = family.features(model, family.inputs(family.CONFIG, pictures))
+        features = family.features(family, model, family.inputs(family, pictures))
         at = 0
         for picture, pixels in zip(family.PICTURES, pictures):
-            count = family.count(family.CONFIG, picture)
-            alone = family.features(model, family.inputs(family.CONFIG, [pixels]))
+            count = family.count(family, picture)
+            alone = family.features(family, model, family.inputs(family, [pixels]))
             assert alone.shape[0] == count and close(alone, features[at:at + count]), (alone.shape, count)
             lines.append(f"picture {picture[0]} {picture[1]} {picture[2]} {count}")
             at += count
         assert at == features.shape[0]
         for numbers in PROMPTS:
             ids, rows = prompt_ids(family, numbers, source)
-            given = family.inputs(family.CONFIG, [pictures[number] for number in numbers])
-            extra = family.extra(family.CONFIG, ids) if hasattr(family, "extra") else {}
+            given = family.inputs(family, [pictures[number] for number in numbers])
+            extra = family.extra(family, ids) if hasattr(family, "extra") else {}
             logits = model(torch.tensor([ids]), **given, **extra).logits[0]
             assert logits.shape == (len(ids), VOCAB)
             where = torch.arange(len(ids)).expand(3, -1)
             if hasattr(family, "positions"):
-                where = family.positions(model, ids, given)
+                where = family.positions(family, model, ids, given)
             lines.append(f"prompt {len(ids)}")
             lines += [f"{token} {row} {at[0]} {at[1]} {at[2]}" for token, row, at in zip(ids, rows, where.T.tolist())]
             all_logits.append(logits.float().numpy())

@@ -142,6 +142,15 @@ static void test_text_is_refused(void **state)
         {"qwen2_vl", "4,\n    2,\n    2", "4,\n    4", "mrope_section"},
         {"qwen3_vl", "\"deepstack_visual_indexes\": [\n   0",
          "\"deepstack_visual_indexes\": [\n   0, 2", "deepstack_visual_indexes are 3"},
+        {"qwen3_vl_moe", "\"num_experts\": 5", "\"num_experts\": 6", "not [32, 6]"},
+        {"qwen3_vl_moe", "\"num_experts\": 5", "\"num_experts\": 4294967295", "num_experts"},
+        {"qwen3_vl_moe", "\"num_experts_per_tok\": 2", "\"num_experts_per_tok\": 6",
+         "6 experts of 5 cannot be chosen"},
+        {"qwen3_vl_moe", "\"mlp_only_layers\": [\n   1", "\"mlp_only_layers\": [\n   3",
+         "mlp_only_layers"},
+        {"qwen3_vl_moe", "[5, 24, 32]", "[5, 32, 24]", "not [32, 24, 5]"},
+        {"qwen3_vl_moe", "0.mlp.experts.down_proj", "0.mlp.experts.down_porj",
+         "experts.down_proj is missing"},
     };
     for (size_t i = 0; i < sizeof breakages / sizeof breakages[0]; i++) {
         struct model *model = NULL;

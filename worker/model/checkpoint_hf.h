@@ -78,6 +78,7 @@ extern const struct hf_form checkpoint_hf_qwen2_vl;
 extern const struct hf_form checkpoint_hf_qwen2_5_vl;
 /* checkpoint_hf_qwen3_vl.c, checkpoint_hf_idefics3.c */
 extern const struct hf_form checkpoint_hf_qwen3_vl;
+extern const struct hf_form checkpoint_hf_qwen3_vl_moe; /* checkpoint_hf_qwen3_vl.c */
 extern const struct hf_form checkpoint_hf_idefics3;
 /* checkpoint_hf_gpt_oss.c, checkpoint_hf_qwen3_moe.c */
 extern const struct hf_form checkpoint_hf_gpt_oss;

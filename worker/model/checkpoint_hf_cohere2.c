@@ -18,7 +18,6 @@ static const struct hf_layer_pattern layer_pattern = {
 static const struct hf_rope_terms rope_terms = {.base = 10000.0f};
 
 static const char *const prefixes[] = {"model.", NULL};
-static const char *const other_parts[] = {NULL};
 
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -43,6 +42,6 @@ const struct hf_form checkpoint_hf_cohere2 = {
     .epsilon_key = "layer_norm_eps",
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, NULL},
     .read_config = read_config,
 };

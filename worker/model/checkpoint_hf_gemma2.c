@@ -28,7 +28,6 @@ static const struct tensor_name names[] = {
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
-static const char *const other_parts[] = {NULL};
 
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -60,6 +59,6 @@ const struct hf_form checkpoint_hf_gemma2 = {
     .activation_key = "hidden_activation",
     .activation = "gelu_pytorch_tanh",
     .own_keys = own_keys,
-    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
     .read_config = read_config,
 };

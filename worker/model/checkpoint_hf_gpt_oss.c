@@ -39,7 +39,6 @@ static const struct tensor_name names[] = {
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
-static const char *const other_parts[] = {NULL};
 
 static void read_experts(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -94,6 +93,6 @@ const struct hf_form checkpoint_hf_gpt_oss = {
     .activation_key = "hidden_act",
     .activation = "silu",
     .own_keys = own_keys,
-    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
     .read_config = read_config,
 };

@@ -31,7 +31,6 @@ static const struct tensor_name names[] = {
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
-static const char *const other_parts[] = {NULL};
 
 static void read_feed_forward(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -84,6 +83,6 @@ const struct hf_form checkpoint_hf_lfm2 = {
     .epsilon_key = "norm_eps",
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
+    .naming = {names, checkpoint_hf_usual_names, prefixes, NULL},
     .read_config = read_config,
 };

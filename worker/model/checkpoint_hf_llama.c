@@ -42,7 +42,6 @@ const struct tensor_name checkpoint_hf_usual_names[] = {
     {NULL, NULL},
 };
 static const char *const prefixes[] = {"model.", NULL};
-static const char *const other_parts[] = {NULL};
 
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -62,6 +61,6 @@ const struct hf_form checkpoint_hf_llama = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, NULL},
     .read_config = read_config,
 };

@@ -18,7 +18,6 @@
 static const char *const qwen2_types[] = {"qwen2", NULL};
 static const char *const qwen3_types[] = {"qwen3", NULL};
 static const char *const prefixes[] = {"model.", NULL};
-static const char *const other_parts[] = {NULL};
 
 static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -52,7 +51,7 @@ const struct hf_form checkpoint_hf_qwen2 = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, NULL},
     .read_config = read_config,
 };
 
@@ -68,6 +67,6 @@ const struct hf_form checkpoint_hf_qwen3 = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, prefixes, NULL},
     .read_config = read_config,
 };

@@ -12,14 +12,13 @@
  */
 #include "worker/model/checkpoint_hf.h"
 #include "worker/model/checkpoint_hf_layers.h"
+#include "worker/model/checkpoint_hf_qwen_tower.h"
 #include "worker/model/checkpoint_hf_rope.h"
-#include "worker/model/checkpoint_hf_vision.h"
 
 #define ROPE_BASE      1000000.0f
 #define DEFAULT_WINDOW 4096u
 #define DEFAULT_RATIO  4u
 #define WINDOW_PIXELS  112u
-#define TOWER_EPSILON  1e-6f
 #define SECTIONS                                                                                   \
     {                                                                                              \
         16, 24, 24                                                                                 \
@@ -27,10 +26,6 @@
 
 static const char *const qwen2_vl_types[] = {"qwen2_vl", "qwen2_vl_text", NULL};
 static const char *const qwen2_5_vl_types[] = {"qwen2_5_vl", "qwen2_5_vl_text", NULL};
-static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
-                                       NULL};
-static const char *const other_parts[] = {"visual.", "model.visual.", "vision_tower.", NULL};
-
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     const struct hf_rope_terms terms = {.base = ROPE_BASE, .mrope = true, .sections = SECTIONS};
@@ -51,15 +46,6 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
 /* --- the tower -------------------------------------------------------------------------------- */
 
 static const struct tensor_name tower_names[] = {
-    {"v.patch_embd.weight", "^patch_embed.proj.weight"},
-    {"v.blk.*.ln1.weight", "^blocks.*.norm1.weight"},
-    {"v.blk.*.ln1.bias", "^blocks.*.norm1.bias"},
-    {"v.blk.*.ln2.weight", "^blocks.*.norm2.weight"},
-    {"v.blk.*.ln2.bias", "^blocks.*.norm2.bias"},
-    {"v.blk.*.attn_qkv.weight", "^blocks.*.attn.qkv.weight"},
-    {"v.blk.*.attn_qkv.bias", "^blocks.*.attn.qkv.bias"},
-    {"v.blk.*.attn_out.weight", "^blocks.*.attn.proj.weight"},
-    {"v.blk.*.attn_out.bias", "^blocks.*.attn.proj.bias"},
     {"v.blk.*.ffn_gate.weight", "^blocks.*.mlp.gate_proj.weight"},
     {"v.blk.*.ffn_gate.bias", "^blocks.*.mlp.gate_proj.bias"},
     {"v.blk.*.ffn_up.weight", "^blocks.*.mlp.up_proj.weight"},
@@ -79,29 +65,16 @@ static const struct tensor_name tower_names[] = {
     {NULL, NULL},
 };
 
-static void read_both(struct checkpoint_keys *keys, const struct hf_vision_terms *terms,
-                      struct vision_config *config)
-{
-    checkpoint_hf_vision_sizes(keys, terms, config);
-    checkpoint_hf_vision_merging(keys, config);
-    checkpoint_hf_vision_rope(keys, config);
-    config->vision.grid_positions = true;
-}
-
 static void read_qwen2_tower(struct checkpoint_keys *keys, struct checkpoint_keys *root,
                              struct vision_config *config)
 {
     (void)root;
-    const struct hf_vision_terms terms = {.hidden_key = "embed_dim",
-                                          .layers_key = "depth",
-                                          .heads_key = "num_heads",
-                                          .activation = "quick_gelu",
-                                          .hidden = 1280,
-                                          .layers = 32,
-                                          .heads = 16,
-                                          .patch_side = 14,
-                                          .norm_epsilon = TOWER_EPSILON};
-    read_both(keys, &terms, config);
+    const struct hf_qwen_tower_terms terms = {.hidden_key = "embed_dim",
+                                              .activation = "quick_gelu",
+                                              .hidden = 1280,
+                                              .layers = 32,
+                                              .patch_side = 14};
+    checkpoint_hf_read_qwen_tower(keys, &terms, config);
     uint32_t ratio =
         checkpoint_keys_u32_or(keys, "mlp_ratio", (struct u32_range){1, 64}, DEFAULT_RATIO);
     config->tower.feed_forward = config->tower.hidden * ratio;
@@ -133,65 +106,40 @@ static void read_qwen2_5_tower(struct checkpoint_keys *keys, struct checkpoint_k
                                struct vision_config *config)
 {
     (void)root;
-    const struct hf_vision_terms terms = {.hidden_key = "hidden_size",
-                                          .layers_key = "depth",
-                                          .heads_key = "num_heads",
-                                          .activation = "silu",
-                                          .hidden = 3584,
-                                          .layers = 32,
-                                          .heads = 16,
-                                          .patch_side = 14,
-                                          .norm_epsilon = TOWER_EPSILON};
-    read_both(keys, &terms, config);
+    const struct hf_qwen_tower_terms terms = {.hidden_key = "hidden_size",
+                                              .activation = "silu",
+                                              .hidden = 3584,
+                                              .layers = 32,
+                                              .patch_side = 14};
+    checkpoint_hf_read_qwen_tower(keys, &terms, config);
     config->tower.feed_forward = checkpoint_keys_u32_or(
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, 3420);
     read_windows(keys, config);
 }
 
-static const char *const tower_prefixes[] = {"visual.", "model.visual.", "vision_tower.", NULL};
-static const char *const no_parts[] = {NULL};
+/* What both towers are but for how their configs are read. */
+#define TOWER_FORM                                                                                 \
+    .naming = {tower_names, checkpoint_hf_qwen_tower_names, checkpoint_hf_qwen_towers, NULL},      \
+    .probe = "v.patch_embd.weight", .parts = checkpoint_hf_qwen_towers
 
-static const struct hf_vision_form qwen2_tower = {
-    .naming = {tower_names, NULL, tower_prefixes, no_parts},
-    .probe = "v.patch_embd.weight",
-    .parts = tower_prefixes,
-    .read_config = read_qwen2_tower,
-};
-static const struct hf_vision_form qwen2_5_tower = {
-    .naming = {tower_names, NULL, tower_prefixes, no_parts},
-    .probe = "v.patch_embd.weight",
-    .parts = tower_prefixes,
-    .read_config = read_qwen2_5_tower,
-};
+static const struct hf_vision_form qwen2_tower = {TOWER_FORM, .read_config = read_qwen2_tower};
+static const struct hf_vision_form qwen2_5_tower = {TOWER_FORM, .read_config = read_qwen2_5_tower};
 
-const struct hf_form checkpoint_hf_qwen2_vl = {
-    .model_types = qwen2_vl_types,
-    .defaults = {.layers = 80,
-                 .hidden = 8192,
-                 .feed_forward = 29568,
-                 .heads = 64,
-                 .kv_heads = 8,
-                 .vocab_tokens = 152064,
-                 .norm_epsilon = 1e-5f},
-    .activation_key = "hidden_act",
-    .activation = "silu",
-    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
-    .read_config = read_config,
-    .vision = &qwen2_tower,
-};
+/* And what their texts are but for the tower beside them. */
+#define TEXT_FORM                                                                                  \
+    .defaults = {.layers = 80,                                                                     \
+                 .hidden = 8192,                                                                   \
+                 .feed_forward = 29568,                                                            \
+                 .heads = 64,                                                                      \
+                 .kv_heads = 8,                                                                    \
+                 .vocab_tokens = 152064,                                                           \
+                 .norm_epsilon = 1e-5f},                                                           \
+    .activation_key = "hidden_act", .activation = "silu",                                          \
+    .naming = {checkpoint_hf_usual_names, NULL, checkpoint_hf_qwen_texts,                          \
+               checkpoint_hf_qwen_towers},                                                         \
+    .read_config = read_config
 
-const struct hf_form checkpoint_hf_qwen2_5_vl = {
-    .model_types = qwen2_5_vl_types,
-    .defaults = {.layers = 80,
-                 .hidden = 8192,
-                 .feed_forward = 29568,
-                 .heads = 64,
-                 .kv_heads = 8,
-                 .vocab_tokens = 152064,
-                 .norm_epsilon = 1e-5f},
-    .activation_key = "hidden_act",
-    .activation = "silu",
-    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
-    .read_config = read_config,
-    .vision = &qwen2_5_tower,
-};
+const struct hf_form checkpoint_hf_qwen2_vl = {TEXT_FORM, .model_types = qwen2_vl_types,
+                                               .vision = &qwen2_tower};
+const struct hf_form checkpoint_hf_qwen2_5_vl = {TEXT_FORM, .model_types = qwen2_5_vl_types,
+                                                 .vision = &qwen2_5_tower};

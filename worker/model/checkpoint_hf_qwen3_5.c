@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_experts.h"
 #include "worker/model/checkpoint_hf_recurrent.h"
 #include "worker/model/checkpoint_hf_rope.h"
 #include "worker/model/checkpoint_hf_vision.h"
@@ -25,8 +26,6 @@
 
 #define QWEN3_5_ROPE_BASE 10000.0f
 #define QWEN3_5_ROPE_PART 0.25f
-#define DEFAULT_EXPERTS   256u
-#define DEFAULT_CHOSEN    8u
 #define DEFAULT_WIDE      512u /* of each expert */
 
 static const char *const model_types[] = {"qwen3_5", "qwen3_5_text", NULL};
@@ -98,16 +97,15 @@ static void read_moe_config(struct checkpoint_keys *keys, struct model_config *c
     read_config(keys, config);
     config->feed_forward =
         checkpoint_keys_u32_or(keys, "shared_expert_intermediate_size", wide, DEFAULT_WIDE);
-    config->experts = (struct expert_config){
-        .count = checkpoint_keys_u32_or(keys, "num_experts", (struct u32_range){1, LIMIT_EXPERTS},
-                                        DEFAULT_EXPERTS),
-        .chosen =
-            checkpoint_keys_u32_or(keys, "num_experts_per_tok",
-                                   (struct u32_range){1, LIMIT_EXPERTS_CHOSEN}, DEFAULT_CHOSEN),
-        .feed_forward = checkpoint_keys_u32_or(keys, "moe_intermediate_size", wide, DEFAULT_WIDE),
-        .normalized = true,
-    };
-    checkpoint_settle_experts(keys, config);
+    checkpoint_hf_read_experts(keys,
+                               &(const struct hf_expert_terms){
+                                   .least = 1,
+                                   .count = 256,
+                                   .chosen = 8,
+                                   .feed_forward = DEFAULT_WIDE,
+                                   .normalized = true,
+                               },
+                               config);
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer].experts = true;
 }

@@ -1,25 +1,30 @@
 /*
- * Hugging Face checkpoints of the dense Qwen3-VL: qwen3 for the text, whose pairs take turns among
- * three positions, and the tower that Qwen3.5 has too (tower_qwen3_vl.c).
+ * Hugging Face checkpoints of Qwen3-VL, dense and with mixtures of experts: qwen3 or qwen3_moe for
+ * the text, whose pairs take turns among three positions, and the tower that Qwen3.5 has too
+ * (tower_qwen3_vl.c).
  *
- * Source: transformers, configuration_qwen3_vl.py and modeling_qwen3_vl.py; mlx-vlm for names.
+ * Chosen experts' weights always add up to one. Stacks of experts are published with the columns of
+ * their matrices before the rows, and read in the usual order too. The stack of gates tells which
+ * it is, or, where it is as wide as high, the other one, which is not then.
+ *
+ * Source: transformers, configuration_qwen3_vl.py, modeling_qwen3_vl.py, their siblings of
+ * qwen3_vl_moe and conversion_mapping.py; mlx-vlm for names.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "worker/model/checkpoint_hf.h"
+#include "worker/model/checkpoint_hf_experts.h"
+#include "worker/model/checkpoint_hf_qwen_tower.h"
 #include "worker/model/checkpoint_hf_rope.h"
-#include "worker/model/checkpoint_hf_vision.h"
 
 #define ROPE_BASE     500000.0f
-#define TOWER_EPSILON 1e-6f
 #define DEFAULT_TABLE 2304u
 #define DEFAULT_WIDE  4304u
 
 static const char *const model_types[] = {"qwen3_vl", "qwen3_vl_text", NULL};
-static const char *const prefixes[] = {"model.language_model.", "language_model.model.", "model.",
-                                       NULL};
-static const char *const other_parts[] = {"model.visual.", "visual.", "vision_tower.", NULL};
-
+static const char *const moe_model_types[] = {"qwen3_vl_moe", "qwen3_vl_moe_text", NULL};
+static const char *const moe_own_keys[] = {"num_experts", "num_local_experts", NULL};
 static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     const struct hf_rope_terms terms = {
@@ -32,17 +37,7 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
 /* --- the tower -------------------------------------------------------------------------------- */
 
 static const struct tensor_name tower_names[] = {
-    {"v.patch_embd.weight", "^patch_embed.proj.weight"},
-    {"v.patch_embd.bias", "^patch_embed.proj.bias"},
     {"v.position_embd.weight", "^pos_embed.weight"},
-    {"v.blk.*.ln1.weight", "^blocks.*.norm1.weight"},
-    {"v.blk.*.ln1.bias", "^blocks.*.norm1.bias"},
-    {"v.blk.*.ln2.weight", "^blocks.*.norm2.weight"},
-    {"v.blk.*.ln2.bias", "^blocks.*.norm2.bias"},
-    {"v.blk.*.attn_qkv.weight", "^blocks.*.attn.qkv.weight"},
-    {"v.blk.*.attn_qkv.bias", "^blocks.*.attn.qkv.bias"},
-    {"v.blk.*.attn_out.weight", "^blocks.*.attn.proj.weight"},
-    {"v.blk.*.attn_out.bias", "^blocks.*.attn.proj.bias"},
     {"v.blk.*.ffn_up.weight", "^blocks.*.mlp.linear_fc1.weight"},
     {"v.blk.*.ffn_up.bias", "^blocks.*.mlp.linear_fc1.bias"},
     {"v.blk.*.ffn_down.weight", "^blocks.*.mlp.linear_fc2.weight"},
@@ -77,18 +72,12 @@ static void read_tower(struct checkpoint_keys *keys, struct checkpoint_keys *roo
                        struct vision_config *config)
 {
     (void)root;
-    const struct hf_vision_terms terms = {.hidden_key = "hidden_size",
-                                          .layers_key = "depth",
-                                          .heads_key = "num_heads",
-                                          .activation = "gelu_pytorch_tanh",
-                                          .hidden = 1152,
-                                          .layers = 27,
-                                          .heads = 16,
-                                          .patch_side = 16,
-                                          .norm_epsilon = TOWER_EPSILON};
-    checkpoint_hf_vision_sizes(keys, &terms, config);
-    checkpoint_hf_vision_merging(keys, config);
-    checkpoint_hf_vision_rope(keys, config);
+    const struct hf_qwen_tower_terms terms = {.hidden_key = "hidden_size",
+                                              .activation = "gelu_pytorch_tanh",
+                                              .hidden = 1152,
+                                              .layers = 27,
+                                              .patch_side = 16};
+    checkpoint_hf_read_qwen_tower(keys, &terms, config);
     config->tower.feed_forward = checkpoint_keys_u32_or(
         keys, "intermediate_size", (struct u32_range){1, LIMIT_FEED_FORWARD}, DEFAULT_WIDE);
     uint32_t table =
@@ -99,16 +88,12 @@ static void read_tower(struct checkpoint_keys *keys, struct checkpoint_keys *roo
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "num_position_embeddings %u is no square",
                                table);
     config->vision.deepstack_layers = read_deepstack(keys, config->layers, config->deepstack);
-    config->vision.grid_positions = true;
 }
 
-static const char *const tower_prefixes[] = {"model.visual.", "visual.", "vision_tower.", NULL};
-static const char *const no_parts[] = {NULL};
-
 const struct hf_vision_form checkpoint_hf_qwen3_vl_tower = {
-    .naming = {tower_names, NULL, tower_prefixes, no_parts},
+    .naming = {tower_names, checkpoint_hf_qwen_tower_names, checkpoint_hf_qwen_towers, NULL},
     .probe = "v.patch_embd.weight",
-    .parts = tower_prefixes,
+    .parts = checkpoint_hf_qwen_towers,
     .read_config = read_tower,
 };
 
@@ -137,8 +122,62 @@ const struct hf_form checkpoint_hf_qwen3_vl = {
                  .norm_epsilon = 1e-6f},
     .activation_key = "hidden_act",
     .activation = "silu",
-    .naming = {checkpoint_hf_usual_names, NULL, prefixes, other_parts},
+    .naming = {checkpoint_hf_usual_names, NULL, checkpoint_hf_qwen_texts,
+               checkpoint_hf_qwen_towers},
     .read_config = read_config,
     .read_whole = read_whole,
+    .vision = &checkpoint_hf_qwen3_vl_tower,
+};
+
+/* --- mixtures of experts ---------------------------------------------------------------------- */
+
+static void read_moe_config(struct checkpoint_keys *keys, struct model_config *config)
+{
+    read_config(keys, config);
+    checkpoint_hf_read_experts(
+        keys,
+        &(const struct hf_expert_terms){
+            .count = 60, .chosen = 4, .feed_forward = 1408, .normalized = true},
+        config);
+    checkpoint_hf_read_expert_layers(keys, config);
+}
+
+static bool has_fastest(const struct tensor_table *tensors, const char *prefix, uint32_t layer,
+                        const char *stack, uint32_t size)
+{
+    struct stored_name name;
+    snprintf(name.text, sizeof name.text, "%slayers.%u.mlp.experts.%s", prefix, layer, stack);
+    const struct checkpoint_tensor *tensor = tensor_table_find(tensors, name.text);
+    return tensor && tensor->dimensions[0] == size;
+}
+
+static void look_at_tensors(const struct tensor_table *tensors, const char *prefix,
+                            struct model_config *config)
+{
+    uint32_t layer = 0, wide = config->experts.feed_forward;
+    while (layer + 1 < config->layers && !config->layer[layer].experts)
+        layer++;
+    config->experts.turned =
+        has_fastest(tensors, prefix, layer, "gate_up_proj", 2 * wide) &&
+        (config->hidden != 2 * wide || !has_fastest(tensors, prefix, layer, "down_proj", wide));
+}
+
+const struct hf_form checkpoint_hf_qwen3_vl_moe = {
+    .model_types = moe_model_types,
+    .defaults = {.layers = 24,
+                 .hidden = 2048,
+                 .feed_forward = 5632,
+                 .heads = 16,
+                 .kv_heads = 16,
+                 .vocab_tokens = 151936,
+                 .norm_epsilon = 1e-6f},
+    .activation_key = "hidden_act",
+    .activation = "silu",
+    .own_keys = moe_own_keys,
+    .naming = {checkpoint_hf_usual_names, NULL, checkpoint_hf_qwen_texts,
+               checkpoint_hf_qwen_towers},
+    .read_config = read_moe_config,
+    .read_whole = read_whole,
+    .look_at_tensors = look_at_tensors,
     .vision = &checkpoint_hf_qwen3_vl_tower,
 };

@@ -45,7 +45,6 @@ static const struct tensor_name names[] = {
     {"mm.weight", "connector.modality_projection.proj.weight"},
     {NULL, NULL},
 };
-static const char *const no_parts[] = {NULL};
 
 static void read_sizes(struct checkpoint_keys *keys, struct hf_vision_terms terms,
                        struct vision_config *config)
@@ -105,7 +104,7 @@ static const char *const gemma3_parts[] = {"vision_tower.", "multi_modal_project
                                            NULL};
 
 const struct hf_vision_form checkpoint_hf_gemma3_tower = {
-    .naming = {names, NULL, gemma3_prefixes, no_parts},
+    .naming = {names, NULL, gemma3_prefixes, NULL},
     .probe = "v.patch_embd.weight",
     .parts = gemma3_parts,
     .read_config = read_gemma3,
@@ -116,7 +115,7 @@ static const char *const idefics3_parts[] = {"model.vision_model.", "vision_mode
                                              "model.connector.", "connector.", NULL};
 
 const struct hf_vision_form checkpoint_hf_idefics3_tower = {
-    .naming = {names, NULL, idefics3_prefixes, no_parts},
+    .naming = {names, NULL, idefics3_prefixes, NULL},
     .probe = "v.patch_embd.weight",
     .parts = idefics3_parts,
     .read_config = read_idefics3,

@@ -10,15 +10,16 @@
 #include <string.h>
 
 #define PART         "vision_config"
-#define AXIAL_BASE   10000.0f
 #define DEFAULT_SIDE 2u /* of merged squares, and frames */
 
-void checkpoint_hf_vision_activation(struct checkpoint_keys *keys, const char *activation)
+static void check_activation(struct checkpoint_keys *keys, const struct hf_vision_terms *terms)
 {
-    struct gguf_string name = checkpoint_keys_string_or_empty(keys, "hidden_act");
-    if (name.length > 0 && !checkpoint_keys_is(name, activation))
-        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "hidden_act \"%.*s\", not \"%s\"",
-                               (int)(name.length < 64 ? name.length : 64), name.bytes, activation);
+    const char *key = terms->activation_key ? terms->activation_key : "hidden_act";
+    struct gguf_string name = checkpoint_keys_string_or_empty(keys, key);
+    if (name.length > 0 && !checkpoint_keys_is(name, terms->activation))
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "%s \"%.*s\", not \"%s\"", key,
+                               (int)(name.length < 64 ? name.length : 64), name.bytes,
+                               terms->activation);
 }
 
 void checkpoint_hf_vision_sizes(struct checkpoint_keys *keys, const struct hf_vision_terms *terms,
@@ -36,7 +37,7 @@ void checkpoint_hf_vision_sizes(struct checkpoint_keys *keys, const struct hf_vi
     checkpoint_keys_expect_neutral(keys, "in_channels", 3);
     checkpoint_keys_expect_neutral(keys, "in_chans", 3);
     checkpoint_keys_expect_neutral(keys, "num_channels", 3);
-    checkpoint_hf_vision_activation(keys, terms->activation);
+    check_activation(keys, terms);
     if (keys->result != RESULT_OK)
         return;
     if (tower->hidden % tower->heads != 0 || tower->hidden / tower->heads > LIMIT_HEAD_DIM) {
@@ -78,28 +79,61 @@ void checkpoint_hf_vision_square(struct checkpoint_keys *keys, uint32_t image_pi
     config->table_side = side;
 }
 
-void checkpoint_hf_vision_rope(struct checkpoint_keys *keys, struct vision_config *config)
+/* The base of an axial rope; 0 where it is refused. */
+static float read_axial_base(struct checkpoint_keys *keys, float absent,
+                             const struct vision_config *config)
 {
-    struct rope_config *rope = &config->tower.ropes[0];
     struct checkpoint_keys stated = checkpoint_keys_enter(keys, "rope_parameters");
     float base =
-        checkpoint_keys_f32_or(&stated, "rope_theta", (struct f32_range){1.0f, 1e12f}, AXIAL_BASE);
+        checkpoint_keys_f32_or(&stated, "rope_theta", (struct f32_range){1.0f, 1e12f}, absent);
     checkpoint_keys_leave(keys, &stated);
-    uint32_t head_dim = config->tower.head_dim;
-    if (keys->result == RESULT_OK && head_dim % 4 != 0)
+    if (keys->result == RESULT_OK && config->tower.head_dim % 4 != 0)
         checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
-                               "heads of %u have no even half for each axis", head_dim);
+                               "heads of %u have no even half for each axis",
+                               config->tower.head_dim);
+    return keys->result == RESULT_OK ? base : 0.0f;
+}
+
+/* Pairs [first, first + head_dim / 4) of a rope turn along one axis. */
+static void turn_along(struct rope_config *rope, uint32_t first, enum rope_axis axis, float base,
+                       uint32_t head_dim)
+{
+    for (uint32_t pair = 0; pair < head_dim / 4; pair++) {
+        rope->axis[first + pair] = (uint8_t)axis;
+        rope->inverse_frequency[first + pair] =
+            (float)pow((double)base, -2.0 * (double)pair / (double)(head_dim / 2));
+    }
+}
+
+void checkpoint_hf_vision_rope(struct checkpoint_keys *keys, float absent_base,
+                               struct vision_config *config)
+{
+    uint32_t head_dim = config->tower.head_dim;
+    struct rope_config *rope = &config->tower.ropes[0];
+    float base = read_axial_base(keys, absent_base, config);
     if (keys->result != RESULT_OK)
         return;
     *rope = (struct rope_config){.pairing = ROPE_PAIRS_HALVES, .dims = head_dim, .magnitude = 1.0f};
-    for (uint32_t i = 0; i < head_dim / 2; i++) {
-        bool line = i < head_dim / 4;
-        uint32_t pair = line ? i : i - head_dim / 4;
-        rope->axis[i] = line ? ROPE_HEIGHT : ROPE_WIDTH;
-        rope->inverse_frequency[i] =
-            (float)pow((double)base, -2.0 * (double)pair / (double)(head_dim / 2));
-    }
+    turn_along(rope, 0, ROPE_HEIGHT, base, head_dim);
+    turn_along(rope, head_dim / 4, ROPE_WIDTH, base, head_dim);
     config->tower.rope_count = 1;
+}
+
+void checkpoint_hf_vision_rope_halves(struct checkpoint_keys *keys, float absent_base,
+                                      struct vision_config *config)
+{
+    static const enum rope_axis axes[] = {ROPE_WIDTH, ROPE_HEIGHT};
+    uint32_t head_dim = config->tower.head_dim;
+    float base = read_axial_base(keys, absent_base, config);
+    if (keys->result != RESULT_OK)
+        return;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct rope_config *rope = &config->tower.ropes[i];
+        *rope = (struct rope_config){
+            .pairing = ROPE_PAIRS_HALVES, .dims = head_dim / 2, .magnitude = 1.0f};
+        turn_along(rope, 0, axes[i], base, head_dim);
+    }
+    config->tower.rope_count = 2;
 }
 
 bool checkpoint_hf_vision_list(struct checkpoint_keys *keys, const char *name, uint32_t bound,

@@ -10,7 +10,7 @@
 
 /* How Hugging Face checkpoints state a family's vision tower. */
 struct hf_vision_form {
-    struct tensor_naming naming; /* other_parts: of these, none is another's */
+    struct tensor_naming naming; /* without other_parts */
     const char *probe;           /* asked name of a tensor that every tower has */
     const char *const *parts;    /* beginnings of the tower's tensors: plan_source.parts */
     /* Fills all of the config but vision.stages; `root` is the whole config, which may say more. */
@@ -36,7 +36,8 @@ struct hf_vision_terms {
     const char *hidden_key; /* the tower's */
     const char *layers_key;
     const char *heads_key;
-    const char *activation; /* the only one known, and the default; of hidden_act */
+    const char *activation_key; /* NULL: hidden_act */
+    const char *activation;     /* the only one known, and the default */
     uint32_t hidden;
     uint32_t layers;
     uint32_t heads;
@@ -54,12 +55,15 @@ void checkpoint_hf_vision_sizes(struct checkpoint_keys *keys, const struct hf_vi
 /* Merging in squares, and frames of a patch, as Qwen's towers have them. */
 void checkpoint_hf_vision_merging(struct checkpoint_keys *keys, struct vision_config *config);
 /* The first half of a head's pairs turns by a patch's line, the second by its column, each with the
- * frequencies of half a head. */
-void checkpoint_hf_vision_rope(struct checkpoint_keys *keys, struct vision_config *config);
+ * frequencies of half a head; ropes[0]. rope_parameters may state the base. */
+void checkpoint_hf_vision_rope(struct checkpoint_keys *keys, float absent_base,
+                               struct vision_config *config);
+/* The first half of a head turns by a patch's column, as if it were a head, ropes[0], and the
+ * second by its line, ropes[1]. */
+void checkpoint_hf_vision_rope_halves(struct checkpoint_keys *keys, float absent_base,
+                                      struct vision_config *config);
 /* A list of at most `most` numbers below `bound`; *count of them. False: absent. */
 bool checkpoint_hf_vision_list(struct checkpoint_keys *keys, const char *name, uint32_t bound,
                                uint32_t most, uint32_t *numbers, uint32_t *count);
-/* hidden_act is `activation` or absent. */
-void checkpoint_hf_vision_activation(struct checkpoint_keys *keys, const char *activation);
 
 #endif

@@ -20,18 +20,27 @@ struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
     };
 }
 
+/* A stack [experts, rows, columns] of a layer, as the checkpoint stores its matrices. */
+static plan_weight_id stack(struct plan_builder *b, const struct model_config *c, uint32_t rows,
+                            uint32_t columns, const char *stem, uint32_t layer)
+{
+    if (c->experts.turned)
+        return plan_builder_turned_experts(b, c->experts.count, rows, columns, "blk.%u.%s.weight",
+                                           layer, stem);
+    return plan_builder_experts(b, c->experts.count, rows, columns, "blk.%u.%s.weight", layer,
+                                stem);
+}
+
 static struct linear_weights gate_up_stacks(struct plan_builder *b, const struct model_config *c,
                                             uint32_t layer)
 {
-    uint32_t count = c->experts.count, wide = c->experts.feed_forward;
+    uint32_t wide = c->experts.feed_forward;
     if (plan_builder_has(b, "blk.%u.ffn_gate_up_exps.weight", layer))
-        return (struct linear_weights){plan_builder_experts(b, count, 2 * wide, c->hidden,
-                                                            "blk.%u.ffn_gate_up_exps.weight",
-                                                            layer),
+        return (struct linear_weights){stack(b, c, 2 * wide, c->hidden, "ffn_gate_up_exps", layer),
                                        PLAN_NONE, PLAN_NONE};
     return (struct linear_weights){
-        plan_builder_experts(b, count, wide, c->hidden, "blk.%u.ffn_gate_exps.weight", layer),
-        plan_builder_experts(b, count, wide, c->hidden, "blk.%u.ffn_up_exps.weight", layer),
+        stack(b, c, wide, c->hidden, "ffn_gate_exps", layer),
+        stack(b, c, wide, c->hidden, "ffn_up_exps", layer),
         PLAN_NONE,
     };
 }
@@ -60,8 +69,7 @@ void expert_blocks_list_scored(struct plan_builder *b, const struct model_config
     const struct expert_config *e = &c->experts;
     struct moe_gate_params gate = form->gate;
     struct linear_weights gate_up = gate_up_stacks(b, c, layer);
-    plan_weight_id down = plan_builder_experts(b, e->count, c->hidden, e->feed_forward,
-                                               "blk.%u.ffn_down_exps.weight", layer);
+    plan_weight_id down = stack(b, c, c->hidden, e->feed_forward, "ffn_down_exps", layer);
     plan_weight_id down_bias = PLAN_NONE;
     if (form->biases)
         down_bias = plan_builder_matrix(b, e->count, c->hidden, "blk.%u.ffn_down_exps.bias", layer);

@@ -72,6 +72,7 @@ struct expert_config {
     uint32_t chosen;       /* for a row, at most count */
     uint32_t feed_forward; /* of one expert */
     bool normalized;       /* the chosen ones' weights add up to one */
+    bool turned;           /* stacks of matrices are stored with columns before rows */
     float gate_limit;      /* of gate and up, and what multiplies the gate in its sigmoid, where */
     float gate_alpha;      /* the family has them: op_list.h, moe_gate */
 };

@@ -129,6 +129,7 @@ struct weight_shape {
     bool vector;
     bool taps;        /* of a convolution: read as a vector is */
     bool flat;        /* its columns may be of several dimensions */
+    bool turned;      /* stored with columns before rows */
     uint32_t experts; /* 0: one matrix; else a tensor of three dimensions */
 };
 
@@ -155,7 +156,8 @@ static void flatten(const struct checkpoint_tensor *tensor, uint64_t columns, ui
 static enum result tensor_check(const struct checkpoint_tensor *tensor, const char *name,
                                 struct weight_shape shape, struct error_text *error)
 {
-    uint32_t rows = shape.vector ? 1 : shape.rows;
+    uint32_t rows = shape.vector ? 1 : shape.turned ? shape.columns : shape.rows;
+    uint32_t columns = shape.turned ? shape.rows : shape.columns;
     uint32_t deep = shape.experts > 0 ? shape.experts : 1;
     const uint64_t *have = tensor->dimensions;
     uint64_t first = have[0], second = have[1], third = have[2];
@@ -168,22 +170,23 @@ static enum result tensor_check(const struct checkpoint_tensor *tensor, const ch
     for (uint32_t i = 3; i < TENSOR_DIMENSIONS_MAX; i++)
         flat &= have[i] == 1;
     if (shape.flat) {
-        flatten(tensor, shape.columns, &first, &second);
+        flatten(tensor, columns, &first, &second);
         third = 1;
         flat = true;
     }
-    if (first != shape.columns || second != rows || third != deep || !flat) {
+    if (first != columns || second != rows || third != deep || !flat) {
         char experts[16] = "";
         if (shape.experts > 0)
             snprintf(experts, sizeof experts, ", %u", deep);
         return error_set(error, RESULT_INVALID,
                          "tensor %s is [%llu, %llu, %llu, %llu], not [%u, %u%s] (fastest first)",
                          name, (unsigned long long)have[0], (unsigned long long)have[1],
-                         (unsigned long long)have[2], (unsigned long long)have[3], shape.columns,
-                         rows, experts);
+                         (unsigned long long)have[2], (unsigned long long)have[3], columns, rows,
+                         experts);
     }
     bool plain = is_float(tensor->type) && tensor->source.layout == WEIGHT_IN_PLACE;
-    if (!tensor->readable || ((shape.vector || shape.taps || shape.flat) && !plain))
+    bool floats = shape.vector || shape.taps || shape.flat || shape.turned;
+    if (!tensor->readable || (floats && !plain))
         return error_set(error, RESULT_UNSUPPORTED, "tensor %s is of type %s, not F32, F16 or BF16",
                          name, tensor->type_name);
     return RESULT_OK;
@@ -193,6 +196,29 @@ static uint32_t tensor_index(const struct plan_builder *builder,
                              const struct checkpoint_tensor *tensor)
 {
     return (uint32_t)(tensor - tensor_table_at(builder->source.tensors, 0));
+}
+
+/* Rows become what the stored columns are; the matrices of a stack lie behind each other. */
+static void turn(struct plan_builder *builder, struct plan_weight *weight)
+{
+    uint64_t row_bytes = (uint64_t)weight->columns * ggml_type_block(weight->type).bytes;
+    weight->source = (struct weight_source){.layout = WEIGHT_TRANSPOSED,
+                                            .type = weight->type,
+                                            .data = weight->data,
+                                            .row_bytes = row_bytes,
+                                            .block_rows = weight->rows};
+    if (weight->experts == 0)
+        return;
+    weight->parts = calloc(weight->experts, sizeof *weight->parts);
+    if (!weight->parts) {
+        builder->result = error_set(builder->error, RESULT_OUT_OF_MEMORY, "no memory for a plan");
+        return;
+    }
+    for (uint32_t expert = 0; expert < weight->experts; expert++) {
+        const uint8_t *matrix = (const uint8_t *)weight->data + expert * weight->rows * row_bytes;
+        weight->parts[expert] = (struct plan_weight_part){.data = matrix, .source = weight->source};
+        weight->parts[expert].source.data = matrix;
+    }
 }
 
 static plan_weight_id add_weight(struct plan_builder *builder,
@@ -217,6 +243,8 @@ static plan_weight_id add_weight(struct plan_builder *builder,
         .source = tensor->source,
     };
     snprintf(weight->name, sizeof(weight->name), "%s", name);
+    if (shape.turned)
+        turn(builder, weight);
     return (plan_weight_id)plan->weight_count++;
 }
 
@@ -317,20 +345,8 @@ plan_weight_id plan_builder_transposed(struct plan_builder *builder, uint32_t ro
 {
     if (builder->result != RESULT_OK)
         return 0;
-    plan_weight_id id = find_weight(
-        builder, name, (struct weight_shape){.rows = columns, .columns = rows, .flat = true});
-    if (builder->result != RESULT_OK)
-        return 0;
-    struct plan_weight *weight = &builder->plan->weights[id];
-    weight->rows = rows;
-    weight->columns = columns;
-    weight->source =
-        (struct weight_source){.layout = WEIGHT_TRANSPOSED,
-                               .type = weight->type,
-                               .data = weight->data,
-                               .row_bytes = (uint64_t)columns * ggml_type_block(weight->type).bytes,
-                               .block_rows = rows};
-    return id;
+    return find_weight(builder, name,
+                       (struct weight_shape){.rows = rows, .columns = columns, .turned = true});
 }
 
 uint64_t plan_builder_fastest(const struct plan_builder *builder, const char *name)
@@ -450,6 +466,19 @@ static plan_weight_id find_experts(struct plan_builder *builder, const char *sta
     for (uint32_t expert = 0; expert < experts; expert++)
         weight->parts[expert].source.type = weight->type;
     weight->source.type = weight->type;
+    return id;
+}
+
+plan_weight_id plan_builder_turned_experts(struct plan_builder *builder, uint32_t experts,
+                                           uint32_t rows, uint32_t columns, const char *name_format,
+                                           ...)
+{
+    const struct weight_shape shape = {
+        .rows = rows, .columns = columns, .experts = experts, .turned = true};
+    va_list arguments;
+    va_start(arguments, name_format);
+    plan_weight_id id = find_named(builder, shape, name_format, arguments);
+    va_end(arguments);
     return id;
 }
 

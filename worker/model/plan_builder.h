@@ -85,6 +85,11 @@ plan_weight_id plan_builder_experts(struct plan_builder *builder, uint32_t exper
                                     uint32_t columns, const char *name_format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* The same of floats in one tensor, each matrix stored with its columns before its rows. */
+plan_weight_id plan_builder_turned_experts(struct plan_builder *builder, uint32_t experts,
+                                           uint32_t rows, uint32_t columns, const char *name_format,
+                                           ...) __attribute__((format(printf, 5, 6)));
+
 /* Part `index` of `parts` matrices [rows, columns] that lie behind each other in one tensor of
  * three dimensions. */
 plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, uint32_t index,

@@ -123,7 +123,7 @@ const char *tensor_naming_find_prefix(const struct tensor_naming *naming,
 
 bool tensor_naming_is_other_part(const struct tensor_naming *naming, struct gguf_string name)
 {
-    for (size_t i = 0; naming->other_parts[i]; i++) {
+    for (size_t i = 0; naming->other_parts && naming->other_parts[i]; i++) {
         size_t length = strlen(naming->other_parts[i]);
         if (name.length >= length && memcmp(name.bytes, naming->other_parts[i], length) == 0)
             return true;

@@ -24,7 +24,7 @@ struct tensor_naming {
     const struct tensor_name *usual; /* for what no row of `names` is for; likewise, or NULL */
     const char *const *prefixes;     /* that may stand for '^', ends with NULL */
     const char *const *other_parts;  /* beginnings of tensors of a model's other parts (a vision
-                                        tower), which are left alone; ends with NULL */
+                                        tower), which are left alone; ends with NULL; NULL: none */
 };
 
 #define STORED_NAME_BYTES 128u

@@ -1,14 +1,13 @@
 """gemma3: squares of one size, nine tokens each, that see themselves whole; a window that is shorter than a prompt."""
-import numpy as np
 import torch
 
 from towers import VOCAB
+from towers.square_common import MEAN, STD, unit_pixels
 
 CLASS = "Gemma3ForConditionalGeneration"
 SEED = 74
 PICTURE_TOKEN = 91
 PICTURES = [(1, 24, 24), (1, 24, 24), (1, 24, 24)]
-MEAN = STD = (0.5, 0.5, 0.5)
 CONFIG = {
     "architectures": [CLASS], "model_type": "gemma3", "image_token_index": PICTURE_TOKEN, "image_token_id": PICTURE_TOKEN,
     "boi_token_index": 89, "eoi_token_index": 90, "mm_tokens_per_image": 9, "torch_dtype": "bfloat16",
@@ -28,20 +27,18 @@ CONFIG = {
 }
 
 
-def inputs(config, pictures):
-    pixels = np.stack([picture[0] for picture in pictures]).astype(np.float32)
-    pixels = (pixels / 255 - np.float32(0.5)) / np.float32(0.5)
-    return {"pixel_values": torch.tensor(pixels.transpose(0, 3, 1, 2).copy())}
+def inputs(family, pictures):
+    return {"pixel_values": unit_pixels(pictures)}
 
 
-def extra(config, ids):
+def extra(family, ids):
     return {"token_type_ids": torch.tensor([[int(token == PICTURE_TOKEN) for token in ids]])}
 
 
-def features(model, given):
+def features(family, model, given):
     rows = model.model.get_image_features(given["pixel_values"]).pooler_output
     return rows.reshape(-1, rows.shape[-1])
 
 
-def count(config, picture):
-    return config["mm_tokens_per_image"]
+def count(family, picture):
+    return CONFIG["mm_tokens_per_image"]

@@ -1,14 +1,14 @@
 """qwen2_vl: layer norms, quick gelu, no windows; a text_config, as newer versions write it, and tensors of text without a prefix."""
-from towers import VOCAB, qwen_vl_common as common
+from towers import VOCAB
+from towers.qwen_vl_common import MEAN, STD, TOKENS, count, extra, features, inputs, positions
 
 CLASS = "Qwen2VLForConditionalGeneration"
 SEED = 72
-PICTURE_TOKEN = 91
+PICTURE_TOKEN = TOKENS["image_token_id"]
 PICTURES = [(1, 24, 16), (1, 16, 24), (1, 8, 8)]
-MEAN, STD = common.MEAN, common.STD
 CONFIG = {
-    "architectures": [CLASS], "model_type": "qwen2_vl", "image_token_id": PICTURE_TOKEN, "video_token_id": 92,
-    "vision_start_token_id": 89, "vision_end_token_id": 90, "torch_dtype": "bfloat16", "tie_word_embeddings": False,
+    "architectures": [CLASS], "model_type": "qwen2_vl", **TOKENS,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": False,
     "text_config": {
         "model_type": "qwen2_vl_text", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 2, "num_key_value_heads": 2, "hidden_act": "silu", "vocab_size": VOCAB,
@@ -20,19 +20,3 @@ CONFIG = {
         "hidden_act": "quick_gelu", "in_channels": 3, "patch_size": 4, "spatial_merge_size": 2, "temporal_patch_size": 2,
     },
 }
-
-
-def inputs(config, pictures):
-    return common.inputs(config, pictures)
-
-
-def extra(config, ids):
-    return {"mm_token_type_ids": common.types(config, ids)}
-
-
-features = common.pooled
-count = common.count
-
-
-def positions(model, ids, given):
-    return common.positions(CONFIG, model, ids, given)

@@ -1,14 +1,15 @@
 """qwen3_5: delta nets beside attention in the text, a quarter of a head rotated by pairs that take turns; no deepstack."""
-from towers import VOCAB, qwen_vl_common as common
+from towers import VOCAB
+from towers.qwen_vl_common import TOKENS, count, extra, features, inputs, positions
 
 CLASS = "Qwen3_5ForConditionalGeneration"
 SEED = 76
-PICTURE_TOKEN = 91
+PICTURE_TOKEN = TOKENS["image_token_id"]
 PICTURES = [(1, 24, 16), (1, 16, 24), (1, 8, 8)]
 MEAN = STD = (0.5, 0.5, 0.5)
 CONFIG = {
-    "architectures": [CLASS], "model_type": "qwen3_5", "image_token_id": PICTURE_TOKEN, "video_token_id": 92,
-    "vision_start_token_id": 89, "vision_end_token_id": 90, "torch_dtype": "bfloat16", "tie_word_embeddings": True,
+    "architectures": [CLASS], "model_type": "qwen3_5", **TOKENS,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": True,
     "text_config": {
         "model_type": "qwen3_5_text", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
         "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32, "vocab_size": VOCAB,
@@ -25,19 +26,3 @@ CONFIG = {
         "temporal_patch_size": 2, "out_hidden_size": 32, "num_position_embeddings": 16,
     },
 }
-
-
-def inputs(config, pictures):
-    return common.inputs(config, pictures, MEAN, STD)
-
-
-def extra(config, ids):
-    return {"mm_token_type_ids": common.types(config, ids)}
-
-
-features = common.pooled
-count = common.count
-
-
-def positions(model, ids, given):
-    return common.positions(CONFIG, model, ids, given)

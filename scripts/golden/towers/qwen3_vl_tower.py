@@ -1,16 +1,15 @@
 """qwen3_vl: a table of positions that no picture fits, deepstack behind two layers, pairs that take turns."""
-import torch
-
-from towers import VOCAB, qwen_vl_common as common
+from towers import VOCAB
+from towers.qwen_vl_common import TOKENS, count, extra, features, inputs, positions
 
 CLASS = "Qwen3VLForConditionalGeneration"
 SEED = 73
-PICTURE_TOKEN = 91
+PICTURE_TOKEN = TOKENS["image_token_id"]
 PICTURES = [(1, 24, 16), (1, 32, 24), (1, 8, 8)]
 MEAN = STD = (0.5, 0.5, 0.5)
 CONFIG = {
-    "architectures": [CLASS], "model_type": "qwen3_vl", "image_token_id": PICTURE_TOKEN, "video_token_id": 92,
-    "vision_start_token_id": 89, "vision_end_token_id": 90, "torch_dtype": "bfloat16", "tie_word_embeddings": True,
+    "architectures": [CLASS], "model_type": "qwen3_vl", **TOKENS,
+    "torch_dtype": "bfloat16", "tie_word_embeddings": True,
     "text_config": {
         "model_type": "qwen3_vl_text", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
         "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "hidden_act": "silu", "vocab_size": VOCAB,
@@ -24,24 +23,3 @@ CONFIG = {
         "temporal_patch_size": 2, "out_hidden_size": 32, "num_position_embeddings": 25, "deepstack_visual_indexes": [0, 1],
     },
 }
-
-
-def inputs(config, pictures):
-    return common.inputs(config, pictures, MEAN, STD)
-
-
-def extra(config, ids):
-    return {"mm_token_type_ids": common.types(config, ids)}
-
-
-def features(model, given):
-    out = model.model.get_image_features(given["pixel_values"], given["image_grid_thw"])
-    parts = [out.pooler_output, *out.deepstack_features]
-    return torch.cat([torch.cat(list(part)) if isinstance(part, (list, tuple)) else part for part in parts], dim=1)
-
-
-count = common.count
-
-
-def positions(model, ids, given):
-    return common.positions(CONFIG, model, ids, given)

@@ -5,35 +5,37 @@ from transformers import Qwen2VLImageProcessor
 
 MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
+TOKENS = {"image_token_id": 91, "video_token_id": 92, "vision_start_token_id": 89, "vision_end_token_id": 90}
 
 
-def inputs(config, pictures, mean=MEAN, std=STD):
-    vision = config["vision_config"]
+def inputs(family, pictures):
+    vision = family.CONFIG["vision_config"]
     processor = Qwen2VLImageProcessor(
-        do_resize=False, do_convert_rgb=False, patch_size=vision["patch_size"], image_mean=list(mean), image_std=list(std),
-        temporal_patch_size=vision["temporal_patch_size"], merge_size=vision["spatial_merge_size"])
+        do_resize=False, do_convert_rgb=False, patch_size=vision["patch_size"], image_mean=list(family.MEAN),
+        image_std=list(family.STD), temporal_patch_size=vision["temporal_patch_size"], merge_size=vision["spatial_merge_size"])
     made = processor([np.ascontiguousarray(picture[0]) for picture in pictures], return_tensors="pt",
                      input_data_format="channels_last")
     return {"pixel_values": made["pixel_values"], "image_grid_thw": made["image_grid_thw"]}
 
 
-def types(config, ids):
-    return torch.tensor([[int(token == config["image_token_id"]) for token in ids]])
+def extra(family, ids):
+    return {"mm_token_type_ids": torch.tensor([[int(token == family.PICTURE_TOKEN) for token in ids]])}
 
 
-def count(config, picture):
-    vision = config["vision_config"]
+def count(family, picture):
+    vision = family.CONFIG["vision_config"]
     side = vision["patch_size"] * vision["spatial_merge_size"]
     _, width, height = picture
     return (width // side) * (height // side)
 
 
-def positions(config, model, ids, given):
-    found, _ = model.model.get_rope_index(torch.tensor([ids]), types(config, ids), image_grid_thw=given["image_grid_thw"])
+def positions(family, model, ids, given):
+    found, _ = model.model.get_rope_index(torch.tensor([ids]), **extra(family, ids), image_grid_thw=given["image_grid_thw"])
     return found[:, 0]
 
 
-def pooled(model, given):
+def features(family, model, given):
+    """Deepstack's parts, where a tower has some, stand behind the first."""
     out = model.model.get_image_features(given["pixel_values"], given["image_grid_thw"])
-    out = getattr(out, "pooler_output", out)
-    return torch.cat(list(out)) if isinstance(out, (list, tuple)) else out
+    parts = [getattr(out, "pooler_output", out), *(getattr(out, "deepstack_features", None) or [])]
+    return torch.cat([torch.cat(list(part)) if isinstance(part, (list, tuple)) else part for part in parts], dim=1)

@@ -1,14 +1,13 @@
 """smolvlm: pictures of one to three tiles, squares of four patches joined, llama's text."""
-import numpy as np
 import torch
 
 from towers import VOCAB
+from towers.square_common import MEAN, STD, unit_pixels
 
 CLASS = "SmolVLMForConditionalGeneration"
 SEED = 75
 PICTURE_TOKEN = 91
 PICTURES = [(1, 24, 24), (3, 24, 24), (2, 24, 24)]
-MEAN = STD = (0.5, 0.5, 0.5)
 CONFIG = {
     "architectures": [CLASS], "model_type": "smolvlm", "image_token_id": PICTURE_TOKEN, "scale_factor": 2,
     "torch_dtype": "bfloat16", "tie_word_embeddings": False,
@@ -25,18 +24,16 @@ CONFIG = {
 }
 
 
-def inputs(config, pictures):
-    pixels = np.concatenate(pictures).astype(np.float32)
-    pixels = (pixels / 255 - np.float32(0.5)) / np.float32(0.5)
-    return {"pixel_values": torch.tensor(pixels.transpose(0, 3, 1, 2).copy())[None]}
+def inputs(family, pictures):
+    return {"pixel_values": unit_pixels(pictures)[None]}
 
 
-def features(model, given):
+def features(family, model, given):
     rows = model.model.get_image_features(given["pixel_values"]).pooler_output
     rows = torch.cat(list(rows)) if isinstance(rows, (list, tuple)) else rows
     return rows.reshape(-1, rows.shape[-1])
 
 
-def count(config, picture):
-    side = 24 // 4 // config["scale_factor"]
+def count(family, picture):
+    side = 24 // 4 // CONFIG["scale_factor"]
     return picture[0] * side * side
