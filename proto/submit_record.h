@@ -26,8 +26,8 @@
  *   136    image_bytes          S18: records and pixels; 0 without images, else at least what
  *                                    image_count records need, and <= LIMIT_REQUEST_IMAGE_BYTES
  *   144    image_count          S18: <= LIMIT_REQUEST_IMAGES
- *   148    cache_salt           any; prefixes are shared among requests of one salt only
- *   164    reserved             S13: zero
+ *   148    cache_salt           any; prefixes and features are shared among requests of one salt
+ * only 164    reserved             S13: zero
  *
  * Payload (little-endian, in the slab, private to this request until the worker gives it back with
  * TOKEN_EVENT_PAYLOAD_DONE): u32 prompt_ids[prompt_tokens], u32 stop_ids[stop_token_count],
@@ -72,7 +72,7 @@ enum submit_kind {
     SUBMIT_RUN = 1,
     SUBMIT_CANCEL = 2, /* only kind and request count; an unknown request has just ended */
     SUBMIT_DRAIN = 3,  /* finish what is running, then exit with status 0 */
-    SUBMIT_RESET = 4   /* forget every cached prefix; what runs goes on */
+    SUBMIT_RESET = 4   /* forget cached prefixes and features; what runs goes on */
 };
 
 #define SUBMIT_FLAG_IGNORE_END      1u  /* do not stop at stop ids (benchmarks) */

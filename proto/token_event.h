@@ -14,8 +14,8 @@
  *   24     logprob             T6: TOKEN: <= 0, finite or -INFINITY; natural log, raw distribution
  *   28     failure             T7: enum result when kind is FAILED, else 0
  *   32     prompt_done         T8: PROGRESS: prompt tokens computed so far, <= prompt_total;
- *                                  of TOKEN it is cached_images, T14: pictures of the request whose
- *                                  features were there, <= LIMIT_REQUEST_IMAGES
+ *                                  of TOKEN it is cached_images, T14: pictures of the request that
+ *                                  were not encoded for it, <= LIMIT_REQUEST_IMAGES
  *   36     prompt_total        T8: PROGRESS: <= LIMIT_CONTEXT_TOKENS
  *   40     cached_tokens       T9: TOKEN, PROGRESS: prompt tokens taken from the prefix cache, <=
  * LIMIT_CONTEXT_TOKENS 44     payload_generation  T10: PAYLOAD_DONE: the chunk's generation 48

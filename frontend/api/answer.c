@@ -139,10 +139,10 @@ bool answer_push(struct answer *answer, const struct reply_token *token)
 }
 
 enum answer_end answer_finish(struct answer *answer, enum finish_reason finish,
-                              uint32_t cached_tokens)
+                              struct cached_prompt cached)
 {
     bool truncated = finish == FINISH_LENGTH;
-    answer->usage.cached_tokens = cached_tokens;
+    answer->usage.cached = cached;
     reply_text_finish(answer->text, &answer->piece);
     must(!answer->piece.failed);
     (void)reply_parser_push_rest(answer->parser, answer->piece.bytes, answer->piece.length);

@@ -25,9 +25,9 @@ enum answer_end {
 
 struct answer_usage {
     uint32_t prompt_tokens;
-    uint32_t cached_tokens;     /* of these */
-    uint32_t completion_tokens; /* all that were generated but for the marks around reasoning */
-    uint32_t reasoning_tokens;  /* of these */
+    struct cached_prompt cached; /* of these */
+    uint32_t completion_tokens;  /* all that were generated but for the marks around reasoning */
+    uint32_t reasoning_tokens;   /* of these */
 };
 
 /* `config` as the reply got it; what is needed of the request's body is copied. `choice`: which of
@@ -41,7 +41,7 @@ void answer_destroy(struct answer *answer);
 bool answer_push(struct answer *answer, const struct reply_token *token);
 /* No more tokens come; the sink hears the rest. */
 enum answer_end answer_finish(struct answer *answer, enum finish_reason finish,
-                              uint32_t cached_tokens);
+                              struct cached_prompt cached);
 
 const struct answer_usage *answer_usage(const struct answer *answer);
 /* The stop string that ended it, or NULL. */

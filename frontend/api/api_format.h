@@ -68,6 +68,13 @@ struct reply_progress {
     int64_t now_us;
 };
 
+/* What of a request's prompt was there and not computed for it. */
+struct cached_prompt {
+    uint32_t tokens; /* by the prefix cache */
+    uint32_t
+        images; /* not encoded: among these tokens, or their features were kept or in the making */
+};
+
 /* Each format defines its own. */
 struct api_reply;
 
@@ -91,7 +98,7 @@ struct api_format {
     bool (*reply_token)(struct api_reply *reply, uint32_t choice, const struct reply_token *token,
                         struct text_buffer *out);
     void (*reply_choice_end)(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
-                             uint32_t cached_tokens, struct text_buffer *out);
+                             struct cached_prompt cached, struct text_buffer *out);
     /* After the last choice: a stream's last events, or the whole body (in the background:
      * nothing). */
     void (*reply_end)(struct api_reply *reply, struct text_buffer *out);

@@ -228,9 +228,9 @@ bool chat_choice_push(struct chat_choice *choice, const struct reply_token *toke
 }
 
 void chat_choice_finish(struct chat_choice *choice, enum finish_reason finish,
-                        uint32_t cached_tokens)
+                        struct cached_prompt cached)
 {
-    choice->ended = answer_finish(choice->answer, finish, cached_tokens);
+    choice->ended = answer_finish(choice->answer, finish, cached);
     piece_end(choice);
     if (choice->log)
         token_log_end(choice->log, choice->ended == ANSWER_STOP_STRING);

@@ -15,7 +15,7 @@ void chat_choice_destroy(struct chat_choice *choice); /* NULL is fine */
 /* True: a stop string, or the one call that the request allows, ended it. */
 bool chat_choice_push(struct chat_choice *choice, const struct reply_token *token);
 void chat_choice_finish(struct chat_choice *choice, enum finish_reason finish,
-                        uint32_t cached_tokens);
+                        struct cached_prompt cached);
 
 /* Streaming: takes the next delta, an object; false when there is none now. Valid until the next
  * push. */

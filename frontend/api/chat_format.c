@@ -64,16 +64,20 @@ static void destroy(struct api_reply *reply)
 
 /* --- usage and timings ----------------------------------------------------------------------- */
 
-/* Of all choices: the prompt once, and as cached what each of them found. */
+/* Of all choices: the prompt once, and as cached what each of them found: of pictures that
+ * are new, one choice has them encoded and the others share them. */
 static struct answer_usage usage_sum(const struct api_reply *reply)
 {
-    struct answer_usage sum = {.prompt_tokens = reply->prompt_tokens, .cached_tokens = UINT32_MAX};
+    struct answer_usage sum = {.prompt_tokens = reply->prompt_tokens,
+                               .cached = {.tokens = UINT32_MAX, .images = UINT32_MAX}};
     for (uint32_t i = 0; i < reply->choice_count; i++) {
         const struct answer_usage *usage = chat_choice_usage(reply->choices[i]);
         sum.completion_tokens += usage->completion_tokens;
         sum.reasoning_tokens += usage->reasoning_tokens;
-        if (usage->cached_tokens < sum.cached_tokens)
-            sum.cached_tokens = usage->cached_tokens;
+        if (usage->cached.tokens < sum.cached.tokens)
+            sum.cached.tokens = usage->cached.tokens;
+        if (usage->cached.images < sum.cached.images)
+            sum.cached.images = usage->cached.images;
     }
     return sum;
 }
@@ -81,19 +85,20 @@ static struct answer_usage usage_sum(const struct api_reply *reply)
 static void write_usage(const struct api_reply *reply, struct text_buffer *out)
 {
     struct answer_usage usage = usage_sum(reply);
-    text_buffer_append_format(
-        out,
-        "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
-        "\"total_tokens\":%u,\"prompt_tokens_details\":{\"cached_tokens\":%u},"
-        "\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
-        usage.prompt_tokens, usage.completion_tokens, usage.prompt_tokens + usage.completion_tokens,
-        usage.cached_tokens, usage.reasoning_tokens);
+    text_buffer_append_format(out,
+                              "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
+                              "\"total_tokens\":%u,\"prompt_tokens_details\":{\"cached_tokens\":%u,"
+                              "\"cached_images\":%u},"
+                              "\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
+                              usage.prompt_tokens, usage.completion_tokens,
+                              usage.prompt_tokens + usage.completion_tokens, usage.cached.tokens,
+                              usage.cached.images, usage.reasoning_tokens);
 }
 
 static void write_timings(const struct api_reply *reply, struct text_buffer *out)
 {
     text_buffer_append_text(out, ",\"timings\":");
-    answer_timings_write(&reply->timings, reply->prompt_tokens, usage_sum(reply).cached_tokens,
+    answer_timings_write(&reply->timings, reply->prompt_tokens, usage_sum(reply).cached.tokens,
                          out);
 }
 
@@ -161,10 +166,10 @@ static bool token(struct api_reply *reply, uint32_t choice, const struct reply_t
 }
 
 static void choice_end(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
-                       uint32_t cached_tokens, struct text_buffer *out)
+                       struct cached_prompt cached, struct text_buffer *out)
 {
     struct chat_choice *ending = reply->choices[choice];
-    chat_choice_finish(ending, finish, cached_tokens);
+    chat_choice_finish(ending, finish, cached);
     deltas_write(reply, choice, out);
     reply->ended++;
     if (reply->stream)

@@ -280,7 +280,7 @@ static bool token(struct api_reply *reply, uint32_t index, const struct reply_to
 }
 
 static void choice_end(struct api_reply *reply, uint32_t index, enum finish_reason finish,
-                       uint32_t cached_tokens, struct text_buffer *out)
+                       struct cached_prompt cached, struct text_buffer *out)
 {
     struct completion *choice = &reply->choices[index];
     size_t before = choice->text.length;
@@ -292,7 +292,7 @@ static void choice_end(struct api_reply *reply, uint32_t index, enum finish_reas
     bool cut = stop_matcher_string(&choice->stops) != NULL;
     if (choice->log)
         token_log_end(choice->log, cut);
-    choice->cached_tokens = cached_tokens;
+    choice->cached_tokens = cached.tokens;
     choice->finish = finish == FINISH_LENGTH && !cut ? "length" : "stop";
     reply->ended++;
     chunk_write(reply, index, out);

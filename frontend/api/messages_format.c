@@ -62,10 +62,12 @@ static void usage_write(const struct api_reply *reply, struct text_buffer *out)
     const struct answer_usage *usage = answer_usage(reply->answer);
     text_buffer_append_format(out,
                               "\"usage\":{\"input_tokens\":%u,\"cache_creation_input_tokens\":0,"
-                              "\"cache_read_input_tokens\":%u,\"output_tokens\":%u,"
+                              "\"cache_read_input_tokens\":%u,"
+                              "\"cache_read_input_images\":%u,\"output_tokens\":%u,"
                               "\"output_tokens_details\":{\"thinking_tokens\":%u}}",
-                              usage->prompt_tokens - usage->cached_tokens, usage->cached_tokens,
-                              usage->completion_tokens, usage->reasoning_tokens);
+                              usage->prompt_tokens - usage->cached.tokens, usage->cached.tokens,
+                              usage->cached.images, usage->completion_tokens,
+                              usage->reasoning_tokens);
 }
 
 /* {"id":…,"type":"message","role":"assistant","model":…,"content":[ */
@@ -125,11 +127,11 @@ static bool token(struct api_reply *reply, uint32_t choice, const struct reply_t
 }
 
 static void choice_end(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
-                       uint32_t cached_tokens, struct text_buffer *out)
+                       struct cached_prompt cached, struct text_buffer *out)
 {
     must(choice == 0);
     reply->blocks.out = out;
-    reply->ended = answer_finish(reply->answer, finish, cached_tokens);
+    reply->ended = answer_finish(reply->answer, finish, cached);
     messages_blocks_end(&reply->blocks);
 }
 

@@ -42,9 +42,10 @@ static void usage_write(const struct api_reply *reply, struct text_buffer *out)
     text_buffer_append_format(
         out,
         ",\"usage\":{\"input_tokens\":%u,\"input_tokens_details\":{\"cached_tokens\":%u,"
-        "\"cache_write_tokens\":0},\"output_tokens\":%u,\"output_tokens_details\":"
+        "\"cached_images\":%u,\"cache_write_tokens\":0},\"output_tokens\":%u,\"output_tokens_"
+        "details\":"
         "{\"reasoning_tokens\":%u},\"total_tokens\":%u}",
-        usage->prompt_tokens, usage->cached_tokens, usage->completion_tokens,
+        usage->prompt_tokens, usage->cached.tokens, usage->cached.images, usage->completion_tokens,
         usage->reasoning_tokens, usage->prompt_tokens + usage->completion_tokens);
 }
 
@@ -156,11 +157,11 @@ static bool token(struct api_reply *reply, uint32_t choice, const struct reply_t
 }
 
 static void choice_end(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
-                       uint32_t cached_tokens, struct text_buffer *out)
+                       struct cached_prompt cached, struct text_buffer *out)
 {
     must(choice == 0);
     reply->writer.out = out;
-    reply->ended = answer_finish(reply->answer, finish, cached_tokens);
+    reply->ended = answer_finish(reply->answer, finish, cached);
     responses_writer_end_tokens(&reply->writer, reply->ended == ANSWER_STOP_STRING);
 }
 

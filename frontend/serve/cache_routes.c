@@ -33,10 +33,19 @@ void cache_routes_stats(struct chat_engine *engine, struct http_exchange *exchan
     text_buffer_append_format(
         &body,
         "\"queries\":%llu,\"query_tokens\":%llu,\"hit_tokens\":%llu,\"hit_share\":%.4f,"
-        "\"evictions\":%llu,\"resets\":%llu}}",
+        "\"evictions\":%llu,\"resets\":%llu},",
         (unsigned long long)totals->prefix_queries, (unsigned long long)totals->prefix_query_tokens,
         (unsigned long long)totals->prefix_hit_tokens, share,
         (unsigned long long)totals->prefix_evictions, (unsigned long long)totals->prefix_resets);
+    text_buffer_append_format(
+        &body,
+        "\"vision_cache\":{\"images\":%llu,\"bytes_total\":%llu,\"bytes_used\":%llu,\"queries\":%"
+        "llu,"
+        "\"hits\":%llu,\"evictions\":%llu}}",
+        (unsigned long long)status.images_cached, (unsigned long long)status.feature_bytes_total,
+        (unsigned long long)status.feature_bytes_used,
+        (unsigned long long)(totals->image_hits + totals->image_misses),
+        (unsigned long long)totals->image_hits, (unsigned long long)totals->image_evictions);
     reply(exchange, &body);
 }
 

@@ -62,7 +62,7 @@ const struct model_assets *chat_engine_assets(const struct chat_engine *engine);
 /* Admits nothing more; drained() is called once the last request has ended and the worker has
  * exited. */
 void chat_engine_drain(struct chat_engine *engine);
-/* Every ready worker forgets its cached prefixes; returns how many are. */
+/* Every ready worker forgets its caches; returns how many are ready. */
 uint32_t chat_engine_reset_caches(struct chat_engine *engine);
 /* Ends every request that is still live. */
 void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error);

@@ -92,10 +92,10 @@ static void print_stats(const struct generate_command *command)
             answer_s, answer_s > 0 ? (double)(command->generated_tokens - 1) / answer_s : 0);
 }
 
-static void on_finished(void *context, enum finish_reason finish, uint32_t cached_tokens)
+static void on_finished(void *context, enum finish_reason finish, struct cached_prompt cached)
 {
     (void)finish;
-    (void)cached_tokens;
+    (void)cached;
     struct generate_command *command = context;
     reply_text_finish(command->text, &command->out);
     text_buffer_append_text(&command->out, "\n");

@@ -324,13 +324,13 @@ static void call_answer(struct generation_call *call)
     }
 }
 
-static void on_finished(void *context, enum finish_reason finish, uint32_t cached_tokens)
+static void on_finished(void *context, enum finish_reason finish, struct cached_prompt cached)
 {
     struct generation_choice *choice = context;
     struct generation_call *call = choice->call;
     choice->request = NULL;
     call->any_length |= finish == FINISH_LENGTH;
-    call->format->reply_choice_end(call->reply, choice->index, finish, cached_tokens, &call->out);
+    call->format->reply_choice_end(call->reply, choice->index, finish, cached, &call->out);
     if (--call->running > 0) {
         on_flush(choice);
         return;

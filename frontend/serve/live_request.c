@@ -126,7 +126,7 @@ bool live_request_leave(struct live_request *request)
     request->sink = NULL;
     request->sink_context = NULL;
     request->job = NULL;
-    request->cached_tokens = 0;
+    request->cached = (struct cached_prompt){0};
     live_request_forget_alternatives(request);
     request->recalled = false;
     request->suspect = false;

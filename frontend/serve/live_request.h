@@ -58,7 +58,7 @@ struct live_request_sink {
     bool (*token)(void *context, const struct reply_token *token);
     /* After the tokens and the progress of one wake-up. */
     void (*flush)(void *context);
-    void (*finished)(void *context, enum finish_reason finish, uint32_t cached_tokens);
+    void (*finished)(void *context, enum finish_reason finish, struct cached_prompt cached);
     void (*failed)(void *context, const struct api_error *error);
     /* What the log calls the request; valid during the call. */
     const char *(*name)(void *context);
@@ -77,7 +77,7 @@ struct live_request {
     struct token_list generated;
     struct token_logprob alternatives[LIMIT_TOP_LOGPROBS]; /* of the next token, told so far */
     uint32_t alternative_count;
-    uint32_t cached_tokens;
+    struct cached_prompt cached; /* as its first token said */
 
     uint64_t fingerprint; /* poison_memory.h */
     uint64_t arrival;     /* its place in every queue, kept when it comes back */

@@ -36,7 +36,7 @@ static void measure(struct chat_engine *engine, const struct live_request *reque
     const struct prepared_generation *prepared = &request->prepared;
     struct request_account account = {.timeline = request->timeline,
                                       .prompt_tokens = prepared->prompt.count,
-                                      .cached_tokens = request->cached_tokens,
+                                      .cached_tokens = request->cached.tokens,
                                       .generated_tokens = request->generated.count,
                                       .max_generated = prepared->max_new_tokens,
                                       .asked_max_tokens = prepared->request.max_new_tokens};
@@ -62,7 +62,7 @@ void request_end_fail(struct chat_engine *engine, struct live_request *request,
 void request_end_finish(struct chat_engine *engine, struct live_request *request,
                         enum finish_reason finish)
 {
-    request->sink->finished(request->sink_context, finish, request->cached_tokens);
+    request->sink->finished(request->sink_context, finish, request->cached);
     leave(engine, request, finish == FINISH_LENGTH ? OUTCOME_LENGTH : OUTCOME_STOP);
 }
 

@@ -63,6 +63,18 @@ static void on_progress(struct chat_engine *engine, struct live_request *request
     dirty_note(engine, request);
 }
 
+/* What a request found is what its first token says: a replay after that finds what the dead worker
+ * had left, or nothing, and its client has been told how the prompt was computed. */
+static enum result note_cached(struct live_request *request, const struct token_event *event)
+{
+    if (event->cached_tokens >= request->prepared.prompt.count ||
+        event->cached_images > image_set_count(request->prepared.images))
+        return RESULT_CORRUPT;
+    request->cached =
+        (struct cached_prompt){.tokens = event->cached_tokens, .images = event->cached_images};
+    return RESULT_OK;
+}
+
 static enum result on_token(struct chat_engine *engine, struct live_request *request,
                             const struct token_event *event)
 {
@@ -71,12 +83,10 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     if (live_request_token(request, event->token, event->index, now_us) != RESULT_OK)
         return RESULT_CORRUPT;
     worker_pool_note_token(engine->workers, request->worker);
-    if (event->index == 0 && event->cached_tokens >= request->prepared.prompt.count)
+    if (event->index == 0 && note_cached(request, event) != RESULT_OK)
         return RESULT_CORRUPT;
-    if (event->index == 0)
-        request->cached_tokens = event->cached_tokens;
     serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,
-                        request->cached_tokens, now_us);
+                        request->cached.tokens, now_us);
     const struct reply_token token = {.id = event->token,
                                       .is_stop = !request->prepared.request.ignore_end &&
                                                  worker_events_is_stop_token(engine, event->token),

@@ -51,7 +51,7 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
                                const struct token_list *generated,
                                const struct model_assets *assets) RESULT_CHECKED;
 enum result worker_link_cancel(struct worker_link *link, struct request_id request) RESULT_CHECKED;
-/* Its cached prefixes are forgotten before whatever is submitted later. */
+/* Its caches are forgotten before whatever is submitted later. */
 enum result worker_link_reset_cache(struct worker_link *link) RESULT_CHECKED;
 enum result worker_link_drain(struct worker_link *link) RESULT_CHECKED;
 

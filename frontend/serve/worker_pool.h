@@ -67,7 +67,7 @@ bool worker_pool_trial(const struct worker_pool *pool, uint32_t worker, struct r
 /* It broke a rule: it is killed, and died() follows from the loop. */
 void worker_pool_condemn(struct worker_pool *pool, uint32_t worker, const char *why);
 void worker_pool_drain(struct worker_pool *pool);
-/* Every ready worker forgets its cached prefixes; returns how many are. */
+/* Every ready worker forgets its caches; returns how many are ready. */
 uint32_t worker_pool_reset_caches(struct worker_pool *pool);
 
 /* Figures at hand: waits for nobody. */

@@ -3,16 +3,15 @@ fetched. The worker is a scripted one, which says what it was given."""
 
 import base64
 import concurrent.futures
-import http.server
 import os
 import signal
 import subprocess
-import threading
 
 import anthropic
 import openai
 import pytest
 
+from media_host import MediaHost
 from scripted_server import ScriptedServer
 from shoal_server import BUILD
 from vision_folder import data_uri, image_part, make_folder, png, text_part
@@ -21,45 +20,11 @@ RED = png(16, 8, (255, 0, 0))
 BLUE = png(32, 16, (0, 0, 255))
 
 
-class MediaHost(http.server.ThreadingHTTPServer):
-    """A host of pictures on loopback that notes what it is asked for."""
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), MediaHandler)
-        self.asked = []
-        self.silence = threading.Event()
-
-    @property
-    def name(self):
-        return f"127.0.0.1:{self.server_address[1]}"
-
-
-class MediaHandler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.server.asked.append(self.path)
-        if self.path == "/silent":
-            self.server.silence.wait(20)
-        self.send_response(302 if self.path == "/away" else 200)
-        if self.path == "/away":
-            self.send_header("Location", f"http://localhost:{self.server.server_address[1]}/red.png")
-        self.send_header("Content-Length", str(len(RED)))
-        self.end_headers()
-        self.wfile.write(RED)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture(scope="module")
 def media():
-    host = MediaHost()
-    thread = threading.Thread(target=host.serve_forever, daemon=True)
-    thread.start()
-    yield host
-    host.silence.set()
-    host.shutdown()
-    thread.join()
-    host.server_close()
+    with MediaHost({"/red.png": RED, "/silent": RED}) as host:
+        host.redirects["/away"] = f"http://localhost:{host.port}/red.png"
+        yield host
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +139,7 @@ def test_files_and_hosts_that_are_open(server, media):
     ("/etc/passwd", "none of"),
 ])
 def test_refusals_name_the_picture(server, media, url, words):
-    url = url.format(pictures=server.pictures, host=media.name, port=media.server_address[1])
+    url = url.format(pictures=server.pictures, host=media.name, port=media.port)
     error = refusal(server, text_part("a"), image_part(url))
     assert (error["param"], error["code"]) == ("messages[0].content[1]", "invalid_image"), error
     assert error["message"].startswith("messages[0].content[1]: ") and words in error["message"], error

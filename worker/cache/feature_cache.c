@@ -68,8 +68,9 @@ static struct feature_image *image_at(const struct feature_cache *cache, uint32_
 static bool is_same(const struct feature_key *a, const struct feature_key *b)
 {
     return memcmp(a->content_hash, b->content_hash, sizeof a->content_hash) == 0 &&
-           a->shape.tiles == b->shape.tiles && a->shape.width == b->shape.width &&
-           a->shape.height == b->shape.height && a->rows == b->rows;
+           memcmp(a->salt, b->salt, sizeof a->salt) == 0 && a->shape.tiles == b->shape.tiles &&
+           a->shape.width == b->shape.width && a->shape.height == b->shape.height &&
+           a->rows == b->rows;
 }
 
 static uint32_t find(const struct feature_cache *cache, const struct feature_key *key)
@@ -105,7 +106,7 @@ static void forget(struct feature_cache *cache, uint32_t image)
 }
 
 /* Forgets the kept image whose last use is longest ago; false when none is kept. */
-static bool evict(struct feature_cache *cache)
+static bool forget_oldest(struct feature_cache *cache)
 {
     uint32_t oldest = FEATURE_IMAGE_NONE;
     for (uint32_t i = 0; i < cache->count; i++) {
@@ -119,8 +120,15 @@ static bool evict(struct feature_cache *cache)
         return false;
     forget(cache, oldest);
     cache->kept--;
-    cache->evictions++;
     return true;
+}
+
+/* The same, for another one's sake. */
+static bool evict(struct feature_cache *cache)
+{
+    bool gone = forget_oldest(cache);
+    cache->evictions += gone;
+    return gone;
 }
 
 /* Where in the order `rows` rows are free, and from which row on; false: nowhere. */
@@ -187,6 +195,12 @@ void feature_cache_give(struct feature_cache *cache, uint32_t image)
     cache->kept++;
     if (cache->kept > cache->kept_max)
         must(evict(cache));
+}
+
+void feature_cache_reset(struct feature_cache *cache)
+{
+    while (forget_oldest(cache))
+        ;
 }
 
 bool feature_cache_is_ready(const struct feature_cache *cache, uint32_t image)

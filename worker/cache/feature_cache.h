@@ -2,7 +2,8 @@
  * Which picture's features lie in which rows of the backend's feature pool (worker/backend/
  * backend.h): who needs them now, and which are kept in case the same picture comes again.
  *
- * An image is known by its content and its shape. It is PENDING from when rows are taken for it
+ * An image is known by its content, its shape and whose it is: tenants never share, and cannot find
+ * out which pictures others have sent. It is PENDING from when rows are taken for it
  * until its encoding is launched whole, then READY. Whoever will still launch rows that read its
  * features holds a reference. A ready image that nobody holds is kept, the least recently used
  * ones only until rows or places are wanted; a pending one that nobody holds is forgotten.
@@ -24,6 +25,7 @@
 
 struct feature_key {
     uint8_t content_hash[IMAGE_HASH_BYTES];
+    uint32_t salt[4]; /* whose: submit_record.h's cache_salt */
     struct picture_shape shape;
     uint32_t rows; /* of the pool: placeholders of the picture */
 };
@@ -45,6 +47,9 @@ enum result feature_cache_take(struct feature_cache *cache, const struct feature
 void feature_cache_set_ready(struct feature_cache *cache, uint32_t image);
 /* One reference less. */
 void feature_cache_give(struct feature_cache *cache, uint32_t image);
+
+/* Forgets the images that nobody holds. */
+void feature_cache_reset(struct feature_cache *cache);
 
 bool feature_cache_is_ready(const struct feature_cache *cache, uint32_t image);
 uint32_t feature_cache_references(const struct feature_cache *cache, uint32_t image);

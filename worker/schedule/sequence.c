@@ -134,8 +134,10 @@ enum result sequence_admit(struct sequence *sequence, struct kv_pools *pools)
     if (pools->state)
         must(kv_block_pool_take(pools->state, &sequence->recurrent) == RESULT_OK);
     sequence_prefix_resume(sequence, pools);
-    if (sequence->state == SEQUENCE_WAITING)
+    if (sequence->state == SEQUENCE_WAITING) {
         sequence->cached_tokens = sequence->computed_tokens;
+        sequence_images_skip(&sequence->request.images, sequence->computed_tokens);
+    }
     sequence->state = SEQUENCE_PREFILL;
     return RESULT_OK;
 }

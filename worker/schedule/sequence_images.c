@@ -96,8 +96,8 @@ static enum result fit_image(const struct image_record *record, const struct ima
     return RESULT_OK;
 }
 
-enum result sequence_images_fit(struct sequence_images *images, const struct image_limits *limits,
-                                struct error_text *error)
+enum result sequence_images_fit(struct sequence_images *images, const uint32_t salt[4],
+                                const struct image_limits *limits, struct error_text *error)
 {
     if (images->count > 0 && !limits->vision)
         return error_set(error, RESULT_UNSUPPORTED, "the model takes no pictures");
@@ -106,6 +106,7 @@ enum result sequence_images_fit(struct sequence_images *images, const struct ima
         enum result result = fit_image(&images->records[i], limits, &images->images[i], &words);
         if (result != RESULT_OK)
             return error_set(error, result, "image %u: %.200s", i, words.text);
+        memcpy(images->images[i].key.salt, salt, sizeof images->images[i].key.salt);
     }
     for (uint32_t i = 0; i < images->tile_count; i++) {
         struct image_tile *tile = &images->tiles[i];
@@ -122,6 +123,14 @@ const uint8_t *sequence_images_pixels(const struct sequence_images *images, uint
 }
 
 /* --- features -------------------------------------------------------------------------------- */
+
+void sequence_images_skip(struct sequence_images *images, uint32_t computed)
+{
+    for (uint32_t i = 0; i < images->count && images->images[i].end_token <= computed; i++) {
+        images->hits += !images->images[i].looked_up;
+        images->images[i].looked_up = true;
+    }
+}
 
 uint32_t sequence_images_wanted(const struct sequence_images *images, uint32_t computed)
 {

@@ -22,7 +22,7 @@ struct sequence_image {
     uint32_t end_token; /* behind its last placeholder */
     uint32_t features;  /* the feature cache's image that is held, or FEATURE_IMAGE_NONE */
     uint32_t first_row; /* of it, where held */
-    bool looked_up;     /* whether it was a hit has been counted */
+    bool looked_up;     /* whether it was a hit is known */
 };
 
 struct sequence_images {
@@ -34,7 +34,7 @@ struct sequence_images {
     struct image_tile *tiles;           /* [tile_count] owned */
     struct sequence_image *images;      /* [count] owned */
     uint32_t held;                      /* images whose features are held */
-    uint32_t hits;                      /* found when first looked up */
+    uint32_t hits; /* not encoded for it: found when first looked up, or in the cached prefix */
 };
 
 /* Copies the image part of a payload, then checks the copy's records and the placeholders among
@@ -53,12 +53,17 @@ struct image_limits {
     uint32_t whole_tokens;             /* of a span that may not be cut */
 };
 /* Holds the pictures against the model and the memory, and works out what follows from their
- * sizes. RESULT_UNSUPPORTED: the model sees nothing. INVALID, TOO_LARGE with the numbers. */
-enum result sequence_images_fit(struct sequence_images *images, const struct image_limits *limits,
+ * sizes; `salt`: whose they are. RESULT_UNSUPPORTED: the model sees nothing. INVALID, TOO_LARGE
+ * with the numbers. */
+enum result sequence_images_fit(struct sequence_images *images, const uint32_t salt[4],
+                                const struct image_limits *limits,
                                 struct error_text *error) RESULT_CHECKED;
 
 const uint8_t *sequence_images_pixels(const struct sequence_images *images, uint32_t image);
 
+/* The sequence begins behind `computed` tokens of a cached prefix: pictures that end in it are hits
+ * of which no features are needed. */
+void sequence_images_skip(struct sequence_images *images, uint32_t computed);
 /* The first picture with placeholders from `computed` on whose features are not held; count: none.
  */
 uint32_t sequence_images_wanted(const struct sequence_images *images, uint32_t computed);

@@ -25,7 +25,8 @@ static void run(struct worker_engine *engine, struct sequence_request *request)
         result = admission_policy_size(&engine->limits, request->prompt_tokens,
                                        request->max_new_tokens, &tokens_max);
     if (result == RESULT_OK)
-        result = sequence_images_fit(&request->images, &engine->image_limits, &words);
+        result = sequence_images_fit(&request->images, request->cache_salt, &engine->image_limits,
+                                     &words);
     if (result == RESULT_OK)
         result = sequence_table_add(engine->table, request, tokens_max);
     else
@@ -54,6 +55,8 @@ static void apply(struct worker_engine *engine, struct frontend_command *command
     case SUBMIT_RESET:
         if (engine->pools.prefixes)
             prefix_cache_reset(engine->pools.prefixes);
+        if (engine->pools.features)
+            feature_cache_reset(engine->pools.features);
         gauge_board_add_reset(engine->gauges);
         break;
     case SUBMIT_DRAIN:

@@ -69,7 +69,7 @@ static void stream_has_role_deltas_finish_usage_done(void **state)
     assert_false(push(reply, 0xc3, false, &out)); /* half a character: no chunk */
     assert_false(push(reply, 0xa9, false, &out));
     assert_false(push(reply, TINY_END, true, &out));
-    chat_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, 2, &out);
+    chat_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, (struct cached_prompt){2, 1}, &out);
     chat_format.reply_end(reply, &out);
 #define HEAD                                                                                       \
     "data: "                                                                                       \
@@ -85,7 +85,8 @@ static void stream_has_role_deltas_finish_usage_done(void **state)
         "\"finish_reason\":null}]" TAIL HEAD
         "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]" TAIL HEAD
         "],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4,\"total_tokens\":7,"
-        "\"prompt_tokens_details\":{\"cached_tokens\":2},\"completion_tokens_details\":{"
+        "\"prompt_tokens_details\":{\"cached_tokens\":2,\"cached_images\":1},"
+        "\"completion_tokens_details\":{"
         "\"reasoning_tokens\":0}},\"timings\":{\"cache_n\":2,\"prompt_n\":1,\"prompt_ms\":2.000,"
         "\"prompt_per_token_ms\":2.000,\"prompt_per_second\":500.000,\"predicted_n\":4,"
         "\"predicted_ms\":3.000,\"predicted_per_token_ms\":0.750,\"predicted_per_second\":"
@@ -104,7 +105,7 @@ static void whole_reply_is_one_object(void **state)
     (void)push(reply, TINY_HE, false, &out);
     (void)push(reply, '\n', false, &out);
     assert_int_equal(out.length, 0);
-    chat_format.reply_choice_end(reply, 0, FINISH_LENGTH, 0, &out);
+    chat_format.reply_choice_end(reply, 0, FINISH_LENGTH, (struct cached_prompt){0}, &out);
     chat_format.reply_end(reply, &out);
     cJSON *json = cJSON_ParseWithOpts(out.bytes, NULL, true);
     assert_non_null(json);

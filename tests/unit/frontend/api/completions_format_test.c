@@ -62,7 +62,7 @@ static void finish(struct api_reply *reply, struct prepared_generation *prepared
 
 static void choice_end(struct api_reply *reply, uint32_t choice, enum finish_reason reason)
 {
-    completions_format.reply_choice_end(reply, choice, reason, 0, &out);
+    completions_format.reply_choice_end(reply, choice, reason, (struct cached_prompt){0}, &out);
 }
 
 /* The body, parsed. */

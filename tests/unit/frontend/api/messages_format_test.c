@@ -56,15 +56,16 @@ static void answer(const struct prepared_generation *prepared, int tokens,
     bool stopped = false;
     for (int i = 0; i < tokens && !stopped; i++)
         stopped = messages_format.reply_token(reply, 0, &(struct reply_token){.id = TINY_HE}, out);
-    messages_format.reply_choice_end(reply, 0, stopped ? FINISH_STOP_TOKEN : finish, 2, out);
+    messages_format.reply_choice_end(reply, 0, stopped ? FINISH_STOP_TOKEN : finish,
+                                     (struct cached_prompt){2, 1}, out);
     messages_format.reply_end(reply, out);
     messages_format.reply_destroy(reply);
 }
 
-#define USAGE(input, cached, output)                                                               \
+#define USAGE(input, cached, images, output)                                                       \
     "\"usage\":{\"input_tokens\":" input ",\"cache_creation_input_tokens\":0,"                     \
-    "\"cache_read_input_tokens\":" cached ",\"output_tokens\":" output                             \
-    ",\"output_tokens_details\":{\"thinking_tokens\":0}}"
+    "\"cache_read_input_tokens\":" cached ",\"cache_read_input_images\":" images                   \
+    ",\"output_tokens\":" output ",\"output_tokens_details\":{\"thinking_tokens\":0}}"
 
 static void a_stream_begins_with_the_prompts_tokens_and_ends_with_the_reason(void **state)
 {
@@ -77,7 +78,7 @@ static void a_stream_begins_with_the_prompts_tokens_and_ends_with_the_reason(voi
         "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\","
         "\"type\":\"message\",\"role\":\"assistant\",\"model\":\"tiny\",\"content\":[],"
         "\"stop_reason\":null,\"stop_sequence\":null," USAGE(
-            "3", "0",
+            "3", "0", "0",
             "0") "}}\n\n"
                  "event: ping\ndata: {\"type\":\"ping\"}\n\n"
                  "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,"
@@ -89,8 +90,9 @@ static void a_stream_begins_with_the_prompts_tokens_and_ends_with_the_reason(voi
                  "event: message_delta\ndata: "
                  "{\"type\":\"message_delta\",\"delta\":{\"stop_reason\":"
                  "\"end_turn\",\"stop_sequence\":null}," USAGE(
-                     "1", "2", "1") "}\n\n"
-                                    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
+                     "1", "2", "1",
+                     "1") "}\n\n"
+                          "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n");
     text_buffer_fini(&out);
 }
 
@@ -101,9 +103,10 @@ static void a_whole_message_is_one_object(void **state)
     struct text_buffer out = {0};
     answer(&one, 2, FINISH_STOP_TOKEN, &out);
     assert_string_equal(
-        out.bytes, "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":"
-                   "\"tiny\",\"content\":[{\"type\":\"text\",\"text\":\"hehe\"}],"
-                   "\"stop_reason\":\"end_turn\",\"stop_sequence\":null," USAGE("1", "2", "2") "}");
+        out.bytes,
+        "{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"model\":"
+        "\"tiny\",\"content\":[{\"type\":\"text\",\"text\":\"hehe\"}],"
+        "\"stop_reason\":\"end_turn\",\"stop_sequence\":null," USAGE("1", "2", "1", "2") "}");
     text_buffer_clear(&out);
     answer(&one, 0, FINISH_STOP_TOKEN, &out);
     assert_non_null(strstr(out.bytes, "\"content\":[],\"stop_reason\":\"end_turn\""));

@@ -112,11 +112,13 @@ static void a_whole_reply_is_what_is_stored(void **state)
     assert_fetched("in_progress", "");
     push(reply, TINY_HE);
     push(reply, TINY_LL);
-    responses_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, 2, &out);
+    responses_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, (struct cached_prompt){2, 1},
+                                      &out);
     responses_format.reply_end(reply, &out);
     assert_fetched("completed", "hell");
     assert_non_null(strstr(out.bytes, "\"usage\":{\"input_tokens\":3,\"input_tokens_details\":"
-                                      "{\"cached_tokens\":2,\"cache_write_tokens\":0},"
+                                      "{\"cached_tokens\":2,\"cached_images\":1,"
+                                      "\"cache_write_tokens\":0},"
                                       "\"output_tokens\":2,\"output_tokens_details\":"
                                       "{\"reasoning_tokens\":0},\"total_tokens\":5}"));
     cJSON *stored = fetch(), *sent = cJSON_ParseWithOpts(out.bytes, NULL, true);
@@ -131,7 +133,7 @@ static void a_limit_makes_it_incomplete(void **state)
     (void)state;
     struct api_reply *reply = begin(true, false);
     push(reply, TINY_HE);
-    responses_format.reply_choice_end(reply, 0, FINISH_LENGTH, 0, &out);
+    responses_format.reply_choice_end(reply, 0, FINISH_LENGTH, (struct cached_prompt){0}, &out);
     responses_format.reply_end(reply, &out);
     assert_fetched("incomplete", "he");
     assert_non_null(strstr(out.bytes, "event: response.incomplete\n"));
@@ -151,7 +153,7 @@ static void in_the_background_it_is_queued_first(void **state)
     assert_fetched("queued", "");
     push(reply, TINY_HE);
     assert_fetched("in_progress", "");
-    responses_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, 0, &out);
+    responses_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, (struct cached_prompt){0}, &out);
     responses_format.reply_end(reply, &out);
     assert_int_equal(out.length, 0);
     assert_fetched("completed", "he");
@@ -166,7 +168,7 @@ static void a_background_stream_tells_when_it_runs(void **state)
     assert_null(strstr(out.bytes, "event: response.in_progress\n"));
     push(reply, TINY_HE);
     assert_non_null(strstr(out.bytes, "event: response.in_progress\n"));
-    responses_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, 0, &out);
+    responses_format.reply_choice_end(reply, 0, FINISH_STOP_TOKEN, (struct cached_prompt){0}, &out);
     responses_format.reply_end(reply, &out);
     assert_fetched("completed", "he");
     end(reply);

@@ -51,6 +51,9 @@ static void test_content_and_shape_are_the_key(void **state)
     struct feature_key key = key_of(1, 10);
     key.shape.width = 56;
     assert_int_equal(feature_cache_share(cache, &key), FEATURE_IMAGE_NONE);
+    key = key_of(1, 10);
+    key.salt[3] = 1; /* another tenant's */
+    assert_int_equal(feature_cache_share(cache, &key), FEATURE_IMAGE_NONE);
     feature_cache_destroy(cache);
 }
 
@@ -67,6 +70,21 @@ static void test_least_recently_used_goes_first(void **state)
     assert_int_equal(feature_cache_figures(cache).kept_images, 3);
     assert_int_equal(feature_cache_figures(cache).used_rows, 30);
     assert_int_equal(feature_cache_figures(cache).evictions, 1);
+    feature_cache_destroy(cache);
+}
+
+static void test_a_reset_forgets_what_nobody_holds(void **state)
+{
+    (void)state;
+    struct feature_cache *cache = feature_cache_create(100, 8);
+    uint32_t held = take(cache, 1, 10);
+    feature_cache_give(cache, take(cache, 2, 10));
+    feature_cache_reset(cache);
+    assert_false(has(cache, 2, 10));
+    assert_true(has(cache, 1, 10));
+    assert_int_equal(feature_cache_figures(cache).used_rows, 10);
+    assert_int_equal(feature_cache_figures(cache).evictions, 0);
+    feature_cache_give(cache, held);
     feature_cache_destroy(cache);
 }
 
@@ -172,6 +190,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_content_and_shape_are_the_key),
         cmocka_unit_test(test_least_recently_used_goes_first),
+        cmocka_unit_test(test_a_reset_forgets_what_nobody_holds),
         cmocka_unit_test(test_held_images_stay),
         cmocka_unit_test(test_pending_is_shared_and_forgotten),
         cmocka_unit_test(test_nothing_is_kept_where_none_may_be),

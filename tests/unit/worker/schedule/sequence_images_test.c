@@ -21,6 +21,8 @@ static const struct image_limits limits = {
 static const uint32_t prompt[] = {1, 1, 1, 9, 9, 1, 1, 9, 9, 1};
 #define PROMPT_TOKENS (sizeof prompt / sizeof prompt[0])
 
+static const uint32_t nobody[4]; /* in particular */
+
 struct part {
     struct image_record records[2];
     uint8_t pixels[2048]; /* also of a wider picture */
@@ -73,7 +75,7 @@ static enum result fit(const struct part *part, const struct image_limits *withi
     struct sequence_images images;
     struct error_text error = {""};
     assert_int_equal(copy(&images, part), RESULT_OK);
-    enum result result = sequence_images_fit(&images, within, &error);
+    enum result result = sequence_images_fit(&images, nobody, within, &error);
     assert_int_equal(result == RESULT_OK, error.text[0] == '\0');
     sequence_images_fini(&images);
     return result;
@@ -122,7 +124,7 @@ static void test_features_are_held_until_they_are_read(void **state)
     struct part part = make_part();
     struct sequence_images images;
     assert_int_equal(copy(&images, &part), RESULT_OK);
-    assert_int_equal(sequence_images_fit(&images, &limits, NULL), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, nobody, &limits, NULL), RESULT_OK);
     struct feature_cache *cache = feature_cache_create(16, 4);
     assert_int_equal(sequence_images_wanted(&images, 0), 0);
     assert_int_equal(sequence_images_wanted(&images, 5), 1); /* the first is behind */
@@ -152,13 +154,31 @@ static void test_features_are_held_until_they_are_read(void **state)
     sequence_images_fini(&images);
 }
 
+static void test_pictures_in_a_cached_prefix_are_hits(void **state)
+{
+    (void)state;
+    struct part part = make_part();
+    struct sequence_images images;
+    static const uint32_t whose[4] = {1, 2, 3, 4};
+    assert_int_equal(copy(&images, &part), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, whose, &limits, NULL), RESULT_OK);
+    assert_memory_equal(images.images[1].key.salt, whose, sizeof whose);
+    sequence_images_skip(&images, 4); /* in the middle of the first */
+    assert_int_equal(images.hits, 0);
+    sequence_images_skip(&images, 8);
+    sequence_images_skip(&images, 8);
+    assert_int_equal(images.hits, 1);
+    assert_true(images.images[0].looked_up && !images.images[1].looked_up);
+    sequence_images_fini(&images);
+}
+
 static void test_marks_tell_content_and_place(void **state)
 {
     (void)state;
     struct part part = make_part();
     struct sequence_images images;
     assert_int_equal(copy(&images, &part), RESULT_OK);
-    assert_int_equal(sequence_images_fit(&images, &limits, NULL), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, nobody, &limits, NULL), RESULT_OK);
     uint64_t marks[5][2];
     sequence_images_mark(&images, 0, 3, marks[0]);
     assert_int_equal(marks[0][0] | marks[0][1], 0);
@@ -169,7 +189,7 @@ static void test_marks_tell_content_and_place(void **state)
     part.records[0].content_hash[1] = part.records[0].content_hash[15] = 1;
     sequence_images_fini(&images);
     assert_int_equal(copy(&images, &part), RESULT_OK);
-    assert_int_equal(sequence_images_fit(&images, &limits, NULL), RESULT_OK);
+    assert_int_equal(sequence_images_fit(&images, nobody, &limits, NULL), RESULT_OK);
     sequence_images_mark(&images, 0, 4, marks[4]);
     for (uint32_t i = 0; i < 5; i++) {
         for (uint32_t j = 0; j < i; j++)
@@ -184,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_copy_checks_records_and_placeholders),
         cmocka_unit_test(test_fit_refuses_what_cannot_be_encoded),
         cmocka_unit_test(test_features_are_held_until_they_are_read),
+        cmocka_unit_test(test_pictures_in_a_cached_prefix_are_hits),
         cmocka_unit_test(test_marks_tell_content_and_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
