@@ -1,0 +1,223 @@
+"""Pictures and addresses that nobody should send, through HTTP and in every API's shape: each gets an answer that names the picture,
+nothing is fetched, memory stays bounded, and a text beside them says what it says alone."""
+
+import base64
+import concurrent.futures
+import random
+import re
+import socket
+import threading
+
+import pytest
+
+from media_host import MediaHost
+from shoal_server import ROOT, ShoalServer, wait_until
+from vision_folder import make_folder, png
+
+PICTURE = png(16, 8, (255, 0, 0))
+FRONTEND_MOST_KB = 64 * 1024  # more than idle; the largest refused ones say that they are 192 MB of pixels
+WORKER_MOST_KB = 8 * 1024
+
+
+def hostile_files():
+    """(name, bytes) of some 300: the seeds of fuzz_image (scripts/golden/image_hostile.py), and golden pictures cut off and bent."""
+    for path in sorted((ROOT / "tests/fuzz/corpus/image").iterdir()):
+        yield path.name, path.read_bytes()
+    source = random.Random(1)
+    for path in sorted((ROOT / "tests/golden/images").iterdir()):
+        data = path.read_bytes()
+        if path.suffix not in (".jpg", ".png", ".webp", ".gif"):
+            continue
+        for i in range(3):
+            yield f"cut-{i}-{path.name}", data[:source.randrange(len(data))]
+        for i in range(3):
+            bent = bytearray(data)
+            for _ in range(4):
+                bent[source.randrange(len(bent))] = source.randrange(256)
+            yield f"bent-{i}-{path.name}", bytes(bent)
+
+
+# --- three shapes of one request ----------------------------------------------------------------------------------------
+
+
+def in_chat(server, url):
+    reply = server.chat([{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": url}}], max_tokens=1)
+    return reply.status, reply.status == 400 and (reply.error["code"], reply.error["param"], reply.error["message"])
+
+
+def in_responses(server, url):
+    reply = server.request("POST", "/v1/responses", {"max_output_tokens": 1, "store": False, "input": [
+        {"role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_image", "image_url": url}]}]})
+    return reply.status, reply.status == 400 and (reply.error["code"], reply.error["param"], reply.error["message"])
+
+
+def in_messages(server, url):
+    form = re.fullmatch("data:(.*);base64,(.*)", url)
+    source = dict(type="base64", media_type=form[1], data=form[2]) if form else dict(type="url", url=url)
+    reply = server.request("POST", "/v1/messages", {"max_tokens": 1, "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image", "source": source}]}]})
+    if reply.status != 400:
+        return reply.status, None
+    assert reply.json["type"] == "error" and reply.json["error"]["type"] == "invalid_request_error", reply.body
+    error = reply.json["error"]
+    return 400, (error["details"]["error_code"], error["message"].split(":")[0], error["message"])
+
+
+SHAPES = [(in_chat, "messages[0].content[1]"), (in_responses, "input[0].content[1]"), (in_messages, "messages[0].content[1]")]
+
+
+def send(server, turn, url):
+    """The status; a refusal was looked at. Also gives the words of it."""
+    shape, place = SHAPES[turn % len(SHAPES)]
+    status, refusal = shape(server, url)
+    assert status in (200, 400), (status, url[:100])
+    if status == 200:
+        return status, ""
+    assert refusal[:2] == ("invalid_image", place), refusal
+    assert refusal[2].startswith(place + ": ") and len(refusal[2]) > len(place) + 10, refusal
+    return status, refusal[2]
+
+
+# --- files --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return make_folder(tmp_path_factory.mktemp("model"))
+
+
+def memory_kb(pid, field):
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        return int(re.search(rf"{field}:\s+(\d+) kB", status.read())[1])
+
+
+def reset_peak(pid):
+    with open(f"/proc/{pid}/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
+class TextBeside:
+    """Asks for the same text again and again while other things happen."""
+
+    def __init__(self, server):
+        self.server = server
+        self.alone = self.answer()
+        self.told = []
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def answer(self):
+        stream = self.server.open_stream("a long story", max_tokens=100, temperature=0, ignore_eos=True)
+        return stream.text()
+
+    def run(self):
+        while not self.over.is_set():
+            self.told.append(self.answer())
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+
+
+def test_300_files(folder, start_server):
+    server = start_server(model=folder)
+    files = list(hostile_files())
+    assert len(files) >= 300
+    urls = [(turn, f"data:image/png;base64,{base64.b64encode(data).decode()}") for turn, (_, data) in enumerate(files)]
+    with TextBeside(server) as text, concurrent.futures.ThreadPoolExecutor(6) as pool:
+        assert send(server, 0, urls[-1][1])[0] in (200, 400)  # whatever the first one costs is there
+        pids = {server.process.pid: FRONTEND_MOST_KB, server.worker_pid(): WORKER_MOST_KB}
+        before = {pid: memory_kb(pid, "VmRSS") for pid in pids}
+        for pid in pids:
+            reset_peak(pid)
+        answers = list(pool.map(lambda one: send(server, *one), urls))
+        more = {pid: memory_kb(pid, "VmHWM") - before[pid] for pid in pids}
+    for (name, _), (status, words) in zip(files, answers):
+        assert status != (200 if name.startswith("refused-") else 400 if name.startswith("taken-") else 0), (name, words)
+    assert sum(status == 400 for status, _ in answers) > 100
+    assert all(more[pid] < most for pid, most in pids.items()), more
+    assert len(text.told) > 0 and all(told == text.alone for told in text.told)
+    assert server.get("/v1/status").json["worker_restarts"] == 0
+    server.wait_idle()
+
+
+# --- addresses ----------------------------------------------------------------------------------------------------------
+
+
+# Hosts that the operator opened and that must not be fetched from all the same, because of where they are.
+PRIVATE_HOSTS = [
+    "127.0.0.1", "127.1.2.3", "0.0.0.0", "localhost", "localhost.", "ip6-localhost", "[::1]", "[::]", "[::ffff:127.0.0.1]",
+    "[::ffff:169.254.169.254]", "[::127.0.0.1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]", "[fe80::1]", "[fc00::1]", "[ff02::1]",
+    "10.0.0.1", "172.16.0.1", "192.168.0.1", "169.254.169.254", "100.64.0.1", "224.0.0.1", "255.255.255.255",
+]
+# Other ways to write some of them.
+OTHER_SPELLINGS = [
+    "2130706433", "017700000001", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.1", "0", "[::ffff:7f00:1]", "[0:0:0:0:0:0:0:1]",
+    "[0000:0000:0000:0000:0000:ffff:7f00:0001]", "LOCALHOST", "127.0.0.1.", "%31%32%37.0.0.1", "[fe80::1%25lo]", "[::1%25lo]",
+    "\u2460\u2461\u2466.0.0.1", "localhost%00.example.com", "127.0.0.1%2f@example.com", "example.com@127.0.0.1", "user:word@localhost",
+]
+
+
+@pytest.fixture(scope="module")
+def listener():
+    """Whoever comes here should not have."""
+    with MediaHost({"/x.png": PICTURE}, address="::") as host:
+        for address in ("127.0.0.1", "::1") if host.address_family == socket.AF_INET6 else ("127.0.0.1",):
+            before = host.connections
+            with socket.create_connection((address, host.port)):
+                wait_until(lambda: host.connections > before, f"who comes to {address} to be counted")
+        host.connections = 0
+        yield host
+
+
+@pytest.fixture(scope="module")
+def server(folder, listener):
+    names = [*PRIVATE_HOSTS, socket.gethostname()]
+    opened = [option for name in names for option in ("--allow-media-domain", f"{name}:{listener.port}")]
+    with ShoalServer(*opened, "--media-timeout", "5", model=folder) as running:
+        running.wait_ready()
+        yield running
+        running.wait_idle()
+
+
+def test_addresses_that_are_not_public(server, listener):
+    for turn, host in enumerate([*PRIVATE_HOSTS, socket.gethostname(), *OTHER_SPELLINGS]):
+        status, words = send(server, turn, f"http://{host}:{listener.port}/x.png")
+        assert status == 400, host
+        if host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "169.254.169.254", "2130706433", "0x7f000001", "0177.0.0.1"):
+            assert "not a public one" in words, (host, words)
+    assert listener.connections == 0
+
+
+def test_schemes_that_are_none(server, listener):
+    place = f"127.0.0.1:{listener.port}/x.png"
+    for turn, url in enumerate(["ftp://", "gopher://", "file://", "dict://", "ldap://", "tftp://", "ws://", "//", "http:/", "http:\\\\",
+                                "HTTP:////", "javascript:", "", "http://?", "http://#", "\thttp://", "https://[", "telnet://"]):
+        assert send(server, turn, url + place)[0] == 400, url
+    assert send(server, 0, "http://" + "a" * 100_000)[0] == 400
+    assert listener.connections == 0
+
+
+def test_redirects_to_elsewhere(folder, listener, start_server):
+    """The first host is one that may be asked; what it names is judged as a URL of its own."""
+    there = f":{listener.port}/x.png"
+    targets = [
+        *(f"http://{host}{there}" for host in ("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1", "0")),
+        "//127.0.0.1" + there, "http:\\\\127.0.0.1" + there, "https://127.0.0.1" + there, "ftp://127.0.0.1" + there,
+        "file:///etc/passwd", "data:image/png;base64," + base64.b64encode(PICTURE).decode(), "gopher://127.0.0.1" + there, "",
+        "http://" + "a" * 20_000, "\x01http://127.0.0.1" + there, "/loop",
+    ]
+    with MediaHost({"/good.png": PICTURE}) as host:
+        targets += [f"http://{host.name}@127.0.0.1{there}", f"http://127.0.0.1{there}#@{host.name}/"]
+        host.redirects = {f"/{i}": target for i, target in enumerate(targets)}
+        host.redirects |= {"/loop": "/loop", "/good": "/good.png"}
+        server = start_server("--allow-media-domain", host.name, "--allow-media-private", "--media-timeout", "5", model=folder)
+        assert send(server, 0, f"http://{host.name}/good")[0] == 200
+        for turn, target in enumerate(targets):
+            assert send(server, turn, f"http://{host.name}/{turn}")[0] == 400, target
+        assert host.asked.count("/loop") <= 3
+    assert listener.connections == 0
