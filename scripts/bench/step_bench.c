@@ -406,7 +406,10 @@ static void print_perplexity(struct bench *bench)
     }
     for (uint32_t from = 0; from < end; from += SCORED_ROWS) {
         uint32_t count = end - from < SCORED_ROWS ? end - from : SCORED_ROWS;
-        struct step_sequence part = {.row_count = count, .first_position = from};
+        struct step_sequence part = {.row_count = count,
+                                     .first_position = from,
+                                     .state_source = STATE_SLOT_NONE,
+                                     .state_copy = STATE_SLOT_NONE};
         for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
             part.block_tables[g] = bench->blocks[0];
         struct step_batch batch = {.row_count = count,

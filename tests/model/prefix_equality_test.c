@@ -1,7 +1,8 @@
 /*
- * Real models with the prefix cache on, thrashing and off: random conversations that go on, branch
- * and share their beginnings give the same tokens, family by family: full attention, sliding
- * windows beside it, recurrent states. Each request runs in two engines at once, of which one has
+ * Real models with the prefix cache on, thrashing and off: 1,000 random turns of conversations that
+ * go on, branch and share their beginnings give the same tokens, family by family: full attention,
+ * sliding windows beside it, recurrent states; with pictures and without; in full precision, in few
+ * bits, and in few bits behind a start. Each request runs in two engines at once, of which one has
  * the cache, in whatever company it meets there.
  *
  * Log-probabilities of what is drawn are compared bit for bit, so one wrong key is seen long before
@@ -17,36 +18,40 @@
 #include <cmocka.h>
 
 #include "proto/must.h"
+#include "tests/support/drawn_request.h"
 #include "tests/support/engine_rig.h"
-#include "tests/support/test_random.h"
+#include "tests/support/tower_scene.h"
 #include "worker/backend/backend.h"
 #include "worker/model/model.h"
 
 #define SLOTS         10u
 #define TEXT_MAX      260u
 #define CONVERSATIONS 4u
-#define VOCABULARY    200u /* ids of the prompts: below that of every tiny checkpoint */
+#define VOCABULARY    200u /* ids of the prompts at most */
+#define PATCH_ROWS    2048u
+#define FEATURE_ROWS  256u
 
-struct conversation {
-    uint32_t text[TEXT_MAX];
-    uint32_t tokens;
-};
-
-struct owned_request {
-    struct test_request request;
-    uint32_t prompt[TEXT_MAX];
-    uint32_t conversation;
-    bool used;
+struct trial {
+    const char *path; /* a checkpoint's, or of `family`, whose pictures conversations show */
+    const char *family;
+    struct kv_quantization quantization;
+    uint32_t sequences; /* the longest ones that the memory holds at once */
+    uint32_t requests;
+    double least_share; /* of all prompt tokens that were there */
 };
 
 struct scene {
     struct model *model;
     struct engine_rig rigs[2]; /* with the cache, and without */
+    uint32_t vocabulary;       /* ids of text are below it; pictures stand behind it */
     struct test_random random;
-    struct conversation conversations[CONVERSATIONS];
-    struct owned_request owned[SLOTS];
+    struct tower_scene shown; /* zeroed without pictures */
+    struct drawn_catalog catalog;
+    struct drawn_request conversations[CONVERSATIONS];
+    struct drawn_request drawn[SLOTS];
     uint64_t prompt_tokens;
     uint64_t cached_tokens;
+    uint64_t images;
 };
 
 static struct backend *load(const struct model *model, const struct engine_rig_options *options)
@@ -58,63 +63,98 @@ static struct backend *load(const struct model *model, const struct engine_rig_o
                                      .max_logit_rows = options->max_sequences,
                                      .state_slots =
                                          options->max_sequences + options->checkpoint_slots};
+    if (options->vision) {
+        wanted.vision = model_vision_plan(model);
+        wanted.max_patch_rows = options->patch_rows;
+        wanted.feature_rows = options->feature_rows;
+    }
     memcpy(wanted.kv_blocks, options->kv_blocks, sizeof wanted.kv_blocks);
     must(backend->interface->load(backend, model_plan(model), &wanted, NULL, NULL, &error) ==
          RESULT_OK);
     return backend;
 }
 
-static void open_scene(struct scene *scene, const char *path, uint32_t sequences)
+static void open_model(struct scene *scene, const struct trial *trial)
 {
     struct error_text error;
-    *scene = (struct scene){.random = {.state = 20261122}};
+    if (trial->family)
+        tower_scene_read(trial->family, &scene->shown);
+    const char *path = trial->family ? scene->shown.path : trial->path;
     must(model_open(path, &scene->model, &error) == RESULT_OK);
+    must(model_quantize_kv(scene->model, &trial->quantization, &error) == RESULT_OK);
+    uint32_t ids = model_plan(scene->model)->config.vocab_tokens - 1;
+    scene->vocabulary = ids < VOCABULARY ? ids : VOCABULARY;
+    if (trial->family)
+        drawn_catalog_copy(&scene->catalog, scene->shown.pictures, scene->shown.picture_count,
+                           model_vision(scene->model), scene->vocabulary);
+}
+
+static void open_scene(struct scene *scene, const struct trial *trial)
+{
+    *scene = (struct scene){.random = {.state = 20261122}};
+    open_model(scene, trial);
     const struct plan *plan = model_plan(scene->model);
     for (uint32_t i = 0; i < 2; i++) {
         struct engine_rig_options options = engine_rig_defaults();
         options.layout = &plan->kv;
         options.vocab_tokens = plan->config.vocab_tokens;
         options.context_tokens = TEXT_MAX;
-        options.step_tokens = 48;
+        options.step_tokens = trial->family ? TEXT_MAX : 48; /* a tile may have to stay whole */
         options.mixed_prefill_tokens = 24;
         options.recurrent = plan->state.layers > 0;
         options.prefix_cache = i == 0;
-        options.checkpoint_slots = i == 0 && options.recurrent ? 3 * sequences : 0;
+        options.checkpoint_slots = i == 0 && options.recurrent ? 3 * trial->sequences : 0;
         for (uint32_t group = 0; group < plan->kv.group_count; group++)
             options.kv_blocks[group] =
-                sequences * kv_layout_blocks_needed(&plan->kv, group, TEXT_MAX, 48) + 1;
+                trial->sequences *
+                    kv_layout_blocks_needed(&plan->kv, group, TEXT_MAX, options.step_tokens) +
+                1;
+        if (trial->family) {
+            options.vision = model_vision(scene->model);
+            options.patch_rows = PATCH_ROWS;
+            options.feature_rows = FEATURE_ROWS;
+            options.kept_images = 2;
+        }
         options.backend = load(scene->model, &options);
         engine_rig_open(&scene->rigs[i], &options);
     }
 }
 
-static void make_request(struct scene *scene, struct owned_request *owned)
+static void make_request(struct scene *scene, struct drawn_request *drawn)
 {
     struct test_random *random = &scene->random;
-    owned->conversation = test_random_below(random, CONVERSATIONS);
-    const struct conversation *from =
-        &scene->conversations[test_random_below(random, 4) ? owned->conversation : 0];
-    uint32_t shared =
-        test_random_below(random, 3) ? from->tokens : test_random_below(random, from->tokens + 1);
+    drawn_request_begin(drawn);
+    drawn->conversation = test_random_below(random, CONVERSATIONS);
+    const struct drawn_request *from =
+        &scene->conversations[test_random_below(random, 4) ? drawn->conversation : 0];
+    uint32_t all = from->request.prompt_tokens;
+    uint32_t shared = test_random_below(random, 3) ? all : test_random_below(random, all + 1);
     uint32_t more = 1 + test_random_below(random, 24);
-    if (shared + more > TEXT_MAX - 30)
+    const struct drawn_image *image = NULL;
+    uint32_t picture = 0;
+    if (scene->catalog.count > 0 && test_random_below(random, 2) == 0) {
+        picture = test_random_below(random, scene->catalog.count);
+        image = &scene->catalog.images[picture];
+    }
+    uint32_t image_tokens = image ? image->record.tiles * (image->tile_tokens + 1) : 0;
+    if (shared + image_tokens + more > TEXT_MAX - 30 ||
+        (image && from->request.image_count == DRAWN_IMAGES_MAX))
         shared = 0;
-    memcpy(owned->prompt, from->text, shared * sizeof owned->prompt[0]);
-    for (uint32_t i = 0; i < more; i++)
-        owned->prompt[shared + i] = test_random_below(random, VOCABULARY);
-    owned->used = true;
-    owned->request = (struct test_request){.prompt = owned->prompt,
-                                           .prompt_tokens = shared + more,
-                                           .max_new_tokens = 1 + test_random_below(random, 20),
-                                           .flags = SUBMIT_FLAG_IGNORE_END | SUBMIT_FLAG_LOGPROBS,
-                                           .sampling = sampling_params_default()};
-    owned->request.sampling.temperature = test_random_below(random, 2) ? 0.0f : 1.0f;
-    owned->request.sampling.seed = test_random_next(random);
+    drawn_request_share(drawn, from, shared);
+    if (image && image_tokens + more <= TEXT_MAX - 30)
+        drawn_request_add_image(drawn, &scene->catalog, picture, random);
+    drawn_request_add_text(drawn, random, more, scene->vocabulary);
+    drawn->request.max_new_tokens = 1 + test_random_below(random, 20);
+    drawn->request.flags = SUBMIT_FLAG_IGNORE_END | SUBMIT_FLAG_LOGPROBS;
+    drawn->request.sampling.temperature = test_random_below(random, 2) ? 0.0f : 1.0f;
+    drawn->request.sampling.seed = test_random_next(random);
+    drawn_request_end(drawn);
+    scene->images += drawn->request.image_count;
 }
 
 static void settle(struct scene *scene, uint32_t slot)
 {
-    struct owned_request *owned = &scene->owned[slot];
+    struct drawn_request *drawn = &scene->drawn[slot];
     const struct test_reply *with = &scene->rigs[0].frontend->replies[slot];
     const struct test_reply *without = &scene->rigs[1].frontend->replies[slot];
     assert_int_equal(with->failure, RESULT_OK);
@@ -122,25 +162,25 @@ static void settle(struct scene *scene, uint32_t slot)
     assert_int_equal(with->token_count, without->token_count);
     assert_memory_equal(with->tokens, without->tokens, with->token_count * sizeof(uint32_t));
     assert_memory_equal(with->logprobs, without->logprobs, with->token_count * sizeof(float));
-    scene->prompt_tokens += owned->request.prompt_tokens;
+    scene->prompt_tokens += drawn->request.prompt_tokens;
     scene->cached_tokens += with->cached_tokens;
-    struct conversation *to = &scene->conversations[owned->conversation];
-    to->tokens = owned->request.prompt_tokens + with->token_count;
-    memcpy(to->text, owned->prompt, owned->request.prompt_tokens * sizeof to->text[0]);
-    memcpy(to->text + owned->request.prompt_tokens, with->tokens,
-           with->token_count * sizeof to->text[0]);
-    owned->used = false;
+    struct drawn_request *to = &scene->conversations[drawn->conversation];
+    drawn_request_begin(to);
+    drawn_request_share(to, drawn, drawn->request.prompt_tokens);
+    for (uint32_t i = 0; i < with->token_count; i++)
+        drawn_request_add_token(to, with->tokens[i]);
+    drawn->used = false;
 }
 
 static void take_turn(struct scene *scene, uint32_t *submitted, uint32_t *finished,
                       uint32_t requests)
 {
     uint32_t slot = test_random_below(&scene->random, SLOTS);
-    struct owned_request *owned = &scene->owned[slot];
-    if (!owned->used && *submitted < requests) {
-        make_request(scene, owned);
+    struct drawn_request *drawn = &scene->drawn[slot];
+    if (!drawn->used && *submitted < requests) {
+        make_request(scene, drawn);
         for (uint32_t i = 0; i < 2; i++)
-            must(test_frontend_submit(scene->rigs[i].frontend, slot, &owned->request));
+            must(test_frontend_submit(scene->rigs[i].frontend, slot, &drawn->request));
         (*submitted)++;
     }
     for (uint32_t i = 0; i < 2; i++) {
@@ -148,7 +188,7 @@ static void take_turn(struct scene *scene, uint32_t *submitted, uint32_t *finish
         test_frontend_collect(scene->rigs[i].frontend);
     }
     for (slot = 0; slot < SLOTS; slot++) {
-        if (!scene->owned[slot].used || scene->rigs[0].frontend->replies[slot].live ||
+        if (!scene->drawn[slot].used || scene->rigs[0].frontend->replies[slot].live ||
             scene->rigs[1].frontend->replies[slot].live)
             continue;
         settle(scene, slot);
@@ -156,60 +196,112 @@ static void take_turn(struct scene *scene, uint32_t *submitted, uint32_t *finish
     }
 }
 
-/* `sequences`: the longest ones that the memory holds at once. */
-static void check(const char *path, uint32_t sequences, uint32_t requests, double least_share)
+static void check(const struct trial *trial)
 {
     struct scene *scene = must_alloc(1, sizeof *scene);
-    open_scene(scene, path, sequences);
+    open_scene(scene, trial);
     uint32_t submitted = 0, finished = 0, turns = 0;
-    while (finished < requests) {
-        must(turns++ < requests * 200);
-        take_turn(scene, &submitted, &finished, requests);
+    while (finished < trial->requests) {
+        must(turns++ < trial->requests * 200);
+        take_turn(scene, &submitted, &finished, trial->requests);
     }
     double share = (double)scene->cached_tokens / (double)scene->prompt_tokens;
-    print_message("%s, memory for %u: %.2f of all prompt tokens were there\n", path, sequences,
-                  share);
-    assert_true(share > least_share);
-    for (uint32_t i = 0; i < 2; i++)
-        engine_rig_close(&scene->rigs[i]);
+    print_message("%s, memory for %u: %.2f of all prompt tokens were there, %llu pictures\n",
+                  trial->family ? trial->family : trial->path, trial->sequences, share,
+                  (unsigned long long)scene->images);
+    assert_true(share > trial->least_share);
+    assert_true((trial->family != NULL) == (scene->images > 0));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(payload_slab_used_bytes(scene->rigs[i].frontend->slab), 0);
+        engine_rig_close(&scene->rigs[i]); /* with every block back */
+    }
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        drawn_request_fini(&scene->drawn[slot]);
+    drawn_catalog_fini(&scene->catalog);
     model_close(scene->model);
+    if (trial->family)
+        tower_scene_free(&scene->shown);
     free(scene);
 }
+
+static void check_all(const struct trial *trials, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        check(&trials[i]);
+}
+#define CHECK_ALL(trials) check_all(trials, sizeof(trials) / sizeof(trials)[0])
+
+#define CHECKPOINT "build/checkpoints/"
+#define TURBOQUANT(start)                                                                          \
+    {                                                                                              \
+        KV_QUANT_TURBOQUANT, 6, 8, 0, start                                                        \
+    }
+#define UNIFORM(start)                                                                             \
+    {                                                                                              \
+        KV_QUANT_UNIFORM, 16, 8, 0, start                                                          \
+    }
+#define FULL                                                                                       \
+    {                                                                                              \
+        0                                                                                          \
+    }
 
 static void test_full_attention(void **state)
 {
     (void)state;
-    check("build/checkpoints/llama-bf16", 20, 200, 0.5);
-    check("build/checkpoints/llama-bf16", 1, 100, 0.3);
+    static const struct trial trials[] = {
+        {CHECKPOINT "llama-bf16", NULL, FULL, 20, 100, 0.5},
+        {CHECKPOINT "llama-bf16", NULL, FULL, 1, 100, 0.3},
+        {CHECKPOINT "llama-bf16", NULL, UNIFORM(0), 20, 50, 0.5},
+        {CHECKPOINT "llama-bf16", NULL, TURBOQUANT(90), 20, 100, 0.4},
+        {CHECKPOINT "llama-bf16", NULL, TURBOQUANT(90), 1, 50, 0.1},
+    };
+    CHECK_ALL(trials);
 }
 
 static void test_sliding_windows(void **state)
 {
     (void)state;
-    check("build/checkpoints/gemma3-bf16", 20, 200, 0.5);
-    check("build/checkpoints/gemma3-bf16", 2, 100, 0.1);
+    static const struct trial trials[] = {
+        {CHECKPOINT "gemma3-bf16", NULL, FULL, 20, 100, 0.5},
+        {CHECKPOINT "gemma3-bf16", NULL, FULL, 2, 50, 0.1},
+    };
+    CHECK_ALL(trials);
 }
 
 static void test_gated_delta_nets(void **state)
 {
     (void)state;
-    check("build/checkpoints/qwen3_5-bf16", 20, 200, 0.5);
-    check("build/checkpoints/qwen3_5-bf16", 2, 50, 0.1);
+    static const struct trial trials[] = {
+        {CHECKPOINT "qwen3_5-bf16", NULL, FULL, 20, 100, 0.5},
+        {CHECKPOINT "qwen3_5-bf16", NULL, FULL, 2, 50, 0.1},
+    };
+    CHECK_ALL(trials);
 }
 
 static void test_short_convolutions(void **state)
 {
     (void)state;
-    check("build/checkpoints/lfm2-bf16", 20, 150, 0.5);
+    static const struct trial trials[] = {{CHECKPOINT "lfm2-bf16", NULL, FULL, 20, 100, 0.5}};
+    CHECK_ALL(trials);
+}
+
+static void test_pictures(void **state)
+{
+    (void)state;
+    static const struct trial trials[] = {
+        {NULL, "qwen3_vl", FULL, 20, 50, 0.3}, {NULL, "qwen3_vl", UNIFORM(40), 2, 50, 0.0},
+        {NULL, "gemma3", FULL, 20, 50, 0.2},   {NULL, "gemma3", FULL, 2, 50, 0.0},
+        {NULL, "qwen3_5", FULL, 20, 50, 0.2},  {NULL, "qwen3_5", FULL, 2, 50, 0.0},
+    };
+    CHECK_ALL(trials);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_full_attention),
-        cmocka_unit_test(test_sliding_windows),
-        cmocka_unit_test(test_gated_delta_nets),
-        cmocka_unit_test(test_short_convolutions),
+        cmocka_unit_test(test_full_attention),   cmocka_unit_test(test_sliding_windows),
+        cmocka_unit_test(test_gated_delta_nets), cmocka_unit_test(test_short_convolutions),
+        cmocka_unit_test(test_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,157 +8,51 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <cmocka.h>
 
 #include "proto/must.h"
-#include "tests/support/engine_rig.h"
-#include "tests/support/test_random.h"
+#include "tests/support/request_crowd.h"
 
-#define SLOTS       16u
-#define IMAGES_MAX  3u
 #define PROMPT_MAX  200u
-#define PART_BYTES  16384u
 #define PICTURES    14u
 #define VOCAB       97u
 #define PLACEHOLDER (VOCAB - 1)
 
-struct image_request {
-    struct test_request request;
-    uint32_t prompt[2 * PROMPT_MAX];
-    _Alignas(64) uint8_t part[PART_BYTES];
-    bool used;
-    bool cancelled;
-};
-
 static const struct model_vision small_vision = {
     .patch_side = 2, .merge_side = 2, .hidden = 8, .text_hidden = 8, .stages = 3};
 
-/* Which of the pictures it is decides all of it, content and sizes. */
-static void describe(uint32_t picture, struct image_record *record)
-{
-    struct test_random random = {.state = 1000 + picture};
-    *record = (struct image_record){.width = 4 * (1 + test_random_below(&random, 5)),
-                                    .height = 4 * (1 + test_random_below(&random, 3)),
-                                    .tiles = picture % 4 == 0 ? 3 : 1};
-    test_random_fill(&random, record->content_hash, sizeof record->content_hash);
-    for (uint32_t i = 0; i < 3; i++) {
-        record->scale[i] = 0.01f * (float)(1 + i);
-        record->bias[i] = -1.0f;
-    }
-}
-
-static void add_text(struct test_request *request, uint32_t *prompt, struct test_random *random,
-                     uint32_t count)
-{
-    while (count-- > 0)
-        prompt[request->prompt_tokens++] = test_random_below(random, 3);
-}
-
-static void add_image(struct test_request *request, uint32_t *prompt, struct test_random *random,
-                      struct image_record *record)
-{
-    uint32_t tile_tokens = record->width / 4 * (record->height / 4);
-    record->first_token = request->prompt_tokens;
-    record->token_count = tile_tokens * record->tiles;
-    for (uint32_t tile = 0; tile < record->tiles; tile++) {
-        if (tile > 0)
-            add_text(request, prompt, random, test_random_below(random, 2));
-        for (uint32_t i = 0; i < tile_tokens; i++)
-            prompt[request->prompt_tokens++] = PLACEHOLDER;
-    }
-    record->span_tokens = request->prompt_tokens - record->first_token;
-}
-
-static void write_pixels(uint8_t *part, const struct image_record *record)
-{
-    struct test_random random = {.state = 0};
-    memcpy(&random.state, record->content_hash, sizeof random.state);
-    test_random_fill(&random, part + record->pixels_offset, record->pixels_bytes);
-}
-
-static void make_request(struct image_request *made, struct test_random *random)
+static void make_request(void *context, struct test_random *random, struct drawn_request *drawn)
 {
     static const uint32_t counts[] = {0, 0, 1, 1, 3};
-    struct test_request *request = &made->request;
-    struct image_record *records = (struct image_record *)(void *)made->part;
     uint32_t images = counts[test_random_below(random, 5)];
-    *request = (struct test_request){.prompt = made->prompt,
-                                     .max_new_tokens = 1 + test_random_below(random, 40),
-                                     .sampling = sampling_params_default(),
-                                     .image_part = made->part,
-                                     .image_count = images};
-    made->used = true;
-    made->cancelled = false;
-    memset(made->part, 0, sizeof made->part);
     for (uint32_t i = 0; i < images; i++) {
-        add_text(request, made->prompt, random, test_random_below(random, 8));
+        drawn_request_add_text(drawn, random, test_random_below(random, 8), 3);
         /* Some pictures come often. */
         uint32_t among = test_random_below(random, 2) ? PICTURES : 3;
-        describe(test_random_below(random, among), &records[i]);
-        add_image(request, made->prompt, random, &records[i]);
+        drawn_request_add_image(drawn, context, test_random_below(random, among), random);
     }
-    request->image_bytes = image_record_place(records, images);
-    must(request->image_bytes <= PART_BYTES);
-    for (uint32_t i = 0; i < images; i++)
-        write_pixels(made->part, &records[i]);
     uint32_t tail = 1 + test_random_below(random, 30);
-    add_text(request, made->prompt, random, tail);
-    must(request->prompt_tokens <= PROMPT_MAX);
+    drawn_request_add_text(drawn, random, tail, 3);
+    must(drawn->request.prompt_tokens <= PROMPT_MAX);
     if (test_random_below(random, 4) == 0) /* continued after a death */
-        request->generated_tokens = test_random_below(random, tail);
-    request->sampling.seed = test_random_next(random);
+        drawn->request.generated_tokens = test_random_below(random, tail);
+    drawn->request.max_new_tokens = 1 + test_random_below(random, 40);
+    drawn->request.sampling.seed = test_random_next(random);
 }
 
-struct totals {
-    uint32_t finished;
-    uint32_t cancelled;
-};
-
-static void settle(struct engine_rig *rig, struct image_request *made, uint32_t slot,
-                   struct totals *totals)
+static struct request_crowd_totals run(struct engine_rig *rig, uint64_t seed, uint32_t requests)
 {
-    const struct test_reply *reply = &rig->frontend->replies[slot];
-    engine_rig_check_reply(rig, &made->request, reply);
-    must(made->cancelled || reply->finish != FINISH_CANCELLED);
-    totals->finished++;
-    totals->cancelled += reply->finish == FINISH_CANCELLED;
-    made->used = false;
-}
-
-static struct totals run(struct engine_rig *rig, uint64_t seed, uint32_t requests)
-{
-    static struct image_request made[SLOTS];
-    struct test_random random = {.state = seed};
-    struct totals totals = {0};
-    uint32_t submitted = 0;
-    uint32_t turns = 0;
-    while (totals.finished < requests) {
-        must(turns++ < requests * 400);
-        uint32_t slot = test_random_below(&random, SLOTS);
-        if (!made[slot].used && submitted < requests) {
-            make_request(&made[slot], &random);
-            must(test_frontend_submit(rig->frontend, slot, &made[slot].request));
-            submitted++;
-        } else if (made[slot].used && test_random_below(&random, 60) == 0) {
-            made[slot].cancelled = true;
-            test_frontend_cancel(rig->frontend, slot);
-        }
-        if (test_random_below(&random, 3) == 0)
-            continue;
-        engine_rig_turn(rig);
-        test_frontend_collect(rig->frontend);
-        for (slot = 0; slot < SLOTS; slot++) {
-            if (made[slot].used && !rig->frontend->replies[slot].live)
-                settle(rig, &made[slot], slot, &totals);
-        }
-    }
-    while (engine_rig_turn(rig) != STEP_IDLE)
-        must(turns++ < requests * 400);
-    assert_int_equal(payload_slab_used_bytes(rig->frontend->slab), 0);
-    assert_int_equal(kv_pools_used(&rig->engine->pools), 0);
-    assert_int_equal(feature_cache_figures(rig->engine->pools.features).held_images, 0);
+    struct drawn_catalog catalog;
+    drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
+    struct request_crowd_totals totals =
+        request_crowd_run(rig, &(struct request_crowd_options){.seed = seed,
+                                                               .slots = 16,
+                                                               .requests = requests,
+                                                               .cancels = 60,
+                                                               .make = make_request,
+                                                               .context = &catalog});
+    drawn_catalog_fini(&catalog);
     return totals;
 }
 
@@ -185,7 +79,7 @@ static void check_runs(struct engine_rig_options *options, uint64_t seed)
         struct engine_rig rig;
         engine_rig_set_overlap(options, overlap);
         engine_rig_open(&rig, options);
-        struct totals totals = run(&rig, seed + 10 * overlap, 400);
+        struct request_crowd_totals totals = run(&rig, seed + 10 * overlap, 400);
         assert_true(totals.cancelled > 5);
         assert_true(engine_rig_preemptions(&rig) > 5);
         const struct worker_gauges *gauges = rig.frontend->pair.segment.gauges;
@@ -263,36 +157,33 @@ static void test_a_pool_of_one_picture(void **state)
     }
 }
 
-static void submit_one(struct engine_rig *rig, struct image_request *made, uint32_t slot,
-                       uint32_t picture)
+static void submit_one(struct engine_rig *rig, struct drawn_request *drawn,
+                       const struct drawn_catalog *catalog, uint32_t slot, uint32_t picture)
 {
-    struct image_record *record = (struct image_record *)(void *)made->part;
     struct test_random random = {.state = 3};
-    made->request = (struct test_request){.prompt = made->prompt,
-                                          .max_new_tokens = 5,
-                                          .sampling = sampling_params_default(),
-                                          .image_part = made->part,
-                                          .image_count = 1};
-    describe(picture, record);
-    add_text(&made->request, made->prompt, &random, 3);
-    add_image(&made->request, made->prompt, &random, record);
-    add_text(&made->request, made->prompt, &random, 2);
-    made->request.image_bytes = image_record_place(record, 1);
-    write_pixels(made->part, record);
-    assert_true(test_frontend_submit(rig->frontend, slot, &made->request));
+    drawn_request_begin(drawn);
+    drawn_request_add_text(drawn, &random, 3, 3);
+    drawn_request_add_image(drawn, catalog, picture, &random);
+    drawn_request_add_text(drawn, &random, 2, 3);
+    drawn->request.max_new_tokens = 5;
+    drawn_request_end(drawn);
+    assert_true(test_frontend_submit(rig->frontend, slot, &drawn->request));
 }
 
 static void test_the_same_picture_is_encoded_once(void **state)
 {
     (void)state;
-    static struct image_request made[4];
+    static struct drawn_request made[4];
+    struct drawn_catalog catalog;
+    drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
     struct engine_rig_options options = options_of(&small_vision);
     struct engine_rig rig;
     engine_rig_open(&rig, &options);
-    submit_one(&rig, &made[0], 0, 1);
-    submit_one(&rig, &made[1], 1, 1); /* together: the second one shares what is pending */
+    submit_one(&rig, &made[0], &catalog, 0, 1);
+    submit_one(&rig, &made[1], &catalog, 1,
+               1); /* together: the second one shares what is pending */
     engine_rig_finish(&rig, 100);
-    submit_one(&rig, &made[2], 2, 1);
+    submit_one(&rig, &made[2], &catalog, 2, 1);
     engine_rig_finish(&rig, 100);
     assert_int_equal(fake_backend_vision_totals(rig.backend).pictures, 1);
     assert_int_equal(gauge(&rig.frontend->pair.segment.gauges->image_hits_total), 2);
@@ -300,22 +191,27 @@ static void test_the_same_picture_is_encoded_once(void **state)
         engine_rig_check_reply(&rig, &made[slot].request, &rig.frontend->replies[slot]);
         assert_int_equal(rig.frontend->replies[slot].cached_images, slot > 0);
     }
-    submit_one(&rig, &made[3], 3, 2);
+    submit_one(&rig, &made[3], &catalog, 3, 2);
     engine_rig_finish(&rig, 100);
     assert_int_equal(fake_backend_vision_totals(rig.backend).pictures, 2);
     engine_rig_close(&rig);
+    for (uint32_t slot = 0; slot < 4; slot++)
+        drawn_request_fini(&made[slot]);
+    drawn_catalog_fini(&catalog);
 }
 
 static void test_nobody_waits_for_another_ones_picture(void **state)
 {
     (void)state;
-    static struct image_request made;
+    static struct drawn_request made;
+    struct drawn_catalog catalog;
+    drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
     struct model_vision vision = small_vision;
     vision.stages = 1000000; /* longer than the test */
     struct engine_rig_options options = options_of(&vision);
     struct engine_rig rig;
     engine_rig_open(&rig, &options);
-    submit_one(&rig, &made, 0, 1);
+    submit_one(&rig, &made, &catalog, 0, 1);
     engine_rig_turn(&rig);
     const uint32_t ids[] = {1, 2, 3};
     struct test_request text = {.prompt = ids,
@@ -336,6 +232,8 @@ static void test_nobody_waits_for_another_ones_picture(void **state)
     test_frontend_collect(rig.frontend);
     assert_int_equal(engine_rig_turn(&rig), STEP_IDLE);
     engine_rig_close(&rig);
+    drawn_request_fini(&made);
+    drawn_catalog_fini(&catalog);
 }
 
 int main(void)

@@ -14,113 +14,60 @@
 #include <cmocka.h>
 
 #include "proto/must.h"
-#include "tests/support/engine_rig.h"
-#include "tests/support/test_random.h"
+#include "tests/support/request_crowd.h"
 
-#define SLOTS         16u
 #define TEXT_MAX      400u
 #define CONVERSATIONS 6u
 #define TENANTS       2u
+#define PICTURES      8u
 
-struct conversation {
-    uint32_t text[TEXT_MAX];
-    uint32_t tokens;
+struct scene {
+    uint32_t vocab;
+    struct drawn_catalog catalog; /* empty: text alone */
+    struct drawn_request conversations[TENANTS][CONVERSATIONS];
 };
 
-struct owned_request {
-    struct test_request request;
-    uint32_t prompt[TEXT_MAX];
-    uint32_t conversation;
-    bool used;
-    bool cancelled;
-};
-
-struct run {
-    struct engine_rig *rig;
-    struct test_random random;
-    struct conversation conversations[TENANTS][CONVERSATIONS];
-    struct owned_request owned[SLOTS];
-    uint32_t submitted;
-    uint32_t finished;
-    uint64_t prompt_tokens;
-    uint64_t cached_tokens;
-};
-
-static void make_request(struct run *run, struct owned_request *owned)
+static void make_request(void *context, struct test_random *random, struct drawn_request *drawn)
 {
-    struct test_random *random = &run->random;
-    uint32_t tenant = test_random_below(random, TENANTS);
-    owned->conversation = test_random_below(random, CONVERSATIONS);
-    const struct conversation *from =
-        &run->conversations[tenant][test_random_below(random, 4) ? owned->conversation
-                                                                 : test_random_below(random, 6)];
+    struct scene *scene = context;
+    struct test_request *request = &drawn->request;
+    request->cache_salt = test_random_below(random, TENANTS);
+    drawn->conversation = test_random_below(random, CONVERSATIONS);
+    const struct drawn_request *from =
+        &scene->conversations[request->cache_salt][test_random_below(random, 4)
+                                                       ? drawn->conversation
+                                                       : test_random_below(random, 6)];
     /* The whole of it, the same again, or a branch. */
-    uint32_t shared =
-        test_random_below(random, 3) ? from->tokens : test_random_below(random, from->tokens + 1);
+    uint32_t all = from->request.prompt_tokens;
+    uint32_t shared = test_random_below(random, 3) ? all : test_random_below(random, all + 1);
     uint32_t more = 1 + test_random_below(random, 40);
-    if (shared + more > TEXT_MAX - 100)
-        shared = test_random_below(random, 50);
-    memcpy(owned->prompt, from->text, shared * sizeof owned->prompt[0]);
-    for (uint32_t i = 0; i < more; i++)
-        owned->prompt[shared + i] = test_random_below(random, run->rig->options.vocab_tokens);
-    owned->used = true;
-    owned->cancelled = false;
-    owned->request = (struct test_request){.prompt = owned->prompt,
-                                           .prompt_tokens = shared + more,
-                                           .max_new_tokens = 1 + test_random_below(random, 50),
-                                           .flags = SUBMIT_FLAG_IGNORE_END,
-                                           .cache_salt = tenant,
-                                           .sampling = sampling_params_default()};
-    owned->request.sampling.seed = test_random_next(random);
+    if (shared + more > TEXT_MAX - 200)
+        shared = test_random_below(random, all < 50 ? all + 1 : 50);
+    drawn_request_share(drawn, from, shared);
+    bool shows = scene->catalog.count > 0 && test_random_below(random, 3) == 0;
+    if (shows && request->image_count < DRAWN_IMAGES_MAX)
+        drawn_request_add_image(drawn, &scene->catalog,
+                                test_random_below(random, scene->catalog.count), random);
+    drawn_request_add_text(drawn, random, more, scene->vocab);
+    request->max_new_tokens = 1 + test_random_below(random, 50);
+    request->flags = SUBMIT_FLAG_IGNORE_END;
+    request->sampling.seed = test_random_next(random);
     if (test_random_below(random, 8) == 0)
-        owned->request.flags |= SUBMIT_FLAG_NO_PREFIX_CACHE;
+        request->flags |= SUBMIT_FLAG_NO_PREFIX_CACHE;
     if (test_random_below(random, 5) == 0)
-        owned->request.sampling.presence_penalty = 0.5f;
+        request->sampling.presence_penalty = 0.5f;
 }
 
 /* The answer becomes a part of the conversation. */
-static void settle(struct run *run, uint32_t slot)
+static void settle(void *context, const struct drawn_request *drawn, const struct test_reply *reply)
 {
-    struct owned_request *owned = &run->owned[slot];
-    const struct test_reply *reply = &run->rig->frontend->replies[slot];
-    engine_rig_check_reply(run->rig, &owned->request, reply);
-    struct conversation *to = &run->conversations[owned->request.cache_salt][owned->conversation];
-    uint32_t tokens = owned->request.prompt_tokens;
-    memcpy(to->text, owned->prompt, tokens * sizeof to->text[0]);
-    memcpy(to->text + tokens, reply->tokens, reply->token_count * sizeof to->text[0]);
-    to->tokens = tokens + reply->token_count;
-    if (reply->token_count > 0) {
-        run->prompt_tokens += owned->request.prompt_tokens;
-        run->cached_tokens += reply->cached_tokens;
-    }
-    if (owned->request.flags & SUBMIT_FLAG_NO_PREFIX_CACHE)
-        must(reply->cached_tokens == 0);
-    run->finished++;
-    owned->used = false;
-}
-
-static void step(struct run *run, uint32_t requests)
-{
-    uint32_t slot = test_random_below(&run->random, SLOTS);
-    struct owned_request *owned = &run->owned[slot];
-    if (!owned->used && run->submitted < requests) {
-        make_request(run, owned);
-        must(test_frontend_submit(run->rig->frontend, slot, &owned->request));
-        run->submitted++;
-    } else if (owned->used && test_random_below(&run->random, 80) == 0) {
-        owned->cancelled = true;
-        test_frontend_cancel(run->rig->frontend, slot);
-    } else if (test_random_below(&run->random, 500) == 0) {
-        test_frontend_reset_cache(run->rig->frontend);
-    }
-    if (test_random_below(&run->random, 3) == 0)
-        return;
-    engine_rig_turn(run->rig);
-    test_frontend_collect(run->rig->frontend);
-    for (slot = 0; slot < SLOTS; slot++) {
-        if (run->owned[slot].used && !run->rig->frontend->replies[slot].live)
-            settle(run, slot);
-    }
+    struct scene *scene = context;
+    struct drawn_request *to =
+        &scene->conversations[drawn->request.cache_salt][drawn->conversation];
+    drawn_request_begin(to);
+    drawn_request_share(to, drawn, drawn->request.prompt_tokens);
+    for (uint32_t i = 0; i < reply->token_count; i++)
+        drawn_request_add_token(to, reply->tokens[i]);
 }
 
 /* The part of all prompt tokens that was there. */
@@ -131,21 +78,23 @@ static double check_run(struct engine_rig_options *options, uint64_t seed, uint3
         struct engine_rig rig;
         engine_rig_set_overlap(options, overlap);
         engine_rig_open(&rig, options);
-        struct run *run = must_alloc(1, sizeof *run);
-        run->rig = &rig;
-        run->random.state = seed + 10 * overlap;
-        uint32_t turns = 0;
-        while (run->finished < requests) {
-            must(turns++ < requests * 300);
-            step(run, requests);
-        }
-        while (engine_rig_turn(&rig) != STEP_IDLE)
-            must(turns++ < requests * 300);
-        assert_int_equal(kv_pools_used(&rig.engine->pools), 0);
-        assert_int_equal(payload_slab_used_bytes(rig.frontend->slab), 0);
-        double share = (double)run->cached_tokens / (double)run->prompt_tokens;
+        struct scene *scene = must_alloc(1, sizeof *scene);
+        scene->vocab = options->vocab_tokens;
+        if (options->vision)
+            drawn_catalog_make(&scene->catalog, PICTURES, 4, scene->vocab - 1);
+        struct request_crowd_totals totals =
+            request_crowd_run(&rig, &(struct request_crowd_options){.seed = seed + 10 * overlap,
+                                                                    .slots = 16,
+                                                                    .requests = requests,
+                                                                    .cancels = 80,
+                                                                    .cache_resets = 500,
+                                                                    .make = make_request,
+                                                                    .settle = settle,
+                                                                    .context = scene});
+        double share = (double)totals.cached_tokens / (double)totals.prompt_tokens;
         least = share < least ? share : least;
-        free(run);
+        drawn_catalog_fini(&scene->catalog);
+        free(scene);
         engine_rig_close(&rig);
     }
     return least;
@@ -216,6 +165,37 @@ static void test_quantization_behind_a_start(void **state)
     options.kv_blocks[0] = 40;
     options.kv_blocks[1] = 6;
     assert_true(check_run(&options, 14, 400) > 0.02);
+}
+
+/* All of it at once: pictures in conversations, windows, recurrent state, and a cache of which the
+ * beginning is in full precision. */
+static void test_pictures_in_a_quantized_cache(void **state)
+{
+    (void)state;
+    struct model_vision vision = {
+        .patch_side = 2, .merge_side = 2, .hidden = 8, .text_hidden = 8, .stages = 3};
+    struct engine_rig_options options = options_with(true, 200);
+    options.vision = &vision;
+    options.patch_rows = 200;
+    options.feature_rows = 64;
+    options.kept_images = 4;
+    options.quantized_kv_start = 72;
+    options.group_count = 2;
+    options.windows[1] = 40;
+    options.kv_blocks[1] = 60;
+    options.kv_blocks[2] = 80;
+    assert_true(check_run(&options, 15, 400) > 0.05);
+    options.kv_blocks[0] = 40;
+    options.kv_blocks[1] = 10;
+    options.kv_blocks[2] = 6;
+    (void)check_run(&options, 16, 300);
+    vision.spans_whole = true;
+    (void)check_run(&options, 17, 300);
+    vision.spans_whole = false;
+    vision.grid_positions = true;
+    options.recurrent = true;
+    options.checkpoint_slots = 12;
+    (void)check_run(&options, 18, 300);
 }
 
 static void test_only_sliding_groups(void **state)
@@ -381,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_full_and_sliding_groups),
         cmocka_unit_test(test_two_full_groups),
         cmocka_unit_test(test_quantization_behind_a_start),
+        cmocka_unit_test(test_pictures_in_a_quantized_cache),
         cmocka_unit_test(test_only_sliding_groups),
         cmocka_unit_test(test_recurrent_state),
         cmocka_unit_test(test_recurrent_state_beside_windows),
