@@ -1,8 +1,8 @@
 """A folder with a model that takes pictures, and pictures to send to it.
 
-The model is the tiny Qwen2.5-VL of tests/golden/towers (random weights), which has patches of 4 pixels: a picture of
-16 x 8 stands for 2 tokens. To it comes a tokenizer of single characters that fits its 96 tokens, a template and the
-processor's settings. Only the characters of CHARACTERS become tokens.
+The model is a tiny one of tests/golden/towers (random weights), Qwen2.5-VL unless another is named, which has patches of
+4 pixels: a picture of 16 x 8 stands for 2 tokens of Qwen's. To it comes a tokenizer of single characters that fits its
+96 tokens, a template and the processor's settings. Only the characters of CHARACTERS become tokens.
 """
 
 import base64
@@ -14,43 +14,51 @@ import zlib
 
 from shoal_server import ROOT
 
-TOWER = ROOT / "tests/golden/towers/qwen2_5_vl"
+TOWERS = ROOT / "tests/golden/towers"
 CHARACTERS = string.ascii_letters + string.digits + " .,:!?'()<|>_/"
-SPECIAL = {"<|endoftext|>": 2, "<|vision_start|>": 89, "<|vision_end|>": 90, "<|image_pad|>": 91, "<|im_start|>": 93,
-           "<|im_end|>": 94}
+SPECIAL = {"<|endoftext|>": 2, "<|im_start|>": 93, "<|im_end|>": 94}
+QWEN = {
+    "special": {"<|vision_start|>": 89, "<|vision_end|>": 90, "<|image_pad|>": 91},
+    "marker": "<|vision_start|><|image_pad|><|vision_end|>",
+    "processor": {"image_processor_type": "Qwen2VLImageProcessor", "patch_size": 4, "merge_size": 2,
+                  "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096},
+}
+GEMMA4 = {
+    "special": {"<|image>": 89, "<image|>": 90, "<|image|>": 91},
+    "marker": "<|image|>",
+    "processor": {"image_processor_type": "Gemma4ImageProcessor", "patch_size": 4, "pooling_kernel_size": 3,
+                  "max_soft_tokens": 70},
+}
 FIRST_CHARACTER = 3
 
 TEMPLATE = (
     "{%- for message in messages -%}<|im_start|>{{ message.role }}:"
     "{%- if message.content is string -%}{{ message.content }}{%- elif message.content -%}{%- for part in message.content -%}"
-    "{%- if part.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>"
+    "{%- if part.type == 'image' -%}MARKER"
     "{%- else -%}{{ part.text }}{%- endif -%}{%- endfor -%}{%- endif -%}<|im_end|>{%- endfor -%}"
     "{%- if add_generation_prompt -%}<|im_start|>assistant:{%- endif -%}"
 )
 
 
-def make_folder(folder):
-    shutil.copy(TOWER / "config.json", folder)
-    shutil.copy(TOWER / "model.safetensors", folder)
+def make_folder(folder, tower="qwen2_5_vl", form=QWEN):
+    shutil.copy(TOWERS / tower / "config.json", folder)
+    shutil.copy(TOWERS / tower / "model.safetensors", folder)
     files = {
-        "tokenizer.json": tokenizer(),
-        "tokenizer_config.json": {"chat_template": TEMPLATE, "eos_token": "<|im_end|>"},
+        "tokenizer.json": tokenizer(SPECIAL | form["special"]),
+        "tokenizer_config.json": {"chat_template": TEMPLATE.replace("MARKER", form["marker"]), "eos_token": "<|im_end|>"},
         "generation_config.json": {"eos_token_id": [94], "do_sample": False},
-        "preprocessor_config.json": {
-            "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 4, "merge_size": 2,
-            "temporal_patch_size": 2, "min_pixels": 64, "max_pixels": 4096,
-        },
+        "preprocessor_config.json": form["processor"],
     }
     for name, content in files.items():
         (folder / name).write_text(json.dumps(content), encoding="utf-8")
     return folder
 
 
-def tokenizer():
+def tokenizer(special):
     vocabulary = {c.replace(" ", "\u0120"): FIRST_CHARACTER + i for i, c in enumerate(CHARACTERS)}
     assert FIRST_CHARACTER + len(CHARACTERS) <= 89
     added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
-              "special": True} for text, i in SPECIAL.items()]
+              "special": True} for text, i in special.items()]
     return {
         "version": "1.0", "added_tokens": added, "normalizer": None, "post_processor": None,
         "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},

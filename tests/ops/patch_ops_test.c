@@ -330,6 +330,32 @@ static void test_activate(void **state)
     }
 }
 
+/* Between bounds of which one is infinite, into the middle of a wider tensor. */
+static void test_clip_columns(void **state)
+{
+    (void)state;
+    const uint32_t offset = 5, wide = COLUMNS + 8;
+    struct trial t;
+    begin_trial(&t);
+    t.x = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, COLUMNS);
+    t.out = plan_sketch_tensor(t.sketch, PLAN_ROWS_PATCHES, wide);
+    struct plan_op op = op_of(OP_clip_columns, t.x, t.out);
+    op.params.clip_columns = (struct clip_columns_params){offset, -0.25f, INFINITY};
+    open_trial(&t, op, CPU_TIER_BEST);
+    fill(&t, t.x, t.vision.patches.rows);
+    for (uint32_t i = 0; i < t.vision.patches.rows * wide; i++)
+        row_of(&t, t.out, 0)[i] = 7.0f;
+    assert_true(cpu_vision_run(&t.vision, 1));
+    for (uint32_t r = 0; r < t.vision.patches.rows; r++) {
+        for (uint32_t c = 0; c < wide; c++) {
+            bool inside = c >= offset && c < offset + COLUMNS;
+            float value = inside ? row_of(&t, t.x, r)[c - offset] : 7.0f;
+            assert_true(row_of(&t, t.out, r)[c] == (value < -0.25f ? -0.25f : value));
+        }
+    }
+    end_trial(&t);
+}
+
 /* --- features --------------------------------------------------------------------------------- */
 
 static void test_join_and_pool(void **state)
@@ -390,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_patch_rows),      cmocka_unit_test(test_patch_positions),
         cmocka_unit_test(test_patch_attention), cmocka_unit_test(test_activate),
         cmocka_unit_test(test_join_and_pool),   cmocka_unit_test(test_feature_write),
+        cmocka_unit_test(test_clip_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,8 +9,9 @@
  * heads, head_dim] beginning at column `offset`.
  *
  *  embed_rows     out[r,:] = scale * W[token(r),:], row 0 for a token that W has no row for
- *                 (1e-3: a device may keep scales as f16); with `features` a row that stands for
- *                 a part of a picture is the first part of its feature, unscaled
+ *                 (1e-3: a device may keep scales as f16); a row that stands for a part of a
+ *                 picture is with `features` the first part of its feature, unscaled, and without
+ *                 as if its token were picture_token
  *  rms_norm       out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset);
  *                 out may be x
  *  layer_norm     m = mean(x[r,:]);
@@ -29,8 +30,8 @@
  *  kv_write       stores the k and v slices of row r at position(r) of its sequence, in layer
  *                 `layer`'s cache
  *  attention      out[r,h,:] = sum_p softmax_p(s[p]) v[p, g] over the positions p of r's sequence
- *                 with p <= position(r) and, when window > 0, p > position(r) - window, where
- *                 or that the batch's visible_ends adds behind it, where
+ *                 with p <= position(r) and, when window > 0, p > position(r) - window,
+ *                 or that the batch's visible_ends adds behind it unless `causal`, where
  *                 g = h / (heads / kv_heads) and s[p] = scale * q[r,h] . k[p, g]; with
  *                 soft_cap > 0 that becomes soft_cap * tanh(s[p] / soft_cap).
  *                 Where there is a weight W [1, heads], a sink, exp(W[h]) joins the softmax's sum.
@@ -129,6 +130,9 @@
  *
  * activate: out[r,c] = activation(x[r,c]); out may be x.
  *
+ * clip_columns: out[r, offset + c] = min(max(x[r, c], least), most) for every column of x; out's
+ * other columns stay as they are; out may be x.
+ *
  * join_rows: P -> F, out[f, :] = x[n * f, :] | ... | x[n * f + n - 1, :].
  *
  * pool_rows: P -> F, out[f, :] = scale * the sum of those rows.
@@ -192,6 +196,7 @@
     X(patch_positions, 1, 1, 1, 1e-5)                                                              \
     X(patch_attention, 1, 0, 0, 2e-3)                                                              \
     X(activate, 1, 0, 0, 1e-4)                                                                     \
+    X(clip_columns, 1, 0, 0, 0.0)                                                                  \
     X(join_rows, 1, 0, 0, 0.0)                                                                     \
     X(pool_rows, 1, 0, 0, 1e-6)                                                                    \
     X(feature_write, 1, 0, 0, 0.0)                                                                 \
@@ -217,6 +222,7 @@ enum gate_activation { GATE_SILU, GATE_GELU_TANH };
 struct embed_rows_params {
     float scale;
     bool features; /* rows may be features instead */
+    uint32_t picture_token;
 };
 struct rms_norm_params {
     float epsilon;
@@ -257,6 +263,7 @@ struct attention_params {
     uint32_t window;
     float scale;
     float soft_cap; /* 0: none */
+    bool causal;    /* whatever a batch says of pictures */
 };
 struct gate_params {
     enum gate_activation activation;
@@ -383,6 +390,11 @@ enum activation {
 };
 struct activate_params {
     enum activation activation;
+};
+struct clip_columns_params {
+    uint32_t offset; /* first column of out */
+    float least;     /* may be infinite, as the other */
+    float most;
 };
 struct join_rows_params {
     uint32_t count; /* n */

@@ -16,6 +16,7 @@
 #include "worker/model/checkpoint_hf.h"
 #include "worker/model/checkpoint_hf_layers.h"
 #include "worker/model/checkpoint_hf_rope.h"
+#include "worker/model/checkpoint_hf_vision.h"
 #include "worker/model/checkpoint_shared.h"
 #include "worker/model/rope_scaling.h"
 
@@ -145,6 +146,7 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
         l->head_dim = slides[layer] ? 0 : global_dim;
         l->kv_heads = !slides[layer] && alike ? global_kv : 0;
         l->values_are_keys = !slides[layer] && alike;
+        l->causal = !slides[layer];
         if (double_wide && layer + shared >= config->layers)
             l->feed_forward = 2 * config->feed_forward;
     }
@@ -185,6 +187,18 @@ static void read_config(struct checkpoint_keys *keys, struct model_config *confi
     read_experts(keys, config);
 }
 
+/* Rows of pictures have the padding token's row of the second embedding. */
+static void read_whole(struct checkpoint_keys *root, struct model_config *config)
+{
+    bool sees = json_value_type(json_value_member(root->object, "vision_config")) == JSON_OBJECT;
+    if (!sees || config->per_layer_columns == 0)
+        return;
+    struct checkpoint_keys text = checkpoint_keys_enter(root, "text_config");
+    config->picture_token = checkpoint_keys_u32_or(
+        &text, "pad_token_id", (struct u32_range){0, config->vocab_tokens - 1}, 0);
+    checkpoint_keys_leave(root, &text);
+}
+
 const struct hf_form checkpoint_hf_gemma4 = {
     .model_types = model_types,
     .defaults = {.layers = 30,
@@ -201,4 +215,6 @@ const struct hf_form checkpoint_hf_gemma4 = {
     .own_keys = own_keys,
     .naming = {names, checkpoint_hf_usual_names, prefixes, other_parts},
     .read_config = read_config,
+    .read_whole = read_whole,
+    .vision = &checkpoint_hf_gemma4_tower,
 };

@@ -169,6 +169,7 @@ enum result checkpoint_hf_read_vision(struct json_value root, const struct hf_vi
     if (json_value_type(json_value_member(root, PART)) == JSON_ABSENT)
         return RESULT_NOT_FOUND;
     struct checkpoint_keys keys = checkpoint_keys_enter(&whole, PART);
+    memcpy(config->tower.architecture, text->architecture, sizeof config->tower.architecture);
     config->vision.text_hidden = text->hidden;
     config->tower.rope_count = 0;
     if (keys.result == RESULT_OK)

@@ -54,6 +54,7 @@ struct layer_config {
     float cut_deviations; /* of op stream_cut */
     bool values_are_keys; /* its values are its keys before their norm and rotation */
     bool experts;         /* its feed-forward part is a mixture of experts */
+    bool causal;          /* its rows see no further though a picture's span is seen whole */
 };
 #define ROPE_NONE UINT32_MAX /* the layer does not rotate */
 
@@ -102,6 +103,7 @@ struct model_config {
     /* A second embedding of each token, so many columns for each layer; 0: none. */
     uint32_t per_layer_columns;
     uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */
+    uint32_t picture_token;    /* whose row all rows of pictures have there */
     uint32_t streams;          /* parallel residuals (gemma3n's alternating updates); 0: one */
     bool scale_corrected;      /* of them: the active one is scaled before per-layer inputs */
     uint32_t laurel_rank;      /* of a low-rank residual beside attention; 0: none */

@@ -111,7 +111,8 @@ static const struct model_family families[] = {
      .own_keys = checkpoint_gemma4_own_keys,
      .read_config = checkpoint_gemma4_read,
      .hf = &checkpoint_hf_gemma4,
-     .list_ops = family_gemma4_list_ops},
+     .list_ops = family_gemma4_list_ops,
+     .list_vision_ops = tower_gemma4_list_ops},
 };
 #define FAMILY_COUNT (sizeof(families) / sizeof(families[0]))
 

@@ -92,6 +92,7 @@ plan_tensor_id family_gemma4_list_ops(struct plan_builder *builder,
 /* tower_<name>.c */
 void tower_qwen2_vl_list_ops(struct plan_builder *builder, const struct vision_config *config);
 void tower_qwen3_vl_list_ops(struct plan_builder *builder, const struct vision_config *config);
+void tower_gemma4_list_ops(struct plan_builder *builder, const struct vision_config *config);
 void tower_gemma3_list_ops(struct plan_builder *builder, const struct vision_config *config);
 void tower_idefics3_list_ops(struct plan_builder *builder, const struct vision_config *config);
 void tower_qwen2_5_vl_list_ops(struct plan_builder *builder, const struct vision_config *config);

@@ -13,6 +13,7 @@
  */
 #include "worker/model/plan_builder.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,23 +260,33 @@ static const struct checkpoint_tensor *find_tensor(const struct plan_builder *bu
     return tensor_table_find(source->tensors, stored->text);
 }
 
+/* The same, in use from now on; NULL where it is missing or of another shape, or after an error. */
+static const struct checkpoint_tensor *find_checked(struct plan_builder *builder, const char *asked,
+                                                    struct weight_shape shape,
+                                                    struct stored_name *stored)
+{
+    if (builder->result != RESULT_OK)
+        return NULL;
+    const struct checkpoint_tensor *tensor = find_tensor(builder, asked, stored);
+    builder->result =
+        tensor ? tensor_check(tensor, stored->text, shape, builder->error)
+               : error_set(builder->error, RESULT_INVALID, "tensor %s is missing", stored->text);
+    if (builder->result != RESULT_OK)
+        return NULL;
+    builder->used[tensor_index(builder, tensor)] = true;
+    return tensor;
+}
+
 static plan_weight_id find_weight(struct plan_builder *builder, const char *asked,
                                   struct weight_shape shape)
 {
     struct stored_name name;
-    const struct checkpoint_tensor *tensor = find_tensor(builder, asked, &name);
-    if (!tensor) {
-        builder->result =
-            error_set(builder->error, RESULT_INVALID, "tensor %s is missing", name.text);
-        return 0;
-    }
-    builder->result = tensor_check(tensor, name.text, shape, builder->error);
-    if (builder->result != RESULT_OK)
+    const struct checkpoint_tensor *tensor = find_checked(builder, asked, shape, &name);
+    if (!tensor)
         return 0;
     uint32_t index = tensor_index(builder, tensor);
     if (builder->weight_of[index] == PLAN_NONE)
         builder->weight_of[index] = add_weight(builder, tensor, name.text, shape);
-    builder->used[index] = true;
     return builder->weight_of[index];
 }
 
@@ -316,6 +327,25 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
     plan_weight_id id = find_named(builder, shape, name_format, arguments);
     va_end(arguments);
     return id;
+}
+
+float plan_builder_number(struct plan_builder *builder, const char *name_format, ...)
+{
+    const struct weight_shape shape = {.columns = 1, .vector = true};
+    struct stored_name stored;
+    va_list arguments;
+    va_start(arguments, name_format);
+    struct stored_name asked = format_name(name_format, arguments);
+    va_end(arguments);
+    const struct checkpoint_tensor *tensor = find_checked(builder, asked.text, shape, &stored);
+    if (!tensor)
+        return 0.0f;
+    const struct weight_source floats = {.scale_type = tensor->type};
+    float number = weight_source_float(&floats, tensor->data, 0);
+    if (isnan(number))
+        builder->result =
+            error_set(builder->error, RESULT_INVALID, "tensor %s is no number", stored.text);
+    return number;
 }
 
 plan_weight_id plan_builder_taps(struct plan_builder *builder, uint32_t channels, uint32_t taps,
@@ -374,16 +404,9 @@ plan_weight_id plan_builder_part(struct plan_builder *builder, uint32_t parts, u
     must(index < parts);
     if (builder->result != RESULT_OK)
         return 0;
-    const struct checkpoint_tensor *tensor = find_tensor(builder, name, &stored);
-    if (!tensor) {
-        builder->result =
-            error_set(builder->error, RESULT_INVALID, "tensor %s is missing", stored.text);
+    const struct checkpoint_tensor *tensor = find_checked(builder, name, shape, &stored);
+    if (!tensor)
         return 0;
-    }
-    builder->result = tensor_check(tensor, stored.text, shape, builder->error);
-    if (builder->result != RESULT_OK)
-        return 0;
-    builder->used[tensor_index(builder, tensor)] = true;
     struct checkpoint_tensor part = *tensor;
     part.data_bytes = tensor->data_bytes / parts;
     part.data = tensor->data + index * part.data_bytes;
@@ -420,16 +443,12 @@ static void join_expert(struct plan_builder *builder, struct plan_weight *weight
                         const char *stack, struct weight_shape shape)
 {
     struct stored_name asked = expert_name(stack, expert), stored;
-    const struct checkpoint_tensor *tensor = find_tensor(builder, asked.text, &stored);
-    if (!tensor) {
-        builder->result =
-            error_set(builder->error, RESULT_INVALID, "tensor %s is missing", stored.text);
+    const struct checkpoint_tensor *tensor = find_checked(builder, asked.text, shape, &stored);
+    if (!tensor)
         return;
-    }
-    builder->result = tensor_check(tensor, stored.text, shape, builder->error);
     bool alike = tensor->source.layout == weight->source.layout &&
                  (tensor->type == weight->type || tensor->source.layout != WEIGHT_IN_PLACE);
-    if (builder->result == RESULT_OK && !alike)
+    if (!alike)
         builder->result = error_set(builder->error, RESULT_UNSUPPORTED,
                                     "tensor %s is of type %s, and expert 0's of another",
                                     stored.text, tensor->type_name);
@@ -439,7 +458,6 @@ static void join_expert(struct plan_builder *builder, struct plan_weight *weight
         weight->type = weight_source_wide_type(&weight->source);
     weight->parts[expert] =
         (struct plan_weight_part){.data = tensor->data, .source = tensor->source};
-    builder->used[tensor_index(builder, tensor)] = true;
 }
 
 static plan_weight_id find_experts(struct plan_builder *builder, const char *stack,

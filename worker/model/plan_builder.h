@@ -61,6 +61,10 @@ plan_weight_id plan_builder_vector(struct plan_builder *builder, uint32_t column
                                    const char *name_format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The one number of a tensor, F32, F16 or BF16; infinite where it says so, never NAN. */
+float plan_builder_number(struct plan_builder *builder, const char *name_format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* The kernel of a convolution that treats each channel by itself: [channels, taps] of F32, F16 or
  * BF16. Folders have a dimension of 1 more: between the two, or where MLX saved them behind. */
 plan_weight_id plan_builder_taps(struct plan_builder *builder, uint32_t channels, uint32_t taps,

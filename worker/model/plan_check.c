@@ -37,6 +37,12 @@ static bool positive(float value)
     return isfinite(value) && value > 0.0f;
 }
 
+/* Of ops whose formula is as good with a negative one. */
+static const char *check_factor(float scale)
+{
+    return isfinite(scale) && scale != 0.0f ? NULL : "the scale is 0 or no number";
+}
+
 static const char *check_norm(const struct op_view *v, uint32_t columns, float epsilon)
 {
     if (v->w && (v->w->rows != 1 || v->w->columns != columns))
@@ -50,6 +56,8 @@ static const char *check_embed_rows(const struct op_view *v)
         return "the output is not of step rows";
     if (v->w->columns != v->out->columns || v->w->rows > v->plan->config.vocab_tokens)
         return "the weight is not [vocabulary at most, output columns]";
+    if (v->op->params.embed_rows.picture_token >= v->plan->config.vocab_tokens)
+        return "the pictures' token is beyond the vocabulary";
     return positive(v->op->params.embed_rows.scale) ? NULL : "the scale is not positive";
 }
 
@@ -312,7 +320,7 @@ static const char *check_soft_cap(const struct op_view *v)
         return "input and output differ in shape";
     if (params->cap != 0.0f && !positive(params->cap))
         return "the cap is neither positive nor 0";
-    return positive(params->scale) ? NULL : "the scale is not positive";
+    return check_factor(params->scale);
 }
 
 /* --- mixtures of experts --- */
@@ -574,6 +582,16 @@ static const char *check_activate(const struct op_view *v)
     return same_shape(v->x, v->out) ? NULL : "input and output differ in shape";
 }
 
+static const char *check_clip_columns(const struct op_view *v)
+{
+    const struct clip_columns_params *params = &v->op->params.clip_columns;
+    if (v->x->rows != v->out->rows)
+        return "input and output differ in rows";
+    if ((uint64_t)params->offset + v->x->columns > v->out->columns)
+        return "the columns lie outside the output";
+    return params->least <= params->most ? NULL : "the least is not at most the most";
+}
+
 static const char *check_merged(const struct op_view *v, uint32_t count)
 {
     if (v->x->rows != PLAN_ROWS_PATCHES || v->out->rows != PLAN_ROWS_FEATURES)
@@ -599,7 +617,7 @@ static const char *check_pool_rows(const struct op_view *v)
         return wrong;
     if (v->x->columns != v->out->columns)
         return "input and output differ in columns";
-    return positive(v->op->params.pool_rows.scale) ? NULL : "the scale is not positive";
+    return check_factor(v->op->params.pool_rows.scale);
 }
 
 static const char *check_feature_write(const struct op_view *v)

@@ -57,6 +57,7 @@ void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, f
 {
     struct plan_op op = new_op(OP_embed_rows, PLAN_NONE, PLAN_NONE, weight, out);
     op.params.embed_rows.scale = scale;
+    op.params.embed_rows.picture_token = plan_builder_config(b)->picture_token;
     plan_builder_append(b, op);
 }
 
@@ -155,6 +156,7 @@ void plan_ops_attention_sinks(struct plan_builder *b, plan_tensor_id qkv, struct
     op.params.attention.window = config->layer[layer].window;
     op.params.attention.scale = config->attention_scale;
     op.params.attention.soft_cap = config->attention_soft_cap;
+    op.params.attention.causal = config->layer[layer].causal;
     plan_builder_append(b, op);
 }
 
@@ -406,11 +408,16 @@ void plan_ops_patch_positions(struct plan_builder *b, plan_tensor_id x, plan_wei
 
 void plan_ops_patch_rope(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices)
 {
+    const struct model_config *config = plan_builder_config(b);
     const struct column_slice *rotated[] = {&slices.queries, &slices.keys};
     for (uint32_t i = 0; i < 2; i++) {
         struct plan_op op = new_op(OP_rope, qkv, PLAN_NONE, PLAN_NONE, qkv);
         op.params.rope.slice = *rotated[i];
-        plan_builder_append(b, op);
+        for (uint32_t rope = 0; rope < config->rope_count; rope++) {
+            op.params.rope.rope = rope;
+            plan_builder_append(b, op);
+            op.params.rope.slice.offset += config->ropes[rope].dims;
+        }
     }
 }
 
@@ -431,6 +438,14 @@ void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation
 {
     struct plan_op op = new_op(OP_activate, x, PLAN_NONE, PLAN_NONE, x);
     op.params.activate.activation = activation;
+    plan_builder_append(b, op);
+}
+
+void plan_ops_clip_columns(struct plan_builder *b, plan_tensor_id x,
+                           struct clip_columns_params params, plan_tensor_id out)
+{
+    struct plan_op op = new_op(OP_clip_columns, x, PLAN_NONE, PLAN_NONE, out);
+    op.params.clip_columns = params;
     plan_builder_append(b, op);
 }
 

@@ -129,12 +129,15 @@ void plan_ops_patch_rows(struct plan_builder *b, struct patch_rows_params params
                          plan_tensor_id out);
 void plan_ops_patch_positions(struct plan_builder *b, plan_tensor_id x, plan_weight_id table,
                               struct patch_positions_params params);
-/* Rotates queries and keys by rope 0, in which patches differ from tokens only by their positions.
- */
+/* Rotates queries and keys, in which patches differ from tokens only by their positions: the first
+ * dimensions of a head by rope 0, those behind by the next. */
 void plan_ops_patch_rope(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices);
 void plan_ops_patch_attention(struct plan_builder *b, plan_tensor_id qkv, struct qkv_slices slices,
                               bool windowed, plan_tensor_id out);
 void plan_ops_activate(struct plan_builder *b, plan_tensor_id x, enum activation activation);
+/* The columns of `out` from the offset on. */
+void plan_ops_clip_columns(struct plan_builder *b, plan_tensor_id x,
+                           struct clip_columns_params params, plan_tensor_id out);
 void plan_ops_join_rows(struct plan_builder *b, plan_tensor_id x, uint32_t count,
                         plan_tensor_id out);
 void plan_ops_pool_rows(struct plan_builder *b, plan_tensor_id x, struct pool_rows_params params,

@@ -67,7 +67,8 @@ void tower_blocks_list_patches(struct plan_builder *b, const struct vision_confi
         (struct patch_rows_params){
             .frames = c->frames,
             /* MLX keeps channels behind pixels */
-            .channels_last = side != 3 && plan_builder_fastest(b, "v.patch_embd.weight") == 3,
+            .channels_last = patches->channels_last ||
+                             (side != 3 && plan_builder_fastest(b, "v.patch_embd.weight") == 3),
             .gain = patches->gain,
             .shift = patches->shift,
         },
@@ -82,11 +83,10 @@ void tower_blocks_list_patches(struct plan_builder *b, const struct vision_confi
 void tower_blocks_positions(struct plan_builder *b, const struct vision_config *c,
                             enum position_form form, const struct tower_tensors *t)
 {
-    uint32_t side = c->table_side;
-    plan_ops_patch_positions(
-        b, t->residual,
-        plan_builder_flat(b, side * side, c->tower.hidden, "v.position_embd.weight"),
-        (struct patch_positions_params){form, side});
+    uint32_t side = c->table_side, rows = form == POSITIONS_AXES ? 2 * side : side * side;
+    plan_ops_patch_positions(b, t->residual,
+                             plan_builder_flat(b, rows, c->tower.hidden, "v.position_embd.weight"),
+                             (struct patch_positions_params){form, side});
 }
 
 static void list_qkv(struct plan_builder *b, const struct vision_config *c,

@@ -32,7 +32,8 @@ struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const stru
 /* Pixels and their projection v.patch_embd into the residual; the first stage ends between the two.
  */
 struct tower_patches {
-    bool bias; /* of the projection */
+    bool bias;          /* of the projection */
+    bool channels_last; /* behind pixels; else as the projection's shape says */
     float gain;
     float shift;
 };

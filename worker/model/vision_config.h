@@ -16,9 +16,11 @@ struct vision_config {
      * keys are layers of a model_config. */
     struct model_config tower;
     uint32_t layers;
-    uint32_t frames;                          /* of a patch: a still picture is repeated */
-    bool sees_all[LIMIT_LAYERS];              /* where there are windows: the layer does without */
-    uint32_t table_side;                      /* of learned positions; 0: none */
+    uint32_t frames;             /* of a patch: a still picture is repeated */
+    bool sees_all[LIMIT_LAYERS]; /* where there are windows: the layer does without */
+    uint32_t table_side;         /* of learned positions; 0: none */
+    bool clipped;                /* what goes into matrices of layers, and comes out, has bounds */
+    bool standardized;           /* what is pooled is shifted and scaled */
     uint32_t deepstack[VISION_DEEPSTACK_MAX]; /* tower layers whose outputs are further parts */
 };
 

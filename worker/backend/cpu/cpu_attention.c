@@ -17,6 +17,8 @@ struct attention_job {
     const struct cpu_step *step;
     uint32_t index;
     const struct attention_params *params;
+    const uint32_t
+        *ends; /* of the step's rows: the batch's visible_ends, where the op heeds them */
     struct kv_place place;
     struct kv_place first_place; /* of rows that see no more than `opening` positions */
     uint32_t opening;
@@ -35,6 +37,7 @@ static struct attention_job begin_job(const struct cpu_step *step, uint32_t inde
 {
     const struct attention_params *params = &step->program->plan->ops[index].params.attention;
     struct attention_job job = {.step = step, .index = index, .params = params};
+    job.ends = params->causal ? NULL : step->batch->visible_ends;
     job.place = cpu_kv_cache_place(step->program, params->layer);
     job.first_place = cpu_kv_cache_opening(step->program, params->layer, &job.opening);
     must(job.place.head_dim == params->queries.head_dim);
@@ -71,7 +74,7 @@ static void run_part(const struct attention_job *job, const struct kv_place *pla
         .heads = left < job->tile_heads ? left : job->tile_heads,
         .head_dim = head_dim,
         .first_position = cpu_step_position(step, first_row),
-        .ends = step->batch->visible_ends ? step->batch->visible_ends + first_row : NULL,
+        .ends = job->ends ? job->ends + first_row : NULL,
         .window = job->params->window,
         .scale = job->params->scale,
         .soft_cap = job->params->soft_cap,
@@ -95,11 +98,10 @@ static void run_part(const struct attention_job *job, const struct kv_place *pla
  * ends before what the row before it sees. */
 static uint32_t opening_rows(const struct attention_job *job, uint32_t first_row, uint32_t rows)
 {
-    const uint32_t *ends = job->step->batch->visible_ends;
     uint32_t count = 0;
     while (count < rows) {
         uint32_t row = first_row + count;
-        uint32_t end = ends ? ends[row] : cpu_step_position(job->step, row) + 1;
+        uint32_t end = job->ends ? job->ends[row] : cpu_step_position(job->step, row) + 1;
         if (end > job->opening)
             break;
         count++;

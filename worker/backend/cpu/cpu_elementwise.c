@@ -1,6 +1,7 @@
 /*
- * gate_with, add_rows and scale_columns: each number of the output from the numbers at its place.
- * Threads take their own rows, as the norms beside these ops do, so that no barrier comes between.
+ * gate_with, add_rows, scale_columns and clip_columns: each number of the output from the numbers
+ * at its place. Threads take their own rows, as the norms beside these ops do, so that no barrier
+ * comes between.
  */
 #include "worker/backend/cpu/cpu_ops.h"
 
@@ -46,5 +47,21 @@ void cpu_scale_columns(const struct cpu_step *step, uint32_t index, uint32_t thr
         float *out = cpu_step_row(step, op->output, row);
         for (uint32_t c = 0; c < tensor->columns; c++)
             out[c] = x[c] * weight[one ? 0 : c];
+    }
+}
+
+void cpu_clip_columns(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct clip_columns_params *params = &op->params.clip_columns;
+    const struct cpu_tensor *tensor = &step->program->tensors[op->inputs[0]];
+    struct row_share share = cpu_step_share(step, tensor->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        const float *x = cpu_step_row(step, op->inputs[0], row);
+        float *out = cpu_step_row(step, op->output, row) + params->offset;
+        for (uint32_t c = 0; c < tensor->columns; c++) {
+            float raised = x[c] < params->least ? params->least : x[c];
+            out[c] = raised > params->most ? params->most : raised;
+        }
     }
 }

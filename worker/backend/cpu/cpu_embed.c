@@ -4,7 +4,7 @@
  * Embedding rows are decoded straight from the mapped checkpoint, one per token: the table is far
  * larger than what a conversation touches, so no second form of it is kept for this. A row that is
  * stored otherwise than as its type becomes so in pieces. A row that stands for a part of a picture
- * has its feature instead.
+ * has its feature instead, or the row of one token that stands for all pictures.
  */
 #include <string.h>
 
@@ -35,15 +35,17 @@ void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
     const struct plan_op *op = &step->program->plan->ops[index];
     const struct plan_weight *weight = &step->program->plan->weights[op->weights[0]];
     float scale = op->params.embed_rows.scale;
-    const uint32_t *features = op->params.embed_rows.features ? step->batch->feature_rows : NULL;
+    const uint32_t *features = step->batch->feature_rows;
     struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
         float *out = cpu_step_row(step, op->output, row);
         uint32_t token = step->batch->token_ids[row];
-        if (features && features[row] != ROW_FEATURE_NONE) {
+        bool picture = features && features[row] != ROW_FEATURE_NONE;
+        if (picture && op->params.embed_rows.features) {
             memcpy(out, cpu_features_row(step->features, features[row]),
                    weight->columns * sizeof(float));
         } else {
+            token = picture ? op->params.embed_rows.picture_token : token;
             fetch_row(weight, token < weight->rows ? token : 0, out);
             for (uint32_t c = 0; c < weight->columns; c++)
                 out[c] *= scale;

@@ -62,6 +62,7 @@ static enum sharing op_sharing(enum op_stem stem)
     case OP_patch_rows:
     case OP_patch_positions:
     case OP_activate:
+    case OP_clip_columns:
     case OP_feature_write:
     case OP_feature_add:
     case OP_kv_write: return SHARED_ROWS;
