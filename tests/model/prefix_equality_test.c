@@ -20,6 +20,7 @@
 #include "proto/must.h"
 #include "tests/support/drawn_request.h"
 #include "tests/support/engine_rig.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tower_scene.h"
 #include "worker/backend/backend.h"
 #include "worker/model/model.h"
@@ -30,6 +31,10 @@
 #define VOCABULARY    200u /* ids of the prompts at most */
 #define PATCH_ROWS    2048u
 #define FEATURE_ROWS  256u
+
+#define SMOLLM2        "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
+#define STORM_REQUESTS 64u
+#define STORM_TOKENS   20u
 
 struct trial {
     const char *path; /* a checkpoint's, or of `family`, whose pictures conversations show */
@@ -152,16 +157,21 @@ static void make_request(struct scene *scene, struct drawn_request *drawn)
     scene->images += drawn->request.image_count;
 }
 
-static void settle(struct scene *scene, uint32_t slot)
+static void assert_same(const struct test_reply *with, const struct test_reply *without)
 {
-    struct drawn_request *drawn = &scene->drawn[slot];
-    const struct test_reply *with = &scene->rigs[0].frontend->replies[slot];
-    const struct test_reply *without = &scene->rigs[1].frontend->replies[slot];
     assert_int_equal(with->failure, RESULT_OK);
     assert_int_equal(with->finish, FINISH_LENGTH);
     assert_int_equal(with->token_count, without->token_count);
     assert_memory_equal(with->tokens, without->tokens, with->token_count * sizeof(uint32_t));
     assert_memory_equal(with->logprobs, without->logprobs, with->token_count * sizeof(float));
+}
+
+static void settle(struct scene *scene, uint32_t slot)
+{
+    struct drawn_request *drawn = &scene->drawn[slot];
+    const struct test_reply *with = &scene->rigs[0].frontend->replies[slot];
+    const struct test_reply *without = &scene->rigs[1].frontend->replies[slot];
+    assert_same(with, without);
     scene->prompt_tokens += drawn->request.prompt_tokens;
     scene->cached_tokens += with->cached_tokens;
     struct drawn_request *to = &scene->conversations[drawn->conversation];
@@ -296,12 +306,72 @@ static void test_pictures(void **state)
     CHECK_ALL(trials);
 }
 
+/*
+ * A real model, memory for four sequences and sixteen times as many requests: whoever is preempted
+ * is computed again and goes on with the tokens that it has where memory is plenty.
+ */
+static void open_storm(struct engine_rig *rig, const struct model *model, uint32_t sequences,
+                       bool prefix_cache)
+{
+    const struct plan *plan = model_plan(model);
+    struct engine_rig_options options = engine_rig_defaults();
+    options.layout = &plan->kv;
+    options.vocab_tokens = plan->config.vocab_tokens;
+    options.context_tokens = STORM_TOKENS;
+    options.max_sequences = 32;
+    options.step_tokens = 128;
+    options.mixed_prefill_tokens = 64;
+    options.prefix_cache = prefix_cache;
+    for (uint32_t group = 0; group < plan->kv.group_count; group++)
+        options.kv_blocks[group] =
+            sequences * kv_layout_blocks_needed(&plan->kv, group, STORM_TOKENS, 1);
+    options.backend = load(model, &options);
+    engine_rig_open(rig, &options);
+}
+
+static void test_a_storm_of_preemptions(void **state)
+{
+    (void)state;
+    static struct drawn_request drawn[STORM_REQUESTS];
+    struct test_random random = {.state = 64};
+    struct model *model;
+    struct engine_rig rigs[2];
+    const uint32_t requests = SANITIZED ? STORM_REQUESTS / 4 : STORM_REQUESTS;
+    must(model_open(SMOLLM2, &model, NULL) == RESULT_OK);
+    open_storm(&rigs[0], model, 4, true);
+    open_storm(&rigs[1], model, STORM_REQUESTS, false);
+    for (uint32_t i = 0; i < requests; i++) {
+        drawn_request_begin(&drawn[i]);
+        drawn_request_add_text(&drawn[i], &random, 6 + test_random_below(&random, 9), 40000);
+        drawn[i].request.max_new_tokens = STORM_TOKENS - drawn[i].request.prompt_tokens;
+        drawn[i].request.flags = SUBMIT_FLAG_IGNORE_END | SUBMIT_FLAG_LOGPROBS;
+        drawn[i].request.sampling.temperature = i % 2 ? 1.0f : 0.0f;
+        drawn[i].request.sampling.seed = i;
+        drawn_request_end(&drawn[i]);
+        for (uint32_t r = 0; r < 2; r++)
+            assert_true(test_frontend_submit(rigs[r].frontend, i, &drawn[i].request));
+    }
+    for (uint32_t r = 0; r < 2; r++)
+        engine_rig_finish(&rigs[r], 100000);
+    assert_true(engine_rig_preemptions(&rigs[0]) > 0);
+    assert_int_equal(engine_rig_preemptions(&rigs[1]), 0);
+    print_message("%u requests in memory for 4: %llu preemptions\n", requests,
+                  (unsigned long long)engine_rig_preemptions(&rigs[0]));
+    for (uint32_t i = 0; i < requests; i++) {
+        assert_same(&rigs[0].frontend->replies[i], &rigs[1].frontend->replies[i]);
+        drawn_request_fini(&drawn[i]);
+    }
+    for (uint32_t r = 0; r < 2; r++)
+        engine_rig_close(&rigs[r]);
+    model_close(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full_attention),   cmocka_unit_test(test_sliding_windows),
         cmocka_unit_test(test_gated_delta_nets), cmocka_unit_test(test_short_convolutions),
-        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_pictures),         cmocka_unit_test(test_a_storm_of_preemptions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
