@@ -1,9 +1,7 @@
 /*
  * The device's sampler against the CPU's over thousands of random rows: every combination of
  * parameters, flat and peaked distributions, ties, numbers that are none, histories and biases.
- * A token may differ only where rounding decides: then both must come out of one plain computation
- * in double when the random number or a filter's border is moved by a millionth. How often that
- * happened is printed.
+ * Every token is the CPU's: nothing is left to rounding.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +27,6 @@
 #define HISTORY_MAX  160u /* positions of a row's sequence */
 #define ROW_BLOCKS   (HISTORY_MAX / KV_BLOCK_TOKENS)
 #define BIASES_MAX   12u
-#define NUDGE        1e-6
-#define NUDGES       3u
 #define LOGPROB_SLIP 2e-5
 
 /* A batch of rows: what a step would bring, and the same for the CPU. */
@@ -48,11 +44,6 @@ struct batch {
     struct vulkan_step_sequence sequences[ROWS];
     uint32_t logit_rows[ROWS];
     float *logits; /* [ROWS][vocab] */
-};
-
-struct tally {
-    uint32_t rows;
-    uint32_t at_borders;
 };
 
 /* --- random rows --- */
@@ -118,10 +109,12 @@ static void choose_params(struct test_random *random, uint32_t vocab,
     for (size_t i = 0; i < 3; i++)
         if (test_random_below(random, 3) == 0)
             *contexts[i] = test_random_below(random, HISTORY_MAX);
-    if (test_random_below(random, 6) == 0)
-        params->typical_p = 0.05f + 0.9f * (float)unit(random);
-    if (test_random_below(random, 8) == 0)
-        params->top_n_sigma = 3.0f * (float)unit(random);
+    if (test_random_below(random, 3) == 0)
+        params->typical_p = test_random_below(random, 4) == 0 ? 1e-4f : (float)unit(random) + 1e-3f;
+    if (params->typical_p > 1.0f)
+        params->typical_p = 1.0f;
+    if (test_random_below(random, 4) == 0)
+        params->top_n_sigma = 4.0f * (float)unit(random);
 }
 
 /* The row's sequence: tokens in blocks that lie anywhere, and the counts of them. */
@@ -214,98 +207,6 @@ static void batch_end(struct batch *batch)
     free(batch->logits);
 }
 
-/* --- the plain computation --- */
-
-struct ranked {
-    uint32_t token;
-    float logit;
-    double p;
-};
-
-static int compare_ranked(const void *left, const void *right)
-{
-    const struct ranked *a = left;
-    const struct ranked *b = right;
-    if (a->logit != b->logit)
-        return a->logit > b->logit ? -1 : 1;
-    return a->token < b->token ? -1 : 1;
-}
-
-static float adjusted(const struct row_sampling *sampling, uint32_t token, float logit)
-{
-    const struct sampling_params *params = sampling->params;
-    for (uint32_t i = 0; i < sampling->logit_bias_count; i++)
-        if (sampling->logit_bias[i].token == token)
-            logit += sampling->logit_bias[i].bias;
-    uint32_t size = sampling->counts ? token_counts_size(sampling->counts) : 0;
-    for (uint32_t i = 0; i < size; i++) {
-        struct token_count count = token_counts_at(sampling->counts, i);
-        if (count.token != token)
-            continue;
-        if (count.repetition > 0)
-            logit = logit > 0.0f ? logit / params->repetition_penalty
-                                 : logit * params->repetition_penalty;
-        logit -= (count.presence > 0 ? params->presence_penalty : 0.0f) +
-                 params->frequency_penalty * (float)count.frequency;
-    }
-    for (uint32_t i = 0; i < sampling->barred_count; i++)
-        if (sampling->barred[i] == token)
-            return -INFINITY;
-    if (isnan(logit))
-        return -INFINITY;
-    return logit == INFINITY ? 3.402823466e38f : logit;
-}
-
-/* The token when u, top_p and min_p are moved by so many millionths. */
-static uint32_t plain_draw(const struct ranked *ranked, const struct row_sampling *sampling,
-                           uint32_t vocab, const int *nudges)
-{
-    const struct sampling_params *params = sampling->params;
-    uint32_t count = params->top_k > 0 && params->top_k < vocab ? params->top_k : vocab;
-    double total = 0.0, sum = 0.0;
-    for (uint32_t i = 0; i < count; i++)
-        total += ranked[i].p;
-    double top = (double)params->top_p * total * (1.0 + NUDGE * nudges[1]);
-    double least = (double)params->min_p * (1.0 + NUDGE * nudges[2]);
-    uint32_t kept = 0;
-    while (kept < count && !(kept > 0 && ranked[kept].p < least)) {
-        sum += ranked[kept++].p;
-        if (params->top_p < 1.0f && sum >= top)
-            break;
-    }
-    double u = (double)uniform_draw(params->seed, sampling->position) + NUDGE * nudges[0];
-    double target = (u < 0.0 ? 0.0 : u) * sum;
-    sum = 0.0;
-    uint32_t token = ranked[0].token;
-    for (uint32_t i = 0; i < kept && ranked[i].p > 0.0; i++) {
-        token = ranked[i].token;
-        sum += ranked[i].p;
-        if (sum > target)
-            break;
-    }
-    return token;
-}
-
-static bool is_at_border(const struct batch *batch, uint32_t row, uint32_t token)
-{
-    const struct row_sampling *sampling = &batch->samplings[row];
-    struct ranked *ranked = calloc(batch->vocab, sizeof *ranked);
-    for (uint32_t i = 0; i < batch->vocab; i++)
-        ranked[i] = (struct ranked){
-            i, adjusted(sampling, i, batch->logits[(size_t)row * batch->vocab + i]), 0.0};
-    qsort(ranked, batch->vocab, sizeof *ranked, compare_ranked);
-    for (uint32_t i = 0; i < batch->vocab; i++)
-        ranked[i].p = exp(((double)ranked[i].logit - (double)ranked[0].logit) /
-                          (double)sampling->params->temperature);
-    bool found = false;
-    for (uint32_t i = 0; i < NUDGES * NUDGES * NUDGES && !found; i++) {
-        const int nudges[] = {(int)(i % 3) - 1, (int)(i / 3 % 3) - 1, (int)(i / 9) - 1};
-        found = plain_draw(ranked, sampling, batch->vocab, nudges) == token;
-    }
-    free(ranked);
-    return found;
-}
-
 /* --- the device --- */
 
 struct device_side {
@@ -377,8 +278,6 @@ static void expect_drawn(struct device_side *side, const struct batch *batch, ui
 {
     struct vulkan_trial *trial = side->trial;
     uint32_t last = batch->row_count - 1;
-    bool on_host[2] = {vulkan_row_copies_draw(&batch->samplings[last]),
-                       vulkan_row_copies_draw(&batch->samplings[0])};
     const struct vulkan_buffer *out = vulkan_trial_buffer(trial, NULL, 2 * sizeof(uint32_t));
     const uint32_t rows[2] = {last, 0};
     const struct vulkan_gather_rows_push push = {
@@ -391,6 +290,8 @@ static void expect_drawn(struct device_side *side, const struct batch *batch, ui
     struct vulkan_row_choice choice = vulkan_row_policy_choose(&trial->device->facts, &task);
     vulkan_trial_run(trial, choice.shader, &choice.specialization, &push, sizeof push, choice.grid);
     const uint32_t *drawn = out->mapped;
+    bool on_host[2] = {vulkan_row_copies_draw(&batch->samplings[last]),
+                       vulkan_row_copies_draw(&batch->samplings[0])};
     assert_true(on_host[0] || drawn[0] == results[last].token);
     assert_true(on_host[1] || drawn[1] == results[0].token);
     if (has_history)
@@ -402,29 +303,23 @@ static void describe(const struct batch *batch, uint32_t row, uint32_t token, ui
 {
     const struct sampling_params *p = &batch->params[row];
     print_message("row %u of vocabulary %u: token %u, CPU %u; temperature %g top_k %u top_p %g "
-                  "min_p %g penalties %g %g %g, %u biases\n",
+                  "min_p %g typical_p %g top_n_sigma %g penalties %g %g %g, %u biases\n",
                   row, batch->vocab, token, expected, (double)p->temperature, p->top_k,
-                  (double)p->top_p, (double)p->min_p, (double)p->repetition_penalty,
-                  (double)p->presence_penalty, (double)p->frequency_penalty,
-                  batch->samplings[row].logit_bias_count);
+                  (double)p->top_p, (double)p->min_p, (double)p->typical_p, (double)p->top_n_sigma,
+                  (double)p->repetition_penalty, (double)p->presence_penalty,
+                  (double)p->frequency_penalty, batch->samplings[row].logit_bias_count);
 }
 
 static void compare(const struct batch *batch, const struct sampled_token *results,
-                    struct row_sampler *cpu, struct tally *tally)
+                    struct row_sampler *cpu)
 {
     for (uint32_t row = 0; row < batch->row_count; row++) {
         const struct row_sampling *sampling = &batch->samplings[row];
         struct sampled_token expected =
             row_sampler_draw(cpu, batch->logits + (size_t)row * batch->vocab, sampling);
-        tally->rows++;
         if (results[row].token != expected.token) {
             describe(batch, row, results[row].token, expected.token);
-            assert_true(sampling->params->temperature > 0.0f && !sampling->is_forced);
-            assert_true(sampling->params->typical_p == 1.0f); /* these are the CPU's own */
-            assert_true(sampling->params->top_n_sigma == 0.0f);
-            assert_true(is_at_border(batch, row, results[row].token));
-            assert_true(is_at_border(batch, row, expected.token));
-            tally->at_borders++;
+            fail_msg("another token");
         } else if (isinf(expected.logprob)) {
             assert_true(results[row].logprob == expected.logprob);
         } else if (!(fabs((double)results[row].logprob - (double)expected.logprob) <=
@@ -445,7 +340,7 @@ static void run_batches(void **state, uint64_t seed, uint32_t vocab, bool has_hi
     struct row_sampler *cpu = row_sampler_create(vocab);
     struct batch *batch = calloc(1, sizeof *batch);
     struct sampled_token results[ROWS];
-    struct tally tally = {0};
+    uint32_t rows = 0;
     struct device_side side;
     side.trial = *state;
     for (uint32_t i = 0; i < batches; i++) {
@@ -454,13 +349,13 @@ static void run_batches(void **state, uint64_t seed, uint32_t vocab, bool has_hi
             make_greedy(batch);
         device_begin(batch, has_history, &side);
         device_draw(&side, batch, i % VULKAN_SAMPLER_SLOTS, results);
-        compare(batch, results, cpu, &tally);
+        compare(batch, results, cpu);
+        rows += batch->row_count;
         expect_drawn(&side, batch, i % VULKAN_SAMPLER_SLOTS, has_history, results);
         device_end(&side);
         batch_end(batch);
     }
-    print_message("vocabulary %u: %u rows, %u where rounding decides\n", vocab, tally.rows,
-                  tally.at_borders);
+    print_message("vocabulary %u: %u rows\n", vocab, rows);
     row_sampler_destroy(cpu);
     free(batch);
 }
@@ -484,6 +379,77 @@ static void test_large_vocabularies(void **state)
     run_batches(state, 300, 32000, true, 12);
     run_batches(state, 301, 50257, true, 4);
     run_batches(state, 302, 151936, true, 1);
+}
+
+static int compare_descending(const void *left, const void *right)
+{
+    float a = *(const float *)left;
+    float b = *(const float *)right;
+    return a > b ? -1 : a < b;
+}
+
+/* How far u lies from the nearest border between two tokens: sums[i] is what the i + 1 largest
+ * weigh. */
+static double border_distance(const double *sums, uint32_t count, double u)
+{
+    double target = u * sums[count - 1];
+    uint32_t from = 0, to = count - 1;
+    while (from < to) {
+        uint32_t middle = (from + to) / 2;
+        if (sums[middle] > target)
+            to = middle;
+        else
+            from = middle + 1;
+    }
+    double below = from > 0 ? target - sums[from - 1] : target;
+    return fmin(below, sums[from] - target) / sums[count - 1];
+}
+
+/*
+ * A row as flat as those of a small model after random words at temperature 1.9, where thousands of
+ * tokens share the draw, and of many seeds those whose number lies nearest to a border between two:
+ * a sum of all weights that is off by some billionths gives another token there. When each side
+ * summed in its own order, one draw in some hundred of such rows differed: on an H200 one of 64
+ * streams drew 0x2282 where the host drew 0xd5f from the same logits.
+ */
+static void test_numbers_near_a_border(void **state)
+{
+    enum { VOCAB = 49152, SEEDS = 400000, DRAWS = 16 };
+    const double near = 3e-9;
+    struct test_random random = {500};
+    struct row_sampler *cpu = row_sampler_create(VOCAB);
+    struct batch *batch = calloc(1, sizeof *batch);
+    struct sampled_token results[ROWS];
+    struct device_side side = {.trial = *state};
+    double *sums = calloc(VOCAB, sizeof *sums);
+    float *sorted = calloc(VOCAB, sizeof *sorted);
+    batch->vocab = VOCAB;
+    batch->logits = calloc((size_t)ROWS * VOCAB, sizeof *batch->logits);
+    for (uint32_t i = 0; i < VOCAB; i++)
+        sorted[i] = batch->logits[i] = (float)(2.5 * normal(&random));
+    qsort(sorted, VOCAB, sizeof *sorted, compare_descending);
+    for (uint32_t i = 0; i < VOCAB; i++)
+        sums[i] = (i > 0 ? sums[i - 1] : 0.0) + exp(((double)sorted[i] - (double)sorted[0]) / 1.9);
+    for (uint64_t seed = 0; seed < SEEDS && batch->row_count < DRAWS; seed++) {
+        if (border_distance(sums, VOCAB, (double)uniform_draw(seed, 7)) > near)
+            continue;
+        uint32_t row = batch->row_count++;
+        memcpy(batch->logits + (size_t)row * VOCAB, batch->logits, VOCAB * sizeof(float));
+        batch->params[row] = sampling_params_default();
+        batch->params[row].temperature = 1.9f;
+        batch->params[row].seed = seed;
+        batch->samplings[row] = (struct row_sampling){.params = &batch->params[row], .position = 7};
+    }
+    assert_int_equal(batch->row_count, DRAWS);
+    device_begin(batch, true, &side);
+    device_draw(&side, batch, 0, results);
+    compare(batch, results, cpu);
+    device_end(&side);
+    batch_end(batch);
+    row_sampler_destroy(cpu);
+    free(batch);
+    free(sums);
+    free(sorted);
 }
 
 static void test_uploaded_counts(void **state)
@@ -513,9 +479,8 @@ static int close_trial(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_vocabularies),
-        cmocka_unit_test(test_chunk_borders),
-        cmocka_unit_test(test_large_vocabularies),
+        cmocka_unit_test(test_small_vocabularies), cmocka_unit_test(test_chunk_borders),
+        cmocka_unit_test(test_large_vocabularies), cmocka_unit_test(test_numbers_near_a_border),
         cmocka_unit_test(test_uploaded_counts),
     };
     return cmocka_run_group_tests(tests, open_trial, close_trial);

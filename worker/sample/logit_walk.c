@@ -10,20 +10,28 @@
  * heap key holds the logit's bits mapped to an ascending integer and the id, so equal logits pop in
  * order of id.
  *
+ * Sums over the vocabulary go by chunks of LOGIT_CHUNK: weights relative to the chunk's largest are
+ * added up in the order of a workgroup that gives each of LOGIT_CHUNK_THREADS threads every so many
+ * quads, the threads' sums are integers (weight_units.h), and the chunk's is scaled to the row's
+ * largest. A device does exactly that without knowing the row's largest beforehand.
+ *
  * exp() is a polynomial in vector form: the C library's is slower and may differ between machines,
  * and the same bits everywhere are worth more than its last half unit. Its relative error is below
  * 2e-7. Refuses infinite largest logits (the sampler clamps them).
  */
 #include "worker/sample/logit_walk.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/must.h"
+#include "worker/sample/weight_units.h"
 
-#define LANES     4u
-#define SUM_BLOCK 1024u /* logits summed in f32 before f64 takes over */
+#define LANES       4u
+#define LEAST_LOG   (-87.0f) /* of a weight; below it is 0 */
+#define SCALE_SHIFT 7        /* distances are below 2^7 */
 
 /* Slices end at these distances from the largest logit, in units of temperature. Past the last one
  * every weight is 0. */
@@ -80,7 +88,7 @@ static inline f32x4 exp_negative(f32x4 x)
     p = p * r + 1.0f;
     u32x4 power_bits = ((u32x4)shifted << 23) + 0x3f800000u; /* 2^n */
     f32x4 value = p * (f32x4)power_bits;
-    return f32x4_select(x >= -87.0f, value, (f32x4){0});
+    return f32x4_select(x >= LEAST_LOG, value, (f32x4){0});
 }
 
 static float exp_negative_one(float x)
@@ -139,46 +147,96 @@ uint32_t logit_walk_largest(const struct logit_walk *walk)
     return token;
 }
 
-double logit_walk_sum(const struct logit_walk *walk, float temperature)
+uint32_t logit_walk_chunk_tokens(const struct logit_walk *walk, uint32_t first)
+{
+    uint32_t left = walk->vocab_tokens - first;
+    return left < LOGIT_CHUNK ? left : LOGIT_CHUNK;
+}
+
+float logit_walk_chunk_largest(const struct logit_walk *walk, uint32_t first)
+{
+    float largest = -INFINITY;
+    uint32_t end = first + logit_walk_chunk_tokens(walk, first);
+    for (uint32_t block = first / LOGIT_BLOCK; block * LOGIT_BLOCK < end; block++)
+        largest = walk->block_max[block] > largest ? walk->block_max[block] : largest;
+    return largest;
+}
+
+/* Up to four logits; what is missing weighs nothing. */
+static inline f32x4 f32x4_load_some(const float *from, uint32_t count)
+{
+    f32x4 value = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+    memcpy(&value, from, (count < LANES ? count : LANES) * sizeof *from);
+    return value;
+}
+
+static uint64_t lanes_units(f32x4 lanes)
+{
+    return weight_units_of(lanes[0] + lanes[1] + (lanes[2] + lanes[3]));
+}
+
+/* Relative to the chunk's largest logit. */
+static struct logit_sums sum_chunk(const float *logits, uint32_t count, float largest,
+                                   float inverse_temperature)
+{
+    struct logit_sums sums = {0};
+    for (uint32_t thread = 0; thread < LOGIT_CHUNK_THREADS; thread++) {
+        f32x4 weights = {0};
+        f32x4 entropies = {0};
+        for (uint32_t at = LANES * thread; at < count; at += LANES * LOGIT_CHUNK_THREADS) {
+            f32x4 x = (f32x4_load_some(logits + at, count - at) - largest) * inverse_temperature;
+            f32x4 weight = exp_negative(x);
+            weights += weight;
+            entropies += f32x4_select(x >= LEAST_LOG, weight * -x, (f32x4){0});
+        }
+        sums.weight += lanes_units(weights);
+        sums.entropy += lanes_units(entropies);
+    }
+    return sums;
+}
+
+struct logit_sums logit_walk_sum(const struct logit_walk *walk)
 {
     must(isfinite(walk->largest));
-    double total = 0.0;
-    uint32_t first = 0;
-    while (first < walk->vocab_tokens) {
-        uint32_t left = walk->vocab_tokens - first;
-        uint32_t count = left < SUM_BLOCK ? left : SUM_BLOCK;
-        uint32_t whole = count / LANES * LANES;
-        const float *logits = walk->logits + first;
-        f32x4 lanes = {0};
-        for (uint32_t i = 0; i < whole; i += LANES)
-            lanes += exp_negative((f32x4_load(logits + i) - walk->largest) / temperature);
-        for (uint32_t j = 0; j < LANES; j++)
-            total += (double)lanes[j];
-        for (uint32_t i = whole; i < count; i++)
-            total += (double)exp_negative_one((logits[i] - walk->largest) / temperature);
-        first += count;
+    struct logit_sums total = {0};
+    for (uint32_t first = 0; first < walk->vocab_tokens; first += LOGIT_CHUNK) {
+        float largest = logit_walk_chunk_largest(walk, first);
+        float below = (largest - walk->largest) * walk->inverse_temperature;
+        float factor = exp_negative_one(below);
+        if (factor == 0.0f)
+            continue;
+        struct logit_sums sums =
+            sum_chunk(walk->logits + first, logit_walk_chunk_tokens(walk, first), largest,
+                      walk->inverse_temperature);
+        uint64_t weight = weight_units_scale(sums.weight, factor);
+        total.weight += weight;
+        total.entropy +=
+            weight_units_scale(sums.entropy, factor) +
+            weight_units_scale(weight << SCALE_SHIFT, (0.0f - below) / (float)(1u << SCALE_SHIFT));
     }
     return total;
 }
 
-struct logit_moments logit_walk_moments(const struct logit_walk *walk, float temperature)
+void logit_walk_add(struct logit_sums *sums, float weight, float log_weight)
+{
+    sums->weight += weight_units_of(weight);
+    sums->entropy += weight > 0.0f ? weight_units_of(weight * (0.0f - log_weight)) : 0;
+}
+
+struct logit_sums logit_walk_count(const struct logit_walk *walk)
 {
     must(isfinite(walk->largest));
-    struct logit_moments moments = {0};
-    for (uint32_t first = 0; first < walk->vocab_tokens; first += LANES) {
-        uint32_t left = walk->vocab_tokens - first;
-        f32x4 x = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-        memcpy(&x, walk->logits + first, (left < LANES ? left : LANES) * sizeof(float));
-        x = (x - walk->largest) / temperature;
-        f32x4 weight = exp_negative(x);
-        for (uint32_t j = 0; j < LANES; j++) {
-            if (weight[j] == 0.0f)
-                continue;
-            moments.weight += (double)weight[j];
-            moments.weighted_log += (double)weight[j] * (double)x[j];
+    struct logit_sums sums = {0};
+    for (uint32_t block = 0; block * LOGIT_BLOCK < walk->vocab_tokens; block++) {
+        uint32_t first = block * LOGIT_BLOCK;
+        if (walk->block_max[block] == -INFINITY)
+            continue;
+        for (uint32_t token = first; token < first + block_count_of(walk, first); token++) {
+            float log_weight = (walk->logits[token] - walk->largest) * walk->inverse_temperature;
+            logit_walk_add(&sums, exp_negative_one(log_weight), log_weight);
         }
     }
-    return moments;
+    return sums;
 }
 
 /* Ascending keys are descending logits, then ascending ids. */
@@ -237,10 +295,16 @@ static bool gather_slice(struct logit_walk *walk)
     return true;
 }
 
+float logit_walk_inverse(float temperature)
+{
+    return fminf(1.0f / temperature, FLT_MAX);
+}
+
 void logit_walk_descend(struct logit_walk *walk, float temperature)
 {
     must(isfinite(walk->largest) && temperature > 0.0f);
     walk->temperature = temperature;
+    walk->inverse_temperature = logit_walk_inverse(temperature);
     walk->gathered_down_to = INFINITY;
     walk->next_margin = 0;
     walk->heap_count = 0;
@@ -262,7 +326,7 @@ const struct logit_candidate *logit_walk_candidate(struct logit_walk *walk, uint
         heap_sift_down(walk->heap, walk->heap_count, 0);
     struct logit_candidate *candidate = &walk->candidates[walk->candidate_count++];
     candidate->token = token;
-    candidate->log_weight = (walk->logits[token] - walk->largest) / walk->temperature;
+    candidate->log_weight = (walk->logits[token] - walk->largest) * walk->inverse_temperature;
     candidate->weight = exp_negative_one(candidate->log_weight);
     return candidate;
 }

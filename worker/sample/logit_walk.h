@@ -12,12 +12,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LOGIT_BLOCK 64u /* logits whose largest is kept, so that a search can skip them */
+#define LOGIT_BLOCK         64u   /* logits whose largest is kept, so that a search can skip them */
+#define LOGIT_CHUNK         4096u /* logits that are summed up relative to their own largest */
+#define LOGIT_CHUNK_THREADS 128u  /* sums within a chunk, each of every so many quads of it */
 
 struct logit_candidate {
     uint32_t token;
     float weight;
-    float log_weight; /* (logit - largest) / temperature */
+    float log_weight; /* (logit - largest) * (1 / temperature) */
 };
 
 struct logit_walk {
@@ -28,7 +30,8 @@ struct logit_walk {
     const float *logits;                /* [vocab_tokens] the row; the caller's */
     float largest;                      /* -INFINITY when no logit is above it */
     float temperature;
-    float gathered_down_to; /* logits above this are gathered */
+    float inverse_temperature; /* what logits are multiplied by: products round alike everywhere */
+    float gathered_down_to;    /* logits above this are gathered */
     uint32_t next_margin;
     uint32_t heap_count;
     uint32_t candidate_count;
@@ -42,21 +45,26 @@ void logit_walk_fini(struct logit_walk *walk);
 void logit_walk_begin(struct logit_walk *walk, const float *logits);
 /* Lowest id whose logit is the largest one; 0 when there is none above -infinity. */
 uint32_t logit_walk_largest(const struct logit_walk *walk);
-/* Sum over the vocabulary of exp((logit - largest) / temperature); the largest must be finite. */
-double logit_walk_sum(const struct logit_walk *walk, float temperature);
-
-/* The same sum, and as the second result the sum of these weights times their logarithms, (logit -
- * largest) / temperature: what entropy is made of. Tokens that weigh nothing add nothing. */
-struct logit_moments {
-    double weight;
-    double weighted_log;
-};
-struct logit_moments logit_walk_moments(const struct logit_walk *walk, float temperature);
-
+/* 1 / temperature, at most the largest number. */
+float logit_walk_inverse(float temperature);
 /* Starts the descent at `temperature` > 0; the largest must be finite. */
 void logit_walk_descend(struct logit_walk *walk, float temperature);
 /* The candidate of rank `rank` (0 = largest), or NULL when no token is left that weighs more than
  * 0. Ranks are asked for in order; earlier ones stay readable in walk->candidates. */
 const struct logit_candidate *logit_walk_candidate(struct logit_walk *walk, uint32_t rank);
+
+/* Sums over the vocabulary, in units (weight_units.h): of weights, and of weights times how far
+ * below the largest logit they lie, -log weight, which entropy is made of. */
+struct logit_sums {
+    uint64_t weight;
+    uint64_t entropy;
+};
+void logit_walk_add(struct logit_sums *sums, float weight, float log_weight);
+/* At the descent's temperature: rounded within chunks, and token by token without that. The row's
+ * parts are within the vocabulary: `first` is a multiple of LOGIT_CHUNK. */
+struct logit_sums logit_walk_sum(const struct logit_walk *walk);
+struct logit_sums logit_walk_count(const struct logit_walk *walk);
+uint32_t logit_walk_chunk_tokens(const struct logit_walk *walk, uint32_t first);
+float logit_walk_chunk_largest(const struct logit_walk *walk, uint32_t first);
 
 #endif

@@ -13,8 +13,9 @@
  * what is near it are neighbours. With w the weights, -log p - H is (mean of log w) - log w, so no
  * logarithm is taken.
  *
- * Sums run in f64 over f32 weights in a fixed order, so that the same row and parameters give the
- * same token everywhere. Refuses to keep state between rows: the scratch is only memory.
+ * Weights are f32 of the same bits everywhere and sums of them integers (weight_units.h), so that
+ * the same row and parameters give the same token on every machine and on a GPU. Refuses to keep
+ * state between rows: the scratch is only memory.
  */
 #include "worker/sample/row_sampler.h"
 
@@ -24,8 +25,10 @@
 #include <string.h>
 
 #include "proto/must.h"
+#include "worker/sample/logit_spread.h"
 #include "worker/sample/logit_walk.h"
 #include "worker/sample/token_counts.h"
+#include "worker/sample/weight_units.h"
 
 struct row_sampler {
     uint32_t vocab_tokens;
@@ -114,47 +117,25 @@ static void begin(struct row_sampler *sampler, const float *row)
     logit_walk_begin(&sampler->walk, sampler->adjusted);
 }
 
-/* --- top_n_sigma --- */
-
-/* Standard deviation of the logits above -infinity, in a fixed order. */
-static double deviation(const float *logits, uint32_t count)
-{
-    double sum = 0.0;
-    uint32_t finite = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        if (logits[i] > -INFINITY) { /* false for NaN */
-            sum += (double)logits[i];
-            finite++;
-        }
-    }
-    double mean = sum / finite;
-    double squares = 0.0;
-    for (uint32_t i = 0; i < count; i++) {
-        double distance = (double)logits[i] - mean;
-        if (logits[i] > -INFINITY)
-            squares += distance * distance;
-    }
-    return sqrt(squares / finite);
-}
-
 /* Takes what top_n_sigma does not keep out of the walk's row; the largest is finite and stays. */
 static void drop_below_sigma(struct row_sampler *sampler, float top_n_sigma)
 {
     const float *logits = sampler->walk.logits;
-    double lowest = (double)sampler->walk.largest -
-                    (double)top_n_sigma * deviation(logits, sampler->vocab_tokens);
+    float largest = sampler->walk.largest;
+    struct logit_border border = logit_spread_border(&sampler->walk, top_n_sigma);
     for (uint32_t token = 0; token < sampler->vocab_tokens; token++)
-        sampler->adjusted[token] = (double)logits[token] >= lowest ? logits[token] : -INFINITY;
+        sampler->adjusted[token] =
+            logit_spread_keeps(&border, largest - logits[token]) ? logits[token] : -INFINITY;
     logit_walk_begin(&sampler->walk, sampler->adjusted);
 }
 
 /* --- the draw --- */
 
-/* Ranks from `first` to before `end`; weight: their sum. */
+/* Ranks from `first` to before `end`; weight: their sum in units. */
 struct run {
     uint32_t first;
     uint32_t end;
-    double weight;
+    uint64_t weight;
 };
 
 /* The candidate of that rank, or NULL from where on tokens weigh nothing. */
@@ -166,16 +147,16 @@ static const struct logit_candidate *candidate_at(struct logit_walk *walk, uint3
 
 /* The first candidate whose cumulative weight exceeds `target`; the last one that weighs anything
  * when rounding keeps the sum below it. */
-static uint32_t pick(struct logit_walk *walk, struct run run, double target)
+static uint32_t pick(struct logit_walk *walk, struct run run, uint64_t target)
 {
-    double sum = 0.0;
+    uint64_t sum = 0;
     uint32_t token = 0;
     for (uint32_t rank = run.first; rank < run.end; rank++) {
         const struct logit_candidate *candidate = candidate_at(walk, rank);
         if (!candidate)
             break;
         token = candidate->token;
-        sum += (double)candidate->weight;
+        sum += weight_units_of(candidate->weight);
         if (sum > target)
             break;
     }
@@ -183,43 +164,52 @@ static uint32_t pick(struct logit_walk *walk, struct run run, double target)
 }
 
 /* Of the first `count` candidates. */
-static struct logit_moments weigh(struct logit_walk *walk, uint32_t count)
+static struct logit_sums weigh(struct logit_walk *walk, uint32_t count)
 {
-    struct logit_moments sums = {0};
+    struct logit_sums sums = {0};
     for (uint32_t rank = 0; rank < count; rank++) {
         const struct logit_candidate *candidate = candidate_at(walk, rank);
         if (!candidate)
             break;
-        sums.weight += (double)candidate->weight;
-        sums.weighted_log += (double)candidate->weight * (double)candidate->log_weight;
+        logit_walk_add(&sums, candidate->weight, candidate->log_weight);
     }
     return sums;
 }
 
+static uint32_t away_from(uint32_t mean, const struct logit_candidate *candidate)
+{
+    uint32_t distance = weight_units_distance(candidate->log_weight);
+    return distance > mean ? distance - mean : mean - distance;
+}
+
 /* What typical_p leaves of the first `count` candidates, whose sums are `sums`. */
 static struct run keep_typical(struct logit_walk *walk, float typical_p, uint32_t count,
-                               struct logit_moments sums)
+                               struct logit_sums sums)
 {
-    double mean = sums.weighted_log / sums.weight;
-    uint32_t middle = 0; /* the first whose log is below the mean, or the end */
+    uint32_t mean = weight_units_mean(sums.entropy, sums.weight);
+    uint64_t wanted = weight_units_scale_up(sums.weight, typical_p);
+    uint32_t middle = 0; /* the first that is less likely than the mean, or the end */
     const struct logit_candidate *below = NULL;
     while (middle < count && (below = candidate_at(walk, middle)) != NULL &&
-           (double)below->log_weight >= mean)
+           weight_units_distance(below->log_weight) <= mean)
         middle++;
     if (middle == count)
         below = NULL;
     struct run run = {.first = middle, .end = middle};
-    double wanted = (double)typical_p * sums.weight;
-    while (run.weight < wanted && (run.first > 0 || below)) {
+    uint32_t reach = 0;
+    while (run.first > 0 || below) {
         const struct logit_candidate *above =
             run.first > 0 ? candidate_at(walk, run.first - 1) : NULL;
-        if (above &&
-            (!below || (double)above->log_weight - mean <= mean - (double)below->log_weight)) {
-            run.weight += (double)above->weight;
+        bool is_above = above && (!below || away_from(mean, above) <= away_from(mean, below));
+        const struct logit_candidate *nearest = is_above ? above : below;
+        if (run.weight >= wanted && away_from(mean, nearest) > reach)
+            break;
+        reach = away_from(mean, nearest);
+        run.weight += weight_units_of(nearest->weight);
+        if (is_above) {
             run.first--;
             continue;
         }
-        run.weight += (double)below->weight;
         run.end++;
         below = run.end < count ? candidate_at(walk, run.end) : NULL;
     }
@@ -230,7 +220,8 @@ static struct run keep_typical(struct logit_walk *walk, float typical_p, uint32_
 static struct run filter(struct logit_walk *walk, const struct sampling_params *params,
                          struct run run)
 {
-    double sum = 0.0;
+    uint64_t sum = 0;
+    uint64_t wanted = weight_units_scale_up(run.weight, params->top_p);
     float lightest = 0.0f;
     uint32_t rank = run.first;
     while (rank < run.end) {
@@ -239,9 +230,9 @@ static struct run filter(struct logit_walk *walk, const struct sampling_params *
             lightest = params->min_p * candidate->weight;
         if (!candidate || (rank > run.first && candidate->weight < lightest))
             break;
-        sum += (double)candidate->weight;
+        sum += weight_units_of(candidate->weight);
         rank++;
-        if (params->top_p < 1.0f && sum >= (double)params->top_p * run.weight)
+        if (params->top_p < 1.0f && sum >= wanted)
             break;
     }
     return (struct run){.first = run.first, .end = rank, .weight = sum};
@@ -252,27 +243,27 @@ static uint32_t draw(struct row_sampler *sampler, const struct row_sampling *sam
     const struct sampling_params *params = sampling->params;
     struct logit_walk *walk = &sampler->walk;
     logit_walk_descend(walk, params->temperature);
-    double u = (double)uniform_draw(params->seed, sampling->position);
+    float u = uniform_draw(params->seed, sampling->position);
 
     struct run run = {.end = sampler->vocab_tokens};
-    struct logit_moments sums = {0};
+    struct logit_sums sums = {0};
     bool cut = params->top_k > 0 && params->top_k < run.end;
     bool typical = params->typical_p < 1.0f;
     bool whole = params->top_p >= 1.0f && params->min_p <= 0.0f;
     if (cut) {
         run.end = params->top_k;
         sums = weigh(walk, run.end);
-    } else if (typical) {
-        sums = logit_walk_moments(walk, params->temperature);
-    } else if (whole || params->top_p < 1.0f) {
-        sums.weight = logit_walk_sum(walk, params->temperature);
+    } else if (params->top_n_sigma > 0.0f) {
+        sums = logit_walk_count(walk);
+    } else if (typical || whole || params->top_p < 1.0f) {
+        sums = logit_walk_sum(walk);
     }
     run.weight = sums.weight;
     if (typical)
         run = keep_typical(walk, params->typical_p, run.end, sums);
     if (!whole)
         run = filter(walk, params, run);
-    return pick(walk, run, u * run.weight);
+    return pick(walk, run, weight_units_scale(run.weight, u));
 }
 
 static uint32_t choose(struct row_sampler *sampler, const float *logits,
@@ -309,9 +300,9 @@ void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint3
     sampled->logprob = -INFINITY;
     if (walk->largest == -INFINITY)
         return;
-    double log_sum = log(logit_walk_sum(walk, 1.0f));
-    sampled->logprob = logprob_of(walk, sampled->token, log_sum);
     logit_walk_descend(walk, 1.0f);
+    double log_sum = log(weight_units_value(logit_walk_sum(walk).weight));
+    sampled->logprob = logprob_of(walk, sampled->token, log_sum);
     for (uint32_t rank = 0; rank < top_logprobs && rank < sampler->vocab_tokens; rank++) {
         const struct logit_candidate *candidate = candidate_at(walk, rank);
         if (!candidate)

@@ -17,8 +17,8 @@
  *   top_k: the k largest
  *   typical_p: of what top_k left (renormalized), with its entropy H, the smallest set whose sum
  *     >= typical_p, taken in ascending order of |-log p - H| (Meister et al., "Locally typical
- *     sampling", 2022; as llama.cpp and transformers have it). Equal distances: so that the set is
- *     a run of the descending order, above H's place first
+ *     sampling", 2022; as llama.cpp and transformers have it). Of equal distances, in units of
+ *     2^-24, all are taken or none
  *   top_p: the smallest set of largest p whose sum >= top_p, of what is left (renormalized)
  *   min_p: p >= min_p * max p of what is left. Ties in p are ordered by id. At least one token
  *     stays.

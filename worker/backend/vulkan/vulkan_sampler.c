@@ -20,12 +20,13 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_push.h"
 #include "worker/backend/vulkan/vulkan_row_copies.h"
+#include "worker/sample/logit_walk.h"
 #include "worker/sample/token_counts.h"
+#include "worker/sample/weight_units.h"
 
 #define FIRST_ENTRIES    16384u                              /* pairs: 128 kB a slot */
 #define BIASES_MAX       (LIMIT_LOGIT_BIAS + ROW_BARRED_MAX) /* bars are biases of -infinity */
 #define BIAS_SLOTS       (2u * BIASES_MAX)
-#define MASS_UNIT_BITS   43 /* sums of weights are in units of 2^-43 (shaders/sample_rows.glsl) */
 #define SEEN_REPEATED    (1u << 20) /* bits of a count's entry (shaders/sample_scan.comp) */
 #define SEEN_FREQUENCY   (SEEN_REPEATED - 1)
 #define SEEN_PRESENT     (1u << 21)
@@ -61,7 +62,8 @@ struct vulkan_sampler_record {
     uint32_t frequency_from;
     uint32_t raw_at; /* copies for the host, or VULKAN_NO_COPY */
     uint32_t adjusted_at;
-    uint32_t unused[3];
+    float inverse_temperature;
+    uint32_t unused[2];
 };
 _Static_assert(sizeof(struct vulkan_sampler_record) == 96, "byte map");
 
@@ -72,6 +74,10 @@ struct vulkan_sampler_result {
     uint64_t natural_mass; /* of the row at temperature 1; 0: no logit above -infinity */
 };
 _Static_assert(sizeof(struct vulkan_sampler_result) == 16, "byte map");
+
+/* Both sides add up weights in the same chunks. */
+_Static_assert(VULKAN_SAMPLE_CHUNK == LOGIT_CHUNK && VULKAN_SAMPLE_SCANNERS == LOGIT_CHUNK_THREADS,
+               "chunks of sums");
 
 /* A bias or a count. */
 struct entry {
@@ -409,6 +415,7 @@ static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampl
                                         params->frequency_context, sampling->first_generated),
         .raw_at = copy->raw_at,
         .adjusted_at = copy->adjusted_at,
+        .inverse_temperature = logit_walk_inverse(params->temperature),
     };
     if (copy->draws || sampling->is_forced) {
         record.temperature = 0.0f;
@@ -523,7 +530,7 @@ enum result vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t i
         vulkan_row_copies_finish(&slot->copies, row, sampler->host, &results[row]);
         if (!slot->wants_logprob[row])
             continue;
-        double mass = ldexp((double)drawn[row].natural_mass, -MASS_UNIT_BITS);
+        double mass = weight_units_value(drawn[row].natural_mass);
         double logprob = (double)drawn[row].distance - log(mass);
         if (drawn[row].natural_mass == 0)
             logprob = -INFINITY;

@@ -4,8 +4,7 @@
  * parameters a row (and its biases) to the device, 16 bytes a row back; and whole rows for what the
  * kernels leave to the host (vulkan_row_copies.h).
  *
- * Tokens equal the CPU sampler's unless the random number lies within rounding of a boundary
- * between two of them.
+ * Tokens are the CPU sampler's: sums are taken in the same order, or as integers.
  *
  * Counts for penalties are taken from `history`, the tokens that embed_rows keeps beside the KV
  * cache of group 0, so a row may be drawn while its last token is still unread. Without a history

@@ -271,7 +271,7 @@ uint64_t row_mass(bool is_natural)
     for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
         SamplePart part = SampleParts(parts_of(row)).at[i];
         float factor = weight(floatBitsToUint(logit_of(part.best_key)), largest,
-                              is_natural ? 1.0 : record.temperature);
+                              is_natural ? 1.0 : record.inverse_temperature);
         bool exact;
         if (part.best_key != LOWEST_KEY)
             sum += scale_by(is_natural ? part.natural_mass : part.mass, factor, exact);

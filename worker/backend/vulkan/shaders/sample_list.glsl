@@ -123,7 +123,7 @@ void weigh_candidates(uint count)
     [[unroll]] for (uint i = 0; i < EACH; i++) {
         uint at = held_at(i);
         uint bits = floatBitsToUint(logit_of(~uint(candidate(min(at, count - 1)) >> 32)));
-        held_weight[i] = at < count ? weight(bits, largest, record.temperature) : 0.0;
+        held_weight[i] = at < count ? weight(bits, largest, record.inverse_temperature) : 0.0;
         sum += units(held_weight[i]);
         held_sum[i] = sum;
     }

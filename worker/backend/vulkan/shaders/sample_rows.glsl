@@ -9,8 +9,9 @@
  * id. No comparison of floats decides anything.
  *
  * Weights have the same bits as the CPU sampler's (worker/sample/logit_walk.c): the same polynomial,
- * step by step. They are summed as integers, in units of 2^-43: a million tokens of weight 1 fit 63
- * bits, and the sum does not depend on who adds first.
+ * step by step. They are summed as integers, in units of 2^-43 (worker/sample/weight_units.h): a
+ * million tokens of weight 1 fit 63 bits, and the sum does not depend on who adds first. Where f32
+ * are added, that happens in the order that the CPU's sampler keeps, too: so tokens are the same.
  */
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference2 : require
@@ -53,9 +54,9 @@ struct SampleRecord {
     uint frequency_from;
     uint raw_at;      /* row of the host's copies where the logits go as they are; NO_TOKEN: none */
     uint adjusted_at; /* and after bias and penalties */
+    float inverse_temperature;
     uint unused_0;
     uint unused_1;
-    uint unused_2;
 };
 
 /* What sample_scan says of a chunk: 32 bytes. */
@@ -206,20 +207,12 @@ float exp_negative(float x)
     return x >= -87.0 ? value : 0.0;
 }
 
-/* a / b rounded as IEEE 754 says: the device's own may be 2.5 units off. */
-float divide(float a, float b)
-{
-    precise float quotient = a / b;
-    precise float left = fma(-quotient, b, a);
-    precise float exact = fma(left, 1.0 / b, quotient);
-    return (floatBitsToUint(quotient) & PLUS_INFINITY) == PLUS_INFINITY ? quotient : exact;
-}
-
-/* The weight of a clean logit. */
-float weight(uint bits, float largest, float temperature)
+/* The weight of a clean logit. A product: divisions are rounded as devices like. */
+float weight(uint bits, float largest, float inverse_temperature)
 {
     precise float distance = uintBitsToFloat(bits) - largest;
-    return bits == MINUS_INFINITY ? 0.0 : exp_negative(divide(distance, temperature));
+    precise float log_weight = distance * inverse_temperature;
+    return bits == MINUS_INFINITY ? 0.0 : exp_negative(log_weight);
 }
 
 /* --- sums: units of 2^-43 --- */

@@ -50,6 +50,15 @@ uint quad_offset(uint quad)
 
 /* --- bias and penalties --- */
 
+/* a / b rounded as IEEE 754 says: the device's own may be 2.5 units off. */
+float divide(float a, float b)
+{
+    precise float quotient = a / b;
+    precise float left = fma(-quotient, b, a);
+    precise float exact = fma(left, 1.0 / b, quotient);
+    return (floatBitsToUint(quotient) & PLUS_INFINITY) == PLUS_INFINITY ? quotient : exact;
+}
+
 void note_token(uint token, uint position, uint first)
 {
     uint offset = token - first;
@@ -215,13 +224,13 @@ uint token_with(uint wanted_key, uint first)
     return token;
 }
 
-/* Sum of this invocation's weights, in an order of its own. */
-uint64_t block_mass(float largest, float temperature)
+/* Sum of this invocation's weights, in the order of sum_chunk() in worker/sample/logit_walk.c. */
+uint64_t block_mass(float largest, float inverse_temperature)
 {
     precise vec4 sums = vec4(0.0);
     [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
         [[unroll]] for (uint i = 0; i < 4; i++)
-            sums[i] += weight(clean(bits[quad][i]), largest, temperature);
+            sums[i] += weight(clean(bits[quad][i]), largest, inverse_temperature);
     precise float sum = sums.x + sums.y + (sums.z + sums.w);
     return units(sum);
 }
@@ -246,7 +255,7 @@ SamplePart look(uint first, uint block_key)
     if (record.temperature > 0.0)
         part.lowest_key = group_lowest(block_key == LOWEST_KEY ? NO_TOKEN : block_key);
     if ((record.flags & ROW_MASS) != 0)
-        part.mass = group_sum(block_mass(largest, record.temperature));
+        part.mass = group_sum(block_mass(largest, record.inverse_temperature));
     if ((record.flags & ROW_LOGPROB) != 0)
         part.natural_mass = group_sum(block_mass(largest, 1.0));
     return part;

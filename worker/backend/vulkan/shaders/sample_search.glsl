@@ -150,7 +150,7 @@ void meet_token(uint pass, Range range, float per_logit, uint bits, uint token)
     uint bin = bin_at(position);
     if (bits == MINUS_INFINITY || (pass != PASS_DEAL && !is_in(range, bin, position)))
         return;
-    float w = weight(bits, largest, record.temperature);
+    float w = weight(bits, largest, record.inverse_temperature);
     if (!(w > 0.0))
         return;
     uint64_t value = code(key(bits), token);
