@@ -94,6 +94,7 @@ static void arguments_fill(const struct child_process_config *config, struct arg
     add_text(arguments, "--log-level", options->log_level_name);
     add_text(arguments, "--log-format", options->log_format_name);
     add_chosen(arguments, "--threads", options->threads);
+    add_number(arguments, "--activation-bits", options->activation_bits);
     add_number(arguments, "--max-sequences", options->max_sequences);
     add_chosen(arguments, "--step-tokens", options->step_tokens);
     add_chosen(arguments, "--mixed-prefill-tokens", options->mixed_prefill_tokens);

@@ -89,6 +89,9 @@ static const struct option_row rows[] = {
      "tokens of a prompt and its answer; 0 = as many as the model was trained for"},
     {"max-tokens", OPTION_COUNT, BOTH, AT(max_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
      "tokens of an answer whose request sets none; 0 = what the context leaves"},
+    {"activation-bits", OPTION_COUNT, BOTH, AT(activation_bits), 8, 16, "8",
+     "of activations on their way through quantized weights, on a CPU: 8 (more where values stand "
+     "out) or 16, which is slower and leaves nothing of their rounding"},
     {"max-sequences", OPTION_COUNT, BOTH, AT(max_sequences), 1, LIMIT_SEQUENCES, "64",
      "requests that the worker runs at once"},
     {"max-queue", OPTION_COUNT, OPTIONS_SERVE, AT(max_queue), 0, LIMIT_LIVE_REQUESTS, "256",
@@ -312,6 +315,20 @@ static enum result device_add(const char *text, size_t text_bytes, struct option
     return RESULT_OK;
 }
 
+/* Vulkan devices have an arithmetic of their own. */
+static enum result activations_check(const struct options *options, struct error_text *error)
+{
+    if (options->activation_bits == 8)
+        return RESULT_OK;
+    if (options->activation_bits != 16)
+        return error_set(error, RESULT_INVALID, "--activation-bits: %u is neither 8 nor 16",
+                         (unsigned)options->activation_bits);
+    for (uint32_t i = 0; i < options->device_count; i++)
+        if (options->devices[i].kind != DEVICE_CPU)
+            return error_set(error, RESULT_INVALID, "--activation-bits 16 works on the CPU only");
+    return RESULT_OK;
+}
+
 /* Which devices, and how many workers follow from them. */
 static enum result devices_check(struct options *options, struct error_text *error)
 {
@@ -333,7 +350,7 @@ static enum result devices_check(struct options *options, struct error_text *err
     if (options->workers < options->device_count)
         return error_set(error, RESULT_INVALID, "--device names %u devices for --workers %u",
                          options->device_count, (unsigned)options->workers);
-    return RESULT_OK;
+    return activations_check(options, error);
 }
 
 struct media_policy options_media(const struct options *options)

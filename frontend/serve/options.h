@@ -46,7 +46,8 @@ struct options {
     uint64_t context_tokens; /* 0: the checkpoint's own */
     uint64_t max_tokens;     /* 0: what the context leaves */
     uint64_t max_sequences;
-    uint64_t threads; /* 0: the worker's choice */
+    uint64_t threads;         /* 0: the worker's choice */
+    uint64_t activation_bits; /* 8 or 16; 16 only where all devices are CPUs */
     uint64_t step_tokens;
     uint64_t mixed_prefill_tokens; /* 0: the worker's choice, as for the next */
     uint64_t step_depth;

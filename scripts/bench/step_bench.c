@@ -5,7 +5,8 @@
  *
  *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
  * [--context 128] [--tier best] [--kv-cache-type f16] [--kv-bits B] [--kv-quant-scheme S]
- *              [--cpu-time] [--device cpu|vulkan[:N]] [--profile] [--step-depth 2]
+ *              [--activation-bits 8|16] [--cpu-time] [--device cpu|vulkan[:N]] [--profile]
+ * [--step-depth 2]
  *              [--pipeline-cache FOLDER]
  *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
  * continuation and resident memory
@@ -151,6 +152,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
                                             {"threads", required_argument, NULL, 't'},
+                                            {"activation-bits", required_argument, NULL, 'a'},
                                             {"prompts", required_argument, NULL, 'p'},
                                             {"batches", required_argument, NULL, 'b'},
                                             {"decode", required_argument, NULL, 'd'},
@@ -172,6 +174,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         switch (c) {
         case 'm': bench->model_path = optarg; break;
         case 't': bench->options.threads = (uint32_t)atoi(optarg); break;
+        case 'a': bench->options.activation_bits = (uint32_t)atoi(optarg); break;
         case 'p': bench->prompts = parse_list(optarg); break;
         case 'b': bench->batches = parse_list(optarg); break;
         case 'd': bench->decode_steps = (uint32_t)atoi(optarg); break;

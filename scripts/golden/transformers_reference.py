@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Scores the sequences that llama.cpp answered with Hugging Face transformers, in F32, for the agreement tests.
 
-usage: transformers_reference.py MODEL.gguf RECORDED.txt OUT.txt
+usage: transformers_reference.py MODEL.gguf RECORDED.txt OUT.txt [--tokens N] [--text N] [--alternatives N]
 
 MODEL.gguf is any file of the checkpoint: transformers writes its weights out as F32, as
 scripts/golden/dequantize_gguf.py does. RECORDED.txt, of llama_cpp_reference.py or of this script, is read for its token ids
-alone; OUT.txt says of the same positions what transformers' log-probabilities are, in the same form.
+alone; OUT.txt says of the same positions what transformers' log-probabilities are, in the same form: the token's, and those of
+the most probable tokens (2, or as many as --alternatives says). --tokens and --text keep of each answer, and of each text, only so
+many tokens.
 
 Needs the packages torch, transformers and gguf.
 """
+import argparse
 import pathlib
 import sys
 
@@ -32,28 +35,37 @@ def read_sequences(path):
     yield name, prompt, tokens
 
 
-def score(model, prompt, tokens):
+def score(model, prompt, tokens, alternatives):
     """A line of each token."""
     with torch.no_grad():
         logits = model(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1:-1]
     logprobs = torch.log_softmax(logits.double(), -1)
-    best = logprobs.topk(2)
+    best = logprobs.topk(alternatives)
     for at, token in enumerate(tokens):
-        yield "token %d %.6f %d %.6f %d %.6f" % (
-            token, logprobs[at, token], best.indices[at, 0], best.values[at, 0], best.indices[at, 1], best.values[at, 1])
+        told = zip(best.indices[at].tolist(), best.values[at].tolist())
+        yield "token %d %.6f " % (token, logprobs[at, token]) + " ".join("%d %.6f" % pair for pair in told)
 
 
 def main():
-    file, recorded, out = sys.argv[1:]
-    file = pathlib.Path(file)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file", type=pathlib.Path)
+    parser.add_argument("recorded")
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--tokens", type=int)
+    parser.add_argument("--text", type=int)
+    parser.add_argument("--alternatives", type=int, default=2)
+    given = parser.parse_args()
+    file = given.file
     model = transformers.AutoModelForCausalLM.from_pretrained(
         file.parent, gguf_file=file.name, dtype=torch.float32, attn_implementation="eager")
     lines = ["model %s of transformers %s with torch %s, F32, eager attention" % (
-        file.name, transformers.__version__, torch.__version__), "command transformers_reference.py"]
-    for name, prompt, tokens in read_sequences(recorded):
+        file.name, transformers.__version__, torch.__version__),
+        " ".join(["command transformers_reference.py", *sys.argv[4:]])]
+    for name, prompt, tokens in read_sequences(given.recorded):
+        tokens = tokens[:given.tokens if name.startswith("greedy") else given.text]
         lines += [f"sequence {name} {len(prompt)} {len(tokens)}", " ".join(["prompt", *map(str, prompt)])]
-        lines += score(model, prompt, tokens)
-    pathlib.Path(out).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines += score(model, prompt, tokens, given.alternatives)
+    given.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@
 
 enum { ROWS = 13, COLUMNS = 768, OUTPUTS = 32 };
 
-static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type type)
+static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type type, float outlier)
 {
     struct plan_sketch *s = plan_sketch_create(type);
     plan_weight_id id = plan_sketch_weight(s, type, OUTPUTS, COLUMNS);
@@ -33,7 +33,7 @@ static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type typ
         x[i] = plan_sketch_uniform(s) * (i % 97 == 0 ? 30.0f : 1.0f); /* some blocks stand out */
     for (uint32_t i = 0; i < ROWS * 16; i++)
         add[i] = plan_sketch_uniform(s);
-    cpu_kernels_portable.quantize(x, ROWS * COLUMNS, blocks);
+    cpu_kernels_portable.quantize(x, ROWS * COLUMNS, outlier, blocks);
     for (uint32_t group = 0; group < packed.groups; group++) {
         packed_weight_fill_group(&packed, type, plan_sketch_plan(s)->weights[id].data, group);
         struct linear_tile tile = {.group = packed.data + group * packed.group_bytes,
@@ -68,17 +68,20 @@ static void compare_rows(const struct cpu_kernels *kernels)
     memset(x + 64, 0, 32 * sizeof *x);
     x[100] = NAN;
     x[200] = 1e-42f; /* subnormal */
-    cpu_kernels_portable.quantize(x, COLUMNS, expected);
-    kernels->quantize(x, COLUMNS, actual);
+    cpu_kernels_portable.quantize(x, COLUMNS, QUANTIZE_OUTLIER, expected);
+    kernels->quantize(x, COLUMNS, QUANTIZE_OUTLIER, actual);
     for (uint32_t b = 0; b < COLUMNS / 32; b++) {
         if (b == 3) /* a NaN's block holds some number; which one is open */
             continue;
         assert_memory_equal(&expected[b], &actual[b], sizeof expected[b]);
     }
     x[100] = -1e8f; /* stands out; with a NaN in the row no block does */
-    cpu_kernels_portable.quantize(x, COLUMNS, expected);
-    kernels->quantize(x, COLUMNS, actual);
+    cpu_kernels_portable.quantize(x, COLUMNS, QUANTIZE_OUTLIER, expected);
+    kernels->quantize(x, COLUMNS, QUANTIZE_OUTLIER, actual);
     assert_true(expected[3].term[1].scale > 0.0f);
+    assert_memory_equal(expected, actual, sizeof expected);
+    cpu_kernels_portable.quantize(x, COLUMNS, QUANTIZE_ALL, expected);
+    kernels->quantize(x, COLUMNS, QUANTIZE_ALL, actual);
     assert_memory_equal(expected, actual, sizeof expected);
     cpu_kernels_portable.to_f16(x, COLUMNS - 3, halves[0]);
     kernels->to_f16(x, COLUMNS - 3, halves[1]);
@@ -97,9 +100,12 @@ static void test_tiers_agree_with_the_portable_one(void **state)
             continue;
         assert_int_equal(kernels->tier, op_fixture_tier(i));
         compare_rows(kernels);
-        for (int type = 0; type < GGML_TYPE_END; type++)
-            if (ggml_type_block((enum ggml_type)type).elements != 0)
-                compare_linear(kernels, (enum ggml_type)type);
+        for (int type = 0; type < GGML_TYPE_END; type++) {
+            if (ggml_type_block((enum ggml_type)type).elements == 0)
+                continue;
+            compare_linear(kernels, (enum ggml_type)type, QUANTIZE_OUTLIER);
+            compare_linear(kernels, (enum ggml_type)type, QUANTIZE_ALL);
+        }
     }
 }
 
@@ -115,20 +121,21 @@ static void check_sums(const struct quantized_term *term)
     assert_true(term->sum == term->scale * (float)(sums[0] + sums[1]));
 }
 
-static void test_quantized_blocks_hold_what_they_say(void **state)
+/* `outlier`: only block `standing` has a second term; QUANTIZE_ALL: all have, but one of zeros. */
+static void check_quantized(float outlier, uint32_t standing)
 {
-    (void)state;
     struct plan_sketch *s = plan_sketch_create(10);
     float x[COLUMNS];
     struct quantized_block blocks[COLUMNS / 32];
     for (uint32_t i = 0; i < COLUMNS; i++)
-        x[i] = plan_sketch_uniform(s);
-    x[70] = -25.0f; /* block 2 stands out: the root mean square is near 1 */
-    cpu_kernels_choose(CPU_TIER_BEST)->quantize(x, COLUMNS, blocks);
+        x[i] = i / 32 == 5 ? 0.0f : plan_sketch_uniform(s);
+    x[32 * standing + 6] = -25.0f; /* the root mean square is near 1 */
+    cpu_kernels_choose(CPU_TIER_BEST)->quantize(x, COLUMNS, outlier, blocks);
     for (uint32_t b = 0; b < COLUMNS / 32; b++) {
         const struct quantized_term *term = blocks[b].term;
         float finest = term[1].scale > 0.0f ? term[1].scale : term[0].scale;
-        assert_int_equal(term[1].scale > 0.0f, b == 2);
+        assert_int_equal(term[1].scale > 0.0f,
+                         b == standing || (outlier == QUANTIZE_ALL && b != 5));
         for (uint32_t i = 0; i < 32; i++) {
             float value =
                 (float)term[0].quants[i] * term[0].scale + (float)term[1].quants[i] * term[1].scale;
@@ -138,6 +145,13 @@ static void test_quantized_blocks_hold_what_they_say(void **state)
         check_sums(&term[1]);
     }
     plan_sketch_destroy(s);
+}
+
+static void test_quantized_blocks_hold_what_they_say(void **state)
+{
+    (void)state;
+    check_quantized(QUANTIZE_OUTLIER, 2);
+    check_quantized(QUANTIZE_ALL, 2);
 }
 
 int main(void)

@@ -21,6 +21,17 @@ static void want(int fact, const char *path, const char *what)
     exit(1);
 }
 
+static void read_token(FILE *file, const char *path, struct reference_token *token)
+{
+    uint32_t *count = &token->alternative_count;
+    want(fscanf(file, " token %u %f", &token->id, &token->logprob) == 2, path, "bad token line");
+    while (*count < REFERENCE_ALTERNATIVES_MAX &&
+           fscanf(file, "%u %f", &token->alternatives[*count].id,
+                  &token->alternatives[*count].logprob) == 2)
+        ++*count;
+    want(*count >= 2, path, "a token without alternatives");
+}
+
 static void read_sequence(FILE *file, const char *path, struct reference_sequence *sequence)
 {
     want(fscanf(file, "%31s %u %u", sequence->name, &sequence->prompt_tokens, &sequence->tokens) ==
@@ -33,11 +44,8 @@ static void read_sequence(FILE *file, const char *path, struct reference_sequenc
     for (uint32_t i = 0; i < sequence->prompt_tokens; i++)
         want(fscanf(file, "%u", &sequence->ids[i]) == 1, path, "short prompt");
     for (uint32_t i = 0; i < sequence->tokens; i++) {
-        struct reference_token *t = &sequence->next[i];
-        want(fscanf(file, " token %u %f %u %f %u %f", &t->id, &t->logprob, &t->best,
-                    &t->best_logprob, &t->second, &t->second_logprob) == 6,
-             path, "bad token line");
-        sequence->ids[sequence->prompt_tokens + i] = t->id;
+        read_token(file, path, &sequence->next[i]);
+        sequence->ids[sequence->prompt_tokens + i] = sequence->next[i].id;
     }
 }
 

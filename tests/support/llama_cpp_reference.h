@@ -7,13 +7,16 @@
 
 #include <stdint.h>
 
+#define REFERENCE_ALTERNATIVES_MAX 20u
+
 struct reference_token {
     uint32_t id; /* what comes next */
     float logprob;
-    uint32_t best; /* the reference's most probable next token, and the one after it */
-    float best_logprob;
-    uint32_t second;
-    float second_logprob;
+    uint32_t alternative_count; /* >= 2 */
+    struct {
+        uint32_t id;
+        float logprob;
+    } alternatives[REFERENCE_ALTERNATIVES_MAX]; /* the most probable next tokens, in order */
 };
 
 struct reference_sequence {

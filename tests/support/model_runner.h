@@ -19,6 +19,7 @@ struct model_runner_options {
     const struct vulkan_settings *vulkan; /* on this Vulkan device; NULL: on the CPU */
     uint32_t threads;
     enum cpu_tier cpu_tier;
+    uint32_t activation_bits; /* as in backend_options */
     enum kv_cache_type kv_type;
     struct kv_quantization quantization;
     uint32_t sequences;       /* slots, at most MODEL_RUNNER_SEQUENCES_MAX */

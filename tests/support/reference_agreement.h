@@ -10,12 +10,14 @@
 
 struct agreement_case {
     const char *model;              /* GGUF file */
-    const char *reference;          /* recorded by scripts/golden/llama_cpp_reference.py */
+    const char *reference;          /* llama_cpp_reference.py's or transformers_reference.py's */
+    uint32_t activation_bits;       /* 8, 16 */
     enum kv_cache_type kv_type;     /* of our cache */
     double best_agrees_least;       /* share of greedy positions where the best token is the same */
     double disagreement_lead_most;  /* reference's lead of its best token, where we disagree */
     double logprob_difference_most; /* mean over greedy positions of |difference|, chosen token */
-    /* |difference| at any position, of the chosen token, and of the two best; INFINITY: any */
+    /* |difference| at any position, of the chosen token, and of the reference's alternatives;
+     * INFINITY: any */
     double any_logprob_difference_most;
     double any_alternative_difference_most;
     double perplexity_ratio_most; /* of the text: |ours / theirs - 1| */

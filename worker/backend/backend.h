@@ -146,6 +146,9 @@ struct vulkan_settings {
 struct backend_options {
     uint32_t threads; /* 0 = as many as the machine offers */
     enum cpu_tier cpu_tier;
+    /* The CPU backend only: in how many bits activations meet quantized weights. 16, or else 8, to
+     * which blocks that stand out have 8 more (worker/backend/cpu/README.md). */
+    uint32_t activation_bits;
     struct vulkan_settings vulkan;
     uint32_t device_workers; /* that share the device, this one with them; 0 = only this one */
     bool profile;            /* time each op and tell in the log, as far as the backend can */

@@ -65,6 +65,7 @@ static const struct flag flags[] = {
     {"--pipeline-cache", FLAG_TEXT, FIELD(pipeline_cache), 0, 0, false},
     {"--profile", FLAG_U32, FIELD(profile), 0, 1, false},
     {"--threads", FLAG_U32, FIELD(threads), 0, LIMIT_THREADS, false},
+    {"--activation-bits", FLAG_U32, FIELD(activation_bits), 8, 16, false},
     {"--max-sequences", FLAG_U32, FIELD(max_sequences), 1, LIMIT_SEQUENCES, false},
     {"--step-tokens", FLAG_U32, FIELD(step_tokens), 1, LIMIT_STEP_ROWS, false},
     {"--mixed-prefill-tokens", FLAG_U32, FIELD(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, false},
@@ -164,6 +165,11 @@ static enum result complete(struct worker_options *options, struct error_text *e
                          "--step-tokens %u is below --max-sequences %u: a step has a row for "
                          "every sequence",
                          options->step_tokens, options->max_sequences);
+    if (options->activation_bits != 8 && options->activation_bits != 16)
+        return error_set(error, RESULT_INVALID, "--activation-bits %u: 8 or 16",
+                         options->activation_bits);
+    if (options->activation_bits == 16 && options->device.kind != DEVICE_CPU)
+        return error_set(error, RESULT_INVALID, "--activation-bits 16 is the CPU's only");
     if (options->device_workers == 0)
         options->device_workers = options->worker_count;
     if (options->mixed_prefill_tokens == 0) {
@@ -181,6 +187,7 @@ enum result worker_options_parse(int argc, char **argv, struct worker_options *o
                                        .weights_send_fd = -1,
                                        .vulkan_tier = VULKAN_NV_MATRIX2,
                                        .worker_count = 1,
+                                       .activation_bits = 8,
                                        .max_sequences = DEFAULT_SEQUENCES,
                                        .prefix_cache = 1,
                                        .vision_patches = LIMIT_PATCH_ROWS,
@@ -216,7 +223,8 @@ void worker_options_print(const struct worker_options *options)
     log_info("options: model %s, parent-pid %d, segment-fd %d, submit-bell-fd %d, event-bell-fd "
              "%d, weights-fd %d, weights-send-fd %d, worker-index %u, worker-count %u, "
              "device-workers %u, device %s, vulkan-tier %s, vulkan-validation %u, pipeline-cache "
-             "%s, profile %u, threads %u, max-sequences %u, step-tokens %u, mixed-prefill-tokens "
+             "%s, profile %u, threads %u, activation-bits %u, max-sequences %u, step-tokens %u, "
+             "mixed-prefill-tokens "
              "%u, step-depth %u, context %u, kv-cache-type %s, kv quantization %s, kv-cache-bytes "
              "%llu, vision-patches "
              "%u, vision-cache-size %u, vision-cache-bytes %llu, kv-cache-share %u, "
@@ -227,9 +235,9 @@ void worker_options_print(const struct worker_options *options)
              options->worker_index, options->worker_count, options->device_workers, device,
              vulkan_tier_name(options->vulkan_tier), options->vulkan_validation,
              options->pipeline_cache ? options->pipeline_cache : "none", options->profile,
-             options->threads, options->max_sequences, options->step_tokens,
-             options->mixed_prefill_tokens, options->step_depth, options->context_tokens,
-             kv_cache_type_name(options->kv_cache_type), quantization,
+             options->threads, options->activation_bits, options->max_sequences,
+             options->step_tokens, options->mixed_prefill_tokens, options->step_depth,
+             options->context_tokens, kv_cache_type_name(options->kv_cache_type), quantization,
              (unsigned long long)options->kv_cache_bytes, options->vision_patches,
              options->vision_cache_size, (unsigned long long)options->vision_cache_bytes,
              options->kv_cache_share, options->prefix_cache, options->verify_weights,

@@ -31,6 +31,7 @@ struct worker_options {
     const char *pipeline_cache;   /* folder, or NULL */
     uint32_t profile;             /* 1: times of ops in the log */
     uint32_t threads;
+    uint32_t activation_bits; /* on a CPU: 8 or 16 */
     uint32_t max_sequences;
     uint32_t step_tokens;
     uint32_t mixed_prefill_tokens;

@@ -74,6 +74,7 @@ static void create_backend(struct worker_process *process)
     const struct worker_options *options = process->options;
     process->backend_options =
         (struct backend_options){.threads = own_threads(options),
+                                 .activation_bits = options->activation_bits,
                                  .vulkan = {.device = options->device.index,
                                             .tier_limit = options->vulkan_tier,
                                             .validation = options->vulkan_validation != 0,

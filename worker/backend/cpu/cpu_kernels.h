@@ -29,7 +29,8 @@
  * 16h..16h+15 twice, ready for pairwise multiply-add.
  *
  * Measured on two models (README.md here), about a fifth of all blocks have a second term, and the
- * error of logits falls to less than half.
+ * error of logits falls to less than half. With activations of 16 bits (backend_options) all blocks
+ * have one (QUANTIZE_ALL), and what is left of it is the rounding of floats.
  */
 struct quantized_term {
     int8_t quants[32];
@@ -42,6 +43,7 @@ struct quantized_block {
 };
 _Static_assert(sizeof(struct quantized_block) == 96, "kernels step through rows of these");
 #define QUANTIZE_OUTLIER     4.0f
+#define QUANTIZE_ALL         0.0f   /* every block of other numbers than zeros stands out */
 #define QUANTIZE_FINER_STEPS 254.0f /* a rounding error of half a step becomes at most 127 */
 
 /* Sixteen outputs for `rows` rows: out[r, 0..15] = add[r, 0..15] + x[r, :] . group^T. */
@@ -94,9 +96,10 @@ struct cpu_kernels {
     enum cpu_tier tier;
     const char *name;
     void (*linear[PACKED_KIND_COUNT])(const struct linear_tile *tile);
-    /* out [columns / 32]; columns is a multiple of 32. Which blocks stand out depends on all the
-     * columns of a call: a row must always be cut the same way. */
-    void (*quantize)(const float *x, uint32_t columns, struct quantized_block *out);
+    /* out [columns / 32]; columns is a multiple of 32. `outlier`: QUANTIZE_OUTLIER, or
+     * QUANTIZE_ALL. Which blocks stand out depends on all the columns of a call: a row must always
+     * be cut the same way. */
+    void (*quantize)(const float *x, uint32_t columns, float outlier, struct quantized_block *out);
     /* out = add + x * rsqrt(mean(x^2) + epsilon) * (weight + offset); add may be NULL; out may be x
      * or add */
     void (*rms_norm)(const float *x, const float *weight, float offset, float epsilon,

@@ -149,6 +149,7 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
 {
     program->plan = plan;
     program->kernels = kernels;
+    program->outlier = options->activation_bits == 16 ? QUANTIZE_ALL : QUANTIZE_OUTLIER;
     program->max_step_rows = options->max_step_rows;
     program->max_logit_rows = options->max_logit_rows;
     program->max_patch_rows = options->max_patch_rows;

@@ -44,6 +44,7 @@ struct kv_pool {
 struct cpu_program {
     const struct plan *plan;
     const struct cpu_kernels *kernels;
+    float outlier; /* of kernels->quantize() */
     uint32_t max_step_rows;
     uint32_t max_logit_rows;
     uint32_t max_patch_rows;            /* of a vision plan */

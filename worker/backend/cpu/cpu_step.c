@@ -285,6 +285,7 @@ struct quantized_block *cpu_step_quantized_row(const struct cpu_step *step, plan
 void cpu_step_quantize(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row,
                        uint32_t first, uint32_t count)
 {
-    step->program->kernels->quantize(cpu_step_row(step, tensor, row) + first, count,
-                                     cpu_step_quantized_row(step, tensor, row) + first / 32);
+    const struct cpu_program *program = step->program;
+    program->kernels->quantize(cpu_step_row(step, tensor, row) + first, count, program->outlier,
+                               cpu_step_quantized_row(step, tensor, row) + first / 32);
 }

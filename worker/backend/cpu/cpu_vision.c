@@ -23,7 +23,8 @@ enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_opti
                             backend_progress_fn *progress, void *context, struct error_text *error)
 {
     const struct plan *plan = options->vision;
-    const struct backend_options sizes = {.max_patch_rows = options->max_patch_rows};
+    const struct backend_options sizes = {.activation_bits = options->activation_bits,
+                                          .max_patch_rows = options->max_patch_rows};
     must(sizes.max_patch_rows > 0 && sizes.max_patch_rows <= LIMIT_PATCH_ROWS);
     enum result result = cpu_program_init(&vision->program, plan, &sizes, kernels, error);
     if (result == RESULT_OK)

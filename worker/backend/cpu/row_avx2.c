@@ -80,15 +80,14 @@ static void quantize_block(const float *x, float outlier_square, struct quantize
         out->term[1] = (struct quantized_term){0};
 }
 
-void row_avx2_quantize(const float *x, uint32_t columns, struct quantized_block *out)
+void row_avx2_quantize(const float *x, uint32_t columns, float outlier, struct quantized_block *out)
 {
     __m256 squares = _mm256_setzero_ps();
     for (uint32_t c = 0; c < columns; c += 8) {
         __m256 v = _mm256_loadu_ps(x + c);
         squares = _mm256_fmadd_ps(v, v, squares);
     }
-    float outlier_square =
-        QUANTIZE_OUTLIER * QUANTIZE_OUTLIER * sum_lanes(squares) / (float)columns;
+    float outlier_square = outlier * outlier * sum_lanes(squares) / (float)columns;
     for (uint32_t first = 0; first < columns; first += 32)
         quantize_block(x + first, outlier_square, out++);
 }

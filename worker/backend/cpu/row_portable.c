@@ -42,12 +42,13 @@ static void quantize_block(const float *x, float outlier_square, struct quantize
                   &out->term[1]);
 }
 
-void row_portable_quantize(const float *x, uint32_t columns, struct quantized_block *out)
+void row_portable_quantize(const float *x, uint32_t columns, float outlier,
+                           struct quantized_block *out)
 {
     float squares = 0.0f;
     for (uint32_t c = 0; c < columns; c++)
         squares += x[c] * x[c];
-    float outlier_square = QUANTIZE_OUTLIER * QUANTIZE_OUTLIER * squares / (float)columns;
+    float outlier_square = outlier * outlier * squares / (float)columns;
     for (uint32_t first = 0; first < columns; first += 32)
         quantize_block(x + first, outlier_square, out++);
 }

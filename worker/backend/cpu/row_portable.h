@@ -6,7 +6,8 @@
 
 #include "worker/backend/cpu/cpu_kernels.h"
 
-void row_portable_quantize(const float *x, uint32_t columns, struct quantized_block *out);
+void row_portable_quantize(const float *x, uint32_t columns, float outlier,
+                           struct quantized_block *out);
 void row_portable_rms_norm(const float *x, const float *weight, float offset, float epsilon,
                            const float *add, uint32_t columns, float *out);
 void row_portable_layer_norm(const float *x, const float *weight, float offset, float epsilon,

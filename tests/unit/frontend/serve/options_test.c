@@ -100,6 +100,7 @@ static void values_come_in_both_forms_and_with_suffixes(void **state)
     assert_int_equal(options.port, 0);
     assert_int_equal(options.kv_cache_bytes, 2ull << 30);
     assert_string_equal(options.kv_cache_type, "f32");
+    assert_int_equal(options.activation_bits, 8);
     assert_int_equal(options.prefix_cache, 1);
     assert_int_equal(
         parse(OPTIONS_SERVE, "--model m --kv-cache-bytes 40% --prefix-cache 0", &options, &error),
@@ -154,6 +155,9 @@ static void mistakes_are_refused_by_name(void **state)
          "more than 16 devices"},
         {"--model m --workers 17", "--workers: 17 is not within 0 and 16"},
         {"--model m --kv-cache-type f64", "--kv-cache-type: 'f64' is neither f16 nor f32"},
+        {"--model m --activation-bits 12", "--activation-bits: 12 is neither 8 nor 16"},
+        {"--model m --activation-bits 32", "--activation-bits: 32 is not within 8 and 16"},
+        {"--model m --activation-bits 16 --device cpu,vulkan", "16 works on the CPU only"},
         {"--model m --kv-bits 3.25", "--kv-bits: '3.25' is not a multiple of 0.5"},
         {"--model m --kv-value-bits x", "--kv-value-bits: 'x'"},
         {"--model m --kv-bits 4 --kv-quant-scheme polar", "--kv-quant-scheme: 'polar'"},

@@ -40,6 +40,7 @@ static void test_defaults(void **state)
     assert_int_equal(options.context_tokens, 0);
     assert_int_equal(options.kv_cache_bytes, 0);
     assert_int_equal(options.kv_cache_type, KV_CACHE_F16);
+    assert_int_equal(options.activation_bits, 8);
     assert_int_equal(options.log_level, LOG_INFO);
     assert_int_equal(options.weights_fd, -1);
     assert_int_equal(options.verify_weights, 0);
@@ -72,6 +73,8 @@ static void test_every_flag(void **state)
                     "99",
                     "--kv-cache-bytes",
                     "5000000000",
+                    "--activation-bits",
+                    "16",
                     "--kv-cache-type",
                     "f32",
                     "--kv-quant-scheme",
@@ -93,6 +96,7 @@ static void test_every_flag(void **state)
     assert_int_equal(options.context_tokens, 4096);
     assert_true(options.kv_cache_bytes == 5000000000ull);
     assert_int_equal(options.kv_cache_type, KV_CACHE_F32);
+    assert_int_equal(options.activation_bits, 16);
     assert_int_equal(options.kv_quantization.scheme, KV_QUANT_TURBOQUANT);
     assert_int_equal(options.kv_quantization.key_half_bits, 6);
     assert_int_equal(options.kv_quantization.value_half_bits, 8);
@@ -128,6 +132,9 @@ static void test_flags_of_a_device(void **state)
     argv[last + 1] = "2";
     assert_int_equal(parse(argv, &options, NULL), RESULT_OK);
     assert_int_equal(options.device_workers, 2);
+    argv[last] = "--activation-bits"; /* a device has an arithmetic of its own */
+    argv[last + 1] = "16";
+    assert_int_equal(parse(argv, &options, NULL), RESULT_INVALID);
 }
 
 static void test_refusals_name_the_flag(void **state)
@@ -147,7 +154,7 @@ static void test_refusals_name_the_flag(void **state)
         {"--profile", "2"},          {"--device-workers", "0"},
         {"--kv-bits", "3.25"},       {"--kv-quant-scheme", "none"},
         {"--kv-key-bits", "9"},      {"--quantized-kv-start", "1"},
-        {"--kv-group-size", "48"},
+        {"--kv-group-size", "48"},   {"--activation-bits", "12"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         char *argv[] = {REQUIRED, bad[i][0], bad[i][1], NULL};

@@ -1,0 +1,43 @@
+"""--activation-bits 16: what clients of a quantized file read are F32's log-probabilities, of each token and of the twenty best."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from shoal_server import BUILD, MODEL
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden/transformers/smollm2-q4_1.txt"
+SEQUENCES = 4
+
+
+def recorded():
+    """(prompt ids, for each token of the answer the twenty best log-probabilities) of the first sequences."""
+    sequences = []
+    for line in GOLDEN.read_text().splitlines():
+        kind, *words = line.split()
+        if kind == "prompt":
+            sequences.append(([int(word) for word in words], []))
+        elif kind == "token":
+            sequences[-1][1].append([float(word) for word in words[3::2]])
+    return sequences[:SEQUENCES]
+
+
+def test_logprobs_are_those_of_floats(start_server):
+    server = start_server("--activation-bits", "16", "--kv-cache-type", "f32")
+    for prompt, best in recorded():
+        body = {"prompt": prompt, "max_tokens": len(best), "temperature": 0, "logprobs": 20}
+        told = server.request("POST", "/v1/completions", body).json["choices"][0]["logprobs"]
+        assert told["token_logprobs"] == pytest.approx([expected[0] for expected in best], abs=0.01)
+        for ours, expected in zip(told["top_logprobs"], best, strict=True):
+            ours = sorted(ours.values(), reverse=True)
+            # names are texts: two tokens of one text are told as one
+            assert ours[:10] == pytest.approx(expected[:10], abs=0.01)
+    server.wait_idle()
+
+
+def test_a_device_without_it_is_refused():
+    command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--activation-bits", "16", "--device", "vulkan"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "--activation-bits 16 works on the CPU only" in done.stderr
