@@ -9,6 +9,7 @@
 #include "frontend/api/chat_request.h"
 
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <string.h>
 
 #include "frontend/api/chat_messages.h"
@@ -214,6 +215,36 @@ enum result chat_request_read_thinking(cJSON *body, struct generation_request *r
 
 /* --- what this build does not do ------------------------------------------------------------- */
 
+/* Other servers' fields of which one value changes nothing here; any other would. */
+static const struct {
+    const char *name;
+    double harmless; /* true counts as 1 */
+    const char *instead;
+} foreign_fields[] = {
+    {"n_predict", -1, ": use max_tokens"},
+    {"repeat_penalty", 1, ": use repetition_penalty"},
+    {"t_max_predict_ms", 0, ""},
+    {"parse_tool_calls", 1, ""},
+    {"id_slot", -1, ""}, /* llama.cpp's */
+    {"length_penalty", 1, ""},
+    {"skip_special_tokens", 1, ""},
+    {"thinking_token_budget", -1, ": use thinking_budget"},
+    {"priority", 0, ""}, /* vLLM's */
+};
+
+static enum result foreign_refuse(const cJSON *body, struct api_error *error)
+{
+    for (size_t i = 0; i < sizeof foreign_fields / sizeof foreign_fields[0]; i++) {
+        const char *name = foreign_fields[i].name;
+        const cJSON *item = request_fields_member(body, name);
+        double value = cJSON_IsNumber(item) ? item->valuedouble : cJSON_IsTrue(item) ? 1 : NAN;
+        if (item && value != foreign_fields[i].harmless)
+            return api_error_invalid(error, name, "%s is not supported%s", name,
+                                     foreign_fields[i].instead);
+    }
+    return RESULT_OK;
+}
+
 enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *error)
 {
     static const char *const names[] = {"audio",
@@ -227,6 +258,11 @@ enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *err
                                         "bad_words",
                                         "prompt_logprobs",
                                         "truncate_prompt_tokens",
+                                        "return_token_ids",
+                                        "return_tokens_as_token_ids",
+                                        "prompt_embeds",
+                                        "mm_processor_kwargs",
+                                        "cache_salt",
 
                                         "documents",
                                         "chat_template",
@@ -242,12 +278,17 @@ enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *err
                                         "xtc_probability",
                                         "dynatemp_range",
                                         "n_probs",
+                                        "samplers",
+                                        "post_sampling_probs",
+                                        "return_tokens",
                                         "lora", /* llama.cpp's */
                                         "logits_processors",
                                         "p_less",
                                         "adapter_path",
                                         NULL};
     enum result result = request_fields_refuse(body, names, error);
+    if (result == RESULT_OK)
+        result = foreign_refuse(body, error);
     if (result != RESULT_OK)
         return result;
     const cJSON *format = request_fields_member(body, "response_format");
@@ -272,7 +313,9 @@ static enum result lacking_refuse(const struct parse_context *context, cJSON *bo
 {
     (void)context;
     (void)request;
-    static const char *const names[] = {"best_of", "echo", "suffix", NULL};
+    static const char *const names[] = {"best_of", "echo", "suffix",
+                                        "reasoning", /* an object is Responses': reasoning_effort */
+                                        NULL};
     enum result result = chat_request_refuse_lacking(body, error);
     return result == RESULT_OK ? request_fields_refuse(body, names, error) : result;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/api/chat_messages.h"
+#include "frontend/api/chat_request.h"
 #include "frontend/api/lone_backslash.h"
 #include "frontend/api/messages_tools.h"
 #include "frontend/api/messages_turns.h"
@@ -179,7 +180,8 @@ static enum result unsupported_check(const cJSON *body, struct api_error *error)
     const cJSON *speed = request_fields_member(body, "speed");
     if (speed && !(cJSON_IsString(speed) && strcmp(speed->valuestring, "standard") == 0))
         return api_error_invalid(error, "speed", "only the speed 'standard' is supported");
-    return context_management_check(body, error);
+    enum result result = context_management_check(body, error);
+    return result == RESULT_OK ? chat_request_refuse_lacking(body, error) : result;
 }
 
 /* An answer goes on with a last message that is the assistant's. */

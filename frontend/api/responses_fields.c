@@ -35,7 +35,8 @@ static enum result refused_check(const cJSON *body, struct api_error *error)
         if (request_fields_member(body, names[i]))
             return api_error_invalid(error, names[i], "%s is not supported", names[i]);
     }
-    return request_fields_refuse(body, others, error);
+    enum result result = request_fields_refuse(body, others, error);
+    return result == RESULT_OK ? chat_request_refuse_lacking(body, error) : result;
 }
 
 /* Fields of one word, with the words that ask for what this server does anyway. */

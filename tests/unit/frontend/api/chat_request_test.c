@@ -152,6 +152,12 @@ static const struct {
     {"{\"continue_final_message\":true,\"add_generation_prompt\":true," HELLO "}", 400,
      "continue_final_message"},
     {"{\"grammar\":\"root ::= x\"," HELLO "}", 400, "grammar"},
+    {"{\"n_predict\":5," HELLO "}", 400, "n_predict"},
+    {"{\"repeat_penalty\":1.1," HELLO "}", 400, "repeat_penalty"},
+    {"{\"skip_special_tokens\":false," HELLO "}", 400, "skip_special_tokens"},
+    {"{\"id_slot\":\"x\"," HELLO "}", 400, "id_slot"},
+    {"{\"samplers\":[\"top_k\"]," HELLO "}", 400, "samplers"},
+    {"{\"reasoning\":{\"effort\":\"low\"}," HELLO "}", 400, "reasoning"},
     {"{\"verbosity\":\"low\"," HELLO "}", 400, "verbosity"},
     {"{\"modalities\":[\"text\",\"audio\"]," HELLO "}", 400, "modalities"},
     {"{\"response_format\":{\"type\":\"json_object\"}," HELLO "}", 400, "response_format"},
@@ -183,7 +189,9 @@ static void thinking_and_template_fields_are_read(void **state)
                            "\"continue_final_message\":true,\"n\":3,\"logprobs\":true,"
                            "\"top_logprobs\":20,\"typical_p\":0.5,\"top_n_sigma\":1.5,"
                            "\"frequency_context_size\":9,\"min_tokens\":2,\"ignore_eos\":true,"
-                           "\"user\":\"u\",\"metadata\":{\"a\":\"b\"},\"store\":false," HELLO "}",
+                           "\"user\":\"u\",\"metadata\":{\"a\":\"b\"},\"store\":false,"
+                           "\"n_predict\":-1,\"repeat_penalty\":1,\"skip_special_tokens\":true,"
+                           "\"samplers\":[]," HELLO "}",
                            &request, &error),
                      RESULT_OK);
     assert_int_equal(request.thinking, THINKING_OFF);

@@ -173,6 +173,8 @@ static void refusals_name_their_field(void **state)
         {"{\"container\":\"c\"," HELLO "}", 400, "container"},
         {"{\"mcp_servers\":[{}]," HELLO "}", 400, "mcp_servers"},
         {"{\"speed\":\"fast\"," HELLO "}", 400, "speed"},
+        {"{\"response_format\":{\"type\":\"json_object\"}," HELLO "}", 400, "response_format"},
+        {"{\"guided_json\":{\"type\":\"object\"}," HELLO "}", 400, "guided_json"},
         {"{\"context_management\":{\"edits\":[{\"type\":\"clear_tool_uses_20250919\"}]}," HELLO "}",
          400, "context_management.edits"},
         {"{\"tools\":{}," HELLO "}", 400, "tools"},

@@ -334,6 +334,8 @@ static const struct refusal {
     {"{\"input\":\"x\",\"previous_response_id\":\"resp_77\"}", "previous_response_id"},
     {"{\"input\":\"x\",\"previous_response_id\":7}", "previous_response_id"},
     {"{\"input\":\"x\",\"messages\":[{}]}", "messages"},
+    {"{\"input\":\"x\",\"guided_json\":{\"a\":1}}", "guided_json"},
+    {"{\"input\":\"x\",\"n_predict\":5}", "n_predict"},
     {"{\"input\":\"x\",\"max_tokens\":5}", "max_tokens"},
     {"{\"input\":\"x\",\"min_tokens\":-1}", "min_tokens"},
     {"{\"input\":\"x\",\"conversation\":\"c\"}", "conversation"},
