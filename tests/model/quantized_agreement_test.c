@@ -76,7 +76,7 @@ static void test_smollm2_in_16_bits(void **state)
 static void test_gemma3_in_16_bits(void **state)
 {
     (void)state;
-    check_exactly(GEMMA3, "tests/golden/transformers/gemma3-f32.txt");
+    check_exactly(GEMMA3, "tests/golden/transformers/gemma3-q4_k_m.txt");
 }
 
 int main(void)

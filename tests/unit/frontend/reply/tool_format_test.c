@@ -59,6 +59,14 @@ static void templates_show_their_format(void **state)
         {"axolotl-llama4", "pythonic"},
         {"meta-llama-Llama-3.1-8B-Instruct", "llama3"},
         {"lcp-meetkai-functionary-medium-v3.1", "llama3"},
+        {"lcp-tencent-Hy3", "hunyuan_v3"},
+        {"lcp-upstage-Solar-Open-100B", "solar_open"},
+        {"lcp-Apertus-8B-Instruct", "apertus"},
+        {"lcp-GigaChat3-10B-A1.8B", "gigachat3"},
+        {"lcp-GigaChat3.1-10B-A1.8B", "gigachat31"},
+        {"lcp-mistralai-Ministral-3-14B-Reasoning-2512", "mistral_v11"},
+        {"lcp-fireworks-ai-llama-3-firefunction-v2", "firefunction"},
+        {"lcp-deepseek-ai-DeepSeek-V4", "deepseek_v4"},
         {"google-gemma-2-2b-it", NULL},
         {"gguf-SmolLM2-135M-Instruct", NULL},
         {"microsoft-Phi-3.5-mini-instruct", NULL},
@@ -84,12 +92,7 @@ static void marks_show_their_format(void **state)
         const char *source;
         const char *format;
     } cases[] = {
-        {"'<tool_call{}>'.format(HYTK) '<tool_sep{}>' '<arg_key{}>'", "hunyuan_v3"},
         {"<tool_calls><tool_call>f<tool_sep><arg_key>k</arg_key>", "hunyuan"},
-        {"<|tool_calls|><|tool_call:begin|>", "solar_open"},
-        {"<|tools_prefix|>[<|tools_suffix|>", "apertus"},
-        {"function call<|role_sep|><|message_sep|>", "gigachat3"},
-        {"<|role_sep|><|function_call|>", "gigachat31"},
         {"make calls: [{\"name\": \"tool_call_name\", \"arguments\": {\"arg1\": ", "xlam"},
         {"]<]minimax[>[<tool_call> ]<]minimax[>[<invoke name=", NULL},
     };
