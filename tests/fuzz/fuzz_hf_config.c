@@ -94,12 +94,19 @@ static void check_tower(const struct vision_config *c)
     must(v->merge_side >= 1 && v->merge_side <= LIMIT_MERGE_SIDE);
     must(c->frames >= 1 && c->frames <= LIMIT_PATCH_FRAMES);
     must(v->fixed_side % v->merge_side == 0 && v->fixed_side * v->fixed_side <= LIMIT_PATCH_ROWS);
-    must(c->table_side * c->table_side <= LIMIT_PATCH_POSITIONS);
-    must(v->deepstack_layers <= VISION_DEEPSTACK_MAX && t->rope_count <= 1);
+    must(c->table_side <= LIMIT_PATCH_POSITIONS && v->most_side <= c->table_side);
+    must(v->most_side > 0 || (uint64_t)c->table_side * c->table_side <= LIMIT_PATCH_POSITIONS);
+    must(v->deepstack_layers <= VISION_DEEPSTACK_MAX && t->rope_count <= MODEL_ROPES_MAX);
     for (uint32_t k = 0; k < v->deepstack_layers; k++)
         must(c->deepstack[k] < c->layers);
-    for (uint32_t i = 0; t->rope_count > 0 && i < t->ropes[0].dims / 2; i++)
-        must(isfinite(t->ropes[0].inverse_frequency[i]) && t->ropes[0].axis[i] <= ROPE_WIDTH);
+    uint32_t rotated = 0;
+    for (uint32_t r = 0; r < t->rope_count; r++) {
+        const struct rope_config *rope = &t->ropes[r];
+        for (uint32_t i = 0; i < rope->dims / 2; i++)
+            must(isfinite(rope->inverse_frequency[i]) && rope->axis[i] <= ROPE_WIDTH);
+        rotated += rope->dims;
+    }
+    must(rotated <= t->head_dim);
 }
 
 static void read_tower(struct json_value root, const struct model_family *family,

@@ -195,6 +195,20 @@ static void test_elementwise(void **state)
     accept(&scale);
     scale.weights[0] = find(OP_head_norm).weights[0];
     refuse(&scale, "one a column");
+    struct plan_op clip = {.stem = OP_clip_columns,
+                           .inputs = {gate.output, PLAN_NONE},
+                           .output = gate.inputs[0],
+                           .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
+    clip.params.clip_columns =
+        (struct clip_columns_params){plan->tensors[gate.output].columns, -INFINITY, 0.5f};
+    accept(&clip);
+    clip.params.clip_columns.offset++;
+    refuse(&clip, "outside");
+    clip.params.clip_columns.offset = 0;
+    clip.params.clip_columns.least = 0.75f;
+    refuse(&clip, "at most");
+    clip.params.clip_columns.least = NAN;
+    refuse(&clip, "at most");
 }
 
 static void test_rope(void **state)
@@ -333,6 +347,9 @@ static void test_others(void **state)
     op = find(OP_embed_rows);
     op.params.embed_rows.scale = INFINITY;
     refuse(&op, "scale");
+    op = find(OP_embed_rows);
+    op.params.embed_rows.picture_token = plan->config.vocab_tokens;
+    refuse(&op, "vocabulary");
     op = find(OP_gate);
     op.output = tensor_of(PLAN_ROWS_STEP, 16);
     refuse(&op, "twice as wide");
