@@ -112,7 +112,8 @@ struct step_batch {
     const struct rope_position *rope_positions;
     /* [row_count] a row sees the positions of its sequence below this, at most the end of its rows
      * in this step, at least the row's own position + 1, which NULL means for all. Of a model with
-     * spans_whole: the end of the span, for rows of one. */
+     * spans_whole: the end of the span, for rows of one. It never falls from a sequence's row to
+     * its next. */
     const uint32_t *visible_ends;
 };
 
@@ -220,8 +221,8 @@ struct backend_interface {
      * Encodes pictures into the feature pool, in the model's `stages` (worker/model/model_vision.h)
      * so that running streams keep their pace: encode_begin() takes the pictures, whose pixels it
      * reads before it returns; then encode_stages() does `count` stages more, until all are done. A
-     * new batch may begin at any time; what was not finished of the one before is forgotten. NULL
-     * in a backend that takes no pictures; only called when `vision` was given to load().
+     * new batch may begin at any time; what was not finished of the one before is forgotten. Only
+     * called when `vision` was given to load().
      *
      * Order as with steps: features are there for every step that is launched after the call that
      * did the last stage, and a step launched before it does not see them. Law as with rows: a

@@ -106,10 +106,6 @@ static enum result decide_vision(struct worker_process *process, struct error_te
         log_info("images: none: the model %s", model_blindness(process->model));
         return RESULT_OK;
     }
-    if (!process->backend->interface->encode_begin) {
-        log_warn("images: none: this device's backend has no vision towers");
-        return RESULT_OK;
-    }
     uint32_t columns = model_vision_feature_columns(vision);
     uint64_t row_bytes = (uint64_t)columns * sizeof(float);
     uint32_t largest = options->vision_patches / (vision->merge_side * vision->merge_side);

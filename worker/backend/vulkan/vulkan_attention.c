@@ -121,6 +121,7 @@ static struct vulkan_rope_kv_write_push heads_push(const struct vulkan_recorder 
         .tables = batch->tables.address,
         .stride = qkv->columns,
         .magnitude = 1.0f,
+        .sights = batch->sights_address,
     };
 }
 
@@ -146,6 +147,7 @@ static void set_rope(const struct vulkan_program *program, const struct plan_op 
     const struct rope_config *rope = &program->plan->config.ropes[op->params.rope.rope];
     task->pairing = rope->pairing;
     task->rope_dims = rope->dims;
+    task->parts |= program->axes ? VULKAN_HEADS_AXES : 0;
     push->frequencies = program->weights.rope_address[op->params.rope.rope];
     push->magnitude = rope->magnitude;
 }
@@ -245,10 +247,31 @@ static uint32_t run_before(const struct vulkan_program *program, uint32_t index,
     return 0;
 }
 
+/* A head of its own keys and values for each of queries, none of them rotated on the way. */
+static struct vulkan_attention_shape patch_shape(const struct vulkan_program *program,
+                                                 uint32_t index)
+{
+    const struct plan_op *op = &program->plan->ops[index];
+    const struct patch_attention_params *params = &op->params.patch_attention;
+    return (struct vulkan_attention_shape){
+        .head_dim = params->queries.head_dim,
+        .heads = params->queries.heads,
+        .kv_heads = params->queries.heads,
+        .stride = program->tensors[op->inputs[0]].columns,
+        .query_offset = params->queries.offset,
+        .key_offset = params->keys,
+        .value_offset = params->values,
+        .scale = params->scale,
+        .magnitude = 1.0f,
+    };
+}
+
 static struct vulkan_attention_shape shape_of(const struct vulkan_program *program, uint32_t index)
 {
     const struct plan_op *op = &program->plan->ops[index];
     const struct attention_params *params = &op->params.attention;
+    if (op->stem == OP_patch_attention)
+        return patch_shape(program, index);
     struct vulkan_attention_shape shape = {
         .head_dim = params->queries.head_dim,
         .heads = params->queries.heads,
@@ -303,11 +326,16 @@ static struct scratch_places places_of(const struct vulkan_program *program, boo
 }
 
 /* Adds what the run before the op would have done. */
-static void fuse_run(const struct vulkan_program *program, const struct heads_run *run,
+static void fuse_run(const struct vulkan_recorder *recorder, const struct heads_run *run,
                      struct vulkan_attention_task *task, struct vulkan_attention_rows_push *push)
 {
+    const struct vulkan_program *program = recorder->program;
     task->fuse = VULKAN_ATTENTION_FUSE_ROPE;
     push->frequencies = program->weights.rope_address[run->query_rope->params.rope.rope];
+    if (program->axes) {
+        task->fuse |= VULKAN_ATTENTION_FUSE_AXES;
+        push->items = recorder->recording->batch->sights_address;
+    }
     if (!run->query_norm)
         return;
     task->fuse |= VULKAN_ATTENTION_FUSE_NORM;
@@ -331,6 +359,7 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
                                          .tiles = tiles,
                                          .items = items,
                                          .forms = forms,
+                                         .spans = tiles && recorder->recording->shape.spans,
                                          .brief = recorder->recording->shape.brief};
     struct vulkan_attention_rows_push push = {
         .qkv = program->tensors[op->inputs[0]].f32,
@@ -347,12 +376,14 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
         push.key_norm = program->weights.vector_address[op->weights[0]];
     if (task.shape.codes.scheme != KV_QUANT_NONE)
         push.frequencies = program->weights.kv_tables_address[task.shape.kv_group];
+    if (task.spans)
+        push.query_norm = batch->sights_address;
     uint32_t first;
     uint32_t count = run_before(program, index, &first);
     bool fused = !tiles && count > 0 && is_fused(recorder, first, count);
     if (fused) {
         const struct heads_run run = read_run(program->plan, first, count);
-        fuse_run(program, &run, &task, &push);
+        fuse_run(recorder, &run, &task, &push);
     }
     struct vulkan_attention_choice choice =
         vulkan_attention_policy_choose(&program->device->facts, &task);
@@ -394,20 +425,85 @@ void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t in
                              choice.grid, &touch);
 }
 
+/* Keys and values of all patches into the cache that the op has to itself. */
+static void record_patch_keys(struct vulkan_recorder *recorder, uint32_t index)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = &program->plan->ops[index];
+    const struct patch_attention_params *params = &op->params.patch_attention;
+    struct vulkan_rope_kv_write_push push = heads_push(recorder, op);
+    const struct vulkan_heads_task task = {.parts = VULKAN_HEADS_WRITE,
+                                           .rows = vulkan_recorder_rows(recorder, op->inputs[0]),
+                                           .head_dim = params->queries.head_dim,
+                                           .kv_heads = params->queries.heads};
+    push.keys = program->patch_kv.keys;
+    push.values = program->patch_kv.values;
+    push.key_offset = params->keys;
+    push.value_offset = params->values;
+    dispatch_heads(recorder, op, &task, &push);
+}
+
+static void record_patches(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_recording *recording = recorder->recording;
+    const struct plan_op *op = &program->plan->ops[index];
+    bool windowed = op->params.patch_attention.windowed;
+    const struct vulkan_patch_spans *spans =
+        windowed ? &recording->patches->windows : &recording->patches->whole;
+    const struct scratch_places places = places_of(program, true);
+    const struct vulkan_attention_task task = {.shape = shape_of(program, index),
+                                               .tiles = true,
+                                               .items = windowed ? recording->shape.window_tiles
+                                                                 : recording->shape.whole_tiles,
+                                               .forms = forms,
+                                               .spans = true};
+    const struct vulkan_attention_rows_push push = {
+        .qkv = program->tensors[op->inputs[0]].f32,
+        .keys = program->patch_kv.keys,
+        .values = program->patch_kv.values,
+        .items = spans->tiles_address,
+        .sequences = recording->batch->sequences_address,
+        .tables = recording->batch->tables.address,
+        .partials = places.partials,
+        .counters = places.counters,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .query_norm = spans->sights_address,
+    };
+    struct vulkan_attention_choice choice =
+        vulkan_attention_policy_choose(&program->device->facts, &task);
+    must(choice.partial_bytes <= program->attention_scratch.tile_partial_bytes);
+    const struct vulkan_touch touch = {
+        .reads = {op->inputs[0], vulkan_recorder_kv(recorder), PLAN_NONE},
+        .writes = {op->output, vulkan_recorder_scratch(recorder)}};
+    record_patch_keys(recorder, index);
+    vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
+                             choice.grid, &touch);
+}
+
 void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
 {
     const struct vulkan_shape *shape = &recorder->recording->shape;
+    if (recorder->program->plan->ops[index].stem == OP_patch_attention) {
+        record_patches(recorder, index, forms);
+        return;
+    }
     if (shape->decodes > 0)
         record_part(recorder, index, forms, false, shape->sequences);
     if (shape->tiles > 0)
         record_part(recorder, index, forms, true, shape->tiles);
 }
 
+static bool is_attention(const struct plan_op *op)
+{
+    return op->stem == OP_attention || op->stem == OP_patch_attention;
+}
+
 uint32_t vulkan_attention_tile_rows(const struct vulkan_program *program)
 {
     uint32_t least = UINT32_MAX;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
-        if (program->plan->ops[i].stem != OP_attention)
+        if (!is_attention(&program->plan->ops[i]))
             continue;
         const struct vulkan_attention_shape shape = shape_of(program, i);
         uint32_t rows = vulkan_attention_policy_tile_rows(&program->device->facts, &shape);
@@ -427,20 +523,28 @@ struct vulkan_attention_scratch vulkan_attention_scratch_bytes(const struct vulk
 {
     struct vulkan_attention_scratch most = {0};
     const struct vulkan_facts *facts = &program->device->facts;
+    struct vulkan_attention_shape last = {0};
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
-        if (program->plan->ops[i].stem != OP_attention)
+        if (!is_attention(&program->plan->ops[i]))
             continue;
-        struct vulkan_attention_task task = {.shape = shape_of(program, i),
-                                             .forms = VULKAN_FORM_F32};
-        for (task.items = 1; task.items <= program->max_step_rows; task.items++) {
-            task.tiles = false;
-            struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
-            raise(&most.decode_counter_bytes, choice.counter_bytes);
-            raise(&most.decode_partial_bytes, choice.partial_bytes);
+        bool patches = program->plan->ops[i].stem == OP_patch_attention;
+        struct vulkan_attention_task task = {
+            .shape = shape_of(program, i), .forms = VULKAN_FORM_F32, .spans = patches};
+        if (memcmp(&task.shape, &last, sizeof last) == 0)
+            continue;
+        last = task.shape;
+        uint32_t items = patches ? program->max_patch_rows : program->max_step_rows;
+        for (task.items = 1; task.items <= items; task.items++) {
             task.tiles = true;
-            choice = vulkan_attention_policy_choose(facts, &task);
+            struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
             raise(&most.tile_counter_bytes, choice.counter_bytes);
             raise(&most.tile_partial_bytes, choice.partial_bytes);
+            if (patches)
+                continue; /* nothing but tiles */
+            task.tiles = false;
+            choice = vulkan_attention_policy_choose(facts, &task);
+            raise(&most.decode_counter_bytes, choice.counter_bytes);
+            raise(&most.decode_partial_bytes, choice.partial_bytes);
         }
     }
     return most;

@@ -131,10 +131,11 @@ static uint32_t step_below(uint32_t x)
     return power > 1 && power + power / 2 <= x ? power + power / 2 : power;
 }
 
-static uint32_t choose_splits(const struct vulkan_facts *facts, uint32_t wanted)
+static uint32_t choose_splits(const struct vulkan_facts *facts,
+                              const struct vulkan_attention_task *task, uint32_t wanted)
 {
     if (facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU)
-        return CPU_SPLITS;
+        return task->spans ? 1 : CPU_SPLITS;
     return wanted < SPLITS_MAX ? wanted : SPLITS_MAX;
 }
 
@@ -154,7 +155,7 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     uint32_t fit = unit_count(facts) * GROUPS_PER_UNIT / (columns * task->items);
     uint32_t useful = VULKAN_BRIEF_CONTEXT / SPLIT_TOKENS;
     fit = task->brief && fit > useful ? useful : fit;
-    uint32_t splits = choose_splits(facts, fit > 0 ? step_below(fit) : 1);
+    uint32_t splits = choose_splits(facts, task, fit > 0 ? step_below(fit) : 1);
     uint32_t queries = plan.head_tile * plan.tile_rows;
     uint64_t quads =
         (uint64_t)queries * 2 * divide_up(shape->head_dim, PIECE_DIMS) + divide_up(queries, 2);
@@ -162,38 +163,40 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     uint32_t cap = float_bits(shape->soft_cap);
     return (struct vulkan_attention_choice){
         .shader = "attention_rows",
-        .specialization =
-            {.count = VULKAN_ATTENTION_ROWS_CONSTANTS,
-             .values = {[VULKAN_ATTENTION_ROWS_INVOCATIONS] = plan.invocations,
-                        [VULKAN_ATTENTION_ROWS_FORMS] = task->forms,
-                        [VULKAN_ATTENTION_ROWS_HEAD_DIM] = shape->head_dim,
-                        [VULKAN_ATTENTION_ROWS_GROUP_HEADS] = shape->heads / shape->kv_heads,
-                        [VULKAN_ATTENTION_ROWS_HEAD_TILE] = plan.head_tile,
-                        [VULKAN_ATTENTION_ROWS_TILE_ROWS] = plan.tile_rows,
-                        [VULKAN_ATTENTION_ROWS_LANES] = plan.lanes,
-                        [VULKAN_ATTENTION_ROWS_UNROLL] = plan.unroll,
-                        [VULKAN_ATTENTION_ROWS_SUBGROUPS] =
-                            divide_up(plan.invocations, facts->subgroup_size),
-                        [VULKAN_ATTENTION_ROWS_SPLITS] = splits,
-                        [VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = SPLIT_TOKENS,
-                        [VULKAN_ATTENTION_ROWS_WINDOW] = shape->window,
-                        [VULKAN_ATTENTION_ROWS_KV_GROUP] = shape->kv_group,
-                        [VULKAN_ATTENTION_ROWS_FUSE] = task->fuse,
-                        [VULKAN_ATTENTION_ROWS_PAIRING] = shape->pairing,
-                        [VULKAN_ATTENTION_ROWS_ROPE_DIMS] = shape->rope_dims,
-                        [VULKAN_ATTENTION_ROWS_TILES] = task->tiles,
-                        [VULKAN_ATTENTION_ROWS_STRIDE] = shape->stride,
-                        [VULKAN_ATTENTION_ROWS_QUERY_OFFSET] = shape->query_offset,
-                        [VULKAN_ATTENTION_ROWS_KEY_OFFSET] = shape->key_offset,
-                        [VULKAN_ATTENTION_ROWS_VALUE_OFFSET] = shape->value_offset,
-                        [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
-                        [VULKAN_ATTENTION_ROWS_MAGNITUDE] = float_bits(shape->magnitude),
-                        [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap,
-                        [VULKAN_ATTENTION_ROWS_SINKS] = shape->sinks,
-                        [VULKAN_ATTENTION_ROWS_KV_SCHEME] = shape->codes.scheme,
-                        [VULKAN_ATTENTION_ROWS_KEY_BITS] = shape->codes.key_bits,
-                        [VULKAN_ATTENTION_ROWS_VALUE_BITS] = shape->codes.value_bits,
-                        [VULKAN_ATTENTION_ROWS_GROUP_DIMS] = shape->codes.group_dims}},
+        .specialization = {.count = VULKAN_ATTENTION_ROWS_CONSTANTS,
+                           .values = {[VULKAN_ATTENTION_ROWS_INVOCATIONS] = plan.invocations,
+                                      [VULKAN_ATTENTION_ROWS_FORMS] = task->forms,
+                                      [VULKAN_ATTENTION_ROWS_HEAD_DIM] = shape->head_dim,
+                                      [VULKAN_ATTENTION_ROWS_GROUP_HEADS] =
+                                          shape->heads / shape->kv_heads,
+                                      [VULKAN_ATTENTION_ROWS_HEAD_TILE] = plan.head_tile,
+                                      [VULKAN_ATTENTION_ROWS_TILE_ROWS] = plan.tile_rows,
+                                      [VULKAN_ATTENTION_ROWS_LANES] = plan.lanes,
+                                      [VULKAN_ATTENTION_ROWS_UNROLL] = plan.unroll,
+                                      [VULKAN_ATTENTION_ROWS_SUBGROUPS] =
+                                          divide_up(plan.invocations, facts->subgroup_size),
+                                      [VULKAN_ATTENTION_ROWS_SPLITS] = splits,
+                                      [VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = SPLIT_TOKENS,
+                                      [VULKAN_ATTENTION_ROWS_WINDOW] = shape->window,
+                                      [VULKAN_ATTENTION_ROWS_KV_GROUP] = shape->kv_group,
+                                      [VULKAN_ATTENTION_ROWS_FUSE] = task->fuse,
+                                      [VULKAN_ATTENTION_ROWS_PAIRING] = shape->pairing,
+                                      [VULKAN_ATTENTION_ROWS_ROPE_DIMS] = shape->rope_dims,
+                                      [VULKAN_ATTENTION_ROWS_TILES] = task->tiles,
+                                      [VULKAN_ATTENTION_ROWS_STRIDE] = shape->stride,
+                                      [VULKAN_ATTENTION_ROWS_QUERY_OFFSET] = shape->query_offset,
+                                      [VULKAN_ATTENTION_ROWS_KEY_OFFSET] = shape->key_offset,
+                                      [VULKAN_ATTENTION_ROWS_VALUE_OFFSET] = shape->value_offset,
+                                      [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
+                                      [VULKAN_ATTENTION_ROWS_MAGNITUDE] =
+                                          float_bits(shape->magnitude),
+                                      [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap,
+                                      [VULKAN_ATTENTION_ROWS_SINKS] = shape->sinks,
+                                      [VULKAN_ATTENTION_ROWS_KV_SCHEME] = shape->codes.scheme,
+                                      [VULKAN_ATTENTION_ROWS_KEY_BITS] = shape->codes.key_bits,
+                                      [VULKAN_ATTENTION_ROWS_VALUE_BITS] = shape->codes.value_bits,
+                                      [VULKAN_ATTENTION_ROWS_GROUP_DIMS] = shape->codes.group_dims,
+                                      [VULKAN_ATTENTION_ROWS_SPANS] = task->spans}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,
@@ -264,8 +267,8 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
 {
     const struct vulkan_attention_shape *shape = &task->shape;
     uint32_t columns = shape->kv_heads * plan->head_tiles;
-    uint32_t splits = choose_splits(
-        facts, power_below(divide_up(unit_count(facts) * MATRIX_PER_UNIT, columns * task->items)));
+    uint32_t wanted = divide_up(unit_count(facts) * MATRIX_PER_UNIT, columns * task->items);
+    uint32_t splits = choose_splits(facts, task, power_below(wanted));
     uint32_t queries = plan->subgroups * plan->unit->m;
     uint64_t quads = (uint64_t)queries * (shape->head_dim / 4) + queries / 2;
     uint64_t workgroups = (uint64_t)columns * task->items;
@@ -298,7 +301,8 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
                                           facts->subgroup_size,
                                       [VULKAN_ATTENTION_MATRIX_SCALE] = float_bits(shape->scale),
                                       [VULKAN_ATTENTION_MATRIX_SOFT_CAP] = cap,
-                                      [VULKAN_ATTENTION_MATRIX_SINKS] = shape->sinks}},
+                                      [VULKAN_ATTENTION_MATRIX_SINKS] = shape->sinks,
+                                      [VULKAN_ATTENTION_MATRIX_SPANS] = task->spans}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,
@@ -313,6 +317,7 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
     must(shape->kv_heads > 0 && shape->heads % shape->kv_heads == 0 && task->items > 0);
     must((task->forms & ~vulkan_attention_policy_forms(shape)) == 0);
     must(!task->tiles || task->fuse == 0);
+    must(task->tiles || !task->spans);
     if (task->tiles) {
         struct matrix_plan plan = plan_matrix(facts, shape);
         if (plan.unit)

@@ -64,6 +64,8 @@ struct vulkan_attention_task {
     uint32_t items; /* tiles, or sequences, of the step, padding included */
     uint32_t forms; /* enum vulkan_form bits that the output is wanted in */
     uint32_t fuse;  /* enum vulkan_attention_fuse bits; decodes only */
+    bool spans;     /* rows see what their sights say; tiles only, and not split by a driver for the
+                       CPU: there may be thousands */
     bool brief;     /* no context is longer than VULKAN_BRIEF_CONTEXT: splits nobody needs are left
                        out, and the others are the same */
 };

@@ -17,6 +17,7 @@
 #include "worker/backend/vulkan/vulkan_register_probe.h"
 #include "worker/backend/vulkan/vulkan_step.h"
 #include "worker/backend/vulkan/vulkan_vault.h"
+#include "worker/backend/vulkan/vulkan_vision.h"
 #include "worker/backend/vulkan/vulkan_weight_loader.h"
 
 #define PATH_BYTES 4096u
@@ -40,6 +41,7 @@ struct vulkan_backend {
     struct vulkan_kernels *kernels;
     struct vulkan_program program;
     struct vulkan_steps *steps;
+    struct vulkan_vision *vision; /* NULL where there is none */
     struct vulkan_weight_origin origin;
     uint32_t depth;
     double stage_ms[STAGE_COUNT];
@@ -129,7 +131,7 @@ static uint64_t step_bytes(const struct plan *plan, const struct backend_options
         if (unpacked > largest && unpacked <= VULKAN_LINEAR_UNPACKED_MAX)
             largest = unpacked;
     }
-    return tensors + largest;
+    return tensors + largest + vulkan_vision_bytes(options);
 }
 
 static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
@@ -146,7 +148,7 @@ static enum result choose_kv_bytes(struct backend *backend, const struct plan *p
         .own_memory = facts->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
         .memory_bytes = facts->memory_bytes,
         .free_bytes = vulkan_device_free_bytes(vulkan->device),
-        .weights_bytes = weight_bytes(plan),
+        .weights_bytes = weight_bytes(plan) + (options->vision ? weight_bytes(options->vision) : 0),
         .step_bytes = step_bytes(plan, options),
         .weights_there = options->has_vault && vulkan_vault_is_filled(&vault),
         .share_percent = options->kv_share_percent,
@@ -216,11 +218,15 @@ static enum result load(struct backend *backend, const struct plan *plan,
     begun_ms = stage_end(vulkan, STAGE_MEMORY, begun_ms);
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
+    if (result == RESULT_OK && options->vision)
+        result = vulkan_vision_create(&vulkan->program, options, progress, context, &vulkan->vision,
+                                      error);
     begun_ms = stage_end(vulkan, STAGE_WEIGHTS, begun_ms);
     if (result == RESULT_OK)
         result = vulkan_steps_create(&vulkan->program, &step_options, &vulkan->steps, error);
     if (result == RESULT_OK && !options->vulkan.kernels_when_needed)
-        result = vulkan_steps_warm(vulkan->steps, options->threads, progress, context, error);
+        result = vulkan_steps_warm(vulkan->steps, vulkan->vision, options->threads, progress,
+                                   context, error);
     if (result != RESULT_OK)
         return result;
     (void)stage_end(vulkan, STAGE_KERNELS, begun_ms);
@@ -252,6 +258,17 @@ static enum result step_wait(struct backend *backend, struct sampled_token *resu
     return vulkan_steps_wait(own(backend)->steps, results, error);
 }
 
+static enum result encode_begin(struct backend *backend, const struct encode_batch *batch,
+                                struct error_text *error)
+{
+    return vulkan_vision_begin(own(backend)->vision, batch, error);
+}
+
+static enum result encode_stages(struct backend *backend, uint32_t count, struct error_text *error)
+{
+    return vulkan_vision_run(own(backend)->vision, count, error);
+}
+
 static const float *last_logits(const struct backend *backend)
 {
     return vulkan_steps_last_logits(own_const(backend)->steps);
@@ -278,6 +295,7 @@ static void destroy(struct backend *backend)
 {
     struct vulkan_backend *vulkan = own(backend);
     vulkan_steps_destroy(vulkan->steps);
+    vulkan_vision_destroy(vulkan->vision);
     vulkan_program_fini(&vulkan->program);
     vulkan_kernels_destroy(vulkan->kernels);
     vulkan_device_close(vulkan->device);
@@ -293,6 +311,8 @@ struct backend *vulkan_backend_create(void)
         .draws_ahead = draws_ahead,
         .step_launch = step_launch,
         .step_wait = step_wait,
+        .encode_begin = encode_begin,
+        .encode_stages = encode_stages,
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,

@@ -29,6 +29,12 @@ static uint64_t tiles_offset(const struct vulkan_batch *batch)
     return logit_rows_offset(batch) + align_section(batch->limits.rows * sizeof(uint32_t));
 }
 
+static uint64_t sights_offset(const struct vulkan_batch *batch)
+{
+    return tiles_offset(batch) +
+           align_section(batch->limits.rows * sizeof(struct vulkan_step_tile));
+}
+
 static enum result make_tables(struct vulkan_batch *batch, uint64_t entries,
                                struct error_text *error)
 {
@@ -42,8 +48,9 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
                               struct error_text *error)
 {
     *batch = (struct vulkan_batch){.device = device, .limits = *limits};
-    uint64_t bytes =
-        tiles_offset(batch) + align_section(limits->rows * sizeof(struct vulkan_step_tile));
+    uint64_t bytes = sights_offset(batch);
+    if (limits->sights)
+        bytes += align_section(limits->rows * sizeof(struct vulkan_step_sight));
     enum result result =
         vulkan_buffer_create(device, VULKAN_UPLOAD, bytes, "step data", &batch->buffer, error);
     if (result == RESULT_OK)
@@ -52,6 +59,7 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
     batch->sequences_address = batch->buffer.address + sequences_offset(batch);
     batch->logit_rows_address = batch->buffer.address + logit_rows_offset(batch);
     batch->tiles_address = batch->buffer.address + tiles_offset(batch);
+    batch->sights_address = batch->buffer.address + sights_offset(batch);
     return result;
 }
 
@@ -130,6 +138,33 @@ static void fill_tiles(struct vulkan_batch *batch, const struct step_sequence *s
     }
 }
 
+/* What the step says of pictures, or what it means by saying nothing. */
+static void fill_sights(struct vulkan_batch *batch, const struct step_batch *step,
+                        const struct step_sequence *sequence)
+{
+    struct vulkan_step_sight *sights =
+        (struct vulkan_step_sight *)(void *)((uint8_t *)batch->buffer.mapped +
+                                             sights_offset(batch));
+    uint32_t end = 0;
+    for (uint32_t r = 0; r < sequence->row_count; r++) {
+        uint32_t row = sequence->first_row + r, at = sequence->first_position + r;
+        struct vulkan_step_sight sight = {
+            .position = {at, at, at}, .feature = ROW_FEATURE_NONE, .end = at + 1};
+        if (step->rope_positions)
+            sight.position = step->rope_positions[row];
+        if (step->feature_rows)
+            sight.feature = step->feature_rows[row];
+        if (step->visible_ends)
+            sight.end = step->visible_ends[row];
+        must(sight.end > at && sight.end >= end);
+        must(sight.end <= sequence->first_position + sequence->row_count);
+        end = sight.end;
+        batch->has_features |= sight.feature != ROW_FEATURE_NONE;
+        batch->has_spans |= sight.end > at + 1;
+        sights[row] = sight;
+    }
+}
+
 static bool draws_whole(const struct step_batch *step)
 {
     uint32_t row = 0;
@@ -154,12 +189,15 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
     batch->decode_count = 0;
     batch->tile_count = 0;
     batch->is_brief = true;
+    batch->has_features = batch->has_spans = false;
     for (uint32_t s = 0; s < step->sequence_count; s++) {
         const struct step_sequence *sequence = &step->sequences[s];
         if (sequence->first_position + sequence->row_count > VULKAN_BRIEF_CONTEXT)
             batch->is_brief = false;
         fill_sequence(batch, step, s, &next_entry);
         fill_tiles(batch, sequence, s);
+        if (batch->limits.sights)
+            fill_sights(batch, step, sequence);
     }
     memcpy((uint8_t *)batch->buffer.mapped + logit_rows_offset(batch), step->logit_rows,
            step->logit_row_count * sizeof(uint32_t));

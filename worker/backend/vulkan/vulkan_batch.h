@@ -20,6 +20,15 @@ struct vulkan_step_row {
     uint32_t drawn; /* 0, or VULKAN_STEP_DRAWN | draw of the step before, whose token it is */
 };
 
+/* One row of a model that sees: 32 bytes. */
+struct vulkan_step_sight {
+    struct rope_position position;
+    uint32_t feature; /* ROW_FEATURE_NONE, or a row of the feature pool */
+    uint32_t begin;   /* it sees positions [begin, end) */
+    uint32_t end;
+    uint32_t unused[2];
+};
+
 /* One sequence: 32 bytes. */
 struct vulkan_step_sequence {
     uint32_t first_row;
@@ -30,26 +39,31 @@ struct vulkan_step_sequence {
 };
 _Static_assert(sizeof(struct vulkan_step_row) == 16, "byte map");
 _Static_assert(sizeof(struct vulkan_step_sequence) == 32, "byte map");
+_Static_assert(sizeof(struct vulkan_step_sight) == 32, "byte map");
 
 struct vulkan_batch_limits {
     uint32_t rows; /* and as many sequences, tiles and logit rows */
     uint32_t groups;
     uint32_t tile_rows; /* vulkan_attention_policy.h */
+    bool sights;        /* the model sees */
 };
 
 struct vulkan_batch {
     const struct vulkan_device *device;
     struct vulkan_batch_limits limits;
-    struct vulkan_buffer buffer; /* rows, sequences, logit rows, tiles */
+    struct vulkan_buffer buffer; /* rows, sequences, logit rows, tiles, sights */
     struct vulkan_buffer tables; /* made anew, larger, when a step needs it */
     uint64_t rows_address;
     uint64_t sequences_address;
     uint64_t logit_rows_address;
     uint64_t tiles_address;
-    uint32_t decode_count; /* of the step written last: sequences with one row */
-    uint32_t tile_count;   /* of the others */
-    bool draws_whole;      /* every row is drawn from, in order */
-    bool is_brief;         /* no context is longer than VULKAN_BRIEF_CONTEXT */
+    uint64_t sights_address; /* of a model that sees */
+    uint32_t decode_count;   /* of the step written last: sequences with one row */
+    uint32_t tile_count;     /* of the others */
+    bool draws_whole;        /* every row is drawn from, in order */
+    bool is_brief;           /* no context is longer than VULKAN_BRIEF_CONTEXT */
+    bool has_features;       /* some row is a feature */
+    bool has_spans;          /* some row sees beyond itself */
 };
 
 enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,

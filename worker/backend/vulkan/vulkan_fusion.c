@@ -11,7 +11,8 @@ static bool writes_in_place(const struct plan_op *op)
     if (op->stem == OP_head_norm || op->stem == OP_rope || op->stem == OP_linear_add ||
         op->stem == OP_rms_norm_add || op->stem == OP_bias_add || op->stem == OP_stream_correct ||
         op->stem == OP_stream_add || op->stem == OP_stream_match || op->stem == OP_stream_cut ||
-        op->stem == OP_position_scale || op->stem == OP_moe_shared)
+        op->stem == OP_position_scale || op->stem == OP_moe_shared || op->stem == OP_feature_add ||
+        op->stem == OP_patch_positions)
         return true;
     return op->stem == OP_moe_combine && op->params.moe_combine.add;
 }

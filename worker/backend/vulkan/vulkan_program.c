@@ -24,7 +24,13 @@
 
 uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows)
 {
-    return rows == PLAN_ROWS_STEP ? program->max_step_rows : program->max_logit_rows;
+    uint32_t merged = program->plan->vision.merge_side * program->plan->vision.merge_side;
+    switch (rows) {
+    case PLAN_ROWS_STEP: return program->max_step_rows;
+    case PLAN_ROWS_LOGITS: return program->max_logit_rows;
+    case PLAN_ROWS_PATCHES: return program->max_patch_rows;
+    default: return program->max_patch_rows / merged;
+    }
 }
 
 static uint64_t align_piece(uint64_t bytes)
@@ -161,6 +167,51 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
     return result;
 }
 
+/* Of a vision plan: keys and values of the patches that an op looks at, one op after the other. */
+static enum result place_patches(struct vulkan_program *program, struct error_text *error)
+{
+    const struct plan *plan = program->plan;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct column_slice *queries = &plan->ops[i].params.patch_attention.queries;
+        uint64_t columns = (uint64_t)queries->heads * queries->head_dim;
+        if (plan->ops[i].stem == OP_patch_attention && columns > most)
+            most = columns;
+    }
+    if (most == 0)
+        return RESULT_OK;
+    uint64_t bytes = align_piece((uint64_t)(program->max_patch_rows / KV_BLOCK_TOKENS + 1) *
+                                 KV_BLOCK_TOKENS * most * sizeof(uint16_t));
+    struct vulkan_piece keys, values;
+    program->patch_memory = vulkan_arena_create(program->device, 2 * bytes, false);
+    enum result result =
+        vulkan_arena_take(program->patch_memory, bytes, "keys of patches", &keys, error);
+    if (result == RESULT_OK)
+        result =
+            vulkan_arena_take(program->patch_memory, bytes, "values of patches", &values, error);
+    if (result == RESULT_OK)
+        program->patch_kv = (struct vulkan_kv_layer){keys.address, values.address};
+    program->axes = true;
+    return result;
+}
+
+static enum result place_features(struct vulkan_program *program,
+                                  const struct backend_options *options, struct error_text *error)
+{
+    if (!options->vision)
+        return RESULT_OK;
+    const struct model_vision *vision = &options->vision->vision;
+    program->sees = true;
+    program->axes = vision->grid_positions;
+    program->spans = vision->spans_whole;
+    program->feature_columns = model_vision_feature_columns(vision);
+    uint64_t bytes = (uint64_t)options->feature_rows * program->feature_columns * sizeof(float);
+    enum result result = vulkan_buffer_create(program->device, VULKAN_DEVICE, bytes,
+                                              "features of pictures", &program->features, error);
+    program->features_address = program->features.address;
+    return result;
+}
+
 /* Counters are zero whenever no kernel is at work. */
 static enum result clear_scratch(struct vulkan_program *program, struct error_text *error)
 {
@@ -212,7 +263,8 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
                                        .plan = plan,
                                        .kernels = kernels,
                                        .max_step_rows = options->max_step_rows,
-                                       .max_logit_rows = options->max_logit_rows};
+                                       .max_logit_rows = options->max_logit_rows,
+                                       .max_patch_rows = options->max_patch_rows};
     if (options->kv_type != KV_CACHE_F16)
         return error_set(error, RESULT_UNSUPPORTED, "on Vulkan the KV cache is f16");
     enum result result = check_quantization(&plan->kv, error);
@@ -231,6 +283,10 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
         result = place_kv(program, options->kv_blocks, error);
     if (result == RESULT_OK)
         result = vulkan_recurrent_place(program, options->state_slots, error);
+    if (result == RESULT_OK)
+        result = place_features(program, options, error);
+    if (result == RESULT_OK)
+        result = place_patches(program, error);
     if (result == RESULT_OK)
         result = place_scratch(program, error);
     return result;
@@ -253,6 +309,8 @@ void vulkan_program_fini(struct vulkan_program *program)
     vulkan_arena_destroy(program->kv_memory);
     vulkan_arena_destroy(program->scratch_memory);
     vulkan_arena_destroy(program->state_memory);
+    vulkan_arena_destroy(program->patch_memory);
+    vulkan_buffer_destroy(program->device, &program->features);
     free(program->notes);
     free(program->whole_notes);
     free(program->whole_plan.ops);

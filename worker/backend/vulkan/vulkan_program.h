@@ -64,11 +64,22 @@ struct vulkan_program {
     struct vulkan_piece
         *states; /* [recurrent layers] f32 [slots][floats of a layer]: vulkan_recurrent.h */
     struct vulkan_arena *state_memory;
+    struct vulkan_kv_layer patch_kv; /* of a vision plan, shared by its layers */
+    struct vulkan_arena *patch_memory;
+    /* Of a model that takes pictures, and of its tower. */
+    bool sees;                     /* text rows have sights */
+    bool axes;                     /* rows rotate by several positions */
+    bool spans;                    /* text rows may see beyond themselves */
+    uint32_t feature_columns;      /* of a row of the pool */
+    uint64_t features_address;     /* the pool: f32 [rows, feature_columns] */
+    struct vulkan_buffer features; /* it, in the text's program */
     uint32_t max_step_rows;
     uint32_t max_logit_rows;
+    uint32_t max_patch_rows;
 };
 
-/* Everything but the weights' contents. */
+/* Everything but the weights' contents. `options` are those of the plan at hand: a vision plan has
+ * max_patch_rows, and its features_address is for the caller to set. */
 enum result vulkan_program_init(struct vulkan_program *program, const struct vulkan_device *device,
                                 struct vulkan_kernels *kernels, const struct plan *plan,
                                 const struct backend_options *options,

@@ -165,9 +165,20 @@ struct vulkan_embed_rows_push {
     uint32_t columns;                   /*  96 */
     uint32_t vocab_tokens;              /* 100 */
     float scale;                        /* 104 */
-    uint32_t unused;                    /* 108 */
+    uint32_t feature_columns;           /* 108 */
+    uint64_t sights;                    /* 112: struct vulkan_step_sight, or 0 */
+    uint64_t features;                  /* 120: f32 [pool rows, feature_columns] */
 };
-static_assert(sizeof(struct vulkan_embed_rows_push) == 112, "byte map");
+static_assert(sizeof(struct vulkan_embed_rows_push) == 128, "byte map");
+
+struct vulkan_feature_add_push {
+    uint64_t x;               /*  0: f32 [rows, columns], in place */
+    uint64_t sights;          /*  8 */
+    uint64_t features;        /* 16: of the part */
+    uint32_t columns;         /* 24 */
+    uint32_t feature_columns; /* 28 */
+};
+static_assert(sizeof(struct vulkan_feature_add_push) == 32, "byte map");
 
 struct vulkan_gather_rows_push {
     uint64_t x;                         /*  0: f32 [step rows, columns] */
@@ -554,7 +565,7 @@ static_assert(sizeof(struct vulkan_matrix_unpack_push) == 40, "byte map");
 struct vulkan_rope_kv_write_push {
     uint64_t qkv;          /*   0: f32 [rows, stride], in place */
     uint64_t queries_f16;  /*   8: f16 [rows, heads * head_dim] */
-    uint64_t frequencies;  /*  16: f32 [rope_dims / 2], radians per position */
+    uint64_t frequencies;  /*  16: f32 [rope_dims / 2], radians per position; u32, axes */
     uint64_t query_norm;   /*  24: f32 [head_dim] */
     uint64_t key_norm;     /*  32: f32 [head_dim] */
     uint64_t keys;         /*  40: the layer's regions of the cache */
@@ -571,16 +582,18 @@ struct vulkan_rope_kv_write_push {
     float weight_offset;   /* 104 */
     uint32_t unused;       /* 108 */
     uint64_t codec;        /* 112: struct vulkan_kv_tables, where codes are of rotated rows */
+    uint64_t sights;       /* 120: struct vulkan_step_sight, with axes */
 };
-static_assert(sizeof(struct vulkan_rope_kv_write_push) == 120, "byte map");
+static_assert(sizeof(struct vulkan_rope_kv_write_push) == 128, "byte map");
 static_assert(offsetof(struct vulkan_rope_kv_write_push, stride) == 80, "byte map");
 
 enum vulkan_heads_part {
     VULKAN_HEADS_NORM = 1,
     VULKAN_HEADS_ROPE = 2,
     VULKAN_HEADS_WRITE = 4,
-    VULKAN_HEADS_QUERIES_F16 = 8, /* queries go to queries_f16, not back */
-    VULKAN_HEADS_NORM_VALUES = 16 /* besides the norm: of values, without weights */
+    VULKAN_HEADS_QUERIES_F16 = 8,  /* queries go to queries_f16, not back */
+    VULKAN_HEADS_NORM_VALUES = 16, /* besides the norm: of values, without weights */
+    VULKAN_HEADS_AXES = 32         /* the rotation is by several positions */
 };
 enum vulkan_rope_kv_write_constant {
     VULKAN_ROPE_KV_WRITE_INVOCATIONS,
@@ -632,15 +645,17 @@ struct vulkan_attention_rows_push {
     uint64_t qkv;                       /*   0: f32 [rows, stride] */
     uint64_t keys;                      /*   8: the layer's regions of the cache */
     uint64_t values;                    /*  16 */
-    uint64_t items;                     /*  24: struct vulkan_step_tile, when tiles */
+    uint64_t items;                     /*  24: tiles: struct vulkan_step_tile; fused with axes:
+                                                 struct vulkan_step_sight */
     uint64_t sequences;                 /*  32: struct vulkan_step_sequence */
     uint64_t tables;                    /*  40: u32 */
     uint64_t partials;                  /*  48: vulkan_attention_choice.partial_bytes */
     uint64_t counters;                  /*  56: u32, all 0 between dispatches */
     struct vulkan_outputs_push outputs; /*  64: [rows, heads * head_dim] */
-    uint64_t frequencies;               /*  96: f32 [rope_dims / 2], when fused; with codes of
-                                                 rotated rows struct vulkan_kv_tables */
-    uint64_t query_norm;                /* 104: f32 [head_dim], when fused with norms */
+    uint64_t frequencies;               /*  96: f32 [rope_dims / 2], when fused, and u32, axes; with
+                                                 codes of rotated rows struct vulkan_kv_tables */
+    uint64_t query_norm;                /* 104: f32 [head_dim], when fused with norms; with spans
+                                                 struct vulkan_step_sight */
     uint64_t key_norm;                  /* 112; with sinks they: f32 [query heads] */
     float epsilon;                      /* 120 */
     float weight_offset;                /* 124 */
@@ -651,7 +666,8 @@ static_assert(offsetof(struct vulkan_attention_rows_push, outputs) == 64, "byte 
 enum vulkan_attention_fuse {
     VULKAN_ATTENTION_FUSE_ROPE = 1,
     VULKAN_ATTENTION_FUSE_NORM = 2,
-    VULKAN_ATTENTION_FUSE_NORM_VALUES = 4 /* besides; without weights */
+    VULKAN_ATTENTION_FUSE_NORM_VALUES = 4, /* besides; without weights */
+    VULKAN_ATTENTION_FUSE_AXES = 8         /* rope by several positions */
 };
 enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_INVOCATIONS,
@@ -683,6 +699,7 @@ enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_KEY_BITS,
     VULKAN_ATTENTION_ROWS_VALUE_BITS,
     VULKAN_ATTENTION_ROWS_GROUP_DIMS,
+    VULKAN_ATTENTION_ROWS_SPANS, /* of tiles: rows see what their sights say */
     VULKAN_ATTENTION_ROWS_CONSTANTS
 };
 
@@ -711,6 +728,7 @@ enum vulkan_attention_matrix_constant {
     VULKAN_ATTENTION_MATRIX_SCALE,    /* bits of an f32 */
     VULKAN_ATTENTION_MATRIX_SOFT_CAP, /* bits of an f32 */
     VULKAN_ATTENTION_MATRIX_SINKS,
+    VULKAN_ATTENTION_MATRIX_SPANS,
     VULKAN_ATTENTION_MATRIX_CONSTANTS
 };
 

@@ -20,6 +20,7 @@
 #include "worker/backend/vulkan/vulkan_moe.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
 #include "worker/backend/vulkan/vulkan_streams.h"
+#include "worker/backend/vulkan/vulkan_towers.h"
 
 #define EXTRA_TENSORS 4u /* KV cache, scratch, recurrent states, groups of experts */
 
@@ -54,8 +55,12 @@ plan_tensor_id vulkan_recorder_groups(const struct vulkan_recorder *recorder)
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor)
 {
     const struct vulkan_shape *shape = &recorder->recording->shape;
-    return recorder->program->tensors[tensor].rows == PLAN_ROWS_STEP ? shape->rows
-                                                                     : shape->logit_rows;
+    switch (recorder->program->tensors[tensor].rows) {
+    case PLAN_ROWS_STEP: return shape->rows;
+    case PLAN_ROWS_LOGITS: return shape->logit_rows;
+    case PLAN_ROWS_PATCHES: return shape->patches;
+    default: return shape->patch_features;
+    }
 }
 
 struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder *recorder,
@@ -169,6 +174,7 @@ static void record_embed_rows(struct vulkan_recorder *recorder)
     const struct vulkan_matrix *matrix =
         &program->weights.matrices[program->weights.by_op[recorder->op].index[0]];
     uint32_t forms = recorder->forms[recorder->op];
+    bool features = recording->shape.features && op->params.embed_rows.features;
     const struct vulkan_embed_rows_push push = {
         .weights = vulkan_recorder_matrix(matrix),
         .rows = recording->batch->rows_address,
@@ -180,6 +186,9 @@ static void record_embed_rows(struct vulkan_recorder *recorder)
         .columns = matrix->columns,
         .vocab_tokens = matrix->rows,
         .scale = op->params.embed_rows.scale,
+        .feature_columns = program->feature_columns,
+        .sights = features ? recording->batch->sights_address : 0,
+        .features = program->features_address,
     };
     const struct vulkan_row_task task = {VULKAN_ROW_EMBED,
                                          vulkan_recorder_rows(recorder, op->output),
@@ -462,9 +471,14 @@ static uint32_t own_forms(const struct vulkan_recorder *recorder, uint32_t index
     case OP_soft_cap:
     case OP_gate_with:
     case OP_add_rows:
-    case OP_scale_columns: return ROW_FORMS;
+    case OP_scale_columns:
+    case OP_patch_rows:
+    case OP_activate:
+    case OP_join_rows:
+    case OP_pool_rows: return ROW_FORMS;
     case OP_gate: return gate_forms(recorder, index);
-    case OP_attention: return vulkan_attention_forms(recorder->program, index);
+    case OP_attention:
+    case OP_patch_attention: return vulkan_attention_forms(recorder->program, index);
     case OP_moe_gate:
         return vulkan_moe_gate_forms(
             recorder->program, index,
@@ -532,12 +546,6 @@ static void record_gate_heads(struct vulkan_recorder *recorder)
     vulkan_recurrent_record_gate_heads(recorder, recorder->forms[recorder->op]);
 }
 
-/* Texts have no features, and this backend takes no pictures. */
-static void record_feature_add(struct vulkan_recorder *recorder)
-{
-    (void)recorder;
-}
-
 static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) = {
     [OP_embed_rows] = record_embed_rows,
     [OP_rms_norm] = record_rms_norm,
@@ -573,7 +581,14 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_moe_gate] = vulkan_moe_record_gate,
     [OP_moe_combine] = vulkan_moe_record_combine,
     [OP_moe_shared] = vulkan_streams_record,
-    [OP_feature_add] = record_feature_add,
+    [OP_patch_rows] = vulkan_towers_record_patch_rows,
+    [OP_patch_positions] = vulkan_towers_record_patch_positions,
+    [OP_patch_attention] = record_attention,
+    [OP_activate] = vulkan_towers_record_activate,
+    [OP_join_rows] = vulkan_towers_record_join_rows,
+    [OP_pool_rows] = vulkan_towers_record_pool_rows,
+    [OP_feature_write] = vulkan_towers_record_feature_write,
+    [OP_feature_add] = vulkan_towers_record_feature_add,
 };
 
 /* What each op's readers want of it at this shape. */
@@ -622,7 +637,8 @@ enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct
     choose_forms(&recorder);
     if (recording->commands)
         vulkan_commands_barrier(recording->commands); /* behind the step before */
-    for (recorder.op = 0; recorder.op < plan->op_count && recorder.result == RESULT_OK;
+    uint32_t end_op = recording->end_op > 0 ? recording->end_op : plan->op_count;
+    for (recorder.op = recording->first_op; recorder.op < end_op && recorder.result == RESULT_OK;
          recorder.op++) {
         plan_tensor_id output = plan->ops[recorder.op].output;
         if (recording->shape.logit_rows == 0 && output != PLAN_NONE &&

@@ -10,6 +10,7 @@
 
 #include "worker/backend/vulkan/vulkan_batch.h"
 #include "worker/backend/vulkan/vulkan_commands.h"
+#include "worker/backend/vulkan/vulkan_patches.h"
 #include "worker/backend/vulkan/vulkan_profile.h"
 #include "worker/backend/vulkan/vulkan_program.h"
 #include "worker/backend/vulkan/vulkan_push.h"
@@ -23,12 +24,22 @@ struct vulkan_shape {
     uint32_t tiles;   /* of the others' rows, for attention */
     bool whole;       /* every row is drawn from, in order: vulkan_program_whole() will do */
     bool brief;       /* all decodes, of contexts up to VULKAN_BRIEF_CONTEXT */
+    bool features;    /* some row is a feature */
+    bool spans;       /* some row sees beyond itself */
+    /* Of a vision plan. */
+    uint32_t patches;
+    uint32_t patch_features;
+    uint32_t whole_tiles;
+    uint32_t window_tiles;
 };
 
 struct vulkan_recording {
     const struct vulkan_program *program;
     const struct vulkan_batch *batch;
+    const struct vulkan_patches *patches; /* of a vision plan */
     struct vulkan_shape shape;
+    uint32_t first_op; /* of a vision plan, ops [first_op, end_op); 0 and 0: all */
+    uint32_t end_op;
     uint64_t drawn_before;            /* u32: what the step before drew */
     struct vulkan_commands *commands; /* NULL: kernels are made and nothing is recorded */
     bool attention_only;              /* then: those of attention */

@@ -56,6 +56,12 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
         [VULKAN_ROW_STREAM_MATCH] = "stream_match",
         [VULKAN_ROW_STREAM_CUT] = "stream_cut",
         [VULKAN_ROW_MOE_SHARED] = "moe_shared",
+        [VULKAN_ROW_FEATURE_ADD] = "feature_add",
+        [VULKAN_ROW_PATCH_ROWS] = "patch_rows",
+        [VULKAN_ROW_PATCH_POSITIONS] = "patch_positions",
+        [VULKAN_ROW_ACTIVATE] = "activate",
+        [VULKAN_ROW_POOL] = "pool_rows",
+        [VULKAN_ROW_FEATURE_WRITE] = "feature_write",
     };
     must(task->rows > 0 && task->columns > 0);
     must((task->forms & ~(uint32_t)VULKAN_FORM_F32) == 0 || task->columns % FORM_COLUMNS == 0);

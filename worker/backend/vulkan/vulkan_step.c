@@ -58,7 +58,8 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
     const struct vulkan_program *program = steps->program;
     const struct vulkan_batch_limits limits = {.rows = program->max_step_rows,
                                                .groups = program->plan->kv.group_count,
-                                               .tile_rows = program->tile_rows};
+                                               .tile_rows = program->tile_rows,
+                                               .sights = program->sees};
     enum result result =
         vulkan_batch_init(&slot->batch, program->device, &limits, FIRST_TABLE_ENTRIES, error);
     uint32_t timestamps = steps->profile ? VULKAN_PROFILE_MARKS : 0;
@@ -151,7 +152,7 @@ static struct slot *slot_of(struct vulkan_steps *steps, uint64_t step)
 static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_shape *shape)
 {
     return shape->rows == shape->sequences && shape->whole && shape->rows <= REPLAYED_ROWS &&
-           !steps->profile;
+           !shape->features && !steps->profile;
 }
 
 static void record_draws(struct vulkan_steps *steps, struct slot *slot,
@@ -279,6 +280,8 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     shape.decodes = slot->batch.decode_count;
     shape.tiles = slot->batch.tile_count;
     shape.whole = slot->batch.draws_whole;
+    shape.features = slot->batch.has_features;
+    shape.spans = slot->batch.has_spans;
     shape.brief = slot->batch.is_brief && shape.whole && shape.rows == shape.sequences;
     slot->logit_rows = batch->logit_row_count;
     result = choose_commands(steps, slot, &shape, error);
@@ -394,9 +397,14 @@ static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
                                                 .sequences = sequences,
                                                 .logit_rows = tiles < draws ? tiles : draws,
                                                 .decodes = sequences - 1,
-                                                .tiles = tiles};
+                                                .tiles = tiles,
+                                                .features = program->sees};
         recording.attention_only = tiles > 1; /* the other ops do not ask how many there are */
         result = vulkan_recorder_run(&recording, error);
+        recording.shape.spans = program->spans;
+        recording.attention_only = true;
+        if (result == RESULT_OK && program->spans)
+            result = vulkan_recorder_run(&recording, error);
     }
     return result;
 }
@@ -417,8 +425,8 @@ static void tell_warm(void *context, uint32_t made, uint32_t count)
         progress->tell(progress->context, progress->weight_bytes, progress->weight_bytes);
 }
 
-enum result vulkan_steps_warm(struct vulkan_steps *steps, uint32_t threads,
-                              backend_progress_fn *progress, void *context,
+enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_vision *vision,
+                              uint32_t threads, backend_progress_fn *progress, void *context,
                               struct error_text *error)
 {
     const struct vulkan_program *program = steps->program;
@@ -431,6 +439,8 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, uint32_t threads,
     for (uint32_t rows = 1; rows <= program->max_step_rows && result == RESULT_OK;
          rows = vulkan_linear_next_rows(rows, program->max_step_rows))
         result = warm_rows(steps, rows, error);
+    if (result == RESULT_OK && vision)
+        result = vulkan_vision_warm(vision, error);
     if (result == RESULT_OK)
         result = vulkan_kernels_make_noted(program->kernels, pool, tell_warm, &warm, error);
     cpu_thread_pool_destroy(pool);

@@ -7,6 +7,7 @@
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_STEP_H
 
 #include "worker/backend/vulkan/vulkan_recorder.h"
+#include "worker/backend/vulkan/vulkan_vision.h"
 
 struct vulkan_steps; /* opaque */
 
@@ -24,10 +25,10 @@ enum result vulkan_steps_create(struct vulkan_program *program,
 /* Waits for the device. */
 void vulkan_steps_destroy(struct vulkan_steps *steps);
 
-/* Makes every kernel that a step may need, so that no step waits for the driver's compiler.
- * `threads`: 0 = as many as the machine offers. */
-enum result vulkan_steps_warm(struct vulkan_steps *steps, uint32_t threads,
-                              backend_progress_fn *progress, void *context,
+/* Makes every kernel that a step may need, or a tower (or NULL), so that none waits for the
+ * driver's compiler. `threads`: 0 = as many as the machine offers. */
+enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_vision *vision,
+                              uint32_t threads, backend_progress_fn *progress, void *context,
                               struct error_text *error) RESULT_CHECKED;
 
 /* As in backend.h. */

@@ -308,7 +308,7 @@ static bool takes_vector(enum op_stem stem)
            stem == OP_head_norm || stem == OP_bias_add || stem == OP_short_conv ||
            stem == OP_gated_delta || stem == OP_head_norm_gate || stem == OP_scale_columns ||
            stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine ||
-           stem == OP_attention;
+           stem == OP_attention || stem == OP_patch_positions;
 }
 
 static void lay_vector(const struct plan_weight *weight, float *out)
@@ -379,9 +379,13 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
     for (uint32_t r = 0; r < plan->config.rope_count; r++) {
         const struct rope_config *rope = &plan->config.ropes[r];
         weights->rope_address[r] = address + at;
+        const uint32_t pairs = rope->dims / 2;
+        uint32_t *axes = base ? (uint32_t *)(void *)(base + at) + pairs : NULL;
         if (base)
-            memcpy(base + at, rope->inverse_frequency, rope->dims / 2 * sizeof(float));
-        at += align_piece(rope->dims / 2 * sizeof(float));
+            memcpy(base + at, rope->inverse_frequency, pairs * sizeof(float));
+        for (uint32_t pair = 0; base && pair < pairs; pair++)
+            axes[pair] = rope->axis[pair];
+        at += align_piece(pairs * (sizeof(float) + sizeof(uint32_t)));
     }
     return lay_kv_tables(weights, base, address, at);
 }

@@ -47,6 +47,7 @@ const uint VALUE_LOADS = (HEAD_DIM + INVOCATIONS - 1) / INVOCATIONS;
 struct RawHeads {
     vec2 pairs[FUSE_ROUNDS * FUSE_HEADS];
     float frequencies[FUSE_ROUNDS];
+    float positions[FUSE_ROUNDS];
     float value[VALUE_LOADS];
 };
 
@@ -66,6 +67,15 @@ bool fuses(uint pair, uint h)
            (h == HEAD_TILE || h < tile_heads());
 }
 
+/* Of the row, for a rotated pair. */
+float pair_position(uint pair)
+{
+    if (!FUSE_AXES)
+        return float(first_position);
+    StepSight sight = StepSights(push.items).at[first_row];
+    return float(sight_position(sight, StepWords(push.frequencies).at[ROPE_DIMS / 2 + pair]));
+}
+
 void load_heads(out RawHeads raw)
 {
     [[unroll]] for (uint round = 0; round < FUSE_ROUNDS; round++) {
@@ -73,6 +83,7 @@ void load_heads(out RawHeads raw)
         uvec2 e = rope_pair_elements(pair, ROPE_DIMS, PAIRING);
         raw.frequencies[round] =
             pair < ROPE_DIMS / 2 ? Floats(push.frequencies).at[pair] : 0.0;
+        raw.positions[round] = pair < ROPE_DIMS / 2 ? pair_position(pair) : 0.0;
         [[unroll]] for (uint i = 0; i < FUSE_HEADS; i++) {
             vec2 x = vec2(0.0);
             if (fuses(pair, fuse_head(i))) {
@@ -111,7 +122,7 @@ void put_heads(RawHeads raw)
     [[unroll]] for (uint round = 0; round < FUSE_ROUNDS; round++) {
         uint pair = fuse_pair(round);
         uvec2 e = rope_pair_elements(pair, ROPE_DIMS, PAIRING);
-        precise float angle = float(first_position) * raw.frequencies[round];
+        precise float angle = raw.positions[round] * raw.frequencies[round];
         vec2 cs = rope_cos_sin(angle) * MAGNITUDE;
         [[unroll]] for (uint i = 0; i < FUSE_HEADS; i++) {
             uint h = fuse_head(i);

@@ -56,6 +56,7 @@ layout(constant_id = 19) const uint SUBGROUP_SIZE = 32;
 layout(constant_id = 20) const float SCALE = 0.08838834764831845;
 layout(constant_id = 21) const float SOFT_CAP = 0.0; /* of scores; 0: none */
 layout(constant_id = 22) const bool SINKS = false;
+layout(constant_id = 23) const bool SPANS = false; /* rows see what their sights say */
 
 const uint HEAD_TILES = (GROUP_HEADS + HEAD_TILE - 1) / HEAD_TILE;
 const uint PART_QUERIES = FRAGMENTS * UNIT_ROWS; /* of a subgroup */
@@ -90,7 +91,7 @@ layout(push_constant) uniform Push
     uint64_t counters;
     RowOutputs outputs;
     uint64_t frequencies;
-    uint64_t query_norm;
+    uint64_t query_norm; /* SPANS: StepSight [rows] */
     uint64_t key_norm; /* SINKS: f32 [query heads] */
     float epsilon;
     float weight_offset;
@@ -103,6 +104,7 @@ shared uvec4 weights[TILE_QUERIES * WEIGHT_CHUNKS];
 uint kv_heads, kv_head, first_head;
 uint first_row, row_count, first_position;
 uint table;
+uint first_seen; /* by any row of the tile */
 uint split, splits, begin, end;
 uint score_base; /* the subgroup's quads in `scores` */
 
@@ -132,6 +134,7 @@ coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulato
     sums[FRAGMENTS * HEAD_COLUMNS];
 /* Of the lane's row in each fragment; `total` is of the lane's own positions. */
 float maximum[FRAGMENTS], total[FRAGMENTS];
+uint row_end[FRAGMENTS]; /* SPANS: what it sees ends here */
 
 bool find_work()
 {
@@ -146,8 +149,12 @@ bool find_work()
     row_count = tile.row_count;
     first_position = tile.first_position;
     uint last = first_position + row_count;
-    uint first = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
-    uint aligned = first - first % KV_BLOCK_TOKENS;
+    first_seen = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
+    if (SPANS) { /* ends never fall from row to row, and a tile has rows of one beginning */
+        last = StepSights(push.query_norm).at[first_row + row_count - 1].end;
+        first_seen = max(first_seen, StepSights(push.query_norm).at[first_row].begin);
+    }
+    uint aligned = first_seen - first_seen % KV_BLOCK_TOKENS;
     uint share = (last - aligned + SPLITS - 1) / SPLITS;
     share = max(SPLIT_TOKENS, (share + SPAN - 1) / SPAN * SPAN);
     splits = (last - aligned + share - 1) / share;
@@ -160,8 +167,7 @@ bool find_work()
 /* A block that no query of the tile sees any of may have been given back. */
 bool is_read(uint position)
 {
-    uint first = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
-    return position >= first && position < end;
+    return position >= first_seen && position < end;
 }
 
 uint tile_heads()
@@ -215,6 +221,17 @@ void meet_subgroup()
     subgroupBarrier();
 }
 
+/* The place of a lane among the scores of a fragment. */
+uint lane_row()
+{
+    return gl_SubgroupInvocationID / ROW_LANES;
+}
+
+uint lane_quad()
+{
+    return gl_SubgroupInvocationID % ROW_LANES;
+}
+
 /* --- queries --- */
 
 /* Four columns of query q of the tile, scaled for exp2; 0 where there is none. */
@@ -265,21 +282,13 @@ void take_queries()
                 coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
         maximum[f] = NOTHING;
         total[f] = 0.0;
+        uint row = (first + lane_row()) / HEAD_TILE;
+        if (SPANS)
+            row_end[f] = StepSights(push.query_norm).at[first_row + min(row, row_count - 1)].end;
     }
 }
 
 /* --- the running softmax --- */
-
-/* The place of a lane among the scores of a fragment. */
-uint lane_row()
-{
-    return gl_SubgroupInvocationID / ROW_LANES;
-}
-
-uint lane_quad()
-{
-    return gl_SubgroupInvocationID % ROW_LANES;
-}
 
 /* Multiplies the rows of a fragment's sums by what weigh() left in place of their scores. */
 void rescale(uint f)
@@ -308,7 +317,9 @@ bool weigh(uint f, uint first, bool some_unseen)
         if (some_unseen) {
             uvec4 position = first + 4 * quad + uvec4(0, 1, 2, 3);
             [[unroll]] for (uint e = 0; e < 4; e++) {
-                bool seen = position[e] <= own && position[e] < end &&
+                bool seen = (SPANS ? position[e] >= first_seen && position[e] < row_end[f]
+                                   : position[e] <= own) &&
+                            position[e] < end &&
                             (WINDOW == 0 || position[e] + WINDOW > own);
                 s[i][e] = seen ? s[i][e] : MASKED;
             }
@@ -357,7 +368,8 @@ void visit_span(uint first)
                     coopMatMulAdd(query[f * HEAD_KS + k], keys, part[f * SPAN_COLUMNS + n]);
         }
     }
-    bool some_unseen = first + SPAN > first_position + 1 || first + SPAN > end || WINDOW > 0;
+    bool some_unseen = first + SPAN > first_position + 1 || first + SPAN > end || WINDOW > 0 ||
+                       (SPANS && first < first_seen);
     [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
         [[unroll]] for (uint n = 0; n < SPAN_COLUMNS; n++)
             coopMatStore(part[f * SPAN_COLUMNS + n], scores, score_base + n * UNIT_COLUMNS / 4,

@@ -53,7 +53,7 @@ layout(constant_id = 9) const uint SPLITS = 16;       /* at most */
 layout(constant_id = 10) const uint SPLIT_TOKENS = 32; /* at least, of a split */
 layout(constant_id = 11) const uint WINDOW = 0;
 layout(constant_id = 12) const uint KV_GROUP = 0; /* which of a sequence's block tables */
-layout(constant_id = 13) const uint FUSE = 0;     /* bit 0 rope and write, 1 norm before, 2 values too */
+layout(constant_id = 13) const uint FUSE = 0;     /* enum vulkan_attention_fuse bits */
 layout(constant_id = 14) const uint PAIRING = 0;
 layout(constant_id = 15) const uint ROPE_DIMS = 128;
 layout(constant_id = 16) const bool TILES = false; /* work items are tiles, not sequences */
@@ -69,10 +69,11 @@ layout(constant_id = 25) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next
 layout(constant_id = 26) const uint KEY_BITS = 8;
 layout(constant_id = 27) const uint VALUE_BITS = 8;
 layout(constant_id = 28) const uint GROUP_DIMS = 64;
+layout(constant_id = 29) const bool SPANS = false; /* of tiles: rows see what their sights say */
 #include "kv_codes.glsl"
 
 const bool FUSED = (FUSE & 1) != 0, FUSE_NORM = (FUSE & 2) != 0;
-const bool FUSE_NORM_VALUES = (FUSE & 4) != 0;
+const bool FUSE_NORM_VALUES = (FUSE & 4) != 0, FUSE_AXES = (FUSE & 8) != 0;
 const uint QUERIES = HEAD_TILE * TILE_ROWS;
 const uint QUERIES_PADDED = QUERIES <= 1    ? 1
                             : QUERIES <= 2  ? 2
@@ -104,14 +105,14 @@ layout(push_constant) uniform Push
     uint64_t qkv;         /* f32 [rows, STRIDE] */
     uint64_t keys;        /* the layer's regions */
     uint64_t values;
-    uint64_t items;       /* StepTile [] when TILES */
+    uint64_t items;       /* TILES: StepTile []; FUSE_AXES: StepSight [rows] */
     uint64_t sequences;   /* StepSequence [] */
     uint64_t tables;
     uint64_t partials;    /* attention_parts.glsl */
     uint64_t counters;    /* u32 per work item, KV head and head tile; 0 between dispatches */
     RowOutputs outputs;   /* [rows, query heads * HEAD_DIM] */
-    uint64_t frequencies; /* FUSED: f32 [ROPE_DIMS / 2]; ROTATED: KvTables */
-    uint64_t query_norm;  /* FUSE_NORM: f32 [HEAD_DIM] */
+    uint64_t frequencies; /* FUSED: f32 and u32 [ROPE_DIMS / 2]; ROTATED: KvTables */
+    uint64_t query_norm;  /* FUSE_NORM: f32 [HEAD_DIM]; SPANS: StepSight [rows] */
     uint64_t key_norm; /* SINKS: f32 [query heads] */
     float epsilon;
     float weight_offset;
@@ -143,6 +144,7 @@ vec4 query[QUERIES * HELD_PIECES * 2];
 vec4 sums[QUERIES * HELD_PIECES * 2];
 float maximum; /* of the query whose scores the lane holds */
 float total;   /* of the lane's own weights */
+uint query_end; /* SPANS: what that query sees ends here */
 
 /* exp(sink - top) of query q's head, where heads have sinks; `top` in powers of two. */
 float sink_weight(uint q, float top)
@@ -182,6 +184,10 @@ bool find_work()
         return false;
     uint last = first_position + row_count;
     uint first = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
+    if (SPANS) { /* ends never fall from row to row, and a tile has rows of one beginning */
+        last = StepSights(push.query_norm).at[first_row + row_count - 1].end;
+        first = max(first, StepSights(push.query_norm).at[first_row].begin);
+    }
     uint aligned = first - first % KV_BLOCK_TOKENS;
     uint share = (last - aligned + SPLITS - 1) / SPLITS;
     share = max(SPLIT_TOKENS, (share + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS);
@@ -382,6 +388,10 @@ void take_queries()
     }
     maximum = NOTHING;
     total = 0.0;
+    if (SPANS) {
+        uint row = lane / COPIES * HELD_SCORES / UNROLL / HEAD_TILE;
+        query_end = StepSights(push.query_norm).at[first_row + min(row, row_count - 1)].end;
+    }
 }
 
 /* --- the running softmax --- */
@@ -449,7 +459,8 @@ void scatter_scores(inout float part[SCORES])
 bool sees(uint q, uint position)
 {
     uint own = first_position + q / HEAD_TILE;
-    return position < end && position <= own && (WINDOW == 0 || position + WINDOW > own);
+    return position < end && (SPANS ? position < query_end : position <= own) &&
+           (WINDOW == 0 || position + WINDOW > own);
 }
 
 /* Turns the lane's scores into weights; the sums so far shrink where a maximum grew. */

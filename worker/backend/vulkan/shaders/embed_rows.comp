@@ -3,6 +3,8 @@
  * out[r, :] = scale * W[token(r), :], from the packed matrix. The token is the host's, or the one
  * that the step before drew and the host may not have read yet.
  *
+ * A row that stands for a part of a picture has its feature instead, as it is.
+ *
  * Here alone every row's token and position are known on the device, so here they are kept for the
  * sampler's penalties: history[block][position % KV_BLOCK_TOKENS] = token(r), in the block that
  * holds the row's keys in group 0.
@@ -31,6 +33,9 @@ layout(push_constant) uniform Push
     uint columns;
     uint vocab_tokens; /* rows of the table; a token beyond them reads row 0 */
     float scale;
+    uint feature_columns; /* of a row of the pool */
+    uint64_t sights;      /* StepSight [rows], or 0: no row has a feature */
+    uint64_t features;    /* f32 [pool rows, feature_columns] */
 } push;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer History
@@ -66,6 +71,21 @@ vec4 values(uint token, uint column)
     return weight_floats(weight_load_floats(push.weights, index), column % WEIGHT_FLOATS / 4);
 }
 
+/* The row of the pool that stands in place of the token, or SIGHT_BLIND. Some drivers read from an
+ * address that is the same for all invocations whether or not they want it: so it is always good. */
+uint feature_of(uint row)
+{
+    bool sees = push.sights != 0;
+    uint feature = StepSights(sees ? push.sights : push.rows).at[sees ? row : 0].feature;
+    return sees ? feature : SIGHT_BLIND;
+}
+
+vec4 feature_values(uint feature, uint column)
+{
+    uint64_t row = push.features + 4 * row_index(feature, 0, push.feature_columns);
+    return row_load(row, 0, column, push.columns);
+}
+
 void main()
 {
     uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
@@ -73,6 +93,9 @@ void main()
     uint token = token_of(row);
     if (push.history != 0 && column == 0)
         remember(row, token);
-    row_store(push.outputs, gl_WorkGroupID.x, column, push.columns,
-              push.scale * values(token, column));
+    uint feature = feature_of(gl_WorkGroupID.x);
+    vec4 v = push.scale * values(token, column);
+    if (feature != SIGHT_BLIND)
+        v = feature_values(feature, column);
+    row_store(push.outputs, gl_WorkGroupID.x, column, push.columns, v);
 }

@@ -4,7 +4,8 @@
  * query and key head (NORM), rotation of both by the row's position (ROPE), keys and values into
  * the paged cache as f16 (WRITE). Values may be normed too, without weights (NORM_VALUES). Queries go
  * back where they were, or to an f16 tensor of their own
- * [rows, HEADS * HEAD_DIM] (QUERIES_F16).
+ * [rows, HEADS * HEAD_DIM] (QUERIES_F16). Where rows rotate by several positions (AXES), each pair of
+ * elements has one of them, which is said behind the frequencies.
  *
  * Where the cache is quantized (kv_codes.glsl), a head is gathered in shared memory, rotated if it
  * has to be, and written by sixteens of elements, whose codes are whole shorts of its own.
@@ -38,6 +39,7 @@ layout(constant_id = 12) const uint SUBGROUPS = 1; /* heads of a workgroup */
 
 const bool NORM = (PARTS & 1) != 0, ROPE = (PARTS & 2) != 0, WRITE = (PARTS & 4) != 0;
 const bool QUERIES_F16 = (PARTS & 8) != 0, NORM_VALUES = (PARTS & 16) != 0;
+const bool AXES = (PARTS & 32) != 0;
 const uint TOTAL_HEADS = HEADS + 2 * KV_HEADS;
 const uint PAIRS = (HEAD_DIM + 1) / 2;
 const uint DIMS = ROPE ? ROPE_DIMS : 0;
@@ -48,7 +50,7 @@ layout(push_constant) uniform Push
 {
     uint64_t qkv;          /* f32 [rows, stride], in and out */
     uint64_t queries_f16;  /* f16 [rows, HEADS * HEAD_DIM] */
-    uint64_t frequencies;  /* f32 [ROPE_DIMS / 2]: radians per position */
+    uint64_t frequencies;  /* f32 [ROPE_DIMS / 2]: radians per position; u32 [ROPE_DIMS / 2]: axes */
     uint64_t query_norm;   /* f32 [HEAD_DIM] */
     uint64_t key_norm;     /* f32 [HEAD_DIM] */
     uint64_t keys;         /* the layer's region */
@@ -64,7 +66,8 @@ layout(push_constant) uniform Push
     float epsilon;
     float weight_offset;
     uint unused;
-    uint64_t codec; /* ROTATED: KvTables */
+    uint64_t codec;  /* ROTATED: KvTables */
+    uint64_t sights; /* AXES: StepSight [rows] */
 } push;
 
 const uint GATHERED = PACKED && WRITE ? HEAD_DIM : 1;
@@ -272,7 +275,14 @@ void write_codes(StepRow row, uint head)
         store_codes(which, side, slot, bits);
 }
 
-void write_head(uint head, uint row, StepRow step_row)
+/* Of the row, for a rotated pair. */
+float pair_position(StepRow row, StepSight sight, uint pair)
+{
+    return float(AXES ? sight_position(sight, StepWords(push.frequencies).at[ROPE_DIMS / 2 + pair])
+                      : row.position);
+}
+
+void write_head(uint head, uint row, StepRow step_row, StepSight sight)
 {
     if (head >= TOTAL_HEADS)
         return;
@@ -292,7 +302,8 @@ void write_head(uint head, uint row, StepRow step_row)
             x.y *= both ? factor * norm_weight(head, elements.y) : 0.0;
         }
         if (pair < DIMS / 2 && !is_value(head)) {
-            precise float angle = float(step_row.position) * Floats(push.frequencies).at[pair];
+            precise float angle =
+                pair_position(step_row, sight, pair) * Floats(push.frequencies).at[pair];
             x = rope_rotate(x, rope_cos_sin(angle) * push.magnitude);
         }
         if (is_query(head) && !QUERIES_F16)
@@ -311,7 +322,10 @@ void main()
     StepRow step_row = StepRow(0, 0, 0, 0);
     if (ROPE || WRITE)
         step_row = StepRows(push.rows).at[row];
-    write_head(head, row, step_row);
+    StepSight sight = StepSight(0, 0, 0, 0, 0, 0, uint[2](0, 0));
+    if (AXES)
+        sight = StepSights(push.sights).at[row];
+    write_head(head, row, step_row, sight);
     if (WRITE && PACKED)
         write_codes(step_row, head);
 }

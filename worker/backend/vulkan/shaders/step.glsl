@@ -30,6 +30,24 @@ struct StepSequence {
     uint table[4]; /* of each group: where in `tables` its block table begins */
 };
 
+/* What a row has to do with pictures; only there in models that see. */
+struct StepSight {
+    uint time; /* where it stands for its rotation */
+    uint height;
+    uint width;
+    uint feature; /* row of the feature pool that stands in place of its token, or SIGHT_BLIND */
+    uint begin;   /* it sees positions [begin, end) of its sequence */
+    uint end;
+    uint unused[2];
+};
+const uint SIGHT_BLIND = 0xFFFFFFFFu;
+
+/* By `axis`, enum rope_axis. */
+uint sight_position(StepSight sight, uint axis)
+{
+    return axis == 0 ? sight.time : axis == 1 ? sight.height : sight.width;
+}
+
 /* Consecutive rows of one sequence that attention works on together. */
 struct StepTile {
     uint sequence;
@@ -49,6 +67,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer St
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer StepTiles
 {
     StepTile at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer StepSights
+{
+    StepSight at[];
 };
 /* Block tables, logit rows, drawn tokens. */
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer StepWords

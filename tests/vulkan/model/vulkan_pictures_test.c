@@ -1,0 +1,156 @@
+/*
+ * Every family that sees, on tiny checkpoints, on a Vulkan device: prompts that show pictures give
+ * the reference's logits, as a whole, and in pieces beside another prompt: rows of pictures and of
+ * text in one step, several rows of a sequence and single ones. Text alone goes by the same kernels
+ * and is in every prompt.
+ *
+ *   vulkan_pictures_test [all]
+ *
+ * A driver for the CPU compiles for seconds for each family, so unless told otherwise only three
+ * are tried, which have between them what steps know of pictures: spans, features in parts and
+ * positions in turns, positions in sections beside recurrent state.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/model_runner.h"
+#include "tests/support/tower_scene.h"
+
+/* Of the largest logit: the KV cache is f16, which alone makes 3e-3 of Gemma 3's spans on the CPU
+ * backend too; matrix units take everything as f16. */
+#define DIFFERENCE_MOST 8e-3
+#define PIECE           9u
+#define SINGLES         4u /* rows at a prompt's end that come one to a step */
+
+static struct model_runner *open_runner(const struct tower_scene *scene)
+{
+    static const struct vulkan_settings vulkan = {.tier_limit = VULKAN_NV_MATRIX2,
+                                                  .kernels_when_needed = true};
+    const struct model_runner_options options = {.vulkan = &vulkan,
+                                                 .sequences = 2,
+                                                 .sequence_tokens = SCENE_TOKENS,
+                                                 .step_rows = 2 * SCENE_TOKENS,
+                                                 .feature_rows = scene->feature_rows};
+    return model_runner_create(scene->path, &options);
+}
+
+/* Rows [from, end) of the prompt. */
+static struct model_runner_part part_of(const struct model_runner *runner,
+                                        const struct scene_prompt *prompt, uint32_t slot,
+                                        uint32_t from, uint32_t end)
+{
+    bool whole = model_vision(model_runner_model(runner))->spans_whole;
+    return (struct model_runner_part){
+        .slot = slot,
+        .tokens = prompt->ids + from,
+        .count = end - from,
+        .feature_rows = prompt->feature_rows + from,
+        .rope_positions = prompt->positions + from,
+        .visible_ends = whole ? prompt->span_ends + from : NULL,
+    };
+}
+
+/* Where a piece that begins at row `from` ends: `rows` on, or behind the span it would cut. */
+static uint32_t piece_end(const struct model_runner *runner, const struct scene_prompt *prompt,
+                          uint32_t from, uint32_t rows)
+{
+    uint32_t singles = prompt->count > SINGLES ? prompt->count - SINGLES : 0;
+    if (from >= singles)
+        rows = 1;
+    uint32_t end = from + rows < prompt->count ? from + rows : prompt->count;
+    bool whole = model_vision(model_runner_model(runner))->spans_whole;
+    return whole ? prompt->span_ends[end - 1] : end;
+}
+
+static double check_rows(const struct tower_scene *scene, const struct scene_prompt *prompt,
+                         uint32_t from, uint32_t end, const float *found)
+{
+    size_t skipped = (size_t)from * scene->vocab, count = (size_t)(end - from) * scene->vocab;
+    double difference = tower_scene_difference(prompt->logits + skipped, found, count);
+    if (!(difference <= DIFFERENCE_MOST))
+        fail_msg("%s: logits of rows %u to %u of prompt %u differ by %g", scene->path, from, end,
+                 (uint32_t)(prompt - scene->prompts), difference);
+    return difference;
+}
+
+static double check_whole(struct model_runner *runner, const struct tower_scene *scene,
+                          const struct scene_prompt *prompt)
+{
+    struct model_runner_part part = part_of(runner, prompt, 0, 0, prompt->count);
+    const float *found = model_runner_step(runner, &part, 1);
+    double difference = check_rows(scene, prompt, 0, prompt->count, found);
+    model_runner_reset(runner, 0);
+    return difference;
+}
+
+static double check_pieces(struct model_runner *runner, const struct tower_scene *scene,
+                           const struct scene_prompt *prompts[2])
+{
+    uint32_t from[2] = {0, 0};
+    double worst = 0;
+    while (from[0] < prompts[0]->count || from[1] < prompts[1]->count) {
+        struct model_runner_part parts[2];
+        uint32_t count = 0;
+        for (uint32_t p = 0; p < 2; p++)
+            if (from[p] < prompts[p]->count)
+                parts[count++] = part_of(runner, prompts[p], p, from[p],
+                                         piece_end(runner, prompts[p], from[p], (p + 1) * PIECE));
+        const float *found = model_runner_step(runner, parts, count);
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t p = parts[i].slot, end = from[p] + parts[i].count;
+            double difference = check_rows(scene, prompts[p], from[p], end, found);
+            worst = difference > worst ? difference : worst;
+            found += (size_t)parts[i].count * scene->vocab;
+            from[p] = end;
+        }
+    }
+    model_runner_reset(runner, 0);
+    model_runner_reset(runner, 1);
+    return worst;
+}
+
+static bool is_tried(bool all, const char *family)
+{
+    return all || strcmp(family, "gemma3") == 0 || strcmp(family, "qwen3_vl") == 0 ||
+           strcmp(family, "qwen3_5") == 0;
+}
+
+static void test_families(void **state)
+{
+    const bool *all = *state;
+    char names[SCENE_FAMILIES][SCENE_NAME_BYTES];
+    uint32_t count = tower_scene_families(names);
+    assert_true(count > 0);
+    for (uint32_t i = 0; i < count; i++) {
+        struct tower_scene scene;
+        double whole = 0;
+        if (!is_tried(*all, names[i]))
+            continue;
+        tower_scene_read(names[i], &scene);
+        struct model_runner *runner = open_runner(&scene);
+        model_runner_encode(runner,
+                            &(const struct encode_batch){scene.picture_count, scene.pictures});
+        for (uint32_t p = 0; p < scene.prompt_count; p++) {
+            double difference = check_whole(runner, &scene, &scene.prompts[p]);
+            whole = difference > whole ? difference : whole;
+        }
+        const struct scene_prompt *together[2] = {&scene.prompts[0],
+                                                  &scene.prompts[scene.prompt_count - 1]};
+        double pieces = check_pieces(runner, &scene, together);
+        printf("%-16s whole %.0e  in pieces %.0e\n", names[i], whole, pieces);
+        model_runner_destroy(runner);
+        tower_scene_free(&scene);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    bool all = argc > 1 && strcmp(argv[1], "all") == 0;
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(test_families, &all)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+/*
+ * Vision towers on a Vulkan device, every family's on its tiny checkpoint: all pictures of a scene
+ * together a stage at a time, and each by itself in one go, give the features of the reference.
+ * What the pool holds besides stays as it was.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/tower_scene.h"
+#include "tests/support/vulkan_fixture.h"
+#include "worker/backend/vulkan/vulkan_vision.h"
+
+/* Of the largest number. Keys and values of patches are f16, and what goes into matrix units. */
+#define DIFFERENCE_MOST 2e-3
+#define PATCH_ROWS      1024u
+#define POISON          0x7fc0beefu /* a NaN */
+
+/* A device, and a feature pool as the text's program has it, but where the host can look. */
+struct scene_tower {
+    struct tower_scene scene;
+    struct model *model;
+    struct vulkan_program text;
+    struct vulkan_vision *vision;
+};
+
+static void check(enum result result, const struct error_text *error)
+{
+    if (result != RESULT_OK)
+        fail_msg("%s", error->text);
+}
+
+static uint64_t pool_words(const struct scene_tower *tower)
+{
+    return (uint64_t)tower->scene.feature_rows * tower->scene.feature_columns;
+}
+
+static void open_tower(struct scene_tower *tower, const struct vulkan_device *device,
+                       const char *family)
+{
+    struct error_text error = {""};
+    memset(tower, 0, sizeof *tower);
+    tower_scene_read(family, &tower->scene);
+    check(model_open(tower->scene.path, &tower->model, &error), &error);
+    const struct backend_options options = {
+        .threads = 1, .vision = model_vision_plan(tower->model), .max_patch_rows = PATCH_ROWS};
+    struct vulkan_program *text = &tower->text;
+    text->device = device;
+    text->feature_columns = tower->scene.feature_columns;
+    check(vulkan_kernels_create(device, NULL, &text->kernels, &error), &error);
+    check(vulkan_buffer_create(device, VULKAN_READBACK, pool_words(tower) * sizeof(float),
+                               "features", &text->features, &error),
+          &error);
+    text->features_address = text->features.address;
+    check(vulkan_vision_create(text, &options, NULL, NULL, &tower->vision, &error), &error);
+}
+
+static void close_tower(struct scene_tower *tower)
+{
+    vulkan_buffer_destroy(tower->text.device, &tower->text.features);
+    vulkan_kernels_destroy(tower->text.kernels);
+    model_close(tower->model);
+    tower_scene_free(&tower->scene);
+}
+
+/* Every row of the pool that is not one of the pictures' stays POISON. */
+static void encode(struct scene_tower *tower, uint32_t first, uint32_t count, uint32_t stages_each)
+{
+    struct error_text error = {""};
+    uint32_t stages = model_vision(tower->model)->stages;
+    uint32_t *pool = tower->text.features.mapped;
+    for (uint64_t i = 0; i < pool_words(tower); i++)
+        pool[i] = POISON;
+    const struct encode_batch batch = {count, tower->scene.pictures + first};
+    check(vulkan_vision_begin(tower->vision, &batch, &error), &error);
+    for (uint32_t done = 0; done < stages; done += stages_each)
+        check(vulkan_vision_run(tower->vision,
+                                stages_each < stages - done ? stages_each : stages - done, &error),
+              &error);
+    check(vulkan_vision_finish(tower->vision, &error), &error);
+}
+
+/* Of pictures [first, first + count). */
+static double check_features(const struct scene_tower *tower, uint32_t first, uint32_t count)
+{
+    const struct tower_scene *scene = &tower->scene;
+    const struct model_vision *vision = model_vision(tower->model);
+    uint64_t begin = (uint64_t)scene->pictures[first].first_feature * scene->feature_columns;
+    const struct encode_picture *last = &scene->pictures[first + count - 1];
+    uint64_t end =
+        (uint64_t)(last->first_feature + model_vision_feature_rows(vision, last->shape)) *
+        scene->feature_columns;
+    const uint32_t *words = tower->text.features.mapped;
+    for (uint64_t i = 0; i < pool_words(tower); i++)
+        if (i < begin || i >= end)
+            assert_int_equal(words[i], POISON);
+    double difference = tower_scene_difference(
+        scene->features + begin, (const float *)tower->text.features.mapped + begin, end - begin);
+    if (!(difference <= DIFFERENCE_MOST))
+        fail_msg("%s: features of pictures %u to %u differ by %g", scene->path, first,
+                 first + count, difference);
+    return difference;
+}
+
+/* Where the validation layer listens and kernels take long to compile, the two families that have
+ * every kernel between them. */
+static bool is_taken(const struct vulkan_device *device, const char *family)
+{
+    return vulkan_fixture_share(device) != VULKAN_SHARE_MATRIX || strcmp(family, "gemma3") == 0 ||
+           strcmp(family, "qwen2_5_vl") == 0;
+}
+
+static void test_families(void **state)
+{
+    char names[SCENE_FAMILIES][SCENE_NAME_BYTES];
+    uint32_t count = tower_scene_families(names);
+    assert_true(count > 0);
+    for (uint32_t i = 0; i < count; i++) {
+        struct scene_tower tower;
+        if (!is_taken(*state, names[i]))
+            continue;
+        open_tower(&tower, *state, names[i]);
+        uint32_t pictures = tower.scene.picture_count;
+        encode(&tower, 0, pictures, 1);
+        double together = check_features(&tower, 0, pictures), alone = 0;
+        for (uint32_t p = 0; p < pictures; p++) {
+            encode(&tower, p, 1, model_vision(tower.model)->stages);
+            double difference = check_features(&tower, p, 1);
+            alone = difference > alone ? difference : alone;
+        }
+        printf("%-16s together %.0e  alone %.0e\n", names[i], together, alone);
+        vulkan_vision_destroy(tower.vision);
+        close_tower(&tower);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_families)};
+    return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
+}

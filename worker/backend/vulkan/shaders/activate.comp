@@ -1,0 +1,52 @@
+#version 450
+/*
+ * out[r, c] = activation(x[r, c]); `out` may be x. All but the exact gelu are v * sigmoid(inner), as
+ * activation.glsl has them. The error function is Abramowitz and Stegun's 7.1.26, off by 1.5e-7.
+ *
+ * Grid: (rows, column tiles of 4 * invocations).
+ */
+#extension GL_GOOGLE_include_directive : require
+
+layout(local_size_x_id = 0) in;
+
+#define FORMS_CONSTANT 1
+#include "row_forms.glsl"
+
+layout(constant_id = 2) const uint ACTIVATION = 0; /* enum activation */
+const uint SILU = 0, GELU_TANH = 1, GELU_ERF = 2, GELU_QUICK = 3;
+
+layout(push_constant) uniform Push
+{
+    uint64_t x; /* f32 [rows, columns] */
+    RowOutputs outputs;
+    uint columns;
+} push;
+
+vec4 error_function(vec4 v)
+{
+    vec4 t = 1.0 / (1.0 + 0.3275911 * abs(v));
+    vec4 sum = t * (0.254829592 +
+                    t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+    return sign(v) * (1.0 - sum * exp(-v * v));
+}
+
+vec4 activate(vec4 v)
+{
+    if (ACTIVATION == GELU_ERF)
+        return 0.5 * v * (1.0 + error_function(v * 0.70710678));
+    vec4 inner = v;
+    if (ACTIVATION == GELU_TANH)
+        inner = 1.5957691216057308 * v * (1.0 + 0.044715 * v * v);
+    else if (ACTIVATION == GELU_QUICK)
+        inner = 1.702 * v;
+    /* Where exp() overflows, the result is -0 as it should be. */
+    return v / (1.0 + exp(-inner));
+}
+
+void main()
+{
+    uint row = gl_WorkGroupID.x;
+    uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    row_store(push.outputs, row, column, push.columns,
+              activate(row_load(push.x, row, column, push.columns)));
+}

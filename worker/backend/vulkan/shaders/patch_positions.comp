@@ -1,0 +1,72 @@
+#version 450
+/*
+ * x[r, :] += the table's row for where patch r is. EXACT: row line * side + column. LINEAR: the
+ * tile's grid is laid over the table's side x side, corners on corners, and the four rows around the
+ * patch are weighed by their distance. AXES: row column plus row side + line.
+ *
+ * Grid: (rows, column tiles of 4 * invocations).
+ */
+#extension GL_GOOGLE_include_directive : require
+
+layout(local_size_x_id = 0) in;
+
+#define FORMS_CONSTANT 1
+#include "row_forms.glsl"
+#include "patches.glsl"
+
+layout(constant_id = 2) const uint FORM = 0; /* enum position_form */
+const uint EXACT = 0, LINEAR = 1, AXES = 2;
+
+layout(push_constant) uniform Push
+{
+    uint64_t x;        /* f32 [rows, columns], in place */
+    uint64_t table;    /* f32 [side * side, columns]; AXES: [2 * side, columns] */
+    uint64_t sights;   /* StepSight [rows] */
+    uint64_t pictures; /* PatchPicture [tiles] */
+    uint columns;
+    uint side; /* of the table */
+} push;
+
+/* Two neighbours along one axis of `count` patches laid over `side` rows of the table: how far it is
+ * from the first to the second. */
+float neighbours(uint at, uint count, out uvec2 rows)
+{
+    float where = count > 1 ? float(at) * float(push.side - 1) / float(count - 1) : 0.0;
+    rows.x = uint(floor(where));
+    rows.y = min(rows.x + 1, push.side - 1);
+    return where - floor(where);
+}
+
+vec4 table_at(uint row, uint column)
+{
+    return row_load(push.table, row, column, push.columns);
+}
+
+vec4 linear(StepSight place, uint column)
+{
+    PatchPicture picture = PatchPictures(push.pictures).at[place.feature];
+    uvec2 lines, places;
+    float down = neighbours(place.height, picture.height, lines);
+    float along = neighbours(place.width, picture.width, places);
+    vec4 top = (1.0 - along) * table_at(lines.x * push.side + places.x, column) +
+               along * table_at(lines.x * push.side + places.y, column);
+    vec4 bottom = (1.0 - along) * table_at(lines.y * push.side + places.x, column) +
+                  along * table_at(lines.y * push.side + places.y, column);
+    return (1.0 - down) * top + down * bottom;
+}
+
+void main()
+{
+    uint row = gl_WorkGroupID.x;
+    uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    StepSight place = StepSights(push.sights).at[row];
+    vec4 added;
+    if (FORM == LINEAR)
+        added = linear(place, column);
+    else if (FORM == AXES)
+        added = table_at(place.width, column) + table_at(push.side + place.height, column);
+    else
+        added = table_at(place.height * push.side + place.width, column);
+    row_store_f32(push.x, row, column, push.columns,
+                  row_load(push.x, row, column, push.columns) + added);
+}

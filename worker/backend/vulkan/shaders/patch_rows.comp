@@ -1,0 +1,61 @@
+#version 450
+/*
+ * out[r, :] are the pixels of patch r, each times its picture's scale and plus its bias, then times
+ * gain and plus shift: by channel, frame, line and column, or with CHANNELS_LAST by frame, line,
+ * column and channel. All frames are the one picture.
+ *
+ * Grid: (rows, column tiles of 4 * invocations).
+ */
+#extension GL_GOOGLE_include_directive : require
+
+layout(local_size_x_id = 0) in;
+
+#define FORMS_CONSTANT 1
+#include "row_forms.glsl"
+#include "patches.glsl"
+
+layout(constant_id = 2) const bool CHANNELS_LAST = false;
+const uint CHANNELS = 3;
+
+layout(push_constant) uniform Push
+{
+    uint64_t sights;   /* StepSight [rows] */
+    uint64_t pictures; /* PatchPicture [tiles] */
+    RowOutputs outputs;
+    uint columns; /* CHANNELS * frames * side * side */
+    uint side;    /* of a patch, pixels */
+    uint frames;
+    float gain;
+    float shift;
+} push;
+
+uint byte_at(uint64_t address)
+{
+    return StepWords(address & ~uint64_t(3)).at[0] >> 8 * uint(address & 3) & 0xFF;
+}
+
+float value_at(StepSight place, PatchPicture picture, uint column)
+{
+    uint pixels = push.side * push.side;
+    uint channel = CHANNELS_LAST ? column % CHANNELS : column / (push.frames * pixels);
+    uint pixel = (CHANNELS_LAST ? column / CHANNELS : column) % pixels;
+    uint line = place.height * push.side + pixel / push.side;
+    uint x = place.width * push.side + pixel % push.side;
+    uint64_t at = picture.pixels + uint64_t(line) * picture.line_bytes + x * CHANNELS + channel;
+    float scale = picture.scale[channel] * push.gain;
+    float bias = picture.bias[channel] * push.gain + push.shift;
+    return float(byte_at(at)) * scale + bias;
+}
+
+void main()
+{
+    uint row = gl_WorkGroupID.x;
+    uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
+    StepSight place = StepSights(push.sights).at[row];
+    PatchPicture picture = PatchPictures(push.pictures).at[place.feature];
+    vec4 v = vec4(0.0);
+    for (uint i = 0; i < 4; i++)
+        if (column + i < push.columns)
+            v[i] = value_at(place, picture, column + i);
+    row_store(push.outputs, row, column, push.columns, v);
+}
