@@ -8,6 +8,8 @@
  *              [--activation-bits 8|16] [--cpu-time] [--device cpu|vulkan[:N]] [--profile]
  * [--step-depth 2]
  *              [--pipeline-cache FOLDER]
+ *              [--picture 1024x1024] of a model that sees: a picture of so many pixels is encoded,
+ * and a prompt that shows it is answered by one token
  *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
  * continuation and resident memory
  *              [--perplexity]     of these ids, each predicted from all before it
@@ -33,6 +35,7 @@
 #define BLOCKS_PER_SEQUENCE (CONTEXT_MAX / KV_BLOCK_TOKENS)
 #define NUMBERS_MAX         4096
 #define SCORED_ROWS         64u
+#define PICTURE_WORDS       32u /* tokens of text behind a picture */
 
 struct number_list {
     uint32_t count;
@@ -46,6 +49,7 @@ struct bench {
     uint32_t repeat;
     bool cpu_time;
     bool perplexity;
+    struct picture_shape picture; /* tiles 0: none */
     struct number_list prompts;
     struct number_list batches;
     struct number_list tokens;
@@ -54,6 +58,7 @@ struct bench {
     struct device_name device;
     struct model *model;
     struct backend *backend;
+    const uint32_t *feature_rows; /* of the step that is launched next, or NULL */
     uint32_t blocks[BATCH_MAX][BLOCKS_PER_SEQUENCE];
 };
 
@@ -125,6 +130,14 @@ static void parse_device(struct bench *bench, const char *name)
     exit(2);
 }
 
+static void parse_picture(struct bench *bench, const char *text)
+{
+    char *end;
+    bench->picture.tiles = 1;
+    bench->picture.width = (uint32_t)strtoul(text, &end, 10);
+    bench->picture.height = *end == 'x' ? (uint32_t)strtoul(end + 1, NULL, 10) : 0;
+}
+
 /* Positions that a sequence can have in what is to be measured. */
 static uint32_t longest_sequence(const struct bench *bench)
 {
@@ -169,6 +182,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"profile", no_argument, NULL, 'f'},
                                             {"step-depth", required_argument, NULL, 'h'},
                                             {"pipeline-cache", required_argument, NULL, 'o'},
+                                            {"picture", required_argument, NULL, 'g'},
                                             {NULL, 0, NULL, 0}};
     for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (c) {
@@ -190,6 +204,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'f': bench->options.profile = true; break;
         case 'h': bench->options.step_depth = (uint32_t)atoi(optarg); break;
         case 'o': bench->options.vulkan.pipeline_cache = optarg; break;
+        case 'g': parse_picture(bench, optarg); break;
         case 'k': bench->tokens = parse_list(optarg); break;
         default: exit(2);
         }
@@ -198,6 +213,24 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         fprintf(stderr, "--model FILE is needed\n");
         exit(2);
     }
+}
+
+/* What the picture takes; returns the prompt's tokens that show it. */
+static uint32_t decide_picture(struct bench *bench)
+{
+    const struct model_vision *vision = model_vision(bench->model);
+    struct error_text error = {{0}};
+    if (bench->picture.tiles == 0)
+        return 0;
+    if (!vision || model_vision_check(vision, bench->picture, &error) != RESULT_OK) {
+        fprintf(stderr, "no such picture: %s\n",
+                vision ? error.text : model_blindness(bench->model));
+        exit(1);
+    }
+    bench->options.vision = model_vision_plan(bench->model);
+    bench->options.max_patch_rows = model_vision_patch_rows(vision, bench->picture);
+    bench->options.feature_rows = model_vision_feature_rows(vision, bench->picture);
+    return bench->options.feature_rows + PICTURE_WORDS;
 }
 
 static void load(struct bench *bench)
@@ -211,7 +244,9 @@ static void load(struct bench *bench)
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
-    uint32_t blocks = (longest_sequence(bench) + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
+    uint32_t pictured = decide_picture(bench), longest = longest_sequence(bench);
+    longest = pictured > longest ? pictured : longest;
+    uint32_t blocks = (longest + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS;
     for (uint32_t g = 0; g < model_plan(bench->model)->kv.group_count; g++)
         bench->options.kv_blocks[g] = most_sequences(bench) * blocks;
     bench->options.state_slots = BATCH_MAX;
@@ -255,7 +290,8 @@ static void launch_step(struct bench *bench, uint32_t sequences, uint32_t rows, 
                                .sequences = parts,
                                .logit_row_count = draws ? sequences : 0,
                                .logit_rows = logit_rows,
-                               .samplings = samplings};
+                               .samplings = samplings,
+                               .feature_rows = bench->feature_rows};
     struct error_text error;
     if (bench->backend->interface->step_launch(bench->backend, &batch, &error) != RESULT_OK) {
         fprintf(stderr, "%s\n", error.text);
@@ -303,6 +339,78 @@ static void measure_prompt(struct bench *bench, uint32_t tokens)
         best = took < best ? took : best;
     }
     printf("prompt %5u         %9.1f tok/s\n", tokens, tokens / best);
+}
+
+/* --- pictures --------------------------------------------------------------------------------- */
+
+static void encode(struct bench *bench, const uint8_t *pixels)
+{
+    const struct encode_picture picture = {.shape = bench->picture,
+                                           .pixels = pixels,
+                                           .scale = {1.0f / 128, 1.0f / 128, 1.0f / 128},
+                                           .bias = {-1, -1, -1}};
+    const struct backend_interface *interface = bench->backend->interface;
+    struct error_text error;
+    enum result result =
+        interface->encode_begin(bench->backend, &(struct encode_batch){1, &picture}, &error);
+    if (result == RESULT_OK)
+        result =
+            interface->encode_stages(bench->backend, model_vision(bench->model)->stages, &error);
+    if (result != RESULT_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(1);
+    }
+}
+
+/* A prompt that shows the picture and goes on in words, in as many steps as it takes. */
+static void read_picture(struct bench *bench)
+{
+    static uint32_t ids[PROMPT_CHUNK], features[PROMPT_CHUNK];
+    uint32_t shown = bench->options.feature_rows, tokens = shown + PICTURE_WORDS;
+    struct sampled_token result;
+    for (uint32_t done = 0; done < tokens;) {
+        uint32_t rows = tokens - done < PROMPT_CHUNK ? tokens - done : PROMPT_CHUNK;
+        for (uint32_t i = 0; i < rows; i++) {
+            ids[i] = token_id(bench, i);
+            features[i] = done + i < shown ? done + i : ROW_FEATURE_NONE;
+        }
+        bench->feature_rows = features;
+        run_step(bench, 1, rows, done, ids, done + rows == tokens, &result);
+        bench->feature_rows = NULL;
+        done += rows;
+    }
+}
+
+/* Encoding is over when a step that comes behind it is; what that step takes by itself is taken
+ * off. */
+static void measure_picture(struct bench *bench)
+{
+    uint32_t pixel_bytes = bench->picture.width * bench->picture.height * 3;
+    uint8_t *pixels = must_alloc(pixel_bytes, 1);
+    uint32_t id = token_id(bench, 0);
+    struct sampled_token result;
+    double encoded = 1e9, answered = 1e9;
+    for (uint32_t i = 0; i < pixel_bytes; i++)
+        pixels[i] = (uint8_t)(i * 2654435761u >> 24);
+    for (uint32_t r = 0; r < bench->repeat; r++) {
+        double start = now_s(bench);
+        encode(bench, pixels);
+        run_step(bench, 1, 1, 0, &id, true, &result);
+        double both = now_s(bench);
+        run_step(bench, 1, 1, 0, &id, true, &result);
+        double alone = now_s(bench) - both;
+        encoded = both - start - alone < encoded ? both - start - alone : encoded;
+        start = now_s(bench);
+        encode(bench, pixels);
+        read_picture(bench);
+        answered = now_s(bench) - start < answered ? now_s(bench) - start : answered;
+    }
+    printf("picture %ux%u    encoded in %.1f ms (%u patches, %u features), first token behind %u "
+           "words in %.1f ms\n",
+           bench->picture.width, bench->picture.height, encoded * 1e3,
+           bench->options.max_patch_rows, bench->options.feature_rows, PICTURE_WORDS,
+           answered * 1e3);
+    free(pixels);
 }
 
 /* How many tokens of a step are none of those before them. Rows of one token and one past are one
@@ -451,6 +559,8 @@ int main(int argc, char **argv)
     } else if (bench.tokens.count > 0) {
         print_continuation(&bench);
     } else {
+        if (bench.picture.tiles > 0)
+            measure_picture(&bench);
         for (uint32_t i = 0; i < bench.prompts.count; i++)
             measure_prompt(&bench, bench.prompts.values[i]);
         for (uint32_t i = 0; i < bench.batches.count; i++)
