@@ -106,12 +106,12 @@ static double check_features(const struct scene_tower *tower, uint32_t first, ui
     return difference;
 }
 
-/* Where the validation layer listens and kernels take long to compile, the two families that have
+/* Where the validation layer listens and kernels take long to compile, three families that have
  * every kernel between them. */
 static bool is_taken(const struct vulkan_device *device, const char *family)
 {
     return vulkan_fixture_share(device) != VULKAN_SHARE_MATRIX || strcmp(family, "gemma3") == 0 ||
-           strcmp(family, "qwen2_5_vl") == 0;
+           strcmp(family, "gemma4") == 0 || strcmp(family, "qwen2_5_vl") == 0;
 }
 
 static void test_families(void **state)

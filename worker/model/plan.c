@@ -26,6 +26,17 @@ struct plan_weight_part plan_weight_part(const struct plan_weight *weight, uint3
     };
 }
 
+uint32_t plan_ones(const struct plan *plan)
+{
+    uint32_t widest = LIMIT_HEAD_DIM;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        if (op->stem == OP_head_norm && op->params.head_norm.slice.head_dim > widest)
+            widest = op->params.head_norm.slice.head_dim;
+    }
+    return widest;
+}
+
 void plan_destroy(struct plan *plan)
 {
     if (!plan)

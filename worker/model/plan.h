@@ -97,6 +97,10 @@ struct plan {
     uint32_t stage_ends[PLAN_STAGES_MAX];
 };
 
+/* Columns of the widest head that some op norms without weights, at least LIMIT_HEAD_DIM: how many
+ * ones a backend keeps in their place. */
+uint32_t plan_ones(const struct plan *plan);
+
 /* Frees what plan_builder_finish() made; NULL is fine. The checkpoint's bytes are not the plan's.
  */
 void plan_destroy(struct plan *plan);

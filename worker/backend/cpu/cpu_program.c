@@ -47,8 +47,9 @@ static void init_vector(struct cpu_program *program, plan_weight_id id)
 /* Norm weights and biases are few and small: they become f32 once. */
 static void init_vectors(struct cpu_program *program)
 {
-    program->ones = must_alloc(LIMIT_HEAD_DIM, sizeof(float));
-    for (uint32_t d = 0; d < LIMIT_HEAD_DIM; d++)
+    uint32_t ones = plan_ones(program->plan);
+    program->ones = must_alloc(ones, sizeof(float));
+    for (uint32_t d = 0; d < ones; d++)
         program->ones[d] = 1.0f;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
         const struct plan_op *op = &program->plan->ops[i];

@@ -52,7 +52,7 @@ struct cpu_program {
     struct cpu_tensor *tensors;         /* [tensor_count] */
     const struct packed_weight *packed; /* [weight_count], of `weights` */
     float **vectors; /* [weight_count]; f32 [rows, columns] of norm weights and biases, else NULL */
-    float *ones;     /* [LIMIT_HEAD_DIM]: the weight of norms that have none */
+    float *ones;     /* [plan_ones()]: the weight of norms that have none */
     float *rope_tables[MODEL_ROPES_MAX]; /* [max_step_rows][dims]: cosines [dims / 2], then sines */
     struct kv_pool kv[KV_GROUPS_MAX];
     uint32_t state_slots; /* of recurrent state: cpu_state.h */

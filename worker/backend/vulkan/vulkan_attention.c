@@ -359,7 +359,8 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
                                          .tiles = tiles,
                                          .items = items,
                                          .forms = forms,
-                                         .spans = tiles && recorder->recording->shape.spans,
+                                         .spans = tiles && recorder->recording->shape.spans &&
+                                                  !op->params.attention.causal,
                                          .brief = recorder->recording->shape.brief};
     struct vulkan_attention_rows_push push = {
         .qkv = program->tensors[op->inputs[0]].f32,

@@ -12,7 +12,7 @@ static bool writes_in_place(const struct plan_op *op)
         op->stem == OP_rms_norm_add || op->stem == OP_bias_add || op->stem == OP_stream_correct ||
         op->stem == OP_stream_add || op->stem == OP_stream_match || op->stem == OP_stream_cut ||
         op->stem == OP_position_scale || op->stem == OP_moe_shared || op->stem == OP_feature_add ||
-        op->stem == OP_patch_positions)
+        op->stem == OP_patch_positions || op->stem == OP_clip_columns)
         return true;
     return op->stem == OP_moe_combine && op->params.moe_combine.add;
 }

@@ -174,7 +174,7 @@ static void record_embed_rows(struct vulkan_recorder *recorder)
     const struct vulkan_matrix *matrix =
         &program->weights.matrices[program->weights.by_op[recorder->op].index[0]];
     uint32_t forms = recorder->forms[recorder->op];
-    bool features = recording->shape.features && op->params.embed_rows.features;
+    bool features = op->params.embed_rows.features;
     const struct vulkan_embed_rows_push push = {
         .weights = vulkan_recorder_matrix(matrix),
         .rows = recording->batch->rows_address,
@@ -186,9 +186,10 @@ static void record_embed_rows(struct vulkan_recorder *recorder)
         .columns = matrix->columns,
         .vocab_tokens = matrix->rows,
         .scale = op->params.embed_rows.scale,
-        .feature_columns = program->feature_columns,
-        .sights = features ? recording->batch->sights_address : 0,
-        .features = program->features_address,
+        .feature_columns =
+            features ? program->feature_columns : op->params.embed_rows.picture_token,
+        .sights = recording->shape.features ? recording->batch->sights_address : 0,
+        .features = features ? program->features_address : 0,
     };
     const struct vulkan_row_task task = {VULKAN_ROW_EMBED,
                                          vulkan_recorder_rows(recorder, op->output),
@@ -585,6 +586,7 @@ static void (*const record_functions[OP_STEM_COUNT])(struct vulkan_recorder *) =
     [OP_patch_positions] = vulkan_towers_record_patch_positions,
     [OP_patch_attention] = record_attention,
     [OP_activate] = vulkan_towers_record_activate,
+    [OP_clip_columns] = vulkan_towers_record_clip_columns,
     [OP_join_rows] = vulkan_towers_record_join_rows,
     [OP_pool_rows] = vulkan_towers_record_pool_rows,
     [OP_feature_write] = vulkan_towers_record_feature_write,

@@ -60,6 +60,7 @@ struct vulkan_row_choice vulkan_row_policy_choose(const struct vulkan_facts *fac
         [VULKAN_ROW_PATCH_ROWS] = "patch_rows",
         [VULKAN_ROW_PATCH_POSITIONS] = "patch_positions",
         [VULKAN_ROW_ACTIVATE] = "activate",
+        [VULKAN_ROW_CLIP] = "clip_columns",
         [VULKAN_ROW_POOL] = "pool_rows",
         [VULKAN_ROW_FEATURE_WRITE] = "feature_write",
     };

@@ -82,6 +82,26 @@ void vulkan_towers_record_activate(struct vulkan_recorder *recorder)
              sizeof push, &touch);
 }
 
+void vulkan_towers_record_clip_columns(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct clip_columns_params *params = &op->params.clip_columns;
+    const struct vulkan_clip_columns_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .out = program->tensors[op->output].f32 + params->offset * sizeof(float),
+        .columns = program->tensors[op->inputs[0]].columns,
+        .out_columns = program->tensors[op->output].columns,
+        .least = params->least,
+        .most = params->most,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    const struct vulkan_row_task task = {VULKAN_ROW_CLIP,
+                                         vulkan_recorder_rows(recorder, op->output), push.columns,
+                                         VULKAN_FORM_F32, 0};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
 /* Rows that lie behind each other are joined already: a copy, in the forms that are wanted. */
 void vulkan_towers_record_join_rows(struct vulkan_recorder *recorder)
 {

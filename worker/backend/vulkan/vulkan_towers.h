@@ -10,6 +10,7 @@
 void vulkan_towers_record_patch_rows(struct vulkan_recorder *recorder);
 void vulkan_towers_record_patch_positions(struct vulkan_recorder *recorder);
 void vulkan_towers_record_activate(struct vulkan_recorder *recorder);
+void vulkan_towers_record_clip_columns(struct vulkan_recorder *recorder);
 void vulkan_towers_record_join_rows(struct vulkan_recorder *recorder);
 void vulkan_towers_record_pool_rows(struct vulkan_recorder *recorder);
 void vulkan_towers_record_feature_write(struct vulkan_recorder *recorder);

@@ -53,6 +53,16 @@ struct vulkan_activate_push {
 };
 static_assert(sizeof(struct vulkan_activate_push) == 48, "byte map");
 
+struct vulkan_clip_columns_push {
+    uint64_t x;           /*  0: f32 [rows, columns] */
+    uint64_t out;         /*  8: f32 [rows, out_columns], from the first column that is written */
+    uint32_t columns;     /* 16 */
+    uint32_t out_columns; /* 20 */
+    float least;          /* 24 */
+    float most;           /* 28 */
+};
+static_assert(sizeof(struct vulkan_clip_columns_push) == 32, "byte map");
+
 struct vulkan_pool_rows_push {
     uint64_t x;                         /*  0: f32 [rows * count, columns] */
     struct vulkan_outputs_push outputs; /*  8: [rows, columns] */

@@ -372,10 +372,11 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
         }
         at = align_piece(at);
     }
+    uint32_t ones = plan_ones(plan);
     weights->ones_address = address + at;
-    for (uint32_t d = 0; base && d < LIMIT_HEAD_DIM; d++)
+    for (uint32_t d = 0; base && d < ones; d++)
         memcpy(base + at + d * sizeof(float), &(float){1.0f}, sizeof(float));
-    at += align_piece(LIMIT_HEAD_DIM * sizeof(float));
+    at += align_piece(ones * sizeof(float));
     for (uint32_t r = 0; r < plan->config.rope_count; r++) {
         const struct rope_config *rope = &plan->config.ropes[r];
         weights->rope_address[r] = address + at;

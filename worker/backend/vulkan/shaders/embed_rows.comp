@@ -3,7 +3,8 @@
  * out[r, :] = scale * W[token(r), :], from the packed matrix. The token is the host's, or the one
  * that the step before drew and the host may not have read yet.
  *
- * A row that stands for a part of a picture has its feature instead, as it is.
+ * A row that stands for a part of a picture has its feature instead, as it is; where there is no
+ * pool, one token stands for all pictures.
  *
  * Here alone every row's token and position are known on the device, so here they are kept for the
  * sampler's penalties: history[block][position % KV_BLOCK_TOKENS] = token(r), in the block that
@@ -33,9 +34,9 @@ layout(push_constant) uniform Push
     uint columns;
     uint vocab_tokens; /* rows of the table; a token beyond them reads row 0 */
     float scale;
-    uint feature_columns; /* of a row of the pool */
+    uint feature_columns; /* of a row of the pool, or which token stands for pictures */
     uint64_t sights;      /* StepSight [rows], or 0: no row has a feature */
-    uint64_t features;    /* f32 [pool rows, feature_columns] */
+    uint64_t features;    /* f32 [pool rows, feature_columns], or 0 */
 } push;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer History
@@ -94,8 +95,10 @@ void main()
     if (push.history != 0 && column == 0)
         remember(row, token);
     uint feature = feature_of(gl_WorkGroupID.x);
+    if (feature != SIGHT_BLIND && push.features == 0)
+        token = push.feature_columns < push.vocab_tokens ? push.feature_columns : 0;
     vec4 v = push.scale * values(token, column);
-    if (feature != SIGHT_BLIND)
+    if (feature != SIGHT_BLIND && push.features != 0)
         v = feature_values(feature, column);
     row_store(push.outputs, gl_WorkGroupID.x, column, push.columns, v);
 }
