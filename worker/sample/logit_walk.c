@@ -166,7 +166,9 @@ float logit_walk_chunk_largest(const struct logit_walk *walk, uint32_t first)
 static inline f32x4 f32x4_load_some(const float *from, uint32_t count)
 {
     f32x4 value = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
-    memcpy(&value, from, (count < LANES ? count : LANES) * sizeof *from);
+    if (count >= LANES)
+        return f32x4_load(from);
+    memcpy(&value, from, count * sizeof *from);
     return value;
 }
 
@@ -175,9 +177,9 @@ static uint64_t lanes_units(f32x4 lanes)
     return weight_units_of(lanes[0] + lanes[1] + (lanes[2] + lanes[3]));
 }
 
-/* Relative to the chunk's largest logit. */
-static struct logit_sums sum_chunk(const float *logits, uint32_t count, float largest,
-                                   float inverse_temperature)
+/* Relative to the chunk's largest logit. Inline, for `with_entropy` is a constant. */
+static inline struct logit_sums sum_chunk(const float *logits, uint32_t count, float largest,
+                                          float inverse_temperature, bool with_entropy)
 {
     struct logit_sums sums = {0};
     for (uint32_t thread = 0; thread < LOGIT_CHUNK_THREADS; thread++) {
@@ -187,7 +189,8 @@ static struct logit_sums sum_chunk(const float *logits, uint32_t count, float la
             f32x4 x = (f32x4_load_some(logits + at, count - at) - largest) * inverse_temperature;
             f32x4 weight = exp_negative(x);
             weights += weight;
-            entropies += f32x4_select(x >= LEAST_LOG, weight * -x, (f32x4){0});
+            if (with_entropy)
+                entropies += f32x4_select(x >= LEAST_LOG, weight * -x, (f32x4){0});
         }
         sums.weight += lanes_units(weights);
         sums.entropy += lanes_units(entropies);
@@ -195,7 +198,7 @@ static struct logit_sums sum_chunk(const float *logits, uint32_t count, float la
     return sums;
 }
 
-struct logit_sums logit_walk_sum(const struct logit_walk *walk)
+static inline struct logit_sums sum_row(const struct logit_walk *walk, bool with_entropy)
 {
     must(isfinite(walk->largest));
     struct logit_sums total = {0};
@@ -207,14 +210,25 @@ struct logit_sums logit_walk_sum(const struct logit_walk *walk)
             continue;
         struct logit_sums sums =
             sum_chunk(walk->logits + first, logit_walk_chunk_tokens(walk, first), largest,
-                      walk->inverse_temperature);
+                      walk->inverse_temperature, with_entropy);
         uint64_t weight = weight_units_scale(sums.weight, factor);
+        float distance = (0.0f - below) / (float)(1u << SCALE_SHIFT);
         total.weight += weight;
-        total.entropy +=
-            weight_units_scale(sums.entropy, factor) +
-            weight_units_scale(weight << SCALE_SHIFT, (0.0f - below) / (float)(1u << SCALE_SHIFT));
+        if (with_entropy)
+            total.entropy += weight_units_scale(sums.entropy, factor) +
+                             weight_units_scale(weight << SCALE_SHIFT, distance);
     }
     return total;
+}
+
+uint64_t logit_walk_weight(const struct logit_walk *walk)
+{
+    return sum_row(walk, false).weight;
+}
+
+struct logit_sums logit_walk_sums(const struct logit_walk *walk)
+{
+    return sum_row(walk, true);
 }
 
 void logit_walk_add(struct logit_sums *sums, float weight, float log_weight)

@@ -62,7 +62,8 @@ struct logit_sums {
 void logit_walk_add(struct logit_sums *sums, float weight, float log_weight);
 /* At the descent's temperature: rounded within chunks, and token by token without that. The row's
  * parts are within the vocabulary: `first` is a multiple of LOGIT_CHUNK. */
-struct logit_sums logit_walk_sum(const struct logit_walk *walk);
+uint64_t logit_walk_weight(const struct logit_walk *walk);
+struct logit_sums logit_walk_sums(const struct logit_walk *walk);
 struct logit_sums logit_walk_count(const struct logit_walk *walk);
 uint32_t logit_walk_chunk_tokens(const struct logit_walk *walk, uint32_t first);
 float logit_walk_chunk_largest(const struct logit_walk *walk, uint32_t first);

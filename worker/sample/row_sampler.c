@@ -255,8 +255,10 @@ static uint32_t draw(struct row_sampler *sampler, const struct row_sampling *sam
         sums = weigh(walk, run.end);
     } else if (params->top_n_sigma > 0.0f) {
         sums = logit_walk_count(walk);
-    } else if (typical || whole || params->top_p < 1.0f) {
-        sums = logit_walk_sum(walk);
+    } else if (typical) {
+        sums = logit_walk_sums(walk);
+    } else if (whole || params->top_p < 1.0f) {
+        sums.weight = logit_walk_weight(walk);
     }
     run.weight = sums.weight;
     if (typical)
@@ -301,7 +303,7 @@ void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint3
     if (walk->largest == -INFINITY)
         return;
     logit_walk_descend(walk, 1.0f);
-    double log_sum = log(weight_units_value(logit_walk_sum(walk).weight));
+    double log_sum = log(weight_units_value(logit_walk_weight(walk)));
     sampled->logprob = logprob_of(walk, sampled->token, log_sum);
     for (uint32_t rank = 0; rank < top_logprobs && rank < sampler->vocab_tokens; rank++) {
         const struct logit_candidate *candidate = candidate_at(walk, rank);
