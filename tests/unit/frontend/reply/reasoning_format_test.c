@@ -29,7 +29,8 @@ static void templates_name_their_format(void **state)
         {"axolotl-command_a", "cohere"},
         {"CohereForAI-c4ai-command-r7b-12-2024-tool_use", "cohere"},
         {"lcp-openai-gpt-oss-120b", "harmony"},
-        {"lcp-ibm-granite-granite-3.3-2B-Instruct", "think"}, /* the phrase was 3.2's */
+        {"lcp-ibm-granite-granite-3.3-2B-Instruct", "granite33"},
+        {"lcp-MiniMax-M2", "think"},
         {"lcp-mistralai-Ministral-3-14B-Reasoning-2512", "mistral"},
         {"lcp-tencent-Hy3", "hunyuan_v3"},
         {"lcp-upstage-Solar-Open-100B", "solar_open"},
