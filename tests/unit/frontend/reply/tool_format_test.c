@@ -92,6 +92,7 @@ static void marks_show_their_format(void **state)
         const char *source;
         const char *format;
     } cases[] = {
+        {"<start_function_call>call:", "function_gemma"},
         {"<tool_calls><tool_call>f<tool_sep><arg_key>k</arg_key>", "hunyuan"},
         {"make calls: [{\"name\": \"tool_call_name\", \"arguments\": {\"arg1\": ", "xlam"},
         {"]<]minimax[>[<tool_call> ]<]minimax[>[<invoke name=", NULL},
