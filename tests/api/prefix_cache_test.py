@@ -86,3 +86,29 @@ def test_a_sequence_is_bounded_and_memory_a_share(start_server):
     assert answer["usage"]["total_tokens"] == 100 and answer["choices"][0]["finish_reason"] == "length"
     assert not stats(server)["enabled"] and cached(server.chat("Name a lake.", max_tokens=1).json) == 0
     assert "option --kv-cache-bytes 3%" in server.log_text() and "could use a KV cache of" in server.log_text()
+
+
+def test_a_bound_counts_what_was_cached(start_server):
+    """Prompt and answer are bounded together, whatever of the prompt is there already; nothing is rotated away."""
+    server = start_server("--max-kv-size", "100")
+    ids = {"prompt": list(range(1000, 1070)), "temperature": 0, "ignore_eos": True}
+
+    def complete(**fields):
+        return server.request("POST", "/v1/completions", {**ids, **fields})
+
+    assert cached(complete(max_tokens=1).json) == 0
+    whole = complete(max_tokens=30).json
+    assert cached(whole) == 64 and whole["usage"]["total_tokens"] == 100
+    refused = complete(max_tokens=31)
+    assert refused.status == 400 and refused.json["error"]["code"] == "context_length_exceeded"
+    assert "a prompt of 70 tokens and 31 of answer are more than this server's bound on a sequence, 100 tokens" \
+        in refused.json["error"]["message"]
+    ids["prompt"] = list(range(1000, 1100))
+    assert complete(max_tokens=1).status == 400  # no room for an answer, though most of it is cached
+    ids["prompt"].pop()
+    last = complete(max_tokens=1).json
+    assert cached(last) == 64 and last["usage"]["total_tokens"] == 100
+    for path, bound in (("/v1/messages", "max_tokens"), ("/v1/responses", "max_output_tokens")):
+        key = "input" if path.endswith("responses") else "messages"
+        reply = server.request("POST", path, {key: [{"role": "user", "content": "Name a lake."}], bound: 95})
+        assert reply.status == 400 and "--max-kv-size" in reply.json["error"]["message"]

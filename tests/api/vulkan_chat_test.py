@@ -3,11 +3,15 @@
 That driver takes 0.1 to 0.4 s for a step, so there is one short question, and answers are shorter.
 """
 
+import os
+import re
+import subprocess
+
 import pytest
 
-from shoal_server import ShoalServer, wait_until
+from shoal_server import BUILD, MODEL, ShoalServer, wait_until
 
-OPTIONS = ["--threads", "2", "--kv-cache-bytes", "50M"]
+OPTIONS = ["--threads", "2", "--kv-cache-bytes", "1%"]
 QUESTION = "Hi"
 
 
@@ -30,6 +34,17 @@ def test_status_names_the_device(vulkan):
     worker, = vulkan.get("/v1/status").json["workers"]
     assert (worker["device"], worker["state"]) == ("vulkan:0", "ready")
     assert worker["backend"].startswith("vulkan llvmpipe")
+
+
+def test_the_cache_is_a_share_of_the_devices_memory(vulkan):
+    """Which is this machine's, as the driver tells it."""
+    log = vulkan.log_text()
+    assert "option --kv-cache-bytes 1%" in log
+    share = float(re.search(r"could use a KV cache of [0-9.]+ MB; this one is for ([0-9.]+) MB", log)[1])
+    taken = float(re.search(r"KV cache ([0-9.]+) MB of f16", log)[1])
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
+    assert 0.002 * memory < share <= 0.0101 * memory
+    assert 0.9 * share < taken <= share
 
 
 def test_greedy_answer_is_the_cpus(vulkan):
@@ -57,3 +72,17 @@ def test_streams_share_the_device_when_one_is_left(vulkan):
         stream.close()
         assert text and finish in ("length", "stop")
     vulkan.wait_idle()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--kv-cache-bytes", "1M"], r"a KV cache of 1048576 bytes holds \d+ tokens of one sequence"),
+        (["--kv-bits", "4", "--quantized-kv-start", "100"], "--quantized-kv-start 100: on Vulkan only 0 is possible"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_refused_with_the_numbers(options, words):
+    command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--device", "vulkan", "--port", "0", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert re.search(words, done.stderr), done.stderr
