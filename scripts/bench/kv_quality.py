@@ -1,19 +1,30 @@
 #!/usr/bin/env python3
-"""Perplexity under quantized KV caches: this engine's beside that of a plain numpy codec in Hugging Face's model.
+"""Perplexity under quantized KV caches: this engine's beside that of the same algorithm in plain numpy.
 
-usage: kv_quality.py ENGINE MODEL.gguf RECORDED.txt   (prints one line a setting)
-       kv_quality.py --reference MODEL.gguf RECORDED.txt
+usage: kv_quality.py ENGINE MODEL.gguf RECORDED.txt [TRIALS]
 
-ENGINE is build/step_bench, RECORDED.txt a file of tests/golden/llama_cpp, whose sequence `text` is scored. With --reference the same figures come from
-transformers and torch (which the first form does not need): keys after rotary embedding, and values, of the layers that
-are quantized go through scripts/golden/kv_codec.py and back, everything else is F32.
+ENGINE is build/step_bench, MODEL a llama or gemma3 file whose tensors are all F32 (scripts/golden/dequantize_gguf.py makes one),
+RECORDED.txt a file of tests/golden/llama_cpp, whose sequence `text` is scored. In numpy the whole model is computed in
+F32; keys after rotary embedding, and values, of the layers that are quantized go through the functions of
+scripts/golden/kv_codec.py and back. So both columns have the same weights, text, keys and values, and nothing else in common.
+
+Which of two codes a number gets that lies between them, the last bit of a float decides, and deeper layers make much of it:
+with TRIALS (1) above 1 the numpy column is the mean of so many computations, of which all but the first begin with embeddings
+moved by a millionth, and the last column is how far apart these are. Needs numpy and gguf (build/venv has them).
 """
 import pathlib
 import re
 import subprocess
 import sys
 
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
+from kv_codec import sides_of  # noqa: E402
+
 SETTINGS = [None, ("uniform", 8), ("uniform", 4), ("turboquant", 4), ("turboquant", 3.5), ("turboquant", 3)]
+
+SCORED_ROWS = 64
 
 
 def name(setting):
@@ -31,8 +42,6 @@ def engine_figures(engine, model, ids):
 
 def there_and_back(side, rows):
     """rows [..., dim] as they are read back, with each row's codes found by numpy."""
-    import numpy as np
-
     flat = rows.reshape(-1, side.dim).astype(np.float64)
     out = np.empty_like(flat)
     if side.scheme == "turboquant":
@@ -53,53 +62,125 @@ def there_and_back(side, rows):
     return out.reshape(rows.shape)
 
 
-def reference_figures(model_path, ids):
-    import numpy as np
-    import torch
-    from transformers import AttentionInterface, AutoModelForCausalLM
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+# --- two model families in plain numpy
 
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
-    from kv_codec import sides_of
+def read_gguf(path):
+    """Metadata, and the tensors of a file of F32."""
+    import gguf
 
-    path = pathlib.Path(model_path)
-    model = AutoModelForCausalLM.from_pretrained(str(path.parent), gguf_file=path.name, dtype=torch.float32).eval()
-    config = model.config
-    kinds = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
-    quantized = {i for i, kind in enumerate(kinds) if kind == "full_attention" and i != len(kinds) - 1}
-    sides = {}
+    reader = gguf.GGUFReader(str(path))
+    return {name: field.contents() for name, field in reader.fields.items()}, {t.name: np.asarray(t.data, np.float32) for t in reader.tensors}
 
-    def attention(module, query, key, value, mask, **more):
-        if sides and module.layer_idx in quantized:
-            key = torch.from_numpy(there_and_back(sides["key"], key.numpy())).float()
-            value = torch.from_numpy(there_and_back(sides["value"], value.numpy())).float()
-        return sdpa_attention_forward(module, query, key, value, mask, **more)
 
-    AttentionInterface.register("quantized_cache", attention)
-    model.set_attn_implementation("quantized_cache")
-    tokens = torch.tensor([ids])
+def rms_norm(x, weight, epsilon):
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * weight
+
+
+def rotate(x, base, neighbours):
+    """x [heads, positions, dim]; pairs are neighbours (GGUF's llama) or halves (gemma)."""
+    count, dim = x.shape[1:]
+    angles = np.arange(count)[:, None] * base ** (-np.arange(0, dim, 2) / dim)
+    c, s = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    a, b = (x[..., 0::2], x[..., 1::2]) if neighbours else (x[..., :dim // 2], x[..., dim // 2:])
+    turned = a * c - b * s, a * s + b * c
+    return np.stack(turned, -1).reshape(x.shape) if neighbours else np.concatenate(turned, -1)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+class Reference:
+    """A llama or gemma3 checkpoint, computed in F32, row by row of a whole text at once."""
+
+    def __init__(self, path):
+        self.meta, self.tensors = read_gguf(path)
+        self.name = self.meta["general.architecture"]
+        if self.name not in ("llama", "gemma3"):
+            sys.exit(f"{path}: {self.name} is neither llama nor gemma3")
+        self.gemma = self.name == "gemma3"
+        self.layers = self.key("block_count")
+        self.heads, self.kv_heads = self.key("attention.head_count"), self.key("attention.head_count_kv")
+        self.dim = self.key("attention.key_length", self.key("embedding_length") // self.heads)
+        self.epsilon = self.key("attention.layer_norm_rms_epsilon")
+        self.base = self.key("rope.freq_base", 10000.0)
+
+    def key(self, name, absent=None):
+        return self.meta.get(f"{self.name}.{name}", absent)
+
+    def slides(self, layer):
+        return self.gemma and (layer + 1) % 6 != 0
+
+    def weight(self, layer, name):
+        return self.tensors[f"blk.{layer}.{name}.weight"]
+
+    def heads_of(self, x, layer, name, count):
+        y = (x @ self.weight(layer, f"attn_{name}").T).reshape(len(x), count, self.dim).transpose(1, 0, 2)
+        if name == "v":
+            return y
+        if self.gemma:
+            y = rms_norm(y, self.weight(layer, f"attn_{name}_norm"), self.epsilon)
+        return rotate(y, 10000.0 if self.slides(layer) else self.base, not self.gemma)
+
+    def attend(self, x, layer, sides):
+        queries, keys, values = (self.heads_of(x, layer, name, count)
+                                 for name, count in (("q", self.heads), ("k", self.kv_heads), ("v", self.kv_heads)))
+        if sides and not self.slides(layer) and layer != self.layers - 1:
+            keys = there_and_back(sides[0], keys).astype(np.float32)
+            values = there_and_back(sides[1], values).astype(np.float32)
+        at = np.arange(len(x))
+        hidden = at[None] > at[:, None]
+        if self.slides(layer):
+            hidden |= at[:, None] - at[None] >= self.key("attention.sliding_window")
+        shared, out = self.heads // self.kv_heads, []
+        for head in range(self.heads):
+            scores = queries[head] @ keys[head // shared].T / np.sqrt(self.dim, dtype=np.float32)
+            scores[hidden] = -np.inf
+            weights = np.exp(scores - scores.max(-1, keepdims=True))
+            out.append(weights @ values[head // shared] / weights.sum(-1, keepdims=True))
+        return np.concatenate(out, -1) @ self.weight(layer, "attn_output").T
+
+    def mix(self, x, layer):
+        gate = x @ self.weight(layer, "ffn_gate").T
+        return ((gelu_tanh if self.gemma else silu)(gate) * (x @ self.weight(layer, "ffn_up").T)) @ self.weight(layer, "ffn_down").T
+
+    def after(self, y, layer, name):
+        return rms_norm(y, self.weight(layer, name), self.epsilon) if self.gemma else y
+
+    def perplexity(self, ids, sides, trial):
+        embedding = self.tensors["token_embd.weight"]
+        x = embedding[ids[:-1]] * np.float32(np.sqrt(embedding.shape[1]) if self.gemma else 1)
+        if trial > 0:
+            x = (x * (1 + 1e-6 * np.random.default_rng(trial).standard_normal(x.shape))).astype(np.float32)
+        for layer in range(self.layers):
+            normed = rms_norm(x, self.weight(layer, "attn_norm"), self.epsilon)
+            x = x + self.after(self.attend(normed, layer, sides), layer, "post_attention_norm")
+            normed = rms_norm(x, self.weight(layer, "ffn_norm"), self.epsilon)
+            x = x + self.after(self.mix(normed, layer), layer, "post_ffw_norm")
+        x = rms_norm(x, self.tensors["output_norm.weight"], self.epsilon)
+        head, told = self.tensors.get("output.weight", embedding), 0.0
+        for at in range(0, len(x), SCORED_ROWS):  # of a large vocabulary all at once would be gigabytes
+            rows = x[at:at + SCORED_ROWS]
+            logits = (rows @ head.T).astype(np.float64)
+            top = logits.max(-1)
+            told += (logits[np.arange(len(rows)), ids[at + 1:at + 1 + len(rows)]] - top).sum()
+            told -= np.log(np.exp(logits - top[:, None]).sum(-1)).sum()
+        return float(np.exp(-told / len(x)))
+
+
+def reference_figures(model, ids, trials):
+    reference = Reference(model)
     for setting in SETTINGS:
-        sides.clear()
+        sides = None
         if setting:
             scheme, bits = setting
-            dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
             pair = (bits // 1, bits // 1 + 1) if bits % 1 else (bits, bits)
-            sides["key"], sides["value"] = sides_of(scheme, dim, *(int(b) for b in pair), 64)
-        count = len(ids)
-        causal = torch.full((count, count), -torch.inf).triu(1)[None, None]
-        with torch.no_grad():
-            logits = model(tokens, attention_mask={"full_attention": causal, "sliding_attention": sliding(causal, config)}
-                           if "sliding_attention" in kinds else causal, use_cache=False).logits[0]
-        told = torch.log_softmax(logits[:-1].double(), -1)[torch.arange(count - 1), tokens[0, 1:]]
-        yield setting, float(np.exp(-told.mean().item()))
-
-
-def sliding(causal, config):
-    import torch
-
-    count = causal.shape[-1]
-    far = torch.arange(count)[:, None] - torch.arange(count)[None] >= config.sliding_window
-    return causal.masked_fill(far[None, None], -torch.inf)
+            sides = sides_of(scheme, reference.dim, *(int(b) for b in pair), 64)
+        yield [reference.perplexity(ids, sides, trial) for trial in range(trials)]
 
 
 def text_ids(path):
@@ -115,15 +196,18 @@ def text_ids(path):
 
 
 def main():
-    arguments = sys.argv[1:]
-    reference = arguments[0] == "--reference"
-    ids = text_ids(arguments[2])
-    figures = reference_figures(arguments[1], [int(i) for i in ids]) if reference \
-        else engine_figures(arguments[0], arguments[1], ",".join(ids))
+    if len(sys.argv) not in (4, 5):
+        sys.exit(__doc__)
+    engine, model, recorded = sys.argv[1:4]
+    trials = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    ids = text_ids(recorded)
     full = None
-    for setting, perplexity in figures:
-        full = full or perplexity
-        print(f"{name(setting):16} {perplexity:9.4f} {100 * (perplexity / full - 1):+7.2f} %", flush=True)
+    print(f"{'':16} {'engine':>9} {'to full':>9} {'numpy':>9} {'engine to numpy':>16} {'numpy spread':>13}")
+    references = reference_figures(model, np.array([int(i) for i in ids]), trials)
+    for (setting, perplexity), found in zip(engine_figures(engine, model, ",".join(ids)), references):
+        full, expected = full or perplexity, sum(found) / len(found)
+        print(f"{name(setting):16} {perplexity:9.4f} {100 * (perplexity / full - 1):+7.2f} % {expected:9.4f} "
+              f"{100 * (perplexity / expected - 1):+14.3f} % {100 * (max(found) - min(found)) / expected:11.3f} %", flush=True)
 
 
 if __name__ == "__main__":
