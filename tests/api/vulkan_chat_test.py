@@ -3,6 +3,7 @@
 That driver takes 0.1 to 0.4 s for a step, so there is one short question, and answers are shorter.
 """
 
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import subprocess
 import pytest
 
 from shoal_server import BUILD, MODEL, ShoalServer, wait_until
+from vision_folder import data_uri, image_part, make_folder, png, text_part
 
 OPTIONS = ["--threads", "2", "--kv-cache-bytes", "1%"]
 QUESTION = "Hi"
@@ -86,3 +88,24 @@ def test_a_setting_that_cannot_work_is_refused_with_the_numbers(options, words):
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0
     assert re.search(words, done.stderr), done.stderr
+
+
+def test_pictures_are_answered_as_on_the_cpu(tmp_path):
+    """A question alone and all at once, with a picture, with two and with none: the same tokens on both devices."""
+    folder = make_folder(tmp_path)
+    red, blue = (image_part(data_uri(png(*size, colour))) for size, colour in (((16, 8), (255, 0, 0)), ((64, 32), (0, 9, 255))))
+    questions = [[text_part("hello")], [red, text_part("what")], [blue, text_part("and"), red]]
+
+    def ask(server, question):
+        reply = server.chat(question, temperature=0, max_tokens=4, logprobs=True)
+        assert reply.status == 200, reply.body
+        return [token["token"] for token in reply.json["choices"][0]["logprobs"]["content"]]
+
+    answers = {}
+    for device in ("cpu", "vulkan"):
+        with ShoalServer("--device", device, "--threads", "2", "--kv-cache-bytes", "50M", model=folder) as server:
+            wait_until(lambda: server.get("/ready").status == 200, "the server to be ready", 180)  # noqa: B023
+            answers[device] = [ask(server, question) for question in questions]
+            with concurrent.futures.ThreadPoolExecutor(len(questions)) as pool:
+                assert list(pool.map(lambda question: ask(server, question), questions)) == answers[device]  # noqa: B023
+    assert answers["vulkan"] == answers["cpu"]
