@@ -60,6 +60,10 @@ static void templates_show_their_format(void **state)
         {"meta-llama-Llama-3.1-8B-Instruct", "llama3"},
         {"lcp-meetkai-functionary-medium-v3.1", "llama3"},
         {"lcp-tencent-Hy3", "hunyuan_v3"},
+        {"vllm-functiongemma", "function_gemma"},
+        {"vllm-hunyuan_a13b", "jamba"}, /* a list of objects between <tool_calls> */
+        {"vllm-xlam_llama", "xlam"},
+        {"vllm-xlam_qwen", "xlam"},
         {"lcp-upstage-Solar-Open-100B", "solar_open"},
         {"lcp-Apertus-8B-Instruct", "apertus"},
         {"lcp-GigaChat3-10B-A1.8B", "gigachat3"},
@@ -92,7 +96,6 @@ static void marks_show_their_format(void **state)
         const char *source;
         const char *format;
     } cases[] = {
-        {"<start_function_call>call:", "function_gemma"},
         {"<tool_calls><tool_call>f<tool_sep><arg_key>k</arg_key>", "hunyuan"},
         {"make calls: [{\"name\": \"tool_call_name\", \"arguments\": {\"arg1\": ", "xlam"},
         {"]<]minimax[>[<tool_call> ]<]minimax[>[<invoke name=", NULL},
