@@ -33,7 +33,8 @@ struct model_vision {
      * is added to its row (deepstack); a row of the feature pool has text_hidden columns for the
      * token's place and as many for each of these. */
     uint32_t deepstack_layers;
-    /* The tower is walked in so many stages of about equal work, so that steps can come between. */
+    /* The tower is walked in so many stages, none much longer than others, so that steps can come
+     * between. */
     uint32_t stages;
     /* Rows of a tile's span see all of the span, so a span may not be cut between steps. */
     bool spans_whole;

@@ -76,8 +76,8 @@ struct plan_op {
     union op_params params;
 };
 
-/* A layer each, what is before and what is behind. */
-#define PLAN_STAGES_MAX (LIMIT_LAYERS + 3u)
+/* Four for a layer, what is before and what is behind. */
+#define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 3u)
 
 struct plan {
     struct model_config config;

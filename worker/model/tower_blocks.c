@@ -4,6 +4,9 @@
  *                x += Wo . attention(q, k, v) + bias
  *                x += Wdown . activation(Wup . norm(x) + bias) + bias, or with a gate
  *
+ * A layer over many patches takes longer than a step of a few streams, so it is four stages: a
+ * single op could not be cut by stages, and more of them would gain little.
+ *
  * Refuses to do: what becomes of the last layer's rows. That is where towers differ.
  */
 #include "worker/model/tower_blocks.h"
@@ -122,6 +125,7 @@ static void list_attention(struct plan_builder *b, const struct vision_config *c
     list_qkv(b, c, form, layer, t);
     if (form->rotates)
         plan_ops_patch_rope(b, t->qkv, slices);
+    plan_builder_end_stage(b);
     plan_ops_patch_attention(b, t->qkv, slices, c->vision.window_side > 0 && !c->sees_all[layer],
                              t->attended);
     plan_ops_linear_add(b, t->attended,
@@ -129,6 +133,7 @@ static void list_attention(struct plan_builder *b, const struct vision_config *c
                         t->residual);
     plan_ops_bias_add(b, t->residual,
                       one(plan_builder_vector(b, hidden, "v.blk.%u.attn_out.bias", layer)));
+    plan_builder_end_stage(b);
 }
 
 static void list_feed_forward(struct plan_builder *b, const struct vision_config *c,
@@ -153,6 +158,7 @@ static void list_feed_forward(struct plan_builder *b, const struct vision_config
         plan_ops_bias_add(b, t->wide, one(up_bias));
         plan_ops_activate(b, t->wide, form->activation);
     }
+    plan_builder_end_stage(b);
     plan_ops_linear_add(b, form->gated ? t->gated : t->wide,
                         plan_builder_matrix(b, hidden, wide, "v.blk.%u.ffn_down.weight", layer),
                         t->residual);

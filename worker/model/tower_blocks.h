@@ -44,7 +44,8 @@ void tower_blocks_list_patches(struct plan_builder *b, const struct vision_confi
 void tower_blocks_positions(struct plan_builder *b, const struct vision_config *c,
                             enum position_form form, const struct tower_tensors *t);
 
-/* A layer, in the residual. */
+/* A layer, in the residual; stages end within it, behind q|k|v, attention and the wide part, but
+ * not at its end, where families do different things. */
 void tower_blocks_list_layer(struct plan_builder *b, const struct vision_config *c,
                              const struct tower_form *form, uint32_t layer,
                              const struct tower_tensors *t);

@@ -7,7 +7,7 @@
  * Qwen2-VL has layer norms and a plain feed-forward part; Qwen2.5-VL rms norms, a gate, and windows
  * in most layers.
  *
- * Stages: each layer is one, patches are projected in the first one's, and features are a last one.
+ * Stages: those of the layers, of which the first one projects patches, and the features.
  */
 #include "worker/model/model_family.h"
 #include "worker/model/tower_blocks.h"

@@ -6,7 +6,7 @@
  *
  *   feature = W2 . gelu(W1 . join(norm(x)) + bias) + bias;   part k = the same of norm_k(join(x))
  *
- * Stages: a layer each, with the merger behind it, and the features.
+ * Stages: those of the layers, mergers with the last of theirs, and the features.
  */
 #include <stdio.h>
 

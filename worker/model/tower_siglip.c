@@ -5,7 +5,7 @@
  *   Gemma 3     feature = W . norm(mean of a square of patches)
  *   Idefics 3   feature = W . join(a square of patches)
  *
- * Stages: a layer each, and the features.
+ * Stages: those of the layers, and the features.
  */
 #include "worker/model/model_family.h"
 #include "worker/model/tower_blocks.h"

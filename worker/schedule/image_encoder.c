@@ -47,8 +47,7 @@ static bool batch_has_room(const struct image_encoder *encoder, uint32_t patch_r
 {
     if (encoder->count == 0)
         return true;
-    uint32_t most =
-        encoder->most_patch_rows < BATCH_PATCH_ROWS ? encoder->most_patch_rows : BATCH_PATCH_ROWS;
+    uint32_t most = encoder->room_patch_rows;
     return encoder->count < IMAGE_ENCODER_BATCH && encoder->patch_rows < most &&
            patch_rows <= most - encoder->patch_rows;
 }
@@ -147,6 +146,17 @@ static bool streams_wait(const struct sequence_table *table)
     return false;
 }
 
+/* How many patch rows a batch that begins now may have beyond its first picture: beside streams no
+ * more than they can spare for one stage of it, since a stage is the least that can be launched. */
+static uint32_t room_now(const struct image_encoder *encoder, const struct step_pace *pace)
+{
+    uint32_t most =
+        encoder->most_patch_rows < BATCH_PATCH_ROWS ? encoder->most_patch_rows : BATCH_PATCH_ROWS;
+    bool beside = streams_wait(encoder->table);
+    uint64_t work = step_pace_patch_work(pace, beside);
+    return beside && work < most ? (uint32_t)work : most;
+}
+
 static uint32_t stages_now(const struct image_encoder *encoder, const struct step_pace *pace)
 {
     uint64_t work = step_pace_patch_work(pace, streams_wait(encoder->table));
@@ -165,6 +175,8 @@ enum result image_encoder_advance(struct image_encoder *encoder, const struct st
     if (encoder->count > 0 && !batch_is_wanted(encoder))
         batch_release(encoder);
     bool begins = encoder->count == 0;
+    if (begins)
+        encoder->room_patch_rows = room_now(encoder, pace);
     gather(encoder, begins);
     if (encoder->count == 0)
         return RESULT_OK;

@@ -31,6 +31,7 @@ struct image_encoder {
     /* The batch under way; stages_left is 0 when there is none. */
     uint32_t stages_left;
     uint32_t patch_rows;
+    uint32_t room_patch_rows; /* of this batch */
     uint32_t count;
     uint32_t images[IMAGE_ENCODER_BATCH];            /* of the feature cache, held */
     struct request_id requests[IMAGE_ENCODER_BATCH]; /* whose they were first */
