@@ -43,6 +43,11 @@ TEMPLATE = (
 def make_folder(folder, tower="qwen2_5_vl", form=QWEN):
     shutil.copy(TOWERS / tower / "config.json", folder)
     shutil.copy(TOWERS / tower / "model.safetensors", folder)
+    return add_assets(folder, form)
+
+
+def add_assets(folder, form):
+    """What a folder lacks that has weights and config.json."""
     files = {
         "tokenizer.json": tokenizer(SPECIAL | form["special"]),
         "tokenizer_config.json": {"chat_template": TEMPLATE.replace("MARKER", form["marker"]), "eos_token": "<|im_end|>"},

@@ -13,7 +13,7 @@
  * others bounds of what goes into each matrix of a layer and of what comes out of it (clip); then
  * the matrices that share their input do so no more.
  *
- * Stages: a layer each, and the features.
+ * Stages: two for a layer, and the features.
  */
 #include <math.h>
 
@@ -181,6 +181,7 @@ void tower_gemma4_list_ops(struct plan_builder *b, const struct vision_config *c
     tower_blocks_positions(b, c, POSITIONS_AXES, &tower.t);
     for (uint32_t layer = 0; layer < c->layers; layer++) {
         list_attention(b, c, layer, &tower);
+        plan_builder_end_stage(b);
         list_feed_forward(b, c, layer, &tower);
         plan_builder_end_stage(b);
     }
