@@ -104,9 +104,17 @@ def about_place(random):
     chosen = random.choice(alone) if alone else 0
     things = things if alone else things[:1]
     asked = random.choice([f"Where is the {names[chosen]}?", f"Where in the picture is the {names[chosen]}?"])
-    place = CELLS[things[chosen][2]]
-    said = f"The {names[chosen]} is {'in the' if place == 'centre' else 'at the'} {place}."
-    return asked, said, shapes_spec(things)
+    return asked, f"The {names[chosen]} is {where(CELLS[things[chosen][2]])}.", shapes_spec(things)
+
+
+def where(place):
+    return f"{'in the' if place == 'centre' else 'at the'} {place}"
+
+
+def about_places(random):
+    things = things_of(random, random.randint(1, 4))
+    said = listed([f"{article(name_of(thing))} {where(CELLS[thing[2]])}" for thing in things])
+    return random.choice(["Where is everything?", "What is where?"]), f"There is {said}.", shapes_spec(things)
 
 
 def about_number(random):
@@ -157,15 +165,37 @@ def compare_numbers(random):
     return random.choice(["Which numbers are shown?", "Read both numbers."]), f"The numbers are {numbers[0]} and {numbers[1]}.", specs
 
 
+def both_shown(random):
+    first, second = things_of(random, 1), things_of(random, 1)
+    asked = random.choice(["What do the pictures show?", "What is in the two pictures?"])
+    said = f"The first shows {article(name_of(first[0]))} and the second {article(name_of(second[0]))}."
+    return asked, said, [shapes_spec(first), shapes_spec(second)]
+
+
 TWO_PICTURES = {"same shape": compare_shapes, "same colour": compare_colours, "more": compare_counts, "two numbers": compare_numbers}
 
+# In training, what is hard comes more often, with two kinds of question whose answers say much about where things are and what is in which
+# picture. Held-out questions are of the kinds above, equally often.
+TAUGHT_ONE = {**ONE_PICTURE, "places": about_places}
+TAUGHT_TWO = {**TWO_PICTURES, "both": both_shown}
+TAUGHT_OFTEN = {"describe": 1.5, "count": 2, "total": 1.5, "place": 2.5, "places": 2, "number": 2, "same shape": 3, "more": 1.5,
+                "two numbers": 2}
 
-def sample_about_pictures(random, pictures):
-    kind, ask = random.choice(list((ONE_PICTURE if pictures == 1 else TWO_PICTURES).items()))
+
+def draw_kind(random, pictures, taught):
+    if not taught:
+        return random.choice(list((ONE_PICTURE if pictures == 1 else TWO_PICTURES).items()))
+    kinds = TAUGHT_ONE if pictures == 1 else TAUGHT_TWO
+    return random.choices(list(kinds.items()), [TAUGHT_OFTEN.get(kind, 1) for kind in kinds])[0]
+
+
+def sample_about_pictures(random, pictures, taught):
+    """taught: for training; else held out."""
+    kind, ask = draw_kind(random, pictures, taught)
     asked, said, specs = ask(random)
     specs = [specs] if pictures == 1 else specs
     messages, thinking = [user(asked, pictures)], None
-    if pictures == 1 and random.random() < 0.15 and kind not in ("number", "describe"):
+    if pictures == 1 and random.random() < 0.15 and kind not in ("number", "describe", "places"):
         messages = [user("What do you see?", 1), assistant(seen(specs[0])), user(asked)]
     elif random.random() < 0.1:
         thinking = f"I look at the picture{'s' if pictures > 1 else ''}. " + \

@@ -7,6 +7,7 @@ the same sizes, so all that depends on them (window masks, rotations) is made on
 
 import torch
 import torch.nn.functional as F
+from pictures import COLOURS, MARKS
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
 PATCH, MERGE, TEMPORAL, WINDOW = 14, 2, 2, 112
@@ -33,6 +34,25 @@ def new_model(tokens, seed):
     return Qwen2_5_VLForConditionalGeneration(configuration(tokens))
 
 
+class Marker(torch.nn.Module):
+    """Says of each patch which shape or digit has its centre there, and of which colour; trained with the tower and then thrown away.
+    Answers alone tell a tower little: a few words for a whole picture. This tells it in every patch of every picture what it should have
+    seen there, and where, which is what counts, places and comparisons are made of."""
+
+    NOTHING_WEIGHT = 0.1  # of patches with nothing in them, which are most
+
+    def __init__(self, width):
+        super().__init__()
+        self.mark, self.colour = torch.nn.Linear(width, MARKS + 1), torch.nn.Linear(width, len(COLOURS) + 1)
+        for name, count in (("mark_weights", MARKS), ("colour_weights", len(COLOURS))):
+            self.register_buffer(name, torch.tensor([1.0] * count + [self.NOTHING_WEIGHT]))
+
+    def loss(self, seen, marks, colours):
+        """seen: [pictures, patches, width]; marks, colours: [pictures, patches]"""
+        return (F.cross_entropy(self.mark(seen).float().flatten(0, 1), marks.flatten(), self.mark_weights)
+                + F.cross_entropy(self.colour(seen).float().flatten(0, 1), colours.flatten(), self.colour_weights))
+
+
 def positions_of(ids, image_token, grid):
     """Qwen2-VL's three positions [3][length] of a sequence whose pictures all have `grid` (patch rows, columns)."""
     rows, columns = grid[0] // MERGE, grid[1] // MERGE
@@ -49,6 +69,11 @@ def positions_of(ids, image_token, grid):
     return list(zip(*positions))
 
 
+def normed(norm, x):
+    """What transformers' RMSNorm computes, in one call."""
+    return F.rms_norm(x, norm.weight.shape, norm.weight, norm.variance_epsilon)
+
+
 def turned(x, cos, sin):
     half = x.shape[-1] // 2
     return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
@@ -63,6 +88,7 @@ class Tower:
         self.heads = config.num_heads
         rows, columns = grid
         blocks = torch.arange(rows * columns).view(rows // MERGE, MERGE, columns // MERGE, MERGE).permute(0, 2, 1, 3).flatten()
+        self.order = blocks.to(device)  # which patch of the picture, row by row, stands at each place
         y, x = blocks // columns, blocks % columns
         size = config.hidden_size // config.num_heads
         inverse = 1 / (10000.0 ** (torch.arange(0, size // 2, 2).float() / (size // 2)))
@@ -74,50 +100,56 @@ class Tower:
         self.scale = torch.tensor([1 / (255 * std) for std in STD], device=device)
         self.shift = torch.tensor([mean / std for mean, std in zip(MEAN, STD)], device=device)
 
-    def patches(self, pictures):
-        """[pictures, height, width, 3] of 0..255 to [pictures, patches, 3 * 2 * 14 * 14], as the processor orders them."""
+    def patches(self, pictures, times=TEMPORAL):
+        """[pictures, height, width, 3] of 0..255 to [pictures, patches, 3 * times * 14 * 14], as the processor orders them."""
         rows, columns = self.grid
         x = pictures.float() * self.scale - self.shift
         x = x.view(-1, rows // MERGE, MERGE, PATCH, columns // MERGE, MERGE, PATCH, 3).permute(0, 1, 4, 2, 5, 7, 3, 6)
         x = x.reshape(x.shape[0], rows * columns, 3, 1, PATCH, PATCH)
-        return x.expand(-1, -1, -1, TEMPORAL, -1, -1).flatten(2)
+        return x.expand(-1, -1, -1, times, -1, -1).flatten(2)
 
     def __call__(self, pictures):
-        """[pictures, rows * columns / 4, hidden of the text]"""
+        """([pictures, rows * columns / 4, hidden of the text], the patches that these were made of)"""
         visual = self.visual
-        x = F.linear(self.patches(pictures), visual.patch_embed.proj.weight.flatten(1))
+        x = F.linear(self.patches(pictures, 1), visual.patch_embed.proj.weight.sum(2).flatten(1))  # both moments show the same
         for layer, block in enumerate(visual.blocks):
-            qkv = block.attn.qkv(block.norm1(x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+            qkv = block.attn.qkv(normed(block.norm1, x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
             q, k = turned(qkv[0], self.cos, self.sin).to(qkv.dtype), turned(qkv[1], self.cos, self.sin).to(qkv.dtype)
             mask = None if layer in visual.fullatt_block_indexes else self.mask
             attended = F.scaled_dot_product_attention(q, k, qkv[2], attn_mask=mask)
             x = x + block.attn.proj(attended.transpose(1, 2).flatten(2))
-            x = x + block.mlp(block.norm2(x))
-        merger = visual.merger
-        return merger.mlp(merger.ln_q(x).unflatten(1, (-1, MERGE * MERGE)).flatten(2))
+            x = x + block.mlp(normed(block.norm2, x))
+        x = normed(visual.merger.ln_q, x)
+        return visual.merger.mlp(x.unflatten(1, (-1, MERGE * MERGE)).flatten(2)), x
 
 
-def logits_of(model, tower, ids, positions, pictures):
-    """ids [batch, length], positions [3, batch, length], pictures [batch * pictures of each, height, width, 3] or None."""
+def hidden_of(model, tower, ids, positions, pictures):
+    """ids [batch, length], positions [3, batch, length], pictures [batch * pictures of each, height, width, 3] or None.
+    (what the head makes logits of [batch, length, hidden], the tower's patches [pictures, patches, width] or None)"""
     text = model.model.language_model
-    x = text.embed_tokens(ids)
+    x, seen = text.embed_tokens(ids), None
     if pictures is not None:
-        features = tower(pictures).flatten(0, 1).to(x.dtype)
+        features, seen = tower(pictures)
+        features = features.flatten(0, 1).to(x.dtype)
         there = ids == model.config.image_token_id
         place = (there.flatten().cumsum(0) - 1).clamp(min=0, max=features.shape[0] - 1)
         x = torch.where(there[..., None], features[place].view_as(x), x)
     cos, sin = text.rotary_emb(x, positions)
     cos, sin = cos[:, None], sin[:, None]
     for layer in text.layers:
-        attention, normed = layer.self_attn, layer.input_layernorm(x)
-        q, k, v = (projection(normed).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
+        attention, before = layer.self_attn, normed(layer.input_layernorm, x)
+        q, k, v = (projection(before).unflatten(-1, (-1, attention.head_dim)).transpose(1, 2)
                    for projection in (attention.q_proj, attention.k_proj, attention.v_proj))
         q, k = turned(q, cos, sin).to(v.dtype), turned(k, cos, sin).to(v.dtype)
         k, v = (part.repeat_interleave(attention.num_key_value_groups, 1) for part in (k, v))
         attended = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + attention.o_proj(attended.transpose(1, 2).flatten(2))
-        x = x + layer.mlp(layer.post_attention_layernorm(x))
-    return model.lm_head(text.norm(x))
+        x = x + layer.mlp(normed(layer.post_attention_layernorm, x))
+    return normed(text.norm, x), seen
+
+
+def logits_of(model, tower, ids, positions, pictures):
+    return model.lm_head(hidden_of(model, tower, ids, positions, pictures)[0])
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ so that a specification seen twice is two pictures.
 import math
 
 import torch
+import torch.nn.functional as F
 
 COLOURS = {"red": (220, 40, 40), "green": (40, 170, 60), "blue": (40, 80, 220), "yellow": (240, 210, 40), "purple": (140, 50, 170),
            "orange": (245, 130, 20), "black": (25, 25, 25), "pink": (245, 130, 190)}
@@ -53,29 +54,49 @@ def distances(shape, x, y, size):
     return torch.stack(kinds, 0).gather(0, shape[None, :, None, None].expand(1, *x.shape))[0]
 
 
-class Painter:
-    """Draws batches of pictures of one size; every chance comes from the one generator, on whose device everything lies."""
+MARKS = len(SHAPES) + len(FONT)  # what can stand in a picture: a shape, or a digit
 
-    def __init__(self, height, width, generator, noise_most=5):
-        self.noise_most = noise_most
+
+class Painter:
+    """Draws batches of pictures of one size; every chance comes from the one generator, on whose device everything lies. `wear`, 0 to 1, is
+    how much noise they have, and how much they look like pictures that were resized: blurred and stretched."""
+
+    def __init__(self, height, width, generator, wear=1.0):
+        self.wear = wear
         self.height, self.width, self.generator, self.device = height, width, generator, generator.device
         self.colours = torch.tensor(list(COLOURS.values()), device=self.device, dtype=torch.float32)
         self.font = torch.tensor([[[int(dot) for dot in row] for row in digit.split()] for digit in FONT], device=self.device)
         self.rows = torch.arange(height, device=self.device)[None, :, None] + 0.5
         self.columns = torch.arange(width, device=self.device)[None, None, :] + 0.5
-        self.batch, self.picture = 0, None
+        self.batch, self.picture, self.centres = 0, None, []
 
     def draw(self, specs):
         """specs: [batch, SPEC_FIELDS] integers; [batch, height, width, 3] of 0..255, uint8."""
-        self.batch = specs.shape[0]
+        self.batch, self.centres = specs.shape[0], []
         ground = self.uniform(165, 255, 1) + self.uniform(-6, 6, 3)
         self.picture = ground[:, None, None, :].expand(self.batch, self.height, self.width, 3)
         things = 2 + DIGITS_MAX
         for at in range(things, SPEC_FIELDS, 3):
             self.draw_thing(specs[:, at], specs[:, at + 1], specs[:, at + 2])
         self.draw_number(specs[:, 2:things], specs[:, 1])
+        planes = self.picture.permute(0, 3, 1, 2)
+        blurred = F.avg_pool2d(F.pad(planes, (1, 1, 1, 1), mode="replicate"), 3, stride=1).permute(0, 2, 3, 1)
+        self.picture = self.picture + (blurred - self.picture) * self.uniform(0, 0.8 * self.wear, 1, 1, 1)
         noise = torch.randn(self.picture.shape, generator=self.generator, device=self.device)
-        return (self.picture + noise * self.uniform(0, self.noise_most, 1, 1, 1)).clamp(0, 255).round().to(torch.uint8)
+        return (self.picture + noise * self.uniform(0, 5 * self.wear, 1, 1, 1)).clamp(0, 255).round().to(torch.uint8)
+
+    def marks(self, patch):
+        """Of the batch drawn last, which mark has its centre in each square of `patch` pixels, and its colour: two [batch, rows, columns],
+        MARKS and len(COLOURS) where there is none. Smaller squares than two things are apart hold one at most."""
+        rows, columns = self.height // patch, self.width // patch
+        found = torch.full((self.batch, rows * columns + 1), MARKS, device=self.device)
+        colours = torch.full_like(found, len(COLOURS))
+        for y, x, mark, colour in self.centres:
+            place = (y / patch).long().clamp(0, rows - 1) * columns + (x / patch).long().clamp(0, columns - 1)
+            place = torch.where(mark >= 0, place, rows * columns)[:, None]  # behind the last: what is not there
+            found.scatter_(1, place, mark[:, None].long())
+            colours.scatter_(1, place, colour[:, None].long())
+        return found[:, :-1].view(-1, rows, columns), colours[:, :-1].view(-1, rows, columns)
 
     def uniform(self, low, high, *shape):
         return torch.rand(self.batch, *shape, generator=self.generator, device=self.device) * (high - low) + low
@@ -92,8 +113,11 @@ class Painter:
         cell_height, cell_width = self.height / 3, self.width / 3
         size = self.each(0.28, 0.44) * min(cell_height, cell_width)
         row, column = (torch.div(cell.clamp(min=0), 3, rounding_mode="floor"), cell.clamp(min=0) % 3)
-        y = self.rows - (row[:, None, None] + 0.5) * cell_height - self.each(-1, 1) * (cell_height / 2 - size)
-        x = self.columns - (column[:, None, None] + 0.5) * cell_width - self.each(-1, 1) * (cell_width / 2 - size)
+        at_y = (row[:, None, None] + 0.5) * cell_height + self.each(-1, 1) * (cell_height / 2 - size)
+        at_x = (column[:, None, None] + 0.5) * cell_width + self.each(-1, 1) * (cell_width / 2 - size)
+        self.centres.append((at_y.flatten(), at_x.flatten(), shape, colour))
+        y = (self.rows - at_y) * self.each(1 - 0.08 * self.wear, 1 + 0.08 * self.wear)
+        x = (self.columns - at_x) * self.each(1 - 0.08 * self.wear, 1 + 0.08 * self.wear)
         cover = (0.5 - distances(shape.clamp(min=0), *torch.broadcast_tensors(x, y), size)).clamp(0, 1)
         self.paint(colour, cover * (shape >= 0)[:, None, None])
 
@@ -102,8 +126,13 @@ class Painter:
         count = (digits >= 0).sum(1)[:, None, None]
         wide, high = (count * pitch - 1).clamp(min=1), FONT_ROWS
         scale = (self.width / wide).clamp(max=self.height / high) * self.each(0.45, 0.9)
-        u = (self.columns - self.each(0.05, 0.95) * (self.width - wide * scale)) / scale
-        v = (self.rows - self.each(0.05, 0.95) * (self.height - high * scale)) / scale
+        left, top = self.each(0.05, 0.95) * (self.width - wide * scale), self.each(0.05, 0.95) * (self.height - high * scale)
+        for i in range(DIGITS_MAX):
+            mark = torch.where(digits[:, i] >= 0, digits[:, i] + len(SHAPES), NOTHING)
+            centre = left + (i * pitch + FONT_COLUMNS / 2) * scale
+            self.centres.append(((top + high / 2 * scale).flatten(), centre.flatten(), mark, colour))
+        u = (self.columns - left) / scale
+        v = (self.rows - top) / scale
         u, v = torch.broadcast_tensors(u, v)
         inside = (u >= 0) & (u < wide) & (v >= 0) & (v < high) & (count > 0)
         place = torch.div(u, pitch, rounding_mode="floor").long().clamp(0, DIGITS_MAX - 1)

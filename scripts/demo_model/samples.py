@@ -28,13 +28,14 @@ class Group:
         self.length = text + pictures * self.picture_tokens
 
 
-GROUPS = [Group(1, 112, 112, 92, 256, 4), Group(1, 112, 168, 92, 192, 1), Group(1, 168, 112, 92, 192, 1),
-          Group(1, 168, 168, 92, 192, 2), Group(1, 224, 224, 92, 128, 1), Group(2, 112, 112, 92, 128, 3),
-          Group(2, 168, 168, 92, 96, 1), Group(0, 28, 28, 320, 128, 5)]
+# Every size about as often as it is judged: each of the first five, and each of the next two, gets about as many samples.
+GROUPS = [Group(1, 112, 112, 92, 256, 3), Group(1, 112, 168, 92, 192, 3), Group(1, 168, 112, 92, 192, 3),
+          Group(1, 168, 168, 92, 192, 3), Group(1, 224, 224, 92, 128, 4), Group(2, 112, 112, 92, 128, 3),
+          Group(2, 168, 168, 92, 96, 4), Group(0, 28, 28, 320, 128, 5)]
 
 
-def draw_sample(source, pictures):
-    return sample_of_text(source) if pictures == 0 else sample_about_pictures(source, pictures)
+def draw_sample(source, pictures, taught):
+    return sample_of_text(source) if pictures == 0 else sample_about_pictures(source, pictures, taught)
 
 
 def prompt_text(tokenizer, sample):
@@ -54,8 +55,9 @@ def encode(tokenizer, sample, picture_tokens):
     return tokenizer.encode(prompt), tokenizer.encode(answer_text(sample) + "<|im_end|>")
 
 
-def chunk_of(tokenizer, group, seed):
-    source = random.Random(seed)
+def chunk_of(tokenizer, group, seed, taught=True):
+    """(ids, labels, positions, specifications, kinds) of CHUNK samples; taught: for training, else to hold out"""
+    source, kinds = random.Random(seed), []
     image_token = tokenizer.convert_tokens_to_ids("<|image_pad|>")
     ids = np.full((CHUNK, group.length), tokenizer.pad_token_id, np.int16)
     labels = np.full((CHUNK, group.length), IGNORED, np.int16)
@@ -63,7 +65,7 @@ def chunk_of(tokenizer, group, seed):
     specs = np.zeros((CHUNK, max(group.pictures, 1), SPEC_FIELDS), np.int8)
     i = 0
     while i < CHUNK:
-        sample = draw_sample(source, group.pictures)
+        sample = draw_sample(source, group.pictures, taught)
         prompt, answer = encode(tokenizer, sample, group.picture_tokens)
         length = len(prompt) + len(answer)
         if length > group.length:
@@ -73,8 +75,9 @@ def chunk_of(tokenizer, group, seed):
         positions[i, :, :length] = positions_of(prompt + answer, image_token, group.grid)
         if sample.specs:
             specs[i] = sample.specs
+        kinds.append(sample.kind)
         i += 1
-    return ids, labels, positions, specs
+    return ids, labels, positions, specs, kinds
 
 
 class Feed:
@@ -83,15 +86,15 @@ class Feed:
 
     AHEAD = 8
 
-    def __init__(self, workers, tokenizer, group, seed):
+    def __init__(self, workers, tokenizer, group, seed, taken=0):
         self.workers, self.tokenizer, self.group, self.seed = workers, tokenizer, group, seed
-        self.waiting, self.asked = collections.deque(), 0
+        self.waiting, self.asked = collections.deque(), taken
 
     def next(self):
         while len(self.waiting) <= self.AHEAD:
             self.waiting.append(self.workers.submit(chunk_of, self.tokenizer, self.group, f"{self.seed} {self.asked}"))
             self.asked += 1
-        return self.waiting.popleft().result()
+        return self.waiting.popleft().result()[:-1]
 
 
 def texts(count, seed):
@@ -101,7 +104,7 @@ def texts(count, seed):
         yield from (text for text in map(inspect.getdoc, members) if text)
     source = random.Random(seed)
     for i in range(count):
-        sample = draw_sample(source, i % 3)
+        sample = draw_sample(source, i % 3, taught=True)
         for message in sample.messages:
             yield message["content"] if isinstance(message["content"], str) else message["content"][-1]["text"]
         yield answer_text(sample)
