@@ -12,6 +12,7 @@ Which of two codes a number gets that lies between them, the last bit of a float
 with TRIALS (1) above 1 the numpy column is the mean of so many computations, of which all but the first begin with embeddings
 moved by a millionth, and the last column is how far apart these are. Needs numpy and gguf (build/venv has them).
 """
+import math
 import pathlib
 import re
 import subprocess
@@ -91,7 +92,7 @@ def silu(x):
 
 
 def gelu_tanh(x):
-    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
 class Reference:
@@ -153,7 +154,7 @@ class Reference:
 
     def perplexity(self, ids, sides, trial):
         embedding = self.tensors["token_embd.weight"]
-        x = embedding[ids[:-1]] * np.float32(np.sqrt(embedding.shape[1]) if self.gemma else 1)
+        x = embedding[ids[:-1]] * np.float32(math.sqrt(embedding.shape[1]) if self.gemma else 1)
         if trial > 0:
             x = (x * (1 + 1e-6 * np.random.default_rng(trial).standard_normal(x.shape))).astype(np.float32)
         for layer in range(self.layers):
