@@ -119,27 +119,11 @@ static struct model_runner *open_runner(const struct tower_scene *scene)
     return model_runner_create(scene->path, &options);
 }
 
-/* Rows [from, from + count) of the prompt; spans see themselves where the model wants it. */
-static struct model_runner_part part_of(const struct model_runner *runner,
-                                        const struct scene_prompt *prompt, uint32_t slot,
-                                        uint32_t from, uint32_t count)
-{
-    bool whole = model_vision(model_runner_model(runner))->spans_whole;
-    return (struct model_runner_part){
-        .slot = slot,
-        .tokens = prompt->ids + from,
-        .count = count,
-        .feature_rows = prompt->feature_rows + from,
-        .rope_positions = prompt->positions + from,
-        .visible_ends = whole ? prompt->span_ends + from : NULL,
-    };
-}
-
 /* In one step. logits [count, vocab] */
 static void run_whole(struct model_runner *runner, const struct tower_scene *scene,
                       const struct scene_prompt *prompt, float *logits)
 {
-    struct model_runner_part part = part_of(runner, prompt, 0, 0, prompt->count);
+    struct model_runner_part part = tower_scene_part(runner, prompt, 0, 0, prompt->count);
     const float *found = model_runner_step(runner, &part, 1);
     memcpy(logits, found, (size_t)prompt->count * scene->vocab * sizeof(float));
     model_runner_reset(runner, 0);
@@ -157,11 +141,11 @@ static void check_pieces(struct model_runner *runner, const struct tower_scene *
         uint32_t end = from + least < prompt->count ? from + least : prompt->count;
         if (spans_whole)
             end = prompt->span_ends[end - 1];
-        struct model_runner_part parts[2] = {part_of(runner, prompt, 0, from, end - from)};
+        struct model_runner_part parts[2] = {tower_scene_part(runner, prompt, 0, from, end)};
         uint32_t count = 1;
         if (other_from < other->count) {
             uint32_t other_end = spans_whole ? other->span_ends[other_from] : other_from + 1;
-            parts[count++] = part_of(runner, other, 1, other_from, other_end - other_from);
+            parts[count++] = tower_scene_part(runner, other, 1, other_from, other_end);
             other_from = other_end;
         }
         const float *found = model_runner_step(runner, parts, count);

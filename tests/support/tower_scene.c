@@ -150,6 +150,21 @@ void tower_scene_free(struct tower_scene *scene)
     free(scene->logits);
 }
 
+struct model_runner_part tower_scene_part(const struct model_runner *runner,
+                                          const struct scene_prompt *prompt, uint32_t slot,
+                                          uint32_t from, uint32_t end)
+{
+    bool whole = model_vision(model_runner_model(runner))->spans_whole;
+    return (struct model_runner_part){
+        .slot = slot,
+        .tokens = prompt->ids + from,
+        .count = end - from,
+        .feature_rows = prompt->feature_rows + from,
+        .rope_positions = prompt->positions + from,
+        .visible_ends = whole ? prompt->span_ends + from : NULL,
+    };
+}
+
 double tower_scene_difference(const float *golden, const float *found, size_t count)
 {
     double largest = 0, difference = 0;

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "tests/support/model_runner.h"
 #include "worker/backend/backend.h"
 
 #define SCENE_PICTURES   8u
@@ -46,6 +47,11 @@ uint32_t tower_scene_families(char names[SCENE_FAMILIES][SCENE_NAME_BYTES]);
 
 void tower_scene_read(const char *family, struct tower_scene *scene);
 void tower_scene_free(struct tower_scene *scene);
+
+/* Rows [from, end) of the prompt for a step; spans see themselves where the model wants it. */
+struct model_runner_part tower_scene_part(const struct model_runner *runner,
+                                          const struct scene_prompt *prompt, uint32_t slot,
+                                          uint32_t from, uint32_t end);
 
 /* The largest difference, as a part of the largest golden magnitude. */
 double tower_scene_difference(const float *golden, const float *found, size_t count);

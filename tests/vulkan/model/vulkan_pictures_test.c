@@ -39,22 +39,6 @@ static struct model_runner *open_runner(const struct tower_scene *scene)
     return model_runner_create(scene->path, &options);
 }
 
-/* Rows [from, end) of the prompt. */
-static struct model_runner_part part_of(const struct model_runner *runner,
-                                        const struct scene_prompt *prompt, uint32_t slot,
-                                        uint32_t from, uint32_t end)
-{
-    bool whole = model_vision(model_runner_model(runner))->spans_whole;
-    return (struct model_runner_part){
-        .slot = slot,
-        .tokens = prompt->ids + from,
-        .count = end - from,
-        .feature_rows = prompt->feature_rows + from,
-        .rope_positions = prompt->positions + from,
-        .visible_ends = whole ? prompt->span_ends + from : NULL,
-    };
-}
-
 /* Where a piece that begins at row `from` ends: `rows` on, or behind the span it would cut. */
 static uint32_t piece_end(const struct model_runner *runner, const struct scene_prompt *prompt,
                           uint32_t from, uint32_t rows)
@@ -81,7 +65,7 @@ static double check_rows(const struct tower_scene *scene, const struct scene_pro
 static double check_whole(struct model_runner *runner, const struct tower_scene *scene,
                           const struct scene_prompt *prompt)
 {
-    struct model_runner_part part = part_of(runner, prompt, 0, 0, prompt->count);
+    struct model_runner_part part = tower_scene_part(runner, prompt, 0, 0, prompt->count);
     const float *found = model_runner_step(runner, &part, 1);
     double difference = check_rows(scene, prompt, 0, prompt->count, found);
     model_runner_reset(runner, 0);
@@ -98,8 +82,9 @@ static double check_pieces(struct model_runner *runner, const struct tower_scene
         uint32_t count = 0;
         for (uint32_t p = 0; p < 2; p++)
             if (from[p] < prompts[p]->count)
-                parts[count++] = part_of(runner, prompts[p], p, from[p],
-                                         piece_end(runner, prompts[p], from[p], (p + 1) * PIECE));
+                parts[count++] =
+                    tower_scene_part(runner, prompts[p], p, from[p],
+                                     piece_end(runner, prompts[p], from[p], (p + 1) * PIECE));
         const float *found = model_runner_step(runner, parts, count);
         for (uint32_t i = 0; i < count; i++) {
             uint32_t p = parts[i].slot, end = from[p] + parts[i].count;
