@@ -207,31 +207,59 @@ static void measure(struct bench *bench, const struct bench_case *item, uint32_t
             most = us > most ? us : most;
         }
     }
-    printf("%-34s %4u rows: %8.2f us (most %8.2f), %6.0f GB/s of logits\n", item->name, rows, least,
+    printf("%-38s %4u rows: %8.2f us (most %8.2f), %6.0f GB/s of logits\n", item->name, rows, least,
            most, 4e-3 * rows * bench->vocab / least);
 }
 
+static const struct bench_case cases[] = {
+    {.name = "greedy", .slope = 1.5},
+    {.name = "greedy, logprob", .slope = 1.5, .wants_logprob = true},
+    {.name = "greedy, penalties", .slope = 1.5, .has_penalties = true},
+    {.name = "0.8, top_p .95, top_k 40", .params = {.top_k = 40, .top_p = 0.95f}, .slope = 1.5},
+    {.name = "0.8, top_k 40 of flat rows", .params = {.top_k = 40}, .slope = 0.5},
+    {.name = "0.8, top_k 1000", .params = {.top_k = 1000}, .slope = 1.5},
+    {.name = "0.8, top_p .95", .params = {.top_p = 0.95f}, .slope = 1.5},
+    {.name = "0.8, min_p .05", .params = {.min_p = 0.05f}, .slope = 1.5},
+    {.name = "1, no filter, peaked", .params = {.temperature = 1.0f}, .slope = 2.0},
+    {.name = "1, no filter", .params = {.temperature = 1.0f}, .slope = 1.5},
+    {.name = "1, no filter, flat: searched", .params = {.temperature = 1.0f}, .slope = 0.5},
+    {.name = "1, no filter, all equal: searched", .params = {.temperature = 1.0f}, .slope = 0},
+    {.name = "1, typical_p .95, peaked",
+     .params = {.temperature = 1.0f, .typical_p = 0.95f},
+     .slope = 2.0},
+    {.name = "1, typical_p .95", .params = {.temperature = 1.0f, .typical_p = 0.95f}, .slope = 1.5},
+    {.name = "1, typical_p .95, top_p .95, top_k 40",
+     .params = {.temperature = 1.0f, .typical_p = 0.95f, .top_p = 0.95f, .top_k = 40},
+     .slope = 1.5},
+    {.name = "1, top_n_sigma 1",
+     .params = {.temperature = 1.0f, .top_n_sigma = 1.0f},
+     .slope = 1.5},
+    {.name = "1, top_n_sigma 3, min_p .05",
+     .params = {.temperature = 1.0f, .top_n_sigma = 3.0f, .min_p = 0.05f},
+     .slope = 1.5},
+    {.name = "1, all of the filters",
+     .params = {.temperature = 1.0f,
+                .top_k = 1000,
+                .top_p = 0.95f,
+                .min_p = 0.001f,
+                .typical_p = 0.95f,
+                .top_n_sigma = 3.0f},
+     .slope = 1.5},
+    {.name = "1, typical_p .95, flat",
+     .params = {.temperature = 1.0f, .typical_p = 0.95f},
+     .slope = 0.5},
+    {.name = "1, typical_p .95, all equal",
+     .params = {.temperature = 1.0f, .typical_p = 0.95f},
+     .slope = 0},
+    {.name = "1, logprob and penalties",
+     .params = {.temperature = 1.0f, .top_k = 40},
+     .slope = 1.5,
+     .wants_logprob = true,
+     .has_penalties = true},
+};
+
 int main(int argc, char **argv)
 {
-    static const struct bench_case cases[] = {
-        {.name = "greedy", .slope = 1.5},
-        {.name = "greedy, logprob", .slope = 1.5, .wants_logprob = true},
-        {.name = "greedy, penalties", .slope = 1.5, .has_penalties = true},
-        {.name = "0.8, top_p .95, top_k 40", .params = {.top_k = 40, .top_p = 0.95f}, .slope = 1.5},
-        {.name = "0.8, top_k 40 of flat rows", .params = {.top_k = 40}, .slope = 0.5},
-        {.name = "0.8, top_k 1000", .params = {.top_k = 1000}, .slope = 1.5},
-        {.name = "0.8, top_p .95", .params = {.top_p = 0.95f}, .slope = 1.5},
-        {.name = "0.8, min_p .05", .params = {.min_p = 0.05f}, .slope = 1.5},
-        {.name = "1, no filter, peaked", .params = {.temperature = 1.0f}, .slope = 2.0},
-        {.name = "1, no filter", .params = {.temperature = 1.0f}, .slope = 1.5},
-        {.name = "1, no filter, flat: searched", .params = {.temperature = 1.0f}, .slope = 0.5},
-        {.name = "1, no filter, all equal: searched", .params = {.temperature = 1.0f}, .slope = 0},
-        {.name = "1, logprob and penalties",
-         .params = {.temperature = 1.0f, .top_k = 40},
-         .slope = 1.5,
-         .wants_logprob = true,
-         .has_penalties = true},
-    };
     static const uint32_t row_counts[] = {1, 8, 64, 256};
     struct bench *bench = must_alloc(1, sizeof *bench);
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -246,7 +274,8 @@ int main(int argc, char **argv)
             item.params.temperature = 0.8f;
         if (item.params.top_p == 0.0f)
             item.params.top_p = 1.0f;
-        item.params.typical_p = 1.0f;
+        if (item.params.typical_p == 0.0f)
+            item.params.typical_p = 1.0f;
         item.params.repetition_penalty = item.has_penalties ? 1.0001f : 1.0f;
         if (item.slope != slope)
             upload_logits(bench, item.slope);

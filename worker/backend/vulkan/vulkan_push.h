@@ -732,7 +732,7 @@ enum vulkan_attention_matrix_constant {
     VULKAN_ATTENTION_MATRIX_CONSTANTS
 };
 
-/* --- sampling: sample_scan and sample_draw take the same (shaders/sample_rows.glsl) --- */
+/* --- sampling: all of its kernels take the same (shaders/sample_rows.glsl) --- */
 
 struct vulkan_sample_push {
     uint64_t logits;       /*   0: f32 [rows, vocab_tokens]; biases and penalties change it */
@@ -751,13 +751,14 @@ struct vulkan_sample_push {
     uint64_t copies;       /* 104: f32 [copies asked for, vocab_tokens] */
     uint32_t vocab_tokens; /* 112 */
     uint32_t chunk_count;  /* 116 */
+    uint64_t spreads;      /* 120: VULKAN_SAMPLE_PART_BYTES [rows, chunk_count] */
 };
-static_assert(sizeof(struct vulkan_sample_push) == 120, "byte map");
+static_assert(sizeof(struct vulkan_sample_push) == 128, "byte map");
 
-#define VULKAN_SAMPLE_SCANNERS   128u                           /* invocations of sample_scan */
+#define VULKAN_SAMPLE_SCANNERS   128u /* invocations of sample_scan and sample_spread */
 #define VULKAN_SAMPLE_CHUNK      (VULKAN_SAMPLE_SCANNERS * 32u) /* tokens of one workgroup of it */
 #define VULKAN_SAMPLE_PART_BYTES 32u
-#define VULKAN_SAMPLE_DRAWERS    512u /* invocations of sample_draw, at most 512 */
+#define VULKAN_SAMPLE_DRAWERS    512u /* invocations of sample_draw and sample_filter, at most 512 */
 
 enum vulkan_sample_constant {
     VULKAN_SAMPLE_INVOCATIONS,

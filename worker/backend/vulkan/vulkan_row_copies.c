@@ -3,9 +3,8 @@
  * sampler over it, which happens while the device is at the next step. It is paid by rows that ask
  * for it and by no others.
  *
- * The parameters are copied: a sequence may end, and what belongs to it go, before the step that
- * draws for it is over. Counts and biases are not needed here, for the device applies them before
- * it copies.
+ * What is asked for is kept: a sequence may end, and what belongs to it go, before the step that
+ * draws for it is over.
  *
  * Refuses to shrink: a buffer is as large as a step once needed.
  */
@@ -30,29 +29,16 @@ void vulkan_row_copies_fini(struct vulkan_row_copies *copies)
     *copies = (struct vulkan_row_copies){0};
 }
 
-bool vulkan_row_copies_draw(const struct row_sampling *sampling)
-{
-    const struct sampling_params *params = sampling->params;
-    return !sampling->is_forced && params->temperature > 0.0f &&
-           (params->typical_p < 1.0f || params->top_n_sigma > 0.0f);
-}
-
 static struct vulkan_row_copy decide(const struct row_sampling *sampling, uint32_t *used)
 {
     bool is_changed = sampling->logit_bias_count > 0 || sampling->barred_count > 0 ||
                       row_sampling_has_penalties(sampling);
-    struct vulkan_row_copy copy = {.params = *sampling->params,
-                                   .position = sampling->position,
-                                   .draws = vulkan_row_copies_draw(sampling),
-                                   .top_logprobs = sampling->top_logprobs,
-                                   .raw_at = VULKAN_NO_COPY,
-                                   .adjusted_at = VULKAN_NO_COPY};
+    struct vulkan_row_copy copy = {.top_logprobs = sampling->top_logprobs,
+                                   .raw_at = VULKAN_NO_COPY};
     /* The device knows the log-probability of what it draws itself from an unchanged row. */
     copy.explains = sampling->wants_logprob &&
-                    (sampling->top_logprobs > 0 || sampling->is_forced || is_changed || copy.draws);
-    if (copy.draws)
-        copy.adjusted_at = (*used)++;
-    if (copy.explains && (is_changed || !copy.draws))
+                    (sampling->top_logprobs > 0 || sampling->is_forced || is_changed);
+    if (copy.explains)
         copy.raw_at = (*used)++;
     return copy;
 }
@@ -86,14 +72,6 @@ void vulkan_row_copies_finish(const struct vulkan_row_copies *copies, uint32_t r
                               struct row_sampler *sampler, struct sampled_token *sampled)
 {
     const struct vulkan_row_copy *copy = &copies->rows[row];
-    if (copy->draws) {
-        const struct row_sampling sampling = {.params = &copy->params, .position = copy->position};
-        sampled->token =
-            row_sampler_draw(sampler, row_at(copies, copy->adjusted_at), &sampling).token;
-    }
-    if (!copy->explains)
-        return;
-    bool has_raw = copy->raw_at != VULKAN_NO_COPY;
-    row_sampler_explain(sampler, row_at(copies, has_raw ? copy->raw_at : copy->adjusted_at),
-                        copy->top_logprobs, sampled);
+    if (copy->explains)
+        row_sampler_explain(sampler, row_at(copies, copy->raw_at), copy->top_logprobs, sampled);
 }

@@ -1,12 +1,9 @@
 /*
- * Rows of logits that the device hands to the host, because the host's sampler knows more about
- * them: log-probabilities with alternatives or of a changed row, and the filters that the kernels
- * lack (typical_p, top_n_sigma). Copied by sample_scan, in the numbers that they have at that
- * moment; finished with worker/sample/row_sampler.h, so what comes of them is exactly what the CPU
- * backend gives for the same logits.
- *
- * A row that is drawn here has its token on the host only: the row behind it cannot be launched
- * before (backend.h, draws_ahead).
+ * Rows of logits that the device hands to the host, because the host's sampler tells more about
+ * them: log-probabilities with alternatives, of a forced token or of a changed row. Copied by
+ * sample_scan as the model gives them, before biases and penalties; finished with
+ * worker/sample/row_sampler.h, so what comes of them is exactly what the CPU backend gives for the
+ * same logits.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_ROW_COPIES_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_ROW_COPIES_H
@@ -16,16 +13,11 @@
 
 #define VULKAN_NO_COPY UINT32_MAX
 
-/* What the host does for one row of a step, and the copies that it needs: numbers of rows in the
- * buffer, or VULKAN_NO_COPY. */
+/* What the host does for one row of a step. */
 struct vulkan_row_copy {
-    struct sampling_params params;
-    uint32_t position;
-    bool draws;
     bool explains;
     uint32_t top_logprobs;
-    uint32_t raw_at;      /* as the model gives it */
-    uint32_t adjusted_at; /* with biases and penalties; when there are none it serves for both */
+    uint32_t raw_at; /* number of the row in the buffer, or VULKAN_NO_COPY */
 };
 
 /* Of one step at a time. */
@@ -40,8 +32,6 @@ void vulkan_row_copies_init(struct vulkan_row_copies *copies, const struct vulka
                             uint32_t vocab_tokens, uint32_t max_rows);
 void vulkan_row_copies_fini(struct vulkan_row_copies *copies);
 
-/* Is the token of such a row drawn by the host? */
-bool vulkan_row_copies_draw(const struct row_sampling *sampling);
 /* Decides for all rows of a step and has room for their copies. *moved: the buffer is another one.
  */
 enum result vulkan_row_copies_fill(struct vulkan_row_copies *copies,

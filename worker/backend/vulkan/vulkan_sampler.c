@@ -1,5 +1,5 @@
 /*
- * The host's side of sampling: parameters into records, two dispatches, results out.
+ * The host's side of sampling: parameters into records, one to four dispatches, results out.
  *
  * A record says all about its row, so rows of a step may be of any kinds. Biases and uploaded
  * counts lie behind each other in one buffer of pairs, which grows when a step needs more. The
@@ -37,7 +37,8 @@ enum vulkan_sampler_flag {
     SAMPLER_LOGPROB = 1,
     SAMPLER_PENALTIES = 2,
     SAMPLER_HISTORY = 4,
-    SAMPLER_MASS = 8
+    SAMPLER_MASS = 8,
+    SAMPLER_FILTERS = 16
 };
 
 /* SampleRecord of shaders/sample_rows.glsl. */
@@ -60,10 +61,11 @@ struct vulkan_sampler_record {
     uint32_t repetition_from; /* positions that count for each penalty */
     uint32_t presence_from;
     uint32_t frequency_from;
-    uint32_t raw_at; /* copies for the host, or VULKAN_NO_COPY */
-    uint32_t adjusted_at;
+    uint32_t raw_at; /* copy for the host, or VULKAN_NO_COPY */
     float inverse_temperature;
-    uint32_t unused[2];
+    float typical_p;
+    float top_n_sigma;
+    uint32_t unused;
 };
 _Static_assert(sizeof(struct vulkan_sampler_record) == 96, "byte map");
 
@@ -103,8 +105,11 @@ struct vulkan_sampler {
     const struct vulkan_kernel *scan;
     const struct vulkan_kernel *plain_scan; /* of greedy steps */
     const struct vulkan_kernel *draw;
+    const struct vulkan_kernel *spread; /* of steps with filters */
+    const struct vulkan_kernel *filter;
     struct slot slots[VULKAN_SAMPLER_SLOTS];
-    struct vulkan_buffer parts; /* of one step at a time, as the next two */
+    struct vulkan_buffer parts; /* of one step at a time, as the next three */
+    struct vulkan_buffer spreads;
     struct vulkan_buffer block_keys;
     struct vulkan_buffer arrivals;
     /* Tokens of the row's biases, open-addressed; a slot counts when its stamp is the row's. */
@@ -127,17 +132,30 @@ static enum result make_kernels(struct vulkan_sampler *sampler, enum vulkan_samp
         .values = {VULKAN_SAMPLE_SCANNERS, VULKAN_SAMPLE_SCANNERS}};
     struct vulkan_specialization draw = scan;
     struct vulkan_specialization plain = scan;
-    if (kind == VULKAN_SAMPLER_GREEDY ? sampler->plain_scan : sampler->draw)
-        return RESULT_OK;
     plain.values[VULKAN_SAMPLE_PLAIN] = 1;
-    if (kind == VULKAN_SAMPLER_GREEDY)
-        return vulkan_kernels_get(kernels, "sample_scan", &plain, &sampler->plain_scan, error);
     uint32_t most = sampler->device->facts.max_invocations;
     draw.values[VULKAN_SAMPLE_INVOCATIONS] =
         most < VULKAN_SAMPLE_DRAWERS ? VULKAN_SAMPLE_SCANNERS : VULKAN_SAMPLE_DRAWERS;
-    enum result result = vulkan_kernels_get(kernels, "sample_scan", &scan, &sampler->scan, error);
-    if (result == RESULT_OK)
-        result = vulkan_kernels_get(kernels, "sample_draw", &draw, &sampler->draw, error);
+    const struct {
+        enum vulkan_sampler_kind from;
+        const char *shader;
+        const struct vulkan_specialization *specialization;
+        const struct vulkan_kernel **kernel;
+    } wanted[] = {
+        {VULKAN_SAMPLER_DRAWN, "sample_scan", &scan, &sampler->scan},
+        {VULKAN_SAMPLER_DRAWN, "sample_draw", &draw, &sampler->draw},
+        {VULKAN_SAMPLER_FILTERED, "sample_spread", &scan, &sampler->spread},
+        {VULKAN_SAMPLER_FILTERED, "sample_filter", &draw, &sampler->filter},
+    };
+    if (kind == VULKAN_SAMPLER_GREEDY)
+        return sampler->plain_scan ? RESULT_OK
+                                   : vulkan_kernels_get(kernels, "sample_scan", &plain,
+                                                        &sampler->plain_scan, error);
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < sizeof wanted / sizeof wanted[0] && result == RESULT_OK; i++)
+        if (wanted[i].from <= kind && !*wanted[i].kernel)
+            result = vulkan_kernels_get(kernels, wanted[i].shader, wanted[i].specialization,
+                                        wanted[i].kernel, error);
     return result;
 }
 
@@ -206,6 +224,9 @@ static enum result make_buffers(struct vulkan_sampler *sampler, struct error_tex
         result = vulkan_buffer_create(device, VULKAN_DEVICE, chunks * VULKAN_SAMPLE_PART_BYTES,
                                       "sampling", &sampler->parts, error);
     if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_DEVICE, chunks * VULKAN_SAMPLE_PART_BYTES,
+                                      "sampling", &sampler->spreads, error);
+    if (result == RESULT_OK)
         result = vulkan_buffer_create(device, VULKAN_DEVICE,
                                       chunks * VULKAN_SAMPLE_SCANNERS * sizeof(uint32_t),
                                       "sampling", &sampler->block_keys, error);
@@ -229,7 +250,7 @@ enum result vulkan_sampler_create(const struct vulkan_device *device,
     sampler->chunk_count = (options->vocab_tokens + VULKAN_SAMPLE_CHUNK - 1) / VULKAN_SAMPLE_CHUNK;
     sampler->host = row_sampler_create(options->vocab_tokens);
     enum result result = make_buffers(sampler, error);
-    for (int kind = VULKAN_SAMPLER_GREEDY; kind <= VULKAN_SAMPLER_ANY; kind++)
+    for (int kind = VULKAN_SAMPLER_GREEDY; kind <= VULKAN_SAMPLER_FILTERED; kind++)
         if (result == RESULT_OK && !options->kernels_when_needed)
             result = make_kernels(sampler, (enum vulkan_sampler_kind)kind, error);
     if (result != RESULT_OK) {
@@ -255,6 +276,7 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
         vulkan_buffer_destroy(device, &slot->drawn);
     }
     vulkan_buffer_destroy(device, &sampler->parts);
+    vulkan_buffer_destroy(device, &sampler->spreads);
     vulkan_buffer_destroy(device, &sampler->block_keys);
     vulkan_buffer_destroy(device, &sampler->arrivals);
     row_sampler_destroy(sampler->host);
@@ -266,8 +288,7 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
 bool vulkan_sampler_draws_ahead(const struct vulkan_sampler *sampler,
                                 const struct row_sampling *sampling)
 {
-    return (sampler->options.history != 0 || !sampling->counts) &&
-           !vulkan_row_copies_draw(sampling);
+    return sampler->options.history != 0 || !sampling->counts;
 }
 
 static uint32_t uploaded_counts(const struct vulkan_sampler *sampler,
@@ -367,14 +388,18 @@ static uint32_t flags_of(const struct vulkan_sampler *sampler, const struct row_
     const struct sampling_params *params = sampling->params;
     bool cut = params->top_k > 0 && params->top_k < sampler->options.vocab_tokens;
     bool whole = params->top_p >= 1.0f && params->min_p <= 0.0f;
+    bool typical = params->typical_p < 1.0f;
+    bool sigma = params->top_n_sigma > 0.0f;
     uint32_t flags = 0;
     if (sampling->wants_logprob && !copy->explains)
         flags |= SAMPLER_LOGPROB;
     if (row_sampling_has_penalties(sampling))
         flags |= SAMPLER_PENALTIES | (sampler->options.history != 0 ? SAMPLER_HISTORY : 0);
-    if (params->temperature > 0.0f && !cut && (whole || params->top_p < 1.0f))
-        flags |= SAMPLER_MASS;
-    return flags;
+    if (params->temperature <= 0.0f)
+        return flags;
+    if (typical || sigma)
+        return flags | SAMPLER_FILTERS | (cut || sigma ? 0 : SAMPLER_MASS);
+    return flags | (!cut && (whole || params->top_p < 1.0f) ? SAMPLER_MASS : 0);
 }
 
 /* The first position that a penalty looks at; `first`: where what it counts begins. */
@@ -388,8 +413,7 @@ static uint32_t context_begin(const struct row_sampling *sampling, bool is_on, u
     return begin > first ? begin : first;
 }
 
-/* A record without biases and counts. What is forced or drawn by the host is nothing but its own
- * token to the device, or any. */
+/* A record without biases and counts. What is forced is nothing but its own token to the device. */
 static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampler,
                                               const struct row_sampling *sampling,
                                               const struct vulkan_row_copy *copy)
@@ -414,15 +438,14 @@ static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampl
         .frequency_from = context_begin(sampling, params->frequency_penalty != 0.0f,
                                         params->frequency_context, sampling->first_generated),
         .raw_at = copy->raw_at,
-        .adjusted_at = copy->adjusted_at,
         .inverse_temperature = logit_walk_inverse(params->temperature),
+        .typical_p = params->typical_p,
+        .top_n_sigma = params->top_n_sigma,
     };
-    if (copy->draws || sampling->is_forced) {
+    if (sampling->is_forced) {
         record.temperature = 0.0f;
-        record.flags &= ~(uint32_t)SAMPLER_MASS;
-    }
-    if (sampling->is_forced)
         record.flags = 0;
+    }
     return record;
 }
 
@@ -430,8 +453,14 @@ static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampl
 static bool is_plain(const struct vulkan_sampler_record *record)
 {
     return record->temperature == 0.0f && record->flags == 0 && record->bias_count == 0 &&
-           record->forced == NO_TOKEN && record->raw_at == VULKAN_NO_COPY &&
-           record->adjusted_at == VULKAN_NO_COPY;
+           record->forced == NO_TOKEN && record->raw_at == VULKAN_NO_COPY;
+}
+
+static enum vulkan_sampler_kind kind_of(const struct vulkan_sampler_record *record)
+{
+    if (record->flags & SAMPLER_FILTERS)
+        return VULKAN_SAMPLER_FILTERED;
+    return is_plain(record) ? VULKAN_SAMPLER_GREEDY : VULKAN_SAMPLER_DRAWN;
 }
 
 enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
@@ -466,8 +495,8 @@ enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
         used += record.count_count;
         records[row] = record;
         slot->wants_logprob[row] = (record.flags & SAMPLER_LOGPROB) != 0;
-        if (!is_plain(&record))
-            *kind = VULKAN_SAMPLER_ANY;
+        if (kind_of(&record) > *kind)
+            *kind = kind_of(&record);
     }
     return make_kernels(sampler, *kind, error);
 }
@@ -497,17 +526,24 @@ void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t index,
         .copies = slot->copies.buffer.address,
         .vocab_tokens = sampler->options.vocab_tokens,
         .chunk_count = sampler->chunk_count,
+        .spreads = sampler->spreads.address,
     };
+    const struct vulkan_grid chunks = {sampler->chunk_count, row_count, 1};
+    const struct vulkan_grid rows = {row_count, 1, 1};
     if (row_count == 0)
         return;
     bool is_greedy = kind == VULKAN_SAMPLER_GREEDY;
     vulkan_commands_dispatch(commands, is_greedy ? sampler->plain_scan : sampler->scan, &push,
-                             sizeof push, (struct vulkan_grid){sampler->chunk_count, row_count, 1});
+                             sizeof push, chunks);
     if (is_greedy)
         return;
     vulkan_commands_barrier(commands);
-    vulkan_commands_dispatch(commands, sampler->draw, &push, sizeof push,
-                             (struct vulkan_grid){row_count, 1, 1});
+    vulkan_commands_dispatch(commands, sampler->draw, &push, sizeof push, rows);
+    if (kind == VULKAN_SAMPLER_DRAWN)
+        return;
+    vulkan_commands_dispatch(commands, sampler->spread, &push, sizeof push, chunks);
+    vulkan_commands_barrier(commands);
+    vulkan_commands_dispatch(commands, sampler->filter, &push, sizeof push, rows);
 }
 
 uint64_t vulkan_sampler_drawn(const struct vulkan_sampler *sampler, uint32_t slot)

@@ -34,11 +34,12 @@ struct vulkan_sampler_step {
     uint64_t logit_rows;
 };
 
-/* What is recorded: GREEDY is half as long, and enough when vulkan_sampler_fill() says so, which is
- * when no row has a temperature, a bias, a penalty, a log-probability or a forced token; ANY does
- * for every step.
+/* What is recorded, each enough when vulkan_sampler_fill() says so: GREEDY when no row has a
+ * temperature, a bias, a penalty, a log-probability or a forced token; DRAWN when none is drawn
+ * with typical_p or top_n_sigma; FILTERED does for every step.
  */
-enum vulkan_sampler_kind { VULKAN_SAMPLER_GREEDY, VULKAN_SAMPLER_ANY };
+enum vulkan_sampler_kind { VULKAN_SAMPLER_GREEDY, VULKAN_SAMPLER_DRAWN, VULKAN_SAMPLER_FILTERED };
+#define VULKAN_SAMPLER_KINDS 3u
 
 struct vulkan_sampler; /* opaque */
 

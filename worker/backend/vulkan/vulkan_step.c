@@ -18,7 +18,6 @@
 #include "worker/backend/vulkan/vulkan_sampler.h"
 
 #define REPLAYED_ROWS       64u /* decode steps of up to so many rows are recorded once */
-#define SAMPLER_KINDS       2u
 #define FIRST_TABLE_ENTRIES 65536u
 #define PROFILE_STEPS       64u /* between two tables */
 #define PEAK_BYTES          (1ull << 30)
@@ -27,7 +26,7 @@ struct slot {
     struct vulkan_batch batch;
     struct vulkan_commands *once; /* recorded anew for each step */
     /* by what is drawn, whether contexts are brief, and number of rows; NULL: not yet */
-    struct vulkan_commands *replayed[SAMPLER_KINDS][2][REPLAYED_ROWS + 1];
+    struct vulkan_commands *replayed[VULKAN_SAMPLER_KINDS][2][REPLAYED_ROWS + 1];
     struct vulkan_commands *current;
     /* Copies of recurrent state around the step; NULL: not yet. They are done when a later step is,
      * whose commands begin behind them. */
@@ -71,7 +70,7 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
 
 static void forget_recordings(struct slot *slot)
 {
-    for (uint32_t kind = 0; kind < SAMPLER_KINDS; kind++) {
+    for (uint32_t kind = 0; kind < VULKAN_SAMPLER_KINDS; kind++) {
         for (uint32_t rows = 0; rows <= REPLAYED_ROWS; rows++) {
             for (uint32_t brief = 0; brief < 2; brief++) {
                 vulkan_commands_destroy(slot->replayed[kind][brief][rows]);

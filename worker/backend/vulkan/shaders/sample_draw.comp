@@ -37,24 +37,26 @@ uint block_count()
     return push.chunk_count * SCANNERS;
 }
 
+#include "sample_parts.glsl"
+#include "sample_uniform.glsl"
 #include "sample_list.glsl"
-#include "sample_search.glsl"
 
-/* --- the random number: Philox4x32-10 (worker/sample/uniform.c) --- */
-
-uint draw_uniform()
+/* What a search looks at: all of the row. */
+bool may_reach(uint block_bits)
 {
-    uvec4 x = uvec4(record.position, 0, 0, 0);
-    uvec2 round_key = uvec2(record.seed_low, record.seed_high);
-    for (uint round = 0; round < 10; round++) {
-        uint high0, low0, high1, low1;
-        umulExtended(0xD2511F53u, x.x, high0, low0);
-        umulExtended(0xCD9E8D57u, x.z, high1, low1);
-        x = uvec4(high1 ^ x.y ^ round_key.x, low1, high0 ^ x.w ^ round_key.y, low0);
-        round_key += uvec2(0x9E3779B9u, 0xBB67AE85u);
-    }
-    return x.x >> 8;
+    return true;
 }
+
+bool takes_part(uint bits, uint token)
+{
+    return true;
+}
+
+void meet_other(uint bits, float w)
+{
+}
+
+#include "sample_search.glsl"
 
 /* --- candidates --- */
 
@@ -142,14 +144,6 @@ void gather(uint bins, float per_logit)
 
 /* --- the draw from a sorted list --- */
 
-/* What the running sum of kept tokens must reach for top_p. */
-uint64_t top_p_least()
-{
-    bool exact;
-    uint64_t least = scale_by(mass, record.top_p, exact);
-    return exact ? least : least + 1;
-}
-
 /* What it must exceed for the draw. */
 uint64_t draw_limit(uint64_t kept)
 {
@@ -161,7 +155,7 @@ uint64_t draw_limit(uint64_t kept)
 uint first_dropped(uint count)
 {
     uint dropped = is_cut && record.top_k <= count ? record.top_k : NO_TOKEN;
-    uint64_t least = top_p_least();
+    uint64_t least = scale_up(mass, record.top_p); /* what the running sum must reach for top_p */
     [[unroll]] for (uint i = 0; i < EACH; i++) {
         uint at = held_at(i);
         bool is_too_light = held_weight[i] == 0.0 || (!is_whole && held_weight[i] < record.min_p);
@@ -213,14 +207,14 @@ bool draw_from_top(uint wanted)
 void draw_from_row()
 {
     const uint TOP_K = 0, TOP_P = 1, DRAW = 2;
-    uint64_t likely = deal_row();
+    uint64_t likely = deal_row(record.min_p);
     uint64_t kept = is_whole ? mass : record.min_p > 0.0 ? likely : ~uint64_t(0);
     for (uint stage = is_cut ? TOP_K : TOP_P; stage <= DRAW; stage++) {
         if (stage == TOP_P && !(record.top_p < 1.0))
             continue;
         uint64_t limit = record.top_k - 1;
         if (stage == TOP_P)
-            limit = top_p_least() - 1;
+            limit = scale_up(mass, record.top_p) - 1;
         else if (stage == DRAW)
             limit = draw_limit(kept);
         search(stage == TOP_K, limit);
@@ -247,36 +241,11 @@ void draw()
 
 /* --- the row --- */
 
-/* Of all chunks' parts: the best, and the lowest block. */
-void look_at_parts(out uint best_key, out uint best_token, out uint lowest_key)
+/* Of a row that sample_filter draws: that alone it does not know. */
+void tell_mass(uint64_t natural_mass)
 {
-    best_key = LOWEST_KEY;
-    best_token = NO_TOKEN;
-    lowest_key = NO_TOKEN;
-    for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
-        SamplePart part = SampleParts(parts_of(row)).at[i];
-        if (part.best_key > best_key) {
-            best_key = part.best_key;
-            best_token = part.best_token;
-        }
-        lowest_key = min(lowest_key, part.lowest_key);
-    }
-    group_best(best_key, best_token);
-    lowest_key = group_lowest(lowest_key);
-}
-
-uint64_t row_mass(bool is_natural)
-{
-    uint64_t sum = 0;
-    for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
-        SamplePart part = SampleParts(parts_of(row)).at[i];
-        float factor = weight(floatBitsToUint(logit_of(part.best_key)), largest,
-                              is_natural ? 1.0 : record.inverse_temperature);
-        bool exact;
-        if (part.best_key != LOWEST_KEY)
-            sum += scale_by(is_natural ? part.natural_mass : part.mass, factor, exact);
-    }
-    return group_sum(sum);
+    if (gl_LocalInvocationID.x == 0)
+        SampleResults(push.results).at[row].natural_mass = natural_mass;
 }
 
 void finish(uint token, float distance, uint64_t natural_mass)
@@ -296,11 +265,12 @@ void main()
     row = gl_WorkGroupID.x;
     record = SampleRecords(push.records).at[row];
     bool is_greedy = record.temperature == 0.0;
-    if (is_greedy && (record.flags & ROW_LOGPROB) == 0)
-        return; /* sample_scan has finished it */
+    bool is_filtered = (record.flags & ROW_FILTERS) != 0;
+    if ((is_greedy || is_filtered) && (record.flags & ROW_LOGPROB) == 0)
+        return; /* sample_scan has finished it, or sample_filter does */
     uint best_key, best_token, lowest_key;
     look_at_parts(best_key, best_token, lowest_key);
-    if (best_key == LOWEST_KEY) {
+    if (best_key == LOWEST_KEY && !is_filtered) {
         finish(0, 0.0, 0);
         return;
     }
@@ -310,6 +280,10 @@ void main()
     mass = 0;
     if ((record.flags & ROW_LOGPROB) != 0)
         natural_mass = row_mass(true);
+    if (is_filtered) {
+        tell_mass(natural_mass);
+        return;
+    }
     if ((record.flags & ROW_MASS) != 0)
         mass = row_mass(false);
     if (is_greedy) {

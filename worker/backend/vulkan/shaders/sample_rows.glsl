@@ -30,6 +30,7 @@ const uint ROW_LOGPROB = 1; /* its token's probability is wanted */
 const uint ROW_PENALTIES = 2;
 const uint ROW_HISTORY = 4; /* counts come from the tokens kept on the device, else from a list */
 const uint ROW_MASS = 8;    /* the draw needs the sum of all weights */
+const uint ROW_FILTERS = 16; /* typical_p or top_n_sigma: sample_filter draws, not sample_draw */
 
 /* Byte map: struct vulkan_sampler_record, vulkan_sampler.c. */
 struct SampleRecord {
@@ -52,11 +53,11 @@ struct SampleRecord {
     uint repetition_from; /* positions from here on count for the penalty */
     uint presence_from;
     uint frequency_from;
-    uint raw_at;      /* row of the host's copies where the logits go as they are; NO_TOKEN: none */
-    uint adjusted_at; /* and after bias and penalties */
+    uint raw_at; /* row of the host's copies where the logits go as they are; NO_TOKEN: none */
     float inverse_temperature;
-    uint unused_0;
-    uint unused_1;
+    float typical_p;   /* 1 = off */
+    float top_n_sigma; /* 0 = off */
+    uint unused;
 };
 
 /* What sample_scan says of a chunk: 32 bytes. */
@@ -67,6 +68,18 @@ struct SamplePart {
     uint unused;
     uint64_t mass;         /* sum of exp((logit - chunk's largest) / temperature) */
     uint64_t natural_mass; /* the same at temperature 1, for logprobs */
+};
+
+/* What sample_spread says of a chunk: 32 bytes. Its logits above -infinity, as distances from its
+ * largest one: their number, a center near their mean, sums of what they differ from it and of the
+ * squares of that; and the sum of weights times -log weight, relative to the chunk's largest. */
+struct SampleSpread {
+    float count;
+    float center;
+    float sum;
+    float squares;
+    uint64_t entropy;
+    uint64_t unused;
 };
 
 /* What the host reads: struct vulkan_sampler_result. */
@@ -83,6 +96,10 @@ layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Sa
 layout(buffer_reference, std430, buffer_reference_align = 16) coherent buffer SampleParts
 {
     SamplePart at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 16) buffer SampleSpreads
+{
+    SampleSpread at[];
 };
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer SampleEntries
 {
@@ -119,11 +136,17 @@ layout(push_constant) uniform Push
     uint64_t copies;  /* f32 [copies asked for, vocab_tokens] for the host */
     uint vocab_tokens;
     uint chunk_count;
+    uint64_t spreads; /* SampleSpread [rows, chunk_count] */
 } push;
 
 uint64_t parts_of(uint row)
 {
     return push.parts + uint64_t(row * push.chunk_count) * 32;
+}
+
+uint64_t spreads_of(uint row)
+{
+    return push.spreads + uint64_t(row * push.chunk_count) * 32;
 }
 
 /* --- order --- */
@@ -207,12 +230,18 @@ float exp_negative(float x)
     return x >= -87.0 ? value : 0.0;
 }
 
-/* The weight of a clean logit. A product: divisions are rounded as devices like. */
-float weight(uint bits, float largest, float inverse_temperature)
+/* Of the weight of a clean logit. A product: divisions are rounded as devices like. */
+float log_weight(uint bits, float largest, float inverse_temperature)
 {
     precise float distance = uintBitsToFloat(bits) - largest;
-    precise float log_weight = distance * inverse_temperature;
-    return bits == MINUS_INFINITY ? 0.0 : exp_negative(log_weight);
+    precise float product = distance * inverse_temperature;
+    return product;
+}
+
+float weight(uint bits, float largest, float inverse_temperature)
+{
+    float x = log_weight(bits, largest, inverse_temperature);
+    return bits == MINUS_INFINITY ? 0.0 : exp_negative(x);
 }
 
 /* --- sums: units of 2^-43 --- */
@@ -255,4 +284,12 @@ uint64_t scale_by(uint64_t sum, float factor, out bool exact)
     if (exponent == 0)
         return scale_down(sum, bits, 149, exact);
     return scale_down(sum, bits & 0x007FFFFFu | 0x00800000u, 150 - exponent, exact);
+}
+
+/* The same rounded up. */
+uint64_t scale_up(uint64_t sum, float factor)
+{
+    bool exact;
+    uint64_t scaled = scale_by(sum, factor, exact);
+    return exact ? scaled : scaled + 1;
 }

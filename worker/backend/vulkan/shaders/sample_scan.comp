@@ -11,8 +11,8 @@
  * finds candidates without reading the row again), and, where the draw needs them, sums of weights
  * relative to the chunk's largest.
  *
- * Rows that the host wants to see, because it knows more about them (log-probabilities with
- * alternatives, filters that are not here), are copied for it: as they are, and as adjusted.
+ * Rows that the host wants to see, because it tells more about them (log-probabilities with
+ * alternatives), are copied for it as they are.
  *
  * Greedy rows and forced tokens end here: the last workgroup of a row to arrive compares the chunks.
  *
@@ -308,8 +308,6 @@ void main()
         copy_logits(row, first, record.raw_at);
     if (!PLAIN && ((record.flags & ROW_PENALTIES) != 0 || record.bias_count > 0))
         adjust(row, first);
-    if (!PLAIN && record.adjusted_at != NO_TOKEN)
-        copy_logits(row, first, record.adjusted_at);
     [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
         bits[quad] = load_raw_quad(row, first + quad_offset(quad));
     uint block_key = largest_key();

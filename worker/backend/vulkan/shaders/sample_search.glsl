@@ -13,7 +13,8 @@
  * not exist here.
  *
  * The includer has `row`, `record`, `largest`, `span` and sample_list.glsl; the list that is left
- * holds the token.
+ * holds the token. It says which tokens there are: takes_part(bits, token), and may_reach(bits) of
+ * a block's largest logit when any of the block may. And it may go over them itself: PASS_OTHER.
  */
 
 /* Of each bin of distance: tokens, and their weight in two words. Those of a bin that is dealt again
@@ -28,6 +29,7 @@ const uint PASS_WITHIN = 1; /* a bin's, by distance within it */
 const uint PASS_MEASURE = 2; /* range of the codes */
 const uint PASS_CODES = 3;  /* by bits of their codes */
 const uint PASS_GATHER = 4;
+const uint PASS_OTHER = 5;  /* all tokens, by meet_other(bits, weight) */
 
 struct Range {
     uint bin; /* of distance */
@@ -39,7 +41,9 @@ struct Range {
 const uint NO_BIN = 0xFFFFFFFFu;
 
 /* What PASS_DEAL and PASS_MEASURE find, of this invocation's tokens. */
-uint64_t likely_weight; /* of the tokens that min_p leaves */
+float lightest;         /* what min_p leaves weighs so much */
+uint64_t likely_weight; /* of the tokens that it leaves */
+uint64_t dealt_weight;  /* of all */
 uint lowest_met;        /* upper words of codes */
 uint highest_met;
 
@@ -144,19 +148,30 @@ bool is_in(Range range, uint bin, float position)
     return bin == range.bin && (range.within == NO_BIN || bin_within(position, bin) == range.within);
 }
 
+bool goes_over_all(uint pass)
+{
+    return pass == PASS_DEAL || pass == PASS_OTHER;
+}
+
 void meet_token(uint pass, Range range, float per_logit, uint bits, uint token)
 {
     float position = bin_position(uintBitsToFloat(bits), per_logit);
     uint bin = bin_at(position);
-    if (bits == MINUS_INFINITY || (pass != PASS_DEAL && !is_in(range, bin, position)))
+    bool is_wanted = goes_over_all(pass) || is_in(range, bin, position);
+    if (bits == MINUS_INFINITY || !is_wanted || !takes_part(bits, token))
         return;
     float w = weight(bits, largest, record.inverse_temperature);
     if (!(w > 0.0))
         return;
+    if (pass == PASS_OTHER) {
+        meet_other(bits, w);
+        return;
+    }
     uint64_t value = code(key(bits), token);
     if (pass == PASS_DEAL) {
         count_distance(bin, units(w));
-        likely_weight += w >= record.min_p ? units(w) : 0;
+        likely_weight += w >= lightest ? units(w) : 0;
+        dealt_weight += units(w);
     } else if (pass == PASS_WITHIN) {
         count_in_pool(bin_within(position, bin), units(w));
     } else if (value >= range.lowest && value <= range.highest) {
@@ -178,6 +193,7 @@ void pass_over_row(uint pass, Range range)
     lowest_met = 0xFFFFFFFFu;
     highest_met = 0;
     likely_weight = 0;
+    dealt_weight = 0;
     clear_bins(pass != PASS_DEAL);
     if (gl_LocalInvocationID.x == 0)
         gathered_count = 0;
@@ -185,7 +201,8 @@ void pass_over_row(uint pass, Range range)
     for (uint block = gl_LocalInvocationID.x; block < block_count(); block += gl_WorkGroupSize.x) {
         uint block_key = SampleWords(push.block_keys).at[row * block_count() + block];
         uint first_bin = bin_at(bin_position(logit_of(block_key), per_logit));
-        if (block_key == LOWEST_KEY || (pass != PASS_DEAL && first_bin > range.bin))
+        if (block_key == LOWEST_KEY || (!goes_over_all(pass) && first_bin > range.bin) ||
+            !may_reach(floatBitsToUint(logit_of(block_key))))
             continue;
         for (uint quad = 0; quad < BLOCK / 4; quad += AT_ONCE) {
             uvec4 bits[AT_ONCE];
@@ -203,9 +220,11 @@ void pass_over_row(uint pass, Range range)
 
 /* --- the search --- */
 
-/* Sums of the distribution by distance; gives the weight of the tokens that min_p leaves. */
-uint64_t deal_row()
+/* Sums of the distribution by distance; gives the weight of the tokens that weigh at least
+ * `least`. */
+uint64_t deal_row(float least)
 {
+    lightest = least;
     pass_over_row(PASS_DEAL, Range(0, NO_BIN, 0, 0, 0));
     return group_sum(likely_weight);
 }
