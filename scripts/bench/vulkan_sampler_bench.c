@@ -1,7 +1,7 @@
 /*
  * Measures the device's sampler by kind of row and number of rows, outside any model.
  *
- *   usage: vulkan_sampler_bench [VOCABULARY [HISTORY]]
+ *   usage: vulkan_sampler_bench [VOCABULARY [HISTORY [PART OF A CASE'S NAME]]]
  *
  * Logits fall with the logarithm of a token's rank, which is what language models' do: at slope 2
  * most of the probability lies on a few tokens, at 1 it is spread over thousands, and at 0 every
@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/limits.h"
 #include "proto/must.h"
@@ -270,6 +271,8 @@ int main(int argc, char **argv)
     double slope = -1.0;
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct bench_case item = cases[i];
+        if (argc > 3 && !strstr(item.name, argv[3]))
+            continue;
         if (item.params.temperature == 0.0f && item.name[0] != 'g')
             item.params.temperature = 0.8f;
         if (item.params.top_p == 0.0f)
