@@ -54,6 +54,7 @@ def test_one_file_reads_the_environment(tree):
 def test_recorded_data_may_hold_any_word_and_name(tree):
     tree.write("tests/golden/one/Chat.txt", "TODO\n")
     tree.write("tests/golden/two/Chat.txt", "TODO\n")
+    tree.write("tests/model/demo/Chat.txt", "TODO\n")
     tree.assert_clean("check_names")
 
 
