@@ -120,7 +120,7 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
-.PHONY: all help programs tools tests fuzzers run test check format test-data test-unit test-agreement test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
+.PHONY: all help programs tools tests fuzzers run run-demo test check format test-data test-unit test-agreement test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -231,6 +231,12 @@ run: ## set up, build, fetch the default model and serve it on port PORT (8080);
 	@scripts/setup run
 	@$(BUILDING) programs
 	@model=$$(scripts/fetch_model default) && exec build/shoal serve --model "$$model" --port $(PORT) $(ARGS)
+
+# Its template opens thinking on demand and leaves closing to the model, so it does not tell how reasoning ends.
+run-demo: ## the same with the demo model of the tests, which sees pictures, calls tools and thinks on demand; fetches nothing
+	@scripts/setup run
+	@$(BUILDING) programs
+	@exec build/shoal serve --model tests/model/demo --reasoning-format think --port $(PORT) $(ARGS)
 
 test: ## set up, then every check and test; ends with one line "N passed, M failed"
 	@scripts/setup test
