@@ -74,6 +74,8 @@ static struct sampling_params params_of(uint32_t stream)
     params.top_k = stream % 2 == 1 ? 1 + stream * 3 : 0;
     params.top_p = stream % 3 == 1 ? 0.8f : 1.0f;
     params.min_p = stream % 5 == 2 ? 0.05f : 0.0f;
+    params.typical_p = stream % 4 == 2 ? 0.9f : 1.0f;
+    params.top_n_sigma = stream % 7 == 1 ? 1.5f : 0.0f;
     params.repetition_penalty = stream % 4 == 3 ? 1.2f : 1.0f;
     params.presence_penalty = stream % 8 == 5 ? 0.5f : 0.0f;
     params.frequency_penalty = stream % 8 == 7 ? 0.3f : 0.0f;
@@ -143,10 +145,11 @@ static void expect_draw(struct scene *scene, const char *run, uint32_t number, u
     if (specified == token)
         return;
     fail_msg("stream %u %s, token %u: %u (logit %.9g) was drawn, not %u (%.9g); temperature %.9g "
-             "top_k %u top_p %.9g min_p %.9g, penalties %d",
+             "top_k %u top_p %.9g min_p %.9g typical_p %.9g top_n_sigma %.9g, penalties %d",
              number, run, at, token, (double)logits[token], specified, (double)logits[specified],
              (double)params->temperature, params->top_k, (double)params->top_p,
-             (double)params->min_p, sampling->counts != NULL);
+             (double)params->min_p, (double)params->typical_p, (double)params->top_n_sigma,
+             sampling->counts != NULL);
 }
 
 static void judge(struct scene *scene, uint32_t number, uint32_t at, const float *together,
