@@ -199,7 +199,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'q': bench->kv_wish.half_bits = parse_half_bits(optarg); break;
         case 's': bench->kv_wish.scheme = parse_scheme(optarg); break;
         case 'u': bench->cpu_time = true; break;
-        case 'x': bench->perplexity = true; break;
+        case 'x': bench->perplexity = bench->options.keeps_logits = true; break;
         case 'e': parse_device(bench, optarg); break;
         case 'f': bench->options.profile = true; break;
         case 'h': bench->options.step_depth = (uint32_t)atoi(optarg); break;

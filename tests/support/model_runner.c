@@ -81,6 +81,7 @@ static void load(struct model_runner *runner)
         .cpu_tier = o->cpu_tier,
         .activation_bits = o->activation_bits,
         .kv_type = o->kv_type,
+        .keeps_logits = true,
         .max_step_rows = o->step_rows,
         .max_logit_rows = o->logit_rows > 0 ? o->logit_rows : o->step_rows,
     };

@@ -405,6 +405,7 @@ bool op_trial_run(struct op_trial *t, struct backend *backend,
                   const struct backend_options *options, float *outputs, struct error_text *error)
 {
     struct backend_options mine = *options;
+    mine.keeps_logits = true;
     for (uint32_t step = 0; step_rows(&t->c, step) > 0; step++)
         if (step_rows(&t->c, step) > mine.max_step_rows)
             mine.max_step_rows = step_rows(&t->c, step);

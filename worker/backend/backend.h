@@ -153,6 +153,7 @@ struct backend_options {
     struct vulkan_settings vulkan;
     uint32_t device_workers; /* that share the device, this one with them; 0 = only this one */
     bool profile;            /* time each op and tell in the log, as far as the backend can */
+    bool keeps_logits;       /* last_logits() may be asked: for tests and tools */
     /* All weights lie in a read-only file mapping: pages of repacked weights are given back to the
      * kernel. */
     bool drop_source_pages;
@@ -232,7 +233,7 @@ struct backend_interface {
                                 struct error_text *error);
     enum result (*encode_stages)(struct backend *backend, uint32_t count, struct error_text *error);
     /* Logits of the step launched last, once waited for, before any sampling parameter was applied,
-     * [logit_row_count, vocab_tokens]; for tests and tools. */
+     * [logit_row_count, vocab_tokens]; for backends that were loaded with keeps_logits. */
     const float *(*last_logits)(const struct backend *backend);
     /* Words for the start-up line: "cpu avx2, 2 threads". */
     const char *(*description)(const struct backend *backend);

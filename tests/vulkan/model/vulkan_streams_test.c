@@ -11,6 +11,9 @@
  * Unless told otherwise it runs few streams and tokens: a driver for the CPU takes a while for
  * each.
  *
+ * Prompts are those of the recorded answers, cut shorter in every round through them: behind random
+ * words nearly anything is likely, and whatever the sampling, tokens would differ without end.
+ *
  * usage: vulkan_streams_test [MODEL [STREAMS [TOKENS]]]
  */
 #include <math.h>
@@ -18,24 +21,26 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "proto/must.h"
+#include "tests/support/llama_cpp_reference.h"
 #include "tests/support/model_runner.h"
 #include "worker/sample/token_counts.h"
 
-#define SMOLLM2 "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
+#define SMOLLM2      "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
+#define PROMPTS_FILE "tests/golden/llama_cpp/smollm2-q4_1.txt"
 
-#define STREAMS_MAX   MODEL_RUNNER_SEQUENCES_MAX
-#define TOKENS_MAX    512u
-#define PROMPT_LEAST  2u
-#define PROMPT_SPREAD 40u
-#define DIFFERS_MOST                                                                               \
-    0.25               /* of all draws: prompts are random words, after which much is likely;      \
-                        */
-#define DIFFERS_ANY 2u /* and so many however few there are */
-#define BISECTIONS  12u
+#define STREAMS_MAX  MODEL_RUNNER_SEQUENCES_MAX
+#define TOKENS_MAX   512u
+#define PROMPT_LEAST 2u
+#define PROMPT_MOST  64u
+#define PROMPTS      20u
+#define DIFFERS_MOST 0.25 /* of all draws */
+#define DIFFERS_ANY  2u   /* and so many however few there are */
+#define BISECTIONS   12u
 /* Of logits, as shares of a row's largest: any, and each row's largest one on average. Codes of 8
  * bits against f32 make up to 0.07 of it, f16 against those as much. */
 #define LOGITS_DIFFER_MOST    0.12
@@ -43,7 +48,7 @@
 
 struct stream {
     uint32_t prompt_tokens;
-    uint32_t ids[PROMPT_LEAST + PROMPT_SPREAD + TOKENS_MAX];
+    uint32_t ids[PROMPT_MOST + TOKENS_MAX];
     struct sampling_params params;
     struct token_counts *counts; /* NULL: no penalty */
     struct row_sampling sampling;
@@ -70,7 +75,7 @@ static struct sampling_params params_of(uint32_t stream)
 {
     struct sampling_params params = sampling_params_default();
     params.seed = 1000 + stream;
-    params.temperature = 0.4f + 0.025f * (float)stream;
+    params.temperature = 0.3f + 0.015f * (float)stream;
     params.top_k = stream % 2 == 1 ? 1 + stream * 3 : 0;
     params.top_p = stream % 3 == 1 ? 0.8f : 1.0f;
     params.min_p = stream % 5 == 2 ? 0.05f : 0.0f;
@@ -82,11 +87,14 @@ static struct sampling_params params_of(uint32_t stream)
     return params;
 }
 
-static void begin_stream(const struct scene *scene, struct stream *stream, uint32_t number)
+static void begin_stream(struct stream *stream, uint32_t number,
+                         const struct llama_cpp_reference *reference)
 {
-    stream->prompt_tokens = PROMPT_LEAST + number / 4 * 7 % PROMPT_SPREAD;
-    for (uint32_t i = 0; i < stream->prompt_tokens; i++)
-        stream->ids[i] = (number * 7919 + i * 104729 + 17) % scene->vocab;
+    const struct reference_sequence *prompt = &reference->sequences[number % PROMPTS];
+    uint32_t shorter = number / PROMPTS;
+    must(prompt->prompt_tokens <= PROMPT_MOST && prompt->prompt_tokens >= PROMPT_LEAST + shorter);
+    stream->prompt_tokens = prompt->prompt_tokens - shorter;
+    memcpy(stream->ids, prompt->ids, stream->prompt_tokens * sizeof *prompt->ids);
     stream->params = params_of(number);
     stream->sampling =
         (struct row_sampling){.params = &stream->params, .first_generated = stream->prompt_tokens};
@@ -199,8 +207,8 @@ static void test_streams_together_and_alone(void **state)
     struct model_runner_options options = {
         .vulkan = &vulkan,
         .sequences = streams,
-        .sequence_tokens = PROMPT_LEAST + PROMPT_SPREAD + tokens,
-        .step_rows = streams * (PROMPT_LEAST + PROMPT_SPREAD),
+        .sequence_tokens = PROMPT_MOST + tokens,
+        .step_rows = streams * PROMPT_MOST,
         .logit_rows = streams,
     };
     struct scene *scene = must_alloc(1, sizeof *scene);
@@ -210,8 +218,10 @@ static void test_streams_together_and_alone(void **state)
     scene->sampler = row_sampler_create(scene->vocab);
     print_message("%s on %s: %u streams of %u tokens\n", model,
                   model_runner_description(scene->together), streams, tokens);
+    struct llama_cpp_reference *reference = llama_cpp_reference_open(PROMPTS_FILE);
     for (uint32_t s = 0; s < streams; s++)
-        begin_stream(scene, &scene->streams[s], s);
+        begin_stream(&scene->streams[s], s, reference);
+    llama_cpp_reference_close(reference);
     for (uint32_t at = 0; at < tokens; at++)
         run_draw(scene, at);
     double average = scene->differences / scene->draws;

@@ -200,6 +200,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
     const struct vulkan_steps_options step_options = {.depth = vulkan->depth,
                                                       .heartbeat = options->heartbeat,
                                                       .profile = options->profile,
+                                                      .keeps_logits = options->keeps_logits,
                                                       .kernels_when_needed =
                                                           options->vulkan.kernels_when_needed};
     enum result result = open_device(vulkan, options, error);

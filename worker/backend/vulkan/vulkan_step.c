@@ -46,8 +46,7 @@ struct vulkan_steps {
     double peak_bytes_per_s;
     uint64_t launched; /* so far */
     uint64_t waited;
-    struct vulkan_buffer logits; /* for tests and tools: made when first asked for */
-    struct vulkan_commands *logits_copy;
+    struct vulkan_buffer logits; /* of the last step, where options.keeps_logits */
     struct vulkan_sampler *sampler;
 };
 
@@ -78,6 +77,11 @@ static void forget_recordings(struct slot *slot)
             }
         }
     }
+}
+
+static uint64_t logits_bytes(const struct vulkan_program *program, uint32_t rows)
+{
+    return (uint64_t)rows * program->plan->config.vocab_tokens * sizeof(float);
 }
 
 static enum result create_sampler(struct vulkan_steps *steps,
@@ -111,6 +115,10 @@ enum result vulkan_steps_create(struct vulkan_program *program,
         result = init_slot(steps, &steps->slots[i], error);
     if (result == RESULT_OK)
         result = create_sampler(steps, options, error);
+    if (result == RESULT_OK && options->keeps_logits)
+        result = vulkan_buffer_create(program->device, VULKAN_READBACK,
+                                      logits_bytes(program, program->max_logit_rows), "logits",
+                                      &steps->logits, error);
     if (result == RESULT_OK && options->profile)
         result = vulkan_profile_measure_peak(program->device, program->kernels, PEAK_BYTES,
                                              &steps->peak_bytes_per_s, error);
@@ -135,7 +143,6 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
         vulkan_batch_fini(&slot->batch);
     }
     vulkan_sampler_destroy(steps->sampler);
-    vulkan_commands_destroy(steps->logits_copy);
     vulkan_buffer_destroy(steps->program->device, &steps->logits);
     vulkan_profile_destroy(steps->profile);
     free(steps);
@@ -152,6 +159,18 @@ static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_
 {
     return shape->rows == shape->sequences && shape->whole && shape->rows <= REPLAYED_ROWS &&
            !shape->features && !steps->profile;
+}
+
+/* Before they are drawn from: the sampler puts bias and penalties into them. */
+static void record_logits(const struct vulkan_steps *steps, uint32_t rows,
+                          struct vulkan_commands *commands)
+{
+    const struct vulkan_program *program = steps->program;
+    const struct vulkan_piece *logits = &program->tensors[program->plan->logits].whole;
+    vulkan_commands_barrier(commands);
+    vulkan_commands_copy(commands, logits->buffer, logits->offset, &steps->logits, 0,
+                         logits_bytes(program, rows));
+    vulkan_commands_barrier(commands);
 }
 
 static void record_draws(struct vulkan_steps *steps, struct slot *slot,
@@ -186,6 +205,8 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
         vulkan_profile_begin(steps->profile, commands);
     if (result == RESULT_OK)
         result = vulkan_recorder_run(&recording, error);
+    if (result == RESULT_OK && shape->logit_rows > 0 && steps->options.keeps_logits)
+        record_logits(steps, shape->logit_rows, commands);
     if (result == RESULT_OK && shape->logit_rows > 0)
         record_draws(steps, slot, shape, commands);
     if (result == RESULT_OK)
@@ -297,32 +318,6 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     return result;
 }
 
-/* The logits of the step that has run, into host memory. */
-static enum result read_logits(struct vulkan_steps *steps, uint32_t rows, struct error_text *error)
-{
-    const struct vulkan_program *program = steps->program;
-    uint64_t row_bytes = (uint64_t)program->plan->config.vocab_tokens * sizeof(float);
-    enum result result = RESULT_OK;
-    if (!steps->logits.handle)
-        result = vulkan_buffer_create(program->device, VULKAN_READBACK,
-                                      program->max_logit_rows * row_bytes, "logits", &steps->logits,
-                                      error);
-    if (result == RESULT_OK && !steps->logits_copy)
-        result = vulkan_commands_create(program->device, VULKAN_QUEUE_COMPUTE, 0,
-                                        &steps->logits_copy, error);
-    if (result == RESULT_OK)
-        result = vulkan_commands_begin(steps->logits_copy, error);
-    if (result != RESULT_OK)
-        return result;
-    vulkan_commands_barrier(steps->logits_copy);
-    const struct vulkan_piece *logits = &program->tensors[program->plan->logits].whole;
-    vulkan_commands_copy(steps->logits_copy, logits->buffer, logits->offset, &steps->logits, 0,
-                         rows * row_bytes);
-    vulkan_commands_barrier(steps->logits_copy);
-    result = vulkan_commands_end(steps->logits_copy, error);
-    return result == RESULT_OK ? vulkan_commands_run(steps->logits_copy, error) : result;
-}
-
 static void beat(const struct vulkan_steps *steps)
 {
     if (steps->options.heartbeat)
@@ -359,12 +354,9 @@ bool vulkan_steps_draw_ahead(const struct vulkan_steps *steps, const struct row_
     return vulkan_sampler_draws_ahead(steps->sampler, sampling);
 }
 
-const float *vulkan_steps_last_logits(struct vulkan_steps *steps)
+const float *vulkan_steps_last_logits(const struct vulkan_steps *steps)
 {
-    struct error_text error;
-    const struct slot *slot = slot_of(steps, steps->launched - 1);
-    must(steps->launched > 0 && steps->launched == steps->waited);
-    must(read_logits(steps, slot->logit_rows, &error) == RESULT_OK);
+    must(steps->launched > 0 && steps->launched == steps->waited && steps->options.keeps_logits);
     return steps->logits.mapped;
 }
 

@@ -15,6 +15,7 @@ struct vulkan_steps_options {
     uint32_t depth;              /* 1..STEP_DEPTH_MAX */
     _Atomic uint64_t *heartbeat; /* or NULL */
     bool profile;
+    bool keeps_logits;        /* struct backend_options */
     bool kernels_when_needed; /* struct vulkan_settings */
 };
 
@@ -37,6 +38,6 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
                                 struct error_text *error) RESULT_CHECKED;
 enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
                               struct error_text *error) RESULT_CHECKED;
-const float *vulkan_steps_last_logits(struct vulkan_steps *steps);
+const float *vulkan_steps_last_logits(const struct vulkan_steps *steps);
 
 #endif
