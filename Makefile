@@ -232,11 +232,10 @@ run: ## set up, build, fetch the default model and serve it on port PORT (8080);
 	@$(BUILDING) programs
 	@model=$$(scripts/fetch_model default) && exec build/shoal serve --model "$$model" --port $(PORT) $(ARGS)
 
-# Its template opens thinking on demand and leaves closing to the model, so it does not tell how reasoning ends.
 run-demo: ## the same with the demo model of the tests, which sees pictures, calls tools and thinks on demand; fetches nothing
 	@scripts/setup run
 	@$(BUILDING) programs
-	@exec build/shoal serve --model tests/model/demo --reasoning-format think --port $(PORT) $(ARGS)
+	@exec build/shoal serve --model tests/model/demo --port $(PORT) $(ARGS)
 
 test: ## set up, then every check and test; ends with one line "N passed, M failed"
 	@scripts/setup test

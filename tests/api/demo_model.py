@@ -15,12 +15,9 @@ FOLDER = ROOT / "tests/model/demo"
 GOLDEN = ROOT / "tests/golden/demo"
 TOKENS_MOST = 160  # of an answer, when it was recorded
 
-# The template opens a section of thinking on demand; that the model closes it is not in the template to be read.
-OPTIONS = ["--reasoning-format", "think", "--served-model-name", "demo"]
-
 
 def demo_server(*options):
-    return ShoalServer(*OPTIONS, *options, model=FOLDER)
+    return ShoalServer(*options, model=FOLDER)
 
 
 def questions():
