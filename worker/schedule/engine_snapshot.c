@@ -76,6 +76,8 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         .step_tokens = engine->parts.step_tokens,
         .mixed_prefill_tokens =
             step_pace_mixed_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
+        .shown_prefill_tokens = step_pace_shown_rows(&engine->pace, engine->patch_work,
+                                                     engine->parts.mixed_prefill_tokens),
         .lone_prefill_tokens = step_pace_lone_rows(&engine->pace, engine->parts.step_tokens),
         .candidate_count = sequence_table_running(engine->table),
         .candidates = engine->candidates,
@@ -92,6 +94,8 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         candidate->resumes =
             sequence->state == SEQUENCE_PREFILL && sequence_generated_tokens(sequence) > 0;
         candidate->ends = sequence_draws_last(sequence);
+        candidate->shows = sequence->request.images.count > 0 &&
+                           sequence->state == SEQUENCE_PREFILL && !candidate->resumes;
         candidate->known_tokens = sequence->computed_tokens + sequence_rows_left(sequence);
         candidate->computed_tokens = sequence->computed_tokens;
         add_bounds(engine, sequence, candidate);

@@ -7,6 +7,10 @@
  * Encoding a picture is cut into stages instead, whose price is learned apart: patches are other
  * work than rows. A stream must not notice it, so its share is one of what steps last without.
  *
+ * The prompt that shows the picture comes behind its encoding, and at the same pace: a reader of
+ * another stream cannot tell the two apart, and the prompt's own reader has waited for the tower
+ * already.
+ *
  * Before anything is measured a chunk is small. Refuses to go below a block of rows: smaller chunks
  * would read the weights too often to gain anything.
  */
@@ -16,6 +20,7 @@
 
 #define MIXED_STEP_US   100000.0 /* a stream's pause that readers hardly notice */
 #define LONE_STEP_US    500000.0 /* how late a cancel or a heartbeat may be */
+#define SHOWN_STEP_US   1000.0   /* what rows of pictures may always add, however brief steps are */
 #define UNMEASURED_ROWS 64u
 #define ROWS_TO_LEARN   16u  /* fewer prompt rows measure the weights' bandwidth, not the rows */
 #define WEIGHT_OF_NEW   0.25 /* of a new measurement in the average */
@@ -74,6 +79,16 @@ uint32_t step_pace_mixed_rows(const struct step_pace *pace, uint32_t most)
 uint32_t step_pace_lone_rows(const struct step_pace *pace, uint32_t most)
 {
     return rows_within(pace, LONE_STEP_US, most);
+}
+
+uint32_t step_pace_shown_rows(const struct step_pace *pace, uint64_t patch_work, uint32_t most)
+{
+    double step_us = STREAM_SHARE * pace->stream_us;
+    if (step_us < SHOWN_STEP_US)
+        step_us = SHOWN_STEP_US;
+    if (step_us > MIXED_STEP_US)
+        step_us = MIXED_STEP_US;
+    return rows_within(pace, step_us - (double)patch_work * pace->patch_us, most);
 }
 
 uint64_t step_pace_patch_work(const struct step_pace *pace, bool streams_wait)

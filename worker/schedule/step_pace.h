@@ -32,6 +32,9 @@ void step_pace_note(struct step_pace *pace, const struct step_cost *cost);
  * streams that wait for their next token, or alone. At least one block's worth, or `most`. */
 uint32_t step_pace_mixed_rows(const struct step_pace *pace, uint32_t most);
 uint32_t step_pace_lone_rows(const struct step_pace *pace, uint32_t most);
+/* Beside streams and so much patch work, of prompts with pictures: rows and encoding together are
+ * to add no more than encoding may. */
+uint32_t step_pace_shown_rows(const struct step_pace *pace, uint64_t patch_work, uint32_t most);
 
 /* Patch rows times stages that should be launched beside the next step; 0 when it cannot be said or
  * less than a patch fits: the least that can be launched, then. Beside streams that wait, so much

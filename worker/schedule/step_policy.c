@@ -7,7 +7,9 @@
  * are many. A stream whose worker died, or that was preempted, waits just so while its tokens are
  * computed again, and the first of them waits for nobody else's rows: after a worker's death
  * nothing moves until it does, so there the one with least to compute is the first. Without either
- * a chunk may be as large as the step's time allows (step_pace.h).
+ * a chunk may be as large as the step's time allows (step_pace.h). Prompts with pictures have
+ * waited for the encoding, which went at the streams' pace, and go on at such a pace: theirs are
+ * smaller.
  *
  * But for that one, chunks go to prompts strictly by arrival: the first one that cannot have all
  * its rows ends the list, so a short prompt never overtakes a long one's blocks. One that waits for
@@ -136,6 +138,7 @@ static const struct step_candidate *first_back(const struct step_snapshot *snaps
 /* What is left for prompts. */
 struct chunk_room {
     uint32_t budget;    /* rows */
+    uint32_t shown;     /* of them, those of prompts with pictures */
     uint32_t step_rows; /* of the whole step: for a tile that is not cut, if nobody had any yet */
     uint32_t *free_blocks; /* [group_count] */
     bool used;
@@ -147,12 +150,14 @@ static uint32_t take_chunk(const struct step_snapshot *snapshot,
                            const struct step_candidate *candidate, struct chunk_room *room)
 {
     uint32_t fit = rows_that_fit(snapshot, candidate, room->free_blocks);
-    uint32_t rows = step_candidate_uncut_rows(candidate, least(room->budget, fit));
+    uint32_t budget = candidate->shows ? least(room->shown, room->budget) : room->budget;
+    uint32_t rows = step_candidate_uncut_rows(candidate, least(budget, fit));
     uint32_t fewest = step_candidate_fewest_rows(candidate);
     if (rows == 0 && !room->used && fewest <= fit && fewest <= room->step_rows)
         rows = fewest;
     take_blocks(snapshot, candidate, rows, room->free_blocks);
     room->budget -= least(room->budget, rows);
+    room->shown -= candidate->shows ? least(room->shown, rows) : 0;
     room->used |= rows > 0;
     return rows;
 }
@@ -167,8 +172,10 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
         least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
-    struct chunk_room room = {
-        .budget = budget, .step_rows = snapshot->step_tokens - decodes, .free_blocks = free_blocks};
+    struct chunk_room room = {.budget = budget,
+                              .shown = awaited ? snapshot->shown_prefill_tokens : budget,
+                              .step_rows = snapshot->step_tokens - decodes,
+                              .free_blocks = free_blocks};
     const struct step_candidate *first = first_back(snapshot, free_blocks);
     uint32_t alone = first ? take_chunk(snapshot, first, &room) : 0;
     if (alone > 0) {

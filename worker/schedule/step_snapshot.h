@@ -16,6 +16,7 @@ struct step_candidate {
     bool decoding;            /* else it prefills */
     bool resumes;             /* prefills again what its reader has seen tokens of */
     bool ends;                /* its last token is being drawn: it gets no more rows */
+    bool shows;               /* it prefills a prompt with pictures for the first time */
     uint32_t known_tokens;    /* > computed_tokens; one that decodes may know it only later */
     uint32_t computed_tokens; /* whose blocks it holds */
     uint32_t most_rows; /* in one step, behind which something is due; 0: a picture's features */
@@ -33,6 +34,7 @@ struct step_snapshot {
     uint32_t opening_tokens[KV_GROUPS_MAX];
     uint32_t step_tokens;          /* rows of a step at most */
     uint32_t mixed_prefill_tokens; /* prompt rows at most of a step for which streams wait */
+    uint32_t shown_prefill_tokens; /* of them, those of prompts with pictures */
     uint32_t lone_prefill_tokens;  /* and of one for which none does; > 0 */
     uint32_t candidate_count;
     const struct step_candidate *candidates; /* oldest first */

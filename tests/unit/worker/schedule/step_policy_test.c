@@ -40,6 +40,7 @@ static struct step_snapshot snapshot_of(const struct step_candidate *candidates,
                                   .free_blocks = {free_blocks},
                                   .step_tokens = 64,
                                   .mixed_prefill_tokens = 8,
+                                  .shown_prefill_tokens = 8,
                                   .lone_prefill_tokens = 64,
                                   .candidate_count = count,
                                   .candidates = candidates};
@@ -113,6 +114,23 @@ static void test_the_stream_with_least_to_compute_is_back_first(void **state)
     check(&snapshot, (const uint32_t[]){8, 0, 0, 0});
     candidates[0].resumes = false;
     check(&snapshot, (const uint32_t[]){8, 0, 0, 0});
+}
+
+static void test_prompts_with_pictures_go_slower_beside_streams(void **state)
+{
+    (void)state;
+    struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 30), prefill(0, 9), decode(9)};
+    candidates[0].shows = candidates[2].shows = true;
+    struct step_snapshot snapshot = snapshot_of(candidates, 4, 100);
+    snapshot.shown_prefill_tokens = 3;
+    check(&snapshot, (const uint32_t[]){3, 0, 0, 1}); /* by arrival, as ever */
+    candidates[0] = prefill(0, 2);
+    candidates[0].shows = true;
+    check(&snapshot, (const uint32_t[]){2, 6, 0, 1});
+    candidates[1] = prefill(0, 4); /* words have the larger share, pictures share theirs */
+    check(&snapshot, (const uint32_t[]){2, 4, 1, 1});
+    snapshot.candidate_count = 3; /* nobody waits */
+    check(&snapshot, (const uint32_t[]){2, 4, 9});
 }
 
 static void test_one_without_blocks_is_not_waited_for(void **state)
@@ -252,6 +270,7 @@ static void test_random_plans_fit(void **state)
             candidates[i] = test_random_below(&random, 2)
                                 ? decode(1 + computed)
                                 : prefill(computed, computed + 1 + test_random_below(&random, 99));
+            candidates[i].shows = !candidates[i].decoding && test_random_below(&random, 2) > 0;
         }
         struct step_snapshot snapshot =
             snapshot_of(candidates, count, test_random_below(&random, 6));
@@ -290,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_decodes_go_first_and_bound_the_prompt_rows),
         cmocka_unit_test(test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too),
         cmocka_unit_test(test_the_stream_with_least_to_compute_is_back_first),
+        cmocka_unit_test(test_prompts_with_pictures_go_slower_beside_streams),
         cmocka_unit_test(test_one_without_blocks_is_not_waited_for),
         cmocka_unit_test(test_the_first_stream_that_is_computed_again_is_alone),
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
