@@ -353,9 +353,9 @@ static void encode(struct bench *bench, const uint8_t *pixels)
     struct error_text error;
     enum result result =
         interface->encode_begin(bench->backend, &(struct encode_batch){1, &picture}, &error);
+    uint64_t left;
     if (result == RESULT_OK)
-        result =
-            interface->encode_stages(bench->backend, model_vision(bench->model)->stages, &error);
+        result = interface->encode_part(bench->backend, UINT64_MAX, &left, &error);
     if (result != RESULT_OK) {
         fprintf(stderr, "%s\n", error.text);
         exit(1);

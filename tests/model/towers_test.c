@@ -1,7 +1,7 @@
 /*
  * Every family that sees, on tiny checkpoints: the tower gives the features of the reference, and
  * prompts that show pictures give its logits. Encoded alone or in company, on one thread or three,
- * a stage at a time or all at once, a picture's features are bitwise the same; and so are a
+ * in small parts or all at once, a picture's features are bitwise the same; and so are a
  * prompt's logits however its rows are spread over steps and whoever shares them.
  */
 #include <setjmp.h>
@@ -49,12 +49,12 @@ static void close_tower(struct lone_tower *tower)
 
 /* What the pool holds becomes NAN first. */
 static void encode(struct lone_tower *tower, const struct encode_picture *pictures, uint32_t count,
-                   uint32_t stages_each)
+                   uint64_t work_each)
 {
     const struct cpu_features *features = &tower->vision.features;
     memset(features->memory.bytes, 0xff, features->memory.byte_count);
     cpu_vision_begin(&tower->vision, &(const struct encode_batch){count, pictures});
-    while (!cpu_vision_run(&tower->vision, stages_each))
+    while (cpu_vision_run(&tower->vision, work_each) > 0)
         continue;
 }
 
@@ -78,7 +78,7 @@ static void check_company(const struct tower_scene *scene, const struct plan *pl
         const struct encode_picture *picture = &scene->pictures[i];
         size_t floats = (size_t)model_vision_feature_rows(&plan->vision, picture->shape) *
                         scene->feature_columns;
-        encode(&tower, picture, 1, plan->vision.stages);
+        encode(&tower, picture, 1, UINT64_MAX);
         assert_memory_equal(rows_of(&tower, picture->first_feature),
                             together + (size_t)picture->first_feature * scene->feature_columns,
                             floats * sizeof(float));
@@ -104,6 +104,68 @@ static double check_features(const struct tower_scene *scene, const struct plan 
         close_tower(&tower);
     }
     return difference;
+}
+
+/* A picture of many patches: 12 squares a side, or what the tower takes. */
+static void make_picture(const struct model_vision *vision, struct encode_picture *picture)
+{
+    uint32_t most = vision->most_side > 0 ? vision->most_side : UINT32_MAX;
+    uint32_t side = 12 * vision->merge_side;
+    side = vision->fixed_side > 0 ? vision->fixed_side : side < most ? side : most;
+    uint32_t pixels = side / vision->merge_side * vision->merge_side * vision->patch_side;
+    uint8_t *bytes = must_alloc((size_t)pixels * pixels, 3);
+    for (size_t i = 0; i < (size_t)pixels * pixels * 3; i++)
+        bytes[i] = (uint8_t)(i * i % 251);
+    *picture = (struct encode_picture){
+        .shape = {1, pixels, pixels}, .pixels = bytes, .scale = {0.01f, 0.01f, 0.01f}};
+}
+
+/* The largest part and how many there are, of work as encode_part() counts it. */
+static uint64_t largest_part(struct lone_tower *tower, const struct encode_picture *picture,
+                             uint64_t work, uint64_t all, uint32_t *parts)
+{
+    uint64_t largest = 0;
+    cpu_vision_begin(&tower->vision, &(const struct encode_batch){1, picture});
+    for (uint64_t left = all; left > 0; ++*parts) {
+        uint64_t before = left;
+        left = cpu_vision_run(&tower->vision, work);
+        assert_true(left < before);
+        largest = before - left > largest ? before - left : largest;
+    }
+    return largest;
+}
+
+/* However little a step has room for, a part is no more than a slice of one unit; and however
+ * much, the features are the same. */
+static void check_parts(const char *name, const struct plan *plan)
+{
+    struct encode_picture picture;
+    make_picture(&plan->vision, &picture);
+    uint32_t rows = model_vision_patch_rows(&plan->vision, picture.shape);
+    uint32_t features = model_vision_feature_rows(&plan->vision, picture.shape);
+    uint64_t all = (uint64_t)rows * plan->vision.stages;
+    size_t floats = (size_t)features * model_vision_feature_columns(&plan->vision);
+    float *whole = must_alloc(floats, sizeof *whole);
+    struct lone_tower tower;
+    open_tower(&tower, plan, CPU_TIER_BEST, 2, features);
+    uint32_t one = 0, few = 0, many = 0;
+    assert_int_equal(largest_part(&tower, &picture, UINT64_MAX, all, &one), all);
+    assert_int_equal(one, 1);
+    memcpy(whole, rows_of(&tower, 0), floats * sizeof *whole);
+    /* Units differ in what a row of them costs, the first one most in towers so small. */
+    uint64_t least = largest_part(&tower, &picture, 1, all, &many);
+    uint32_t slice = CPU_VISION_SLICE_ROWS + plan->vision.merge_side * plan->vision.merge_side;
+    if (least > 6 * slice || many < rows / slice * plan->vision.stages)
+        fail_msg("%s: %u parts of at most %lu of %lu", name, many, (unsigned long)least,
+                 (unsigned long)all);
+    assert_memory_equal(rows_of(&tower, 0), whole, floats * sizeof *whole);
+    uint64_t wanted = all / 9;
+    uint64_t most = largest_part(&tower, &picture, wanted, all, &few);
+    assert_true(most <= (wanted > least ? wanted : least) + 1 && few >= 9 && few < 20);
+    assert_memory_equal(rows_of(&tower, 0), whole, floats * sizeof *whole);
+    close_tower(&tower);
+    free(whole);
+    free((void *)picture.pixels);
 }
 
 /* --- prompts ---------------------------------------------------------------------------------- */
@@ -191,6 +253,7 @@ static void test_families(void **state)
         if (!plan)
             fail_msg("%s %s", names[i], model_blindness(model_runner_model(runner)));
         double features = check_features(&scene, plan);
+        check_parts(names[i], plan);
         model_runner_encode(runner,
                             &(const struct encode_batch){scene.picture_count, scene.pictures});
         double logits = check_prompts(&scene, runner);

@@ -131,7 +131,7 @@ static uint64_t encoding_progress(const struct engine_rig *rig)
 {
     uint64_t whole = atomic_load_explicit(&rig->frontend->pair.segment.gauges->patch_rows_total,
                                           memory_order_relaxed);
-    return whole * 1000000 + rig->engine->encoder.stages_left;
+    return whole * 1000000 + rig->engine->encoder.work_left;
 }
 
 enum step_outcome engine_rig_turn(struct engine_rig *rig)

@@ -478,11 +478,11 @@ static enum result fake_encode_begin(struct backend *backend, const struct encod
     return RESULT_OK;
 }
 
-static enum result fake_encode_stages(struct backend *backend, uint32_t count,
-                                      struct error_text *error)
+static enum result fake_encode_part(struct backend *backend, uint64_t work, uint64_t *left,
+                                    struct error_text *error)
 {
     (void)error;
-    fake_vision_stages(own(backend)->vision, count);
+    *left = fake_vision_part(own(backend)->vision, work);
     return RESULT_OK;
 }
 
@@ -504,7 +504,7 @@ static const struct backend_interface fake_interface = {
     .step_launch = fake_step_launch,
     .step_wait = fake_step_wait,
     .encode_begin = fake_encode_begin,
-    .encode_stages = fake_encode_stages,
+    .encode_part = fake_encode_part,
     .destroy = fake_destroy,
 };
 

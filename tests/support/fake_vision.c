@@ -27,7 +27,8 @@ struct fake_vision {
     struct fake_vision_options options;
     struct feature *rows; /* [feature_rows] */
     uint64_t steps;       /* launched */
-    uint32_t stages_left;
+    uint64_t patch_rows;  /* of the batch */
+    uint64_t work_left;
     uint32_t batch_count;
     struct feature_write batch[WRITES_MAX]; /* begun and not finished */
     uint32_t write_count;
@@ -57,7 +58,7 @@ static void forget_batch(struct fake_vision *fake)
     for (uint32_t i = 0; i < fake->batch_count; i++)
         free(fake->batch[i].values);
     fake->batch_count = 0;
-    fake->stages_left = 0;
+    fake->work_left = 0;
 }
 
 void fake_vision_destroy(struct fake_vision *fake)
@@ -126,23 +127,31 @@ void fake_vision_begin(struct fake_vision *fake, const struct encode_batch *batc
         fake->batch[fake->batch_count++] = write;
     }
     must(patch_rows <= fake->options.patch_rows);
-    fake->stages_left = vision->stages;
+    fake->patch_rows = patch_rows;
+    fake->work_left = patch_rows * vision->stages;
     fake->totals.begins++;
     if (batch->picture_count > fake->totals.most_pictures)
         fake->totals.most_pictures = batch->picture_count;
 }
 
-void fake_vision_stages(struct fake_vision *fake, uint32_t count)
+/* Between a quarter of a stage and a whole one. */
+uint64_t fake_vision_part(struct fake_vision *fake, uint64_t work)
 {
-    must(count > 0 && count <= fake->stages_left);
-    fake->totals.stages += count;
-    fake->stages_left -= count;
-    if (fake->stages_left > 0)
-        return;
+    must(fake->work_left > 0);
+    uint64_t least = fake->patch_rows / 4;
+    work = work > least ? work : least;
+    work = work < fake->patch_rows ? work : fake->patch_rows;
+    work = work < fake->work_left ? work : fake->work_left;
+    fake->totals.parts++;
+    fake->work_left -= work;
+    if (fake->work_left > 0)
+        return fake->work_left;
     for (uint32_t i = 0; i < fake->batch_count; i++)
         add_write(fake, fake->batch[i]);
+    fake->totals.ends++;
     fake->totals.pictures += fake->batch_count;
     fake->batch_count = 0;
+    return 0;
 }
 
 uint64_t fake_vision_launch(struct fake_vision *fake)

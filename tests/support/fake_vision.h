@@ -24,7 +24,7 @@ struct fake_vision *fake_vision_create(const struct fake_vision_options *options
 void fake_vision_destroy(struct fake_vision *fake);
 
 void fake_vision_begin(struct fake_vision *fake, const struct encode_batch *batch);
-void fake_vision_stages(struct fake_vision *fake, uint32_t count);
+uint64_t fake_vision_part(struct fake_vision *fake, uint64_t work);
 /* A step is launched: what was encoded before is there for it. Returns its number. */
 uint64_t fake_vision_launch(struct fake_vision *fake);
 /* That step is computed now, after those before it. */
@@ -32,7 +32,8 @@ void fake_vision_settle(struct fake_vision *fake, uint64_t step);
 
 struct fake_vision_totals {
     uint64_t begins;
-    uint64_t stages;
+    uint64_t ends;
+    uint64_t parts;
     uint64_t pictures;      /* encoded whole */
     uint32_t most_pictures; /* of one batch */
 };

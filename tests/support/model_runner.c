@@ -160,8 +160,8 @@ void model_runner_encode(struct model_runner *runner, const struct encode_batch 
     const struct backend_interface *interface = runner->backend->interface;
     struct error_text error = {""};
     check(interface->encode_begin(runner->backend, batch, &error), &error);
-    for (uint32_t i = 0; i < model_vision(runner->model)->stages; i++)
-        check(interface->encode_stages(runner->backend, 1, &error), &error);
+    for (uint64_t left = 1; left > 0;)
+        check(interface->encode_part(runner->backend, 1, &left, &error), &error);
 }
 
 const struct plan *model_runner_plan(const struct model_runner *runner)

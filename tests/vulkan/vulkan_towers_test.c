@@ -71,16 +71,16 @@ static void close_tower(struct scene_tower *tower)
 static void encode(struct scene_tower *tower, uint32_t first, uint32_t count, uint32_t stages_each)
 {
     struct error_text error = {""};
-    uint32_t stages = model_vision(tower->model)->stages;
+    uint64_t rows = 0, left = 1;
     uint32_t *pool = tower->text.features.mapped;
     for (uint64_t i = 0; i < pool_words(tower); i++)
         pool[i] = POISON;
     const struct encode_batch batch = {count, tower->scene.pictures + first};
     check(vulkan_vision_begin(tower->vision, &batch, &error), &error);
-    for (uint32_t done = 0; done < stages; done += stages_each)
-        check(vulkan_vision_run(tower->vision,
-                                stages_each < stages - done ? stages_each : stages - done, &error),
-              &error);
+    for (uint32_t i = 0; i < count; i++)
+        rows += model_vision_patch_rows(model_vision(tower->model), batch.pictures[i].shape);
+    while (left > 0)
+        check(vulkan_vision_run(tower->vision, stages_each * rows, &left, &error), &error);
     check(vulkan_vision_finish(tower->vision, &error), &error);
 }
 

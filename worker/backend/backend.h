@@ -219,19 +219,22 @@ struct backend_interface {
     enum result (*step_wait)(struct backend *backend, struct sampled_token *results,
                              struct error_text *error);
     /*
-     * Encodes pictures into the feature pool, in the model's `stages` (worker/model/model_vision.h)
-     * so that running streams keep their pace: encode_begin() takes the pictures, whose pixels it
-     * reads before it returns; then encode_stages() does `count` stages more, until all are done. A
-     * new batch may begin at any time; what was not finished of the one before is forgotten. Only
-     * called when `vision` was given to load().
+     * Encodes pictures into the feature pool, in parts so that running streams keep their pace:
+     * encode_begin() takes the pictures, whose pixels it reads before it returns; then
+     * encode_part() does more and more of the tower until nothing is left. Work is counted in patch
+     * rows times the model's `stages` (worker/model/model_vision.h), in the mean of the batch: a
+     * part is `work` of it, or less as the device cuts it, but something in any case. A new batch
+     * may begin at any time; what was not finished of the one before is forgotten. Only called when
+     * `vision` was given to load().
      *
      * Order as with steps: features are there for every step that is launched after the call that
-     * did the last stage, and a step launched before it does not see them. Law as with rows: a
-     * feature is a function of its tile alone, not of others in the batch or of the stages' cut.
+     * left nothing, and a step launched before it does not see them. Law as with rows: a
+     * feature is a function of its tile alone, not of others in the batch or of how it was cut.
      */
     enum result (*encode_begin)(struct backend *backend, const struct encode_batch *batch,
                                 struct error_text *error);
-    enum result (*encode_stages)(struct backend *backend, uint32_t count, struct error_text *error);
+    enum result (*encode_part)(struct backend *backend, uint64_t work, uint64_t *left,
+                               struct error_text *error);
     /* Logits of the step launched last, once waited for, before any sampling parameter was applied,
      * [logit_row_count, vocab_tokens]; for backends that were loaded with keeps_logits. */
     const float *(*last_logits)(const struct backend *backend);

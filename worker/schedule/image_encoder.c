@@ -1,7 +1,6 @@
 /*
- * A tower over a large picture takes as long as many steps, and its work cannot be cut between
- * rows, since every patch looks at every other. It is cut between layers instead, and a turn
- * launches as many of these stages as streams can spare, or more when nobody waits for a token.
+ * A tower over a large picture takes as long as many steps. So it is cut, and a turn launches as
+ * much of it as streams can spare, or more when nobody waits for a token.
  *
  * While a batch is under way its images are pending in the feature cache and held here, so that
  * they are finished even when a second request has come to need them and the first one is gone.
@@ -25,7 +24,7 @@ static void batch_release(struct image_encoder *encoder)
         feature_cache_give(encoder->features, encoder->images[i]);
     encoder->count = 0;
     encoder->patch_rows = 0;
-    encoder->stages_left = 0;
+    encoder->work_left = 0;
 }
 
 void image_encoder_fini(struct image_encoder *encoder)
@@ -147,7 +146,7 @@ static bool streams_wait(const struct sequence_table *table)
 }
 
 /* How many patch rows a batch that begins now may have beyond its first picture: beside streams no
- * more than they can spare for one stage of it, since a stage is the least that can be launched. */
+ * more than they can spare for one stage of it, since a device may cut between stages alone. */
 static uint32_t room_now(const struct image_encoder *encoder, const struct step_pace *pace)
 {
     uint32_t most =
@@ -157,13 +156,39 @@ static uint32_t room_now(const struct image_encoder *encoder, const struct step_
     return beside && work < most ? (uint32_t)work : most;
 }
 
-static uint32_t stages_now(const struct image_encoder *encoder, const struct step_pace *pace)
+/* Takes the pictures in, which counts as a stage: it is the part of a turn beside streams. */
+static enum result begin(struct image_encoder *encoder, uint64_t *patch_work,
+                         struct error_text *error)
 {
-    uint64_t work = step_pace_patch_work(pace, streams_wait(encoder->table));
-    uint64_t stages = work / encoder->patch_rows;
-    if (stages == 0)
-        return 1;
-    return stages < encoder->stages_left ? (uint32_t)stages : encoder->stages_left;
+    struct backend *backend = encoder->backend;
+    const struct encode_batch batch = {.picture_count = encoder->count,
+                                       .pictures = encoder->pictures};
+    encoder->work_left = (uint64_t)encoder->patch_rows * encoder->vision->stages;
+    image_encoder_add_names(encoder);
+    *patch_work = encoder->patch_rows;
+    return backend->interface->encode_begin(backend, &batch, error);
+}
+
+static enum result go_on(struct image_encoder *encoder, uint64_t work, uint64_t *patch_work,
+                         struct error_text *error)
+{
+    struct backend *backend = encoder->backend;
+    uint64_t left;
+    enum result result = backend->interface->encode_part(backend, work, &left, error);
+    if (result != RESULT_OK)
+        return result;
+    must(left < encoder->work_left);
+    *patch_work += encoder->work_left - left;
+    encoder->work_left = left;
+    return RESULT_OK;
+}
+
+static void finish(struct image_encoder *encoder)
+{
+    gauge_board_add_patches(encoder->gauges, encoder->patch_rows);
+    for (uint32_t i = 0; i < encoder->count; i++)
+        feature_cache_set_ready(encoder->features, encoder->images[i]);
+    batch_release(encoder);
 }
 
 enum result image_encoder_advance(struct image_encoder *encoder, const struct step_pace *pace,
@@ -180,30 +205,13 @@ enum result image_encoder_advance(struct image_encoder *encoder, const struct st
     gather(encoder, begins);
     if (encoder->count == 0)
         return RESULT_OK;
-    const struct backend_interface *interface = encoder->backend->interface;
-    enum result result = RESULT_OK;
-    if (begins) {
-        encoder->stages_left = encoder->vision->stages;
-        image_encoder_add_names(encoder);
-        result = interface->encode_begin(
-            encoder->backend,
-            &(struct encode_batch){.picture_count = encoder->count, .pictures = encoder->pictures},
-            error);
-    }
-    uint32_t stages = stages_now(encoder, pace);
-    if (result == RESULT_OK)
-        result = interface->encode_stages(encoder->backend, stages, error);
-    if (result != RESULT_OK)
-        return result;
-    *patch_work = (uint64_t)stages * encoder->patch_rows;
-    encoder->stages_left -= stages;
-    if (encoder->stages_left > 0)
-        return RESULT_OK;
-    gauge_board_add_patches(encoder->gauges, encoder->patch_rows);
-    for (uint32_t i = 0; i < encoder->count; i++)
-        feature_cache_set_ready(encoder->features, encoder->images[i]);
-    batch_release(encoder);
-    return RESULT_OK;
+    bool beside = streams_wait(encoder->table);
+    enum result result = begins ? begin(encoder, patch_work, error) : RESULT_OK;
+    if (result == RESULT_OK && !(begins && beside))
+        result = go_on(encoder, step_pace_patch_work(pace, beside), patch_work, error);
+    if (result == RESULT_OK && encoder->work_left == 0)
+        finish(encoder);
+    return result;
 }
 
 void image_encoder_add_names(const struct image_encoder *encoder)

@@ -1,6 +1,6 @@
 /*
  * Pictures become features in the background of steps: a batch of those that running prefills need
- * next is encoded in stages (worker/backend/backend.h), some in each turn, as many as the pace
+ * next is encoded in parts (worker/backend/backend.h), one in each turn, as large as the pace
  * allows beside streams that wait for their next token.
  *
  * Who needs features gets them in the order of arrival and of its prompt. What the feature cache
@@ -28,8 +28,8 @@ struct image_encoder {
     struct worker_gauges *gauges;
     uint32_t most_patch_rows; /* of a batch */
 
-    /* The batch under way; stages_left is 0 when there is none. */
-    uint32_t stages_left;
+    /* The batch under way. */
+    uint64_t work_left; /* patch rows times stages; 0 when there is none */
     uint32_t patch_rows;
     uint32_t room_patch_rows; /* of this batch */
     uint32_t count;
@@ -42,8 +42,8 @@ struct image_encoder {
 void image_encoder_fini(struct image_encoder *encoder);
 
 /* Shares what is there with those that need it, begins a batch if none is under way and something
- * is needed, and launches some of its stages: at least one. *patch_work: patch rows times stages
- * that were launched, 0 when there was nothing to do. */
+ * is needed, and launches a part of it. *patch_work: patch rows times stages that were launched, 0
+ * when there was nothing to do. */
 enum result image_encoder_advance(struct image_encoder *encoder, const struct step_pace *pace,
                                   uint64_t *patch_work, struct error_text *error) RESULT_CHECKED;
 

@@ -11,8 +11,8 @@
  * another stream cannot tell the two apart, and the prompt's own reader has waited for the tower
  * already.
  *
- * Before anything is measured a chunk is small. Refuses to go below a block of rows: smaller chunks
- * would read the weights too often to gain anything.
+ * Before anything is measured a chunk is small. Refuses to go below a block of rows, or half of one
+ * behind a picture: smaller chunks would read the weights too often to gain anything.
  */
 #include "worker/schedule/step_pace.h"
 
@@ -20,8 +20,8 @@
 
 #define MIXED_STEP_US   100000.0 /* a stream's pause that readers hardly notice */
 #define LONE_STEP_US    500000.0 /* how late a cancel or a heartbeat may be */
-#define SHOWN_STEP_US   1000.0   /* what rows of pictures may always add, however brief steps are */
 #define UNMEASURED_ROWS 64u
+#define SHOWN_ROWS      (KV_BLOCK_TOKENS / 2) /* of a prompt with pictures, in any case */
 #define ROWS_TO_LEARN   16u  /* fewer prompt rows measure the weights' bandwidth, not the rows */
 #define WEIGHT_OF_NEW   0.25 /* of a new measurement in the average */
 #define STREAM_SHARE    0.6  /* of a quiet step: what encoding may add to it, as stages differ */
@@ -31,6 +31,14 @@
 static void average(double *value, double measured)
 {
     *value = *value > 0.0 ? *value + WEIGHT_OF_NEW * (measured - *value) : measured;
+}
+
+/* A brief step that was interrupted can take ten times as long, which says nothing about the next.
+ * What lasts is followed all the same: by a quarter a step. */
+static void note_stream(struct step_pace *pace, double time_us)
+{
+    double most_us = 2.0 * pace->stream_us;
+    average(&pace->stream_us, pace->stream_us > 0.0 && time_us > most_us ? most_us : time_us);
 }
 
 /* What is left of the step's time when its rows took what such rows take. */
@@ -56,39 +64,38 @@ void step_pace_note(struct step_pace *pace, const struct step_cost *cost)
         return;
     }
     if (cost->prompt_rows == 0 && cost->decode_rows > 0)
-        average(&pace->stream_us, (double)cost->time_us);
+        note_stream(pace, (double)cost->time_us);
     if (cost->prompt_rows < ROWS_TO_LEARN)
         return;
     double rows = (double)cost->prompt_rows + (double)cost->decode_rows;
     average(&pace->row_us, (double)cost->time_us / rows);
 }
 
-static uint32_t rows_within(const struct step_pace *pace, double step_us, uint32_t most)
+static uint32_t rows_within(const struct step_pace *pace, double step_us, uint32_t least,
+                            uint32_t most)
 {
     double rows = pace->row_us > 0.0 ? step_us / pace->row_us : UNMEASURED_ROWS;
-    if (rows < KV_BLOCK_TOKENS)
-        rows = KV_BLOCK_TOKENS;
+    if (rows < least)
+        rows = least;
     return rows < (double)most ? (uint32_t)rows : most;
 }
 
 uint32_t step_pace_mixed_rows(const struct step_pace *pace, uint32_t most)
 {
-    return rows_within(pace, MIXED_STEP_US, most);
+    return rows_within(pace, MIXED_STEP_US, KV_BLOCK_TOKENS, most);
 }
 
 uint32_t step_pace_lone_rows(const struct step_pace *pace, uint32_t most)
 {
-    return rows_within(pace, LONE_STEP_US, most);
+    return rows_within(pace, LONE_STEP_US, KV_BLOCK_TOKENS, most);
 }
 
 uint32_t step_pace_shown_rows(const struct step_pace *pace, uint64_t patch_work, uint32_t most)
 {
     double step_us = STREAM_SHARE * pace->stream_us;
-    if (step_us < SHOWN_STEP_US)
-        step_us = SHOWN_STEP_US;
-    if (step_us > MIXED_STEP_US)
+    if (step_us > MIXED_STEP_US || pace->stream_us <= 0.0)
         step_us = MIXED_STEP_US;
-    return rows_within(pace, step_us - (double)patch_work * pace->patch_us, most);
+    return rows_within(pace, step_us - (double)patch_work * pace->patch_us, SHOWN_ROWS, most);
 }
 
 uint64_t step_pace_patch_work(const struct step_pace *pace, bool streams_wait)

@@ -154,10 +154,11 @@ static enum result encode_begin(struct backend *backend, const struct encode_bat
     return RESULT_OK;
 }
 
-static enum result encode_stages(struct backend *backend, uint32_t count, struct error_text *error)
+static enum result encode_part(struct backend *backend, uint64_t work, uint64_t *left,
+                               struct error_text *error)
 {
     (void)error;
-    (void)cpu_vision_run(&own(backend)->vision, count);
+    *left = cpu_vision_run(&own(backend)->vision, work);
     return RESULT_OK;
 }
 
@@ -212,7 +213,7 @@ struct backend *cpu_backend_create(void)
         .step_launch = step_launch,
         .step_wait = step_wait,
         .encode_begin = encode_begin,
-        .encode_stages = encode_stages,
+        .encode_part = encode_part,
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,

@@ -15,13 +15,14 @@ void cpu_gate(const struct cpu_step *step, uint32_t index, uint32_t thread)
     const struct cpu_tensor *out = &step->program->tensors[op->output];
     uint32_t pieces = (out->columns + PIECE_COLUMNS - 1) / PIECE_COLUMNS; /* per row */
     uint32_t total = pieces * cpu_step_rows(step, out->rows);
+    uint32_t first_row = cpu_step_first_row(step, out->rows);
     uint32_t batch = 1 + total / (step->threads * 16);
     for (;;) {
         uint32_t first = cpu_step_claim(step, index, batch);
         if (first >= total)
             return;
         for (uint32_t piece = first; piece < total && piece < first + batch; piece++) {
-            uint32_t row = piece / pieces;
+            uint32_t row = first_row + piece / pieces;
             uint32_t column = piece % pieces * PIECE_COLUMNS;
             uint32_t left = out->columns - column;
             uint32_t count = left < PIECE_COLUMNS ? left : PIECE_COLUMNS;

@@ -18,6 +18,7 @@ struct linear_job {
     const struct cpu_step *step;
     const struct plan_op *op;
     bool add;
+    uint32_t first_row;
     uint32_t rows;
     uint32_t block_rows;
     uint32_t groups; /* of all weights */
@@ -37,6 +38,7 @@ static struct linear_job begin_job(const struct cpu_step *step, uint32_t index, 
     const struct cpu_tensor *out = &step->program->tensors[op->output];
     uint32_t columns = step->program->tensors[op->inputs[0]].columns;
     struct linear_job job = {.step = step, .op = op, .add = add};
+    job.first_row = cpu_step_first_row(step, out->rows);
     job.rows = cpu_step_rows(step, out->rows);
     uint32_t fitting = ROW_BLOCK_BYTES / (3 * columns);
     job.block_rows = fitting < 16 ? 16 : fitting / 4 * 4;
@@ -127,13 +129,14 @@ static void run_job(const struct cpu_step *step, uint32_t index, bool add)
     struct linear_job job = begin_job(step, index, add);
     for (;;) {
         uint32_t piece = cpu_step_claim(step, index, 1);
-        uint32_t first_row = piece / job.runs * job.block_rows;
-        if (first_row >= job.rows)
+        uint32_t done = piece / job.runs * job.block_rows;
+        if (done >= job.rows)
             return;
         uint32_t first = piece % job.runs * job.run;
         uint32_t end = first + job.run < job.groups ? first + job.run : job.groups;
-        uint32_t left = job.rows - first_row;
-        run_piece(&job, first, end, first_row, left < job.block_rows ? left : job.block_rows);
+        uint32_t left = job.rows - done;
+        run_piece(&job, first, end, job.first_row + done,
+                  left < job.block_rows ? left : job.block_rows);
     }
 }
 

@@ -7,6 +7,14 @@
 
 #include "worker/backend/cpu/cpu_ops.h"
 
+/* False: none are left. */
+static bool claim_feature(const struct cpu_step *step, uint32_t index, uint32_t *row)
+{
+    uint32_t piece = cpu_step_claim(step, index, 1);
+    *row = cpu_step_first_row(step, PLAN_ROWS_FEATURES) + piece;
+    return piece < cpu_step_rows(step, PLAN_ROWS_FEATURES);
+}
+
 void cpu_join_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     (void)thread;
@@ -14,8 +22,8 @@ void cpu_join_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
     uint32_t count = op->params.join_rows.count;
     uint32_t columns = step->program->tensors[op->output].columns;
     for (;;) {
-        uint32_t row = cpu_step_claim(step, index, 1);
-        if (row >= cpu_step_rows(step, PLAN_ROWS_FEATURES))
+        uint32_t row;
+        if (!claim_feature(step, index, &row))
             return;
         memcpy(cpu_step_row(step, op->output, row), cpu_step_row(step, op->inputs[0], row * count),
                columns * sizeof(float));
@@ -31,8 +39,8 @@ void cpu_pool_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
     const struct pool_rows_params *params = &op->params.pool_rows;
     uint32_t columns = step->program->tensors[op->output].columns;
     for (;;) {
-        uint32_t row = cpu_step_claim(step, index, 1);
-        if (row >= cpu_step_rows(step, PLAN_ROWS_FEATURES))
+        uint32_t row;
+        if (!claim_feature(step, index, &row))
             return;
         const float *x = cpu_step_row(step, op->inputs[0], row * params->count);
         float *out = cpu_step_row(step, op->output, row);

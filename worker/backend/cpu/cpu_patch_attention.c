@@ -6,14 +6,13 @@
  * to its last. So memory grows with the rows, not with their square, and no key of another span is
  * ever scored.
  *
- * First all threads write blocks, then they meet, then they attend. The blocks belong to one op at
- * a time: whoever reads what it attended to has met everybody again.
+ * First the blocks of all rows are written, a part of the rows at a time, then part after part
+ * attends (cpu_vision.c). They belong to one op at a time.
  */
 #include <string.h>
 
 #include "worker/backend/cpu/cpu_kernels.h"
 #include "worker/backend/cpu/cpu_ops.h"
-#include "worker/backend/cpu/cpu_thread_pool.h"
 
 struct patch_job {
     const struct cpu_step *step;
@@ -62,12 +61,12 @@ static void write_block(const struct patch_job *job, uint32_t number)
     }
 }
 
-/* Rows [first, first + rows) of a span, for one head. */
+/* The first rows of `share` of a span, for one head. */
 static void attend(const struct patch_job *job, uint32_t thread, const struct patch_span *span,
-                   uint32_t first, uint32_t head)
+                   struct row_share share, uint32_t head)
 {
     const struct cpu_step *step = job->step;
-    uint32_t left = span->rows - first, ends[ATTENTION_QUERIES];
+    uint32_t first = share.begin, left = share.end - first, ends[ATTENTION_QUERIES];
     uint32_t rows = left < ATTENTION_QUERIES ? left : ATTENTION_QUERIES;
     uint32_t column = head * job->head_dim, row = span->first_row + first;
     for (uint32_t r = 0; r < rows; r++)
@@ -95,25 +94,46 @@ static void attend(const struct patch_job *job, uint32_t thread, const struct pa
         cpu_step_quantize(step, job->op->output, row + r, column, job->head_dim);
 }
 
+static void write_keys(const struct patch_job *job, uint32_t thread)
+{
+    const struct patch_part *part = &job->step->part;
+    for (uint32_t b = thread; b < job->spans->block_count; b += job->step->threads) {
+        uint32_t row = job->spans->blocks[b].first_row;
+        if (row >= part->first && row < part->end)
+            write_block(job, b);
+    }
+}
+
+/* The rows of a span that are the part's: [begin, end) of the span. */
+static struct row_share part_of(const struct patch_part *part, const struct patch_span *span)
+{
+    uint32_t begin = part->first > span->first_row ? part->first - span->first_row : 0;
+    uint32_t end = part->end > span->first_row ? part->end - span->first_row : 0;
+    end = end < span->rows ? end : span->rows;
+    return (struct row_share){begin < end ? begin : end, end};
+}
+
 void cpu_patch_attention(const struct cpu_step *step, uint32_t index, uint32_t thread)
 {
     struct patch_job job = begin_job(step, index);
-    uint32_t blocks = job.spans->block_count;
-    for (uint32_t b = thread; b < blocks; b += step->threads)
-        write_block(&job, b);
-    cpu_thread_pool_barrier(step->pool);
+    if (step->part.keys_only) {
+        write_keys(&job, thread);
+        return;
+    }
     uint32_t base = 0, s = 0; /* pieces of the spans before s */
     for (;;) {
         uint32_t piece = cpu_step_claim(step, index, 1), pieces = 0;
+        struct row_share rows = {0, 0};
         for (; s < job.spans->count; s++, base += pieces) {
-            const struct patch_span *span = &job.spans->spans[s];
-            pieces = (span->rows + ATTENTION_QUERIES - 1) / ATTENTION_QUERIES * job.heads;
+            rows = part_of(&step->part, &job.spans->spans[s]);
+            pieces =
+                (rows.end - rows.begin + ATTENTION_QUERIES - 1) / ATTENTION_QUERIES * job.heads;
             if (piece - base < pieces)
                 break;
         }
         if (s == job.spans->count)
             return;
-        attend(&job, thread, &job.spans->spans[s], (piece - base) / job.heads * ATTENTION_QUERIES,
-               (piece - base) % job.heads);
+        rows.begin += (piece - base) / job.heads * ATTENTION_QUERIES;
+        attend(&job, thread, &job.spans->spans[s], rows, (piece - base) % job.heads);
     }
 }

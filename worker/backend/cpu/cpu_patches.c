@@ -14,10 +14,15 @@
 #include "proto/must.h"
 #include "worker/cache/kv_layout.h"
 
+uint32_t cpu_patches_square(const struct cpu_patches *patches)
+{
+    return patches->vision->merge_side * patches->vision->merge_side;
+}
+
 /* Every span has at least one square of rows, and its last block may have no more. */
 static uint64_t most_blocks(const struct cpu_patches *patches)
 {
-    uint32_t square = patches->vision->merge_side * patches->vision->merge_side;
+    uint32_t square = cpu_patches_square(patches);
     return patches->max_rows / KV_BLOCK_TOKENS + patches->max_rows / square + 1;
 }
 
@@ -44,8 +49,8 @@ enum result cpu_patches_init(struct cpu_patches *patches, const struct plan *pla
 {
     *patches = (struct cpu_patches){.vision = &plan->vision, .max_rows = max_rows};
     uint64_t blocks = most_blocks(patches);
-    uint32_t square = plan->vision.merge_side * plan->vision.merge_side;
-    uint32_t squares = max_rows / square + 1; /* tiles and windows have one each at least */
+    uint32_t squares =
+        max_rows / cpu_patches_square(patches) + 1; /* tiles and windows have one each at least */
     patches->places = must_alloc(max_rows, sizeof *patches->places);
     patches->tiles = must_alloc(squares, sizeof *patches->tiles);
     patches->feature_rows = must_alloc(squares, sizeof *patches->feature_rows);

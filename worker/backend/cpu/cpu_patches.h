@@ -65,4 +65,7 @@ void cpu_patches_fini(struct cpu_patches *patches);
 
 void cpu_patches_arrange(struct cpu_patches *patches, const struct encode_batch *batch);
 
+/* Patches that become one feature. */
+uint32_t cpu_patches_square(const struct cpu_patches *patches);
+
 #endif

@@ -17,7 +17,7 @@ void cpu_soft_cap(const struct cpu_step *step, uint32_t index, uint32_t thread)
         uint32_t piece = cpu_step_claim(step, index, 1);
         if (piece >= total)
             return;
-        uint32_t row = piece / pieces;
+        uint32_t row = cpu_step_first_row(step, out->rows) + piece / pieces;
         uint32_t column = piece % pieces * PIECE_COLUMNS;
         uint32_t left = out->columns - column;
         step->program->kernels->soft_cap(cpu_step_row(step, op->inputs[0], row) + column,

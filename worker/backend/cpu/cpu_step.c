@@ -217,29 +217,44 @@ void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
     copy_results(step);
 }
 
-void cpu_step_run_stage(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
+void cpu_step_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op,
+                       const struct patch_part *part)
 {
     must(step->patches && end_op <= step->program->plan->op_count);
+    must(part->first < part->end && part->end <= step->patches->rows);
+    must(first_op > 0 || part->end - part->first == step->patches->rows);
+    step->part = *part;
     walk(step, first_op, end_op);
 }
 
 uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows)
 {
+    uint32_t patches = step->part.end - step->part.first;
     switch (rows) {
     case PLAN_ROWS_STEP: return step->batch->row_count;
     case PLAN_ROWS_LOGITS: return step->batch->logit_row_count;
-    case PLAN_ROWS_PATCHES: return step->patches->rows;
-    default: return step->patches->features;
+    case PLAN_ROWS_PATCHES: return patches;
+    default: return patches / cpu_patches_square(step->patches);
+    }
+}
+
+uint32_t cpu_step_first_row(const struct cpu_step *step, enum plan_rows rows)
+{
+    switch (rows) {
+    case PLAN_ROWS_PATCHES: return step->part.first;
+    case PLAN_ROWS_FEATURES: return step->part.first / cpu_patches_square(step->patches);
+    default: return 0;
     }
 }
 
 struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows, uint32_t thread)
 {
     uint64_t count = cpu_step_rows(step, rows);
+    uint32_t first = cpu_step_first_row(step, rows);
     /* rounded up, so that a single row is the caller's, who is surely awake */
     uint64_t begin = (count * thread + step->threads - 1) / step->threads;
     uint64_t end = (count * (thread + 1) + step->threads - 1) / step->threads;
-    return (struct row_share){(uint32_t)begin, (uint32_t)end};
+    return (struct row_share){first + (uint32_t)begin, first + (uint32_t)end};
 }
 
 uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t count)

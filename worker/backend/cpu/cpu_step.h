@@ -1,6 +1,7 @@
 /*
  * One step on the team of threads: every member walks the plan and does its share of each op. A
- * vision plan is walked likewise, over the patches of a batch of pictures and a stage at a time.
+ * vision plan is walked likewise, over the patches of a batch of pictures and a part at a time:
+ * some of the ops, over some of the rows.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
 #define SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
@@ -12,6 +13,14 @@
 #include "worker/backend/cpu/cpu_patches.h"
 #include "worker/backend/cpu/cpu_program.h"
 
+/* Patch rows [first, end) of a batch of pictures, whole squares, and the features that they become.
+ */
+struct patch_part {
+    uint32_t first;
+    uint32_t end;
+    bool keys_only; /* patch_attention, the one op that is walked, does its first half */
+};
+
 struct cpu_step {
     const struct cpu_program *program;
     struct cpu_thread_pool *pool;
@@ -22,10 +31,11 @@ struct cpu_step {
     const struct cpu_features *features; /* the pool; NULL: no row has a feature */
     uint32_t first_op;                   /* what is walked; the samplers come behind the last op */
     uint32_t end_op;
-    uint32_t *token_ids;                  /* [max_step_rows] */
-    uint32_t *row_sequence;               /* [max_step_rows] index into batch->sequences */
-    _Atomic uint32_t *claims;             /* [op_count + 1]; the last is the sampler's */
-    float **scratch;                      /* [threads]; one thread's own, for attention */
+    struct patch_part part;   /* of a vision plan: the rows, and whether only keys are written */
+    uint32_t *token_ids;      /* [max_step_rows] */
+    uint32_t *row_sequence;   /* [max_step_rows] index into batch->sequences */
+    _Atomic uint32_t *claims; /* [op_count + 1]; the last is the sampler's */
+    float **scratch;          /* [threads]; one thread's own, for attention */
     struct cpu_moe_scratch **moe_scratch; /* [threads]; NULL without experts */
     struct row_sampler **samplers;        /* [threads] */
     struct sampled_token *results;
@@ -43,12 +53,17 @@ void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results);
 
-/* Runs ops [first_op, end_op) of a vision plan over the patches. */
-void cpu_step_run_stage(struct cpu_step *step, uint32_t first_op, uint32_t end_op);
+/* Runs ops [first_op, end_op) of a vision plan over a part of the patches. Op 0 makes the tables of
+ * rotations, and so is run over all of them. patch_attention is the first op that is run or the
+ * only one: it reads other rows than the part's, which must be done, and their keys written. */
+void cpu_step_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op,
+                       const struct patch_part *part);
 
 /* --- for the ops --- */
 
 uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows);
+/* The first of them; 0 but in parts of a vision plan. */
+uint32_t cpu_step_first_row(const struct cpu_step *step, enum plan_rows rows);
 
 /* Rows [begin, end) that belong to `thread` in every op shared by rows. */
 struct row_share {

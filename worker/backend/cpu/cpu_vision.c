@@ -1,13 +1,82 @@
 /*
  * A vision plan is a plan like any other (cpu_program.c), and is walked by the same steps, over
- * patches instead of tokens and a stage at a time. What a stage left in the tensors waits there for
+ * patches instead of tokens and a part at a time. What a part left in the tensors waits there for
  * the next one, whatever steps of the text model run in between: they have tensors of their own.
+ *
+ * A part is a unit of ops over some rows. All ops but attention make a row of what is in that row,
+ * or a feature of its square, so a stage can be run over one slice of rows after the other; a unit
+ * ends where a stage does and where attention begins, which needs all rows of what is before it.
+ * Units differ in what a row costs, so parts are measured in multiply-adds, and whoever asks for
+ * them in patch rows times stages gets as many as these are in the mean of the batch.
  *
  * Its weights are packed privately by every worker. Towers are a small part of a checkpoint.
  */
 #include "worker/backend/cpu/cpu_vision.h"
 
+#include <stdlib.h>
+
 #include "proto/must.h"
+
+#define PLAIN_WORK 16u /* multiply-adds in whose time other ops make a number, about */
+
+/* --- units ------------------------------------------------------------------------------------ */
+
+static uint64_t op_row_work(const struct plan *plan, const struct plan_op *op)
+{
+    uint64_t work = 0;
+    for (uint32_t i = 0; i < OP_WEIGHTS_MAX && op->weights[i] != PLAN_NONE; i++) {
+        const struct plan_weight *weight = &plan->weights[op->weights[i]];
+        if (op->stem == OP_linear || op->stem == OP_linear_add)
+            work += (uint64_t)weight->rows * weight->columns;
+    }
+    plan_tensor_id made = op->output != PLAN_NONE ? op->output : op->inputs[0];
+    work += (uint64_t)PLAIN_WORK * plan->tensors[made].columns;
+    uint32_t square = plan->vision.merge_side * plan->vision.merge_side;
+    return plan->tensors[made].rows == PLAN_ROWS_FEATURES ? work / square + 1 : work;
+}
+
+/* Ops [first_op, end_op), of which no other than the first is an attention. */
+static void add_unit(struct cpu_vision *vision, uint32_t first_op, uint32_t end_op)
+{
+    const struct plan *plan = vision->program.plan;
+    const struct plan_op *first = &plan->ops[first_op];
+    struct vision_unit unit = {.first_op = first_op, .end_op = end_op};
+    if (first->stem == OP_patch_attention) {
+        const struct patch_attention_params *params = &first->params.patch_attention;
+        uint64_t columns = (uint64_t)params->queries.heads * params->queries.head_dim;
+        vision->units[vision->unit_count++] =
+            (struct vision_unit){.first_op = first_op,
+                                 .end_op = first_op + 1,
+                                 .keys_only = true,
+                                 .row_work = 2 * PLAIN_WORK * columns};
+        unit.pair_work = 2 * columns + (uint64_t)PLAIN_WORK * params->queries.heads;
+        unit.windowed = params->windowed;
+    }
+    for (uint32_t i = first_op; i < end_op; i++)
+        unit.row_work += op_row_work(plan, &plan->ops[i]);
+    vision->units[vision->unit_count++] = unit;
+}
+
+static void list_units(struct cpu_vision *vision)
+{
+    const struct plan *plan = vision->program.plan;
+    uint32_t begin = 0;
+    vision->units = must_alloc(2 * plan->op_count, sizeof *vision->units);
+    for (uint32_t stage = 0; stage <= plan->vision.stages; stage++) {
+        uint32_t end = plan->stage_ends[stage];
+        for (uint32_t i = begin + 1; i < end; i++) {
+            if (plan->ops[i].stem != OP_patch_attention)
+                continue;
+            add_unit(vision, begin, i);
+            begin = i;
+        }
+        if (end > begin)
+            add_unit(vision, begin, end);
+        begin = end;
+    }
+}
+
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static enum result load_weights(struct cpu_vision *vision, const struct backend_options *options,
                                 struct cpu_thread_pool *pool, backend_progress_fn *progress,
@@ -36,6 +105,9 @@ enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_opti
                                    model_vision_feature_columns(&plan->vision), error);
     if (result == RESULT_OK)
         result = load_weights(vision, options, pool, progress, context, error);
+    if (result == RESULT_OK)
+        list_units(vision);
+    vision->unit = vision->unit_count;
     vision->step.patches = &vision->patches;
     vision->step.features = &vision->features;
     vision->step.heartbeat = options->heartbeat;
@@ -50,14 +122,7 @@ void cpu_vision_fini(struct cpu_vision *vision)
     cpu_program_fini(&vision->program);
     cpu_patches_fini(&vision->patches);
     cpu_features_fini(&vision->features);
-}
-
-static void run_stage(struct cpu_vision *vision)
-{
-    const struct plan *plan = vision->program.plan;
-    uint32_t stage = vision->stages_done++;
-    cpu_step_run_stage(&vision->step, stage > 0 ? plan->stage_ends[stage - 1] : 0,
-                       plan->stage_ends[stage]);
+    free(vision->units);
 }
 
 static void check_room(const struct cpu_vision *vision)
@@ -66,22 +131,80 @@ static void check_room(const struct cpu_vision *vision)
         must(vision->patches.feature_rows[f] < vision->features.rows);
 }
 
+/* --- the batch -------------------------------------------------------------------------------- */
+
+/* Rows that look at each other, in pairs. */
+static double pairs_of(const struct patch_spans *spans)
+{
+    double pairs = 0;
+    for (uint32_t s = 0; s < spans->count; s++)
+        pairs += (double)spans->spans[s].rows * (double)spans->spans[s].rows;
+    return pairs;
+}
+
+/* Multiply-adds of a patch row, in the mean of the batch. */
+static double row_work(const struct cpu_vision *vision, const struct vision_unit *unit)
+{
+    const struct cpu_patches *patches = &vision->patches;
+    double work = (double)unit->row_work;
+    if (unit->pair_work > 0)
+        work += (double)unit->pair_work *
+                pairs_of(unit->windowed ? &patches->windows : &patches->whole) / patches->rows;
+    return work;
+}
+
+static void run_rows(struct cpu_vision *vision, uint32_t rows)
+{
+    const struct vision_unit *unit = &vision->units[vision->unit];
+    const struct patch_part part = {vision->row, vision->row + rows, unit->keys_only};
+    cpu_step_run_part(&vision->step, unit->first_op, unit->end_op, &part);
+    vision->row += rows;
+    if (vision->row < vision->patches.rows)
+        return;
+    vision->row = 0;
+    vision->unit++;
+}
+
 void cpu_vision_begin(struct cpu_vision *vision, const struct encode_batch *batch)
 {
     cpu_patches_arrange(&vision->patches, batch);
     check_room(vision);
-    vision->stages_done = 0;
-    run_stage(vision);
+    vision->unit = vision->row = 0;
+    vision->work = 0;
+    for (uint32_t u = 1; u < vision->unit_count; u++)
+        vision->work += vision->patches.rows * row_work(vision, &vision->units[u]);
+    vision->work_left = vision->work;
+    run_rows(vision, vision->patches.rows);
 }
 
-bool cpu_vision_run(struct cpu_vision *vision, uint32_t stages)
+/* Rows of the unit under way that fit: whole slices, `least` or more, or all that are left. */
+static uint32_t rows_within(const struct cpu_vision *vision, double work, uint32_t least)
 {
-    uint32_t all = vision->program.plan->vision.stages + 1;
-    must(vision->stages_done > 0 && stages <= all - vision->stages_done);
-    for (uint32_t i = 0; i < stages; i++)
-        run_stage(vision);
-    bool done = vision->stages_done == all;
-    if (done)
-        vision->stages_done = 0;
-    return done;
+    uint32_t square = cpu_patches_square(&vision->patches);
+    uint32_t slice = (CPU_VISION_SLICE_ROWS + square - 1) / square * square;
+    uint32_t left = vision->patches.rows - vision->row;
+    double slices = work / (slice * row_work(vision, &vision->units[vision->unit]));
+    if (slices < least)
+        slices = least; /* of a negative number too: work that was done beyond the room */
+    return slices * slice < left ? (uint32_t)slices * slice : left;
+}
+
+uint64_t cpu_vision_run(struct cpu_vision *vision, uint64_t work)
+{
+    uint64_t all = (uint64_t)vision->patches.rows * vision->program.plan->vision.stages;
+    double one = vision->work / (double)all; /* multiply-adds of what `work` counts */
+    double room = (double)work * one, done = 0;
+    must(vision->unit > 0 && vision->unit < vision->unit_count);
+    while (vision->unit < vision->unit_count) {
+        /* Two at least, so that what is left falls when rounded. */
+        uint32_t rows = rows_within(vision, room - done, done < 2 * one ? 1 : 0);
+        if (rows == 0)
+            break;
+        done += rows * row_work(vision, &vision->units[vision->unit]);
+        run_rows(vision, rows);
+    }
+    vision->work_left -= done;
+    if (vision->unit == vision->unit_count)
+        return 0;
+    return vision->work_left >= one ? (uint64_t)(vision->work_left / one) : 1;
 }

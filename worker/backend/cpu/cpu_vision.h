@@ -7,12 +7,32 @@
 
 #include "worker/backend/cpu/cpu_step.h"
 
+/* Ops that may be run over some rows while other rows wait. */
+struct vision_unit {
+    uint32_t first_op;
+    uint32_t end_op;
+    bool keys_only;     /* of the patch_attention that the next unit begins with */
+    uint64_t row_work;  /* multiply-adds of a patch row, about */
+    uint64_t pair_work; /* and as many for every row that it looks at: */
+    bool windowed;      /* those of its window, or of its tile */
+};
+
+/* The fewest patch rows that are run at once, but for a batch's last: weights that pass by are used
+ * that often. Rounded up to whole squares. */
+#define CPU_VISION_SLICE_ROWS 32u
+
 struct cpu_vision {
     struct cpu_program program;
     struct cpu_step step;
     struct cpu_patches patches;
     struct cpu_features features;
-    uint32_t stages_done; /* of the batch, the taking in with them; 0: there is none */
+    struct vision_unit *units; /* [unit_count]; the first one takes the pictures in */
+    uint32_t unit_count;
+    /* The batch under way. */
+    uint32_t unit;    /* == unit_count: there is none */
+    uint32_t row;     /* patch rows of the unit that are done */
+    double work;      /* multiply-adds, all units but the first; about */
+    double work_left; /* of them */
 };
 
 /* Fills *vision, which is zeroed, for options->vision; on failure cpu_vision_fini() is still the
@@ -23,8 +43,8 @@ enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_opti
                             struct error_text *error) RESULT_CHECKED;
 void cpu_vision_fini(struct cpu_vision *vision);
 
-/* encode_begin() and encode_stages() of struct backend_interface. True when all stages are done. */
+/* encode_begin() and encode_part() of struct backend_interface; returns what is left. */
 void cpu_vision_begin(struct cpu_vision *vision, const struct encode_batch *batch);
-bool cpu_vision_run(struct cpu_vision *vision, uint32_t stages);
+uint64_t cpu_vision_run(struct cpu_vision *vision, uint64_t work);
 
 #endif

@@ -265,9 +265,10 @@ static enum result encode_begin(struct backend *backend, const struct encode_bat
     return vulkan_vision_begin(own(backend)->vision, batch, error);
 }
 
-static enum result encode_stages(struct backend *backend, uint32_t count, struct error_text *error)
+static enum result encode_part(struct backend *backend, uint64_t work, uint64_t *left,
+                               struct error_text *error)
 {
-    return vulkan_vision_run(own(backend)->vision, count, error);
+    return vulkan_vision_run(own(backend)->vision, work, left, error);
 }
 
 static const float *last_logits(const struct backend *backend)
@@ -313,7 +314,7 @@ struct backend *vulkan_backend_create(void)
         .step_launch = step_launch,
         .step_wait = step_wait,
         .encode_begin = encode_begin,
-        .encode_stages = encode_stages,
+        .encode_part = encode_part,
         .last_logits = last_logits,
         .description = description,
         .weights_bytes = weights_bytes,

@@ -162,13 +162,17 @@ enum result vulkan_vision_begin(struct vulkan_vision *vision, const struct encod
     return submit_stages(vision, 1, error);
 }
 
-enum result vulkan_vision_run(struct vulkan_vision *vision, uint32_t stages,
+enum result vulkan_vision_run(struct vulkan_vision *vision, uint64_t work, uint64_t *left,
                               struct error_text *error)
 {
     uint32_t all = vision->program.plan->vision.stages + 1;
-    must(vision->stages_done > 0 && stages > 0 && stages <= all - vision->stages_done);
-    enum result result = submit_stages(vision, stages, error);
-    if (vision->stages_done == all)
+    must(vision->stages_done > 0 && vision->stages_done < all);
+    uint32_t rows = vision->patches.arranged.rows, most = all - vision->stages_done;
+    uint64_t stages = work / rows;
+    stages = stages < 1 ? 1 : stages < most ? stages : most;
+    enum result result = submit_stages(vision, (uint32_t)stages, error);
+    *left = (uint64_t)rows * (all - vision->stages_done);
+    if (*left == 0)
         vision->stages_done = 0;
     return result;
 }

@@ -23,10 +23,10 @@ void vulkan_vision_destroy(struct vulkan_vision *vision);
 enum result vulkan_vision_warm(const struct vulkan_vision *vision,
                                struct error_text *error) RESULT_CHECKED;
 
-/* As in backend.h; the stages are under way when it returns. */
+/* As in backend.h; what is cut are whole stages, which are under way when it returns. */
 enum result vulkan_vision_begin(struct vulkan_vision *vision, const struct encode_batch *batch,
                                 struct error_text *error) RESULT_CHECKED;
-enum result vulkan_vision_run(struct vulkan_vision *vision, uint32_t stages,
+enum result vulkan_vision_run(struct vulkan_vision *vision, uint64_t work, uint64_t *left,
                               struct error_text *error) RESULT_CHECKED;
 /* Until all stages that are under way are done. */
 enum result vulkan_vision_finish(struct vulkan_vision *vision,

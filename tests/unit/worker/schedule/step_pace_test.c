@@ -94,24 +94,34 @@ static void test_rows_of_pictures_go_at_the_pace_of_patches(void **state)
     (void)state;
     struct step_pace pace = {0};
     assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 64);
-    note(&pace, 100, 0, 0, 10000); /* 0.1 ms a row */
-    note(&pace, 0, 4, 0, 20000);   /* streams alone: 20 ms a step, of which encoding may add 12 */
-    assert_int_equal(step_pace_mixed_rows(&pace, 512), 512);
+    note(&pace, 100, 0, 0, 10000);                              /* 0.1 ms a row */
+    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 512); /* beside what is not known */
+    note(&pace, 0, 4, 0, 20000); /* streams alone: 20 ms a step, of which encoding may add 12 */
     assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 120);
     assert_int_equal(step_pace_shown_rows(&pace, 0, 50), 50);
     note(&pace, 0, 4, 1000, 30000); /* 10 us for a patch row in a stage */
     assert_int_equal(step_pace_shown_rows(&pace, 600, 512), 60);
-    assert_int_equal(step_pace_shown_rows(&pace, 600000, 512), 16); /* not below a block */
+    assert_int_equal(step_pace_shown_rows(&pace, 600000, 512), 8); /* half a block in any case */
     for (int i = 0; i < 60; i++)
         note(&pace, 0, 1, 0, 10); /* brief steps */
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 16);
-    for (int i = 0; i < 60; i++)
-        note(&pace, 100, 0, 0,
-             2000); /* 20 us a row: 50 take the millisecond that is always there */
-    assert_in_range(step_pace_shown_rows(&pace, 0, 512), 49, 50);
-    for (int i = 0; i < 60; i++)
+    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 8);
+    for (int i = 0; i < 80; i++)
         note(&pace, 0, 1, 0, 10000000); /* long ones: no more than a prompt of words */
     assert_int_equal(step_pace_shown_rows(&pace, 0, 100000), step_pace_mixed_rows(&pace, 100000));
+}
+
+static void test_an_interrupted_step_counts_for_little(void **state)
+{
+    (void)state;
+    struct step_pace pace = {0};
+    note(&pace, 0, 1, 0, 1000);
+    note(&pace, 0, 1, 1000, 2000);
+    assert_int_equal(step_pace_patch_work(&pace, true), 600);
+    note(&pace, 0, 1, 0, 100000);
+    assert_int_equal(step_pace_patch_work(&pace, true), 750);
+    for (int i = 0; i < 40; i++)
+        note(&pace, 0, 1, 0, 100000); /* now they do take so long */
+    assert_in_range(step_pace_patch_work(&pace, true), 59000, 60000);
 }
 
 int main(void)
@@ -123,6 +133,7 @@ int main(void)
         cmocka_unit_test(test_odd_times_stay_in_range),
         cmocka_unit_test(test_patches_are_learned_apart),
         cmocka_unit_test(test_rows_of_pictures_go_at_the_pace_of_patches),
+        cmocka_unit_test(test_an_interrupted_step_counts_for_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
