@@ -53,6 +53,18 @@ static bool any_is_remote(const struct request_images *images)
     return false;
 }
 
+/* No worker takes more at once. */
+static enum result patches_check(const struct image_plan *plan, struct error_text *error)
+{
+    uint64_t patches = (uint64_t)plan->grid_w * plan->grid_h * plan->tiles;
+    if (patches <= LIMIT_PATCH_ROWS)
+        return RESULT_OK;
+    return error_set(error, RESULT_TOO_LARGE,
+                     "a picture of %u x %u pixels becomes %llu patches, more than %u: resize_shape "
+                     "makes it smaller",
+                     plan->width, plan->height, (unsigned long long)patches, LIMIT_PATCH_ROWS);
+}
+
 static enum result picture_read(const struct image_work *work,
                                 const struct generation_request *request, struct picture *picture,
                                 uint64_t *file_bytes, struct api_error *error)
@@ -75,6 +87,8 @@ static enum result picture_read(const struct image_work *work,
     if (result == RESULT_OK)
         result = image_processor_plan(&vision->processor, picture->header.width,
                                       picture->header.height, &wish, &picture->plan, &why);
+    if (result == RESULT_OK)
+        result = patches_check(&picture->plan, &why);
     return result == RESULT_OK ? RESULT_OK : picture_refuse(picture, result, &why, error);
 }
 

@@ -55,6 +55,7 @@ struct image_processor {
     uint32_t min_pixels;   /* qwen: of the resized picture */
     uint32_t max_pixels;   /* qwen */
     uint32_t max_tokens;   /* gemma4: placeholders of a picture */
+    uint32_t most_side;    /* gemma4: patches of a side that the tower has positions for; else 0 */
     uint32_t side;         /* gemma3, idefics3: of a tile */
     uint32_t side_tokens;  /* gemma3, idefics3: placeholders of a tile */
     uint32_t longest_edge; /* idefics3: what every picture's longer side becomes */
@@ -124,8 +125,9 @@ struct image_plan {
 
 /*
  * For a picture of `width` x `height` (1..LIMIT_PICTURE_SIDE each). RESULT_INVALID for a shape that
- * the processor refuses (thinner than 200 to 1, or nothing left of a side), RESULT_TOO_LARGE where
- * the result passes LIMIT_IMAGE_*; RESULT_UNSUPPORTED for IMAGE_FAMILY_NONE.
+ * the processor refuses (thinner than 200 to 1, nothing left of a side, or more patches along one
+ * than the tower has positions for), RESULT_TOO_LARGE where the result passes LIMIT_IMAGE_*;
+ * RESULT_UNSUPPORTED for IMAGE_FAMILY_NONE.
  */
 enum result image_processor_plan(const struct image_processor *processor, uint32_t width,
                                  uint32_t height, const struct image_wish *wish,

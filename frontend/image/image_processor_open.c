@@ -33,6 +33,8 @@ static const float half_each[3] = {0.5f, 0.5f, 0.5f};
 static const float zero_each[3] = {0.0f, 0.0f, 0.0f};
 static const float one_each[3] = {1.0f, 1.0f, 1.0f};
 
+#define GEMMA4_POSITIONS 10240u /* of its tower, along a side, where config.json does not say */
+
 /* What is being read; the first failure stays. */
 struct settings {
     const struct image_processor_files *files;
@@ -238,6 +240,8 @@ static void open_gemma4(struct settings *s, struct image_processor *p)
     p->merge =
         settings_agreed(s, "pooling_kernel_size", "pooling_kernel_size", LIMIT_IMAGE_MERGE, 3);
     p->max_tokens = settings_u32(s, s->image, "max_soft_tokens", LIMIT_IMAGE_TOKENS, 280);
+    p->most_side = settings_u32(s, s->vision, "position_embedding_size", LIMIT_PATCH_POSITIONS,
+                                GEMMA4_POSITIONS);
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         known = known || counts[i] == p->max_tokens;
     if (!known)

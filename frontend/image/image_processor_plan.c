@@ -190,6 +190,19 @@ static enum result plan_box(const struct image_wish *wish, struct image_plan *pl
     return RESULT_OK;
 }
 
+/* Whether the tower has positions for each patch. */
+static enum result check_positions(const struct image_processor *p, const struct image_plan *plan,
+                                   struct error_text *error)
+{
+    uint32_t side = plan->grid_w > plan->grid_h ? plan->grid_w : plan->grid_h;
+    if (p->most_side == 0 || side <= p->most_side)
+        return RESULT_OK;
+    return error_set(error, RESULT_INVALID,
+                     "a picture of %u x %u pixels becomes %u x %u patches, and this model has "
+                     "positions for %u along a side",
+                     plan->width, plan->height, plan->grid_w, plan->grid_h, p->most_side);
+}
+
 /* What follows from sizes; and that they are within bounds. */
 static enum result plan_finish(const struct image_processor *p, const struct image_wish *wish,
                                struct image_plan *plan, struct error_text *error)
@@ -218,7 +231,7 @@ static enum result plan_finish(const struct image_processor *p, const struct ima
         plan->wanted_width = plan->resized_width;
         plan->wanted_height = plan->resized_height;
     }
-    return RESULT_OK;
+    return check_positions(p, plan, error);
 }
 
 enum result image_processor_plan(const struct image_processor *processor, uint32_t width,

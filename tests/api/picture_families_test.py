@@ -47,3 +47,29 @@ def test_the_answer_hangs_on_what_is_shown_and_where(family):
     assert ask(server, [WIDE], [TALL])[0] == answers[0]
     for i, answer in enumerate(answers):
         assert answer not in answers[:i]
+
+
+def test_a_side_beyond_the_towers_positions_is_refused_by_numbers(tmp_path):
+    """The tiny mixture of Gemma 4 has 12 positions along a side: one square of 12 x 12 patches of them."""
+    form = GEMMA4 | {"processor": GEMMA4["processor"] | {"pooling_kernel_size": 2}}
+    with ShoalServer(model=make_folder(tmp_path, "gemma4_moe", form)) as server:
+        server.wait_ready()
+        reply = server.request("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": [text_part("a"), WIDE]}]})
+        assert reply.status == 400, reply.body
+        assert (reply.json["error"]["code"], reply.json["error"]["param"]) == ("invalid_image", "messages[0].content[1]")
+        assert "48 x 24 pixels becomes 22 x 10 patches, and this model has positions for 12" in reply.json["error"]["message"]
+        assert len(ask(server, [])[0]) == 6
+
+
+def test_more_patches_than_a_worker_takes_are_refused_by_numbers(tmp_path):
+    form = QWEN | {"processor": QWEN["processor"] | {"max_pixels": 1 << 20}}
+    with ShoalServer(model=make_folder(tmp_path, "qwen2_5_vl", form)) as server:
+        server.wait_ready()
+        large = image_part(data_uri(png(640, 576, (250, 10, 10))))
+        body = {"messages": [{"role": "user", "content": [text_part("a"), large]}]}
+        reply = server.request("POST", "/v1/chat/completions", body)
+        assert reply.status == 400, reply.body
+        assert reply.json["error"]["param"] == "messages[0].content[1]"
+        assert "640 x 576 pixels becomes 23040 patches, more than 20480" in reply.json["error"]["message"]
+        reply = server.request("POST", "/v1/chat/completions", body | {"resize_shape": [64, 64], "max_tokens": 1})
+        assert reply.status == 200, reply.body

@@ -141,6 +141,8 @@ static void test_refusals_name_the_setting(void **state)
         {GEMMA3, "{\"size\":{\"height\":896,\"width\":896}}", NULL, "size", RESULT_INVALID},
         {GEMMA3, NULL, "{\"image_seq_length\":256}", "image_seq_length", RESULT_INVALID},
         {GEMMA4, "{\"max_soft_tokens\":100}", NULL, "max_soft_tokens", RESULT_INVALID},
+        {"{\"model_type\":\"gemma4\",\"vision_config\":{\"position_embedding_size\":0}}", NULL,
+         NULL, "position_embedding_size", RESULT_INVALID},
         {SMOLVLM, NULL, NULL, "max_image_size", RESULT_INVALID},
         {SMOLVLM, "{" TILE ",\"size\":{\"height\":9,\"width\":9}}", NULL, "size",
          RESULT_UNSUPPORTED},
@@ -213,6 +215,34 @@ static void test_wide_hash_is_siphash(void **state)
     assert_memory_equal(hash, wanted, sizeof wanted);
 }
 
+static void expect_plan(const struct image_processor *p, uint32_t width, uint32_t height,
+                        enum result wanted, const char *words)
+{
+    struct image_plan plan;
+    struct error_text error = {""};
+    enum result result =
+        image_processor_plan(p, width, height, &(struct image_wish){0}, &plan, &error);
+    if (result != wanted || !strstr(error.text, words))
+        fail_msg("%u x %u: %s, \"%s\"", width, height, result_name(result), error.text);
+}
+
+/* Gemma's squares of 3 patches of 4 pixels, of which 70 fit: 24 x 24 patches, 33 x 15, 45 x 12. */
+static void test_sides_beyond_the_positions_are_refused(void **state)
+{
+    (void)state;
+    struct image_processor p;
+    open_well("{\"model_type\":\"gemma4\",\"vision_config\":{\"patch_size\":4,"
+              "\"position_embedding_size\":33}}",
+              "{\"max_soft_tokens\":70}", NULL, NULL, &p);
+    expect_plan(&p, 48, 48, RESULT_OK, "");
+    expect_plan(&p, 48, 24, RESULT_OK, "");
+    expect_plan(&p, 96, 24, RESULT_INVALID,
+                "96 x 24 pixels becomes 48 x 12 patches, and this model has positions for 33");
+    expect_plan(&p, 24, 96, RESULT_INVALID, "becomes 12 x 48 patches");
+    open_well(GEMMA4, NULL, NULL, NULL, &p);
+    expect_plan(&p, 16000, 80, RESULT_OK, ""); /* 10,240 positions */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_which_file_counts),
         cmocka_unit_test(test_texts_of_tokens),
         cmocka_unit_test(test_refusals_name_the_setting),
+        cmocka_unit_test(test_sides_beyond_the_positions_are_refused),
         cmocka_unit_test(test_hashes_tell_contents_apart),
         cmocka_unit_test(test_wide_hash_is_siphash),
     };
