@@ -171,6 +171,9 @@ static void judge(struct scene *scene, uint32_t number, uint32_t at, const float
     expect_draw(scene, "alone", number, at, &sampling, alone, token_alone);
     scene->draws++;
     scene->differences += difference;
+    if (difference > scene->largest_difference)
+        print_message("    stream %u, token %u: logits differ by %.5f of the largest\n", number, at,
+                      difference);
     scene->largest_difference = fmax(scene->largest_difference, difference);
     if (token_together == token_alone)
         return;

@@ -347,6 +347,20 @@ static void fuse_run(const struct vulkan_recorder *recorder, const struct heads_
     push->weight_offset = run->query_norm->params.head_norm.weight_offset;
 }
 
+/* Bytes of the cache that the op reads of the step's sequences. */
+static uint64_t cache_bytes(const struct vulkan_recorder *recorder,
+                            const struct vulkan_attention_shape *shape, bool tiles)
+{
+    const struct kv_layout *layout = &recorder->program->plan->kv;
+    const struct kv_group *group = &layout->groups[shape->kv_group];
+    uint64_t head_bytes = 2 * sizeof(uint16_t) * group->head_dim * KV_BLOCK_TOKENS;
+    if (group->quantized)
+        head_bytes = kv_codec_head_bytes(&layout->quantization, group->head_dim);
+    return vulkan_batch_positions(recorder->recording->batch, recorder->recording->shape.sequences,
+                                  shape->window, !tiles) *
+           group->kv_heads * head_bytes / KV_BLOCK_TOKENS;
+}
+
 static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms,
                         bool tiles, uint32_t items)
 {
@@ -395,6 +409,7 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
     const struct vulkan_touch touch = {
         .reads = {op->inputs[0], vulkan_recorder_kv(recorder), PLAN_NONE},
         .writes = {op->output, fused ? vulkan_recorder_kv(recorder) : PLAN_NONE},
+        .cache_bytes = recorder->recording->profile ? cache_bytes(recorder, &task.shape, tiles) : 0,
         .side_by_side = beside_decodes};
     vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
                              choice.grid, &touch);

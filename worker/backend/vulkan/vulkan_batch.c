@@ -204,3 +204,20 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
     batch->draws_whole = draws_whole(step);
     return RESULT_OK;
 }
+
+uint64_t vulkan_batch_positions(const struct vulkan_batch *batch, uint32_t sequences,
+                                uint32_t window, bool decodes)
+{
+    const struct vulkan_step_sequence *sequence =
+        (const struct vulkan_step_sequence *)(const void *)((const uint8_t *)batch->buffer.mapped +
+                                                            sequences_offset(batch));
+    uint64_t positions = 0;
+    for (uint32_t s = 0; s < sequences; s++, sequence++) {
+        uint32_t unseen = window > 0 && sequence->first_position + 1 > window
+                              ? sequence->first_position + 1 - window
+                              : 0;
+        if ((sequence->row_count == 1) == decodes)
+            positions += sequence->first_position + sequence->row_count - unseen;
+    }
+    return positions;
+}

@@ -75,4 +75,9 @@ void vulkan_batch_fini(struct vulkan_batch *batch);
 enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batch *step,
                               bool *moved, struct error_text *error) RESULT_CHECKED;
 
+/* Positions that the step written last sees through a window (0: all of them), each of a sequence
+ * once: of decodes, or of the other sequences. */
+uint64_t vulkan_batch_positions(const struct vulkan_batch *batch, uint32_t sequences,
+                                uint32_t window, bool decodes);
+
 #endif

@@ -127,7 +127,7 @@ static struct vulkan_touch touch_of(const struct vulkan_recorder *recorder,
     return (struct vulkan_touch){
         .reads = {x, epilogue_of(task) == VULKAN_LINEAR_ADD ? out : PLAN_NONE, PLAN_NONE},
         .writes = {out, scratch ? vulkan_recorder_scratch(recorder) : PLAN_NONE},
-        .bytes = matrix->codes.bytes + matrix->high.bytes + matrix->scales.bytes,
+        .weight_bytes = matrix->codes.bytes + matrix->high.bytes + matrix->scales.bytes,
     };
 }
 
@@ -216,7 +216,7 @@ static void record_matrix(struct vulkan_recorder *recorder, const struct linear_
         const struct vulkan_touch filled = {
             .reads = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
             .writes = {vulkan_recorder_scratch(recorder), PLAN_NONE},
-            .bytes = touch.bytes + choice.unpacked_bytes};
+            .weight_bytes = touch.weight_bytes + choice.unpacked_bytes};
         vulkan_recorder_dispatch(recorder, choice.unpack.shader, &choice.unpack.constants, &unpack,
                                  sizeof unpack, choice.unpack.grid, &filled);
         push.weights.codes = work;

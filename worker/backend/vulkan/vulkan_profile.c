@@ -1,7 +1,7 @@
 /*
- * Adding up timestamps. An entry is a kernel on so many bytes, so that a layer's projections, which
- * share a kernel, are told apart. Entries are few, and looked for one by one; marks of a recording
- * remember which entry they count for.
+ * Adding up timestamps. An entry is a kernel on so many bytes of weights, so that a layer's
+ * projections, which share a kernel, are told apart. Entries are few, and looked for one by one;
+ * marks of a recording remember which entry they count for, and what they moved.
  */
 #include "worker/backend/vulkan/vulkan_profile.h"
 
@@ -20,15 +20,19 @@
 
 struct profile_entry {
     const char *name;
+    uint64_t weight_bytes; /* of each dispatch */
     uint64_t dispatches;
-    uint64_t bytes; /* of each dispatch */
+    uint64_t bytes; /* of all */
     double time_ns;
 };
 
 struct vulkan_profile {
     struct profile_entry entries[ENTRIES_MAX];
     uint32_t entry_count;
-    uint32_t marks[VULKAN_PROFILE_MARKS]; /* entries */
+    struct {
+        uint32_t entry;
+        uint64_t bytes;
+    } marks[VULKAN_PROFILE_MARKS];
     uint32_t mark_count;
     uint32_t steps;
 };
@@ -50,25 +54,28 @@ void vulkan_profile_begin(struct vulkan_profile *profile, struct vulkan_commands
 }
 
 /* When there are too many, further ones count for the last. */
-static uint32_t entry_of(struct vulkan_profile *profile, const char *name, uint64_t bytes)
+static uint32_t entry_of(struct vulkan_profile *profile, const char *name, uint64_t weight_bytes)
 {
     for (uint32_t i = 0; i < profile->entry_count; i++)
-        if (profile->entries[i].bytes == bytes && strcmp(profile->entries[i].name, name) == 0)
+        if (profile->entries[i].weight_bytes == weight_bytes &&
+            strcmp(profile->entries[i].name, name) == 0)
             return i;
     if (profile->entry_count == ENTRIES_MAX)
         return ENTRIES_MAX - 1;
-    profile->entries[profile->entry_count] = (struct profile_entry){.name = name, .bytes = bytes};
+    profile->entries[profile->entry_count] =
+        (struct profile_entry){.name = name, .weight_bytes = weight_bytes};
     if (profile->entry_count == ENTRIES_MAX - 1)
         profile->entries[profile->entry_count] = (struct profile_entry){.name = "others"};
     return profile->entry_count++;
 }
 
 void vulkan_profile_mark(struct vulkan_profile *profile, struct vulkan_commands *commands,
-                         const char *name, uint64_t bytes)
+                         const char *name, uint64_t weight_bytes, uint64_t other_bytes)
 {
     if (profile->mark_count + 1 >= VULKAN_PROFILE_MARKS)
         return; /* a step of more dispatches is profiled in part */
-    profile->marks[profile->mark_count++] = entry_of(profile, name, bytes);
+    profile->marks[profile->mark_count].entry = entry_of(profile, name, weight_bytes);
+    profile->marks[profile->mark_count++].bytes = weight_bytes + other_bytes;
     vulkan_commands_barrier(commands);
     vulkan_commands_timestamp(commands, profile->mark_count);
 }
@@ -76,8 +83,9 @@ void vulkan_profile_mark(struct vulkan_profile *profile, struct vulkan_commands 
 void vulkan_profile_add(struct vulkan_profile *profile, const struct vulkan_commands *commands)
 {
     for (uint32_t i = 0; i < profile->mark_count; i++) {
-        struct profile_entry *entry = &profile->entries[profile->marks[i]];
+        struct profile_entry *entry = &profile->entries[profile->marks[i].entry];
         entry->dispatches++;
+        entry->bytes += profile->marks[i].bytes;
         entry->time_ns += vulkan_commands_elapsed_ns(commands, i, i + 1);
     }
     profile->steps++;
@@ -99,14 +107,14 @@ void vulkan_profile_print(struct vulkan_profile *profile, double peak_bytes_per_
         const struct profile_entry *entry = &profile->entries[i];
         if (entry->dispatches == 0)
             continue;
-        double bytes = (double)entry->bytes * (double)entry->dispatches;
+        double bytes = (double)entry->bytes;
         double bytes_per_s = entry->time_ns > 0 ? bytes / entry->time_ns * 1e9 : 0.0;
         log_info("profile: %-24s %8.1f a step %9.2f us each %5.1f %% of the time %8.1f MB each "
                  "%5.1f %% of the bandwidth",
                  entry->name, (double)entry->dispatches / profile->steps,
                  entry->time_ns / (double)entry->dispatches * 1e-3,
                  total_ns > 0 ? entry->time_ns / total_ns * 100.0 : 0.0,
-                 (double)entry->bytes * 1e-6,
+                 bytes / (double)entry->dispatches * 1e-6,
                  peak_bytes_per_s > 0 ? bytes_per_s / peak_bytes_per_s * 100.0 : 0.0);
     }
     memset(profile, 0, sizeof *profile);

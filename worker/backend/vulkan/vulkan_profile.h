@@ -16,9 +16,10 @@ void vulkan_profile_destroy(struct vulkan_profile *profile);
 
 /* Before the first dispatch of a recording. */
 void vulkan_profile_begin(struct vulkan_profile *profile, struct vulkan_commands *commands);
-/* Behind a dispatch. `name`: a literal; `bytes`: what it must at least move. */
+/* Behind a dispatch. `name`: a literal; dispatches of one name are told apart by the bytes of
+ * weights that they read; other_bytes: what they must move besides. */
 void vulkan_profile_mark(struct vulkan_profile *profile, struct vulkan_commands *commands,
-                         const char *name, uint64_t bytes);
+                         const char *name, uint64_t weight_bytes, uint64_t other_bytes);
 /* When the recording has run: adds its times. */
 void vulkan_profile_add(struct vulkan_profile *profile, const struct vulkan_commands *commands);
 /* The table, a log line per kernel: dispatches, time, bytes, share of `peak_bytes_per_s`; and

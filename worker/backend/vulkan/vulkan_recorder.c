@@ -111,6 +111,26 @@ static void order(struct vulkan_recorder *recorder, const struct vulkan_touch *t
             recorder->was_written[touch->writes[i]] = true;
 }
 
+/* Of each tensor once, as f32. */
+static uint64_t activation_bytes(const struct vulkan_recorder *recorder,
+                                 const plan_tensor_id *tensors, size_t count)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        if (tensors[i] < recorder->program->plan->tensor_count)
+            bytes += (uint64_t)vulkan_recorder_rows(recorder, tensors[i]) *
+                     recorder->program->tensors[tensors[i]].columns * sizeof(float);
+    return bytes;
+}
+
+static uint64_t other_bytes(const struct vulkan_recorder *recorder,
+                            const struct vulkan_touch *touch)
+{
+    return touch->cache_bytes +
+           activation_bytes(recorder, touch->reads, sizeof touch->reads / sizeof *touch->reads) +
+           activation_bytes(recorder, touch->writes, sizeof touch->writes / sizeof *touch->writes);
+}
+
 void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shader,
                               const struct vulkan_specialization *specialization, const void *push,
                               uint32_t push_bytes, struct vulkan_grid grid,
@@ -129,7 +149,7 @@ void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shad
     vulkan_commands_dispatch(recorder->recording->commands, kernel, push, push_bytes, grid);
     if (recorder->recording->profile)
         vulkan_profile_mark(recorder->recording->profile, recorder->recording->commands, shader,
-                            touch->bytes);
+                            touch->weight_bytes, other_bytes(recorder, touch));
 }
 
 void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from, plan_tensor_id to)

@@ -71,7 +71,8 @@ struct vulkan_recorder {
 struct vulkan_touch {
     plan_tensor_id reads[3];
     plan_tensor_id writes[2];
-    uint64_t bytes;    /* that it must move at least, for the profile; 0: not told */
+    uint64_t weight_bytes; /* that it must read at least, for the profile; 0: none, or not told */
+    uint64_t cache_bytes;  /* of keys and values, likewise */
     bool side_by_side; /* writes other rows than the dispatch before it: no order between them */
 };
 plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder);

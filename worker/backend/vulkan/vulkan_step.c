@@ -183,7 +183,8 @@ static void record_draws(struct vulkan_steps *steps, struct slot *slot,
     vulkan_sampler_record(steps->sampler, (uint32_t)(slot - steps->slots), slot->draws,
                           shape->logit_rows, &step, commands);
     if (steps->profile)
-        vulkan_profile_mark(steps->profile, commands, "sampler", 0);
+        vulkan_profile_mark(steps->profile, commands, "sampler", 0,
+                            logits_bytes(steps->program, shape->logit_rows));
 }
 
 static enum result record(struct vulkan_steps *steps, struct slot *slot,
