@@ -46,6 +46,7 @@ struct bench_case {
     double slope;
     bool wants_logprob;
     bool has_penalties;
+    uint32_t top_logprobs;
 };
 
 static void check(enum result result, const struct error_text *error)
@@ -177,7 +178,7 @@ static void close_bench(struct bench *bench)
 static void measure(struct bench *bench, const struct bench_case *item, uint32_t rows)
 {
     struct error_text error;
-    enum vulkan_sampler_kind kind;
+    uint32_t work;
     bool moved;
     double least = 1e30, most = 0.0;
     for (uint32_t repeat = 0; repeat < REPEATS; repeat++) {
@@ -189,15 +190,16 @@ static void measure(struct bench *bench, const struct bench_case *item, uint32_t
                 .counts = item->has_penalties ? bench->counts : NULL,
                 .position = bench->history_tokens,
                 .first_generated = bench->history_tokens / 2,
-                .wants_logprob = item->wants_logprob,
+                .wants_logprob = item->wants_logprob || item->top_logprobs > 0,
+                .top_logprobs = item->top_logprobs,
             };
         }
-        check(vulkan_sampler_fill(bench->sampler, 0, bench->samplings, rows, &kind, &moved, &error),
+        check(vulkan_sampler_fill(bench->sampler, 0, bench->samplings, rows, &work, &moved, &error),
               &error);
         begin(bench);
         vulkan_commands_timestamp(bench->commands, 0);
         for (uint32_t i = 0; i < CHAIN; i++) {
-            vulkan_sampler_record(bench->sampler, 0, kind, rows, &bench->step, bench->commands);
+            vulkan_sampler_record(bench->sampler, 0, work, rows, &bench->step, bench->commands);
             vulkan_commands_barrier(bench->commands);
         }
         vulkan_commands_timestamp(bench->commands, 1);
@@ -215,6 +217,12 @@ static void measure(struct bench *bench, const struct bench_case *item, uint32_t
 static const struct bench_case cases[] = {
     {.name = "greedy", .slope = 1.5},
     {.name = "greedy, logprob", .slope = 1.5, .wants_logprob = true},
+    {.name = "greedy, 20 alternatives", .slope = 1.5, .top_logprobs = 20},
+    {.name = "greedy, 20 alternatives, penalties",
+     .slope = 1.5,
+     .has_penalties = true,
+     .top_logprobs = 20},
+    {.name = "greedy, 20 alternatives, all equal", .slope = 0, .top_logprobs = 20},
     {.name = "greedy, penalties", .slope = 1.5, .has_penalties = true},
     {.name = "0.8, top_p .95, top_k 40", .params = {.top_k = 40, .top_p = 0.95f}, .slope = 1.5},
     {.name = "0.8, top_k 40 of flat rows", .params = {.top_k = 40}, .slope = 0.5},

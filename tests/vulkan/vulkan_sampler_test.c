@@ -257,14 +257,14 @@ static void device_draw(struct device_side *side, const struct batch *batch, uin
                         struct sampled_token *results)
 {
     struct error_text error;
-    enum vulkan_sampler_kind kind;
+    uint32_t work;
     bool moved;
-    must_work(vulkan_sampler_fill(side->sampler, slot, batch->samplings, batch->row_count, &kind,
+    must_work(vulkan_sampler_fill(side->sampler, slot, batch->samplings, batch->row_count, &work,
                                   &moved, &error),
               &error);
     struct vulkan_commands *commands = side->trial->commands;
     must_work(vulkan_commands_begin(commands, &error), &error);
-    vulkan_sampler_record(side->sampler, slot, kind, batch->row_count, &side->step, commands);
+    vulkan_sampler_record(side->sampler, slot, work, batch->row_count, &side->step, commands);
     vulkan_commands_barrier(commands);
     must_work(vulkan_commands_end(commands, &error), &error);
     must_work(vulkan_commands_run(commands, &error), &error);

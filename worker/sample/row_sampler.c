@@ -286,10 +286,15 @@ static uint32_t choose(struct row_sampler *sampler, const float *logits,
 
 /* --- log-probabilities --- */
 
+float row_sampler_logprob(float logit, float largest, double log_sum)
+{
+    double logprob = (double)logit - (double)largest - log_sum;
+    return isnan(logprob) ? -INFINITY : logprob < 0.0 ? (float)logprob : 0.0f;
+}
+
 static float logprob_of(const struct logit_walk *walk, uint32_t token, double log_sum)
 {
-    double logprob = (double)walk->logits[token] - (double)walk->largest - log_sum;
-    return isnan(logprob) ? -INFINITY : logprob < 0.0 ? (float)logprob : 0.0f;
+    return row_sampler_logprob(walk->logits[token], walk->largest, log_sum);
 }
 
 void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint32_t top_logprobs,

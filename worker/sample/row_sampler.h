@@ -86,6 +86,9 @@ struct sampled_token row_sampler_draw(struct row_sampler *sampler, const float *
  * was drawn elsewhere. */
 void row_sampler_explain(struct row_sampler *sampler, const float *logits, uint32_t top_logprobs,
                          struct sampled_token *sampled);
+/* log_softmax of one of a row's logits: log_sum is the logarithm of the row's sum of
+ * exp(logit - largest). */
+float row_sampler_logprob(float logit, float largest, double log_sum);
 
 /* u in [0, 1) from 24 bits: exposed for tests. */
 float uniform_draw(uint64_t seed, uint32_t position);

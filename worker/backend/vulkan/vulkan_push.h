@@ -748,7 +748,7 @@ struct vulkan_sample_push {
     uint64_t tables;       /*  80: u32 */
     uint64_t logit_rows;   /*  88: u32 [rows] */
     uint64_t history;      /*  96: u32 [blocks of group 0, 16] */
-    uint64_t copies;       /* 104: f32 [copies asked for, vocab_tokens] */
+    uint64_t copies;       /* 104: VULKAN_SAMPLE_COPY_BYTES [copies asked for] */
     uint32_t vocab_tokens; /* 112 */
     uint32_t chunk_count;  /* 116 */
     uint64_t spreads;      /* 120: VULKAN_SAMPLE_PART_BYTES [rows, chunk_count] */
@@ -758,12 +758,19 @@ static_assert(sizeof(struct vulkan_sample_push) == 128, "byte map");
 #define VULKAN_SAMPLE_SCANNERS   128u /* invocations of sample_scan and sample_spread */
 #define VULKAN_SAMPLE_CHUNK      (VULKAN_SAMPLE_SCANNERS * 32u) /* tokens of one workgroup of it */
 #define VULKAN_SAMPLE_PART_BYTES 32u
-#define VULKAN_SAMPLE_DRAWERS    512u /* invocations of sample_draw and sample_filter, at most 512 */
+#define VULKAN_SAMPLE_DRAWERS                                                                      \
+    512u /* invocations of the kernels of one workgroup a row, at most 512 */
+
+/* A row as it was: its logits, parts and blocks' keys. */
+#define VULKAN_SAMPLE_COPY_BYTES(vocab_tokens, chunk_count)                                        \
+    (((vocab_tokens) + 3ull) / 4 * 16 +                                                            \
+     (chunk_count) * (uint64_t)(VULKAN_SAMPLE_PART_BYTES + 4 * VULKAN_SAMPLE_SCANNERS))
 
 enum vulkan_sample_constant {
     VULKAN_SAMPLE_INVOCATIONS,
     VULKAN_SAMPLE_SCANNER_COUNT,
-    VULKAN_SAMPLE_PLAIN, /* sample_scan: all rows are greedy, without bias, penalty and sum */
+    VULKAN_SAMPLE_PLAIN,   /* sample_scan: all rows are greedy, without bias, penalty and sum */
+    VULKAN_SAMPLE_COMPACT, /* the others: little code rather than loads side by side */
     VULKAN_SAMPLE_CONSTANTS
 };
 

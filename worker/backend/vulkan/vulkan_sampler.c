@@ -1,13 +1,14 @@
 /*
- * The host's side of sampling: parameters into records, one to four dispatches, results out.
+ * The host's side of sampling: parameters into records, one to five dispatches, results out.
  *
  * A record says all about its row, so rows of a step may be of any kinds. Biases and uploaded
  * counts lie behind each other in one buffer of pairs, which grows when a step needs more. The
  * device wants each biased token once, so biases of one token are added up here; a request may name
  * one twice.
  *
- * The logarithm of a log-probability is taken here, in double, from the sum that the device gives.
- * What the kernels do not know is left to the host's sampler (vulkan_row_copies.h).
+ * Logarithms of log-probabilities are taken here, in double, from the sum that the device gives.
+ * What they are told of is the row as the model gives it, so rows that biases or penalties change
+ * are copied before, on the device: a buffer of each slot's, as large as a step once needed.
  *
  * Refuses to keep anything between steps but memory: a slot is filled anew for each.
  */
@@ -19,7 +20,6 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_push.h"
-#include "worker/backend/vulkan/vulkan_row_copies.h"
 #include "worker/sample/logit_walk.h"
 #include "worker/sample/token_counts.h"
 #include "worker/sample/weight_units.h"
@@ -38,7 +38,8 @@ enum vulkan_sampler_flag {
     SAMPLER_PENALTIES = 2,
     SAMPLER_HISTORY = 4,
     SAMPLER_MASS = 8,
-    SAMPLER_FILTERS = 16
+    SAMPLER_FILTERS = 16,
+    SAMPLER_EXPLAIN = 32
 };
 
 /* SampleRecord of shaders/sample_rows.glsl. */
@@ -61,11 +62,11 @@ struct vulkan_sampler_record {
     uint32_t repetition_from; /* positions that count for each penalty */
     uint32_t presence_from;
     uint32_t frequency_from;
-    uint32_t raw_at; /* copy for the host, or VULKAN_NO_COPY */
+    uint32_t raw_at; /* copy of the row before it changes, or NO_TOKEN */
     float inverse_temperature;
     float typical_p;
     float top_n_sigma;
-    uint32_t unused;
+    uint32_t top_logprobs;
 };
 _Static_assert(sizeof(struct vulkan_sampler_record) == 96, "byte map");
 
@@ -74,8 +75,17 @@ struct vulkan_sampler_result {
     uint32_t token;
     float distance;        /* its logit minus the largest */
     uint64_t natural_mass; /* of the row at temperature 1; 0: no logit above -infinity */
+    /* SAMPLER_EXPLAIN: of the row as the model gives it */
+    float largest;
+    float logit; /* the token's */
+    uint32_t best_count;
+    uint32_t unused;
+    struct {
+        uint32_t token;
+        float logit;
+    } best[LIMIT_TOP_LOGPROBS];
 };
-_Static_assert(sizeof(struct vulkan_sampler_result) == 16, "byte map");
+_Static_assert(sizeof(struct vulkan_sampler_result) == 192, "byte map");
 
 /* Both sides add up weights in the same chunks. */
 _Static_assert(VULKAN_SAMPLE_CHUNK == LOGIT_CHUNK && VULKAN_SAMPLE_SCANNERS == LOGIT_CHUNK_THREADS,
@@ -89,8 +99,8 @@ struct entry {
 
 struct slot {
     uint32_t row_count;
-    bool *wants_logprob; /* [max_rows] of the device */
-    struct vulkan_row_copies copies;
+    uint32_t *flags; /* [max_rows] of the records */
+    struct vulkan_buffer copies;
     struct vulkan_buffer records; /* [max_rows] */
     struct vulkan_buffer entries;
     struct vulkan_buffer results; /* [max_rows] */
@@ -105,8 +115,9 @@ struct vulkan_sampler {
     const struct vulkan_kernel *scan;
     const struct vulkan_kernel *plain_scan; /* of greedy steps */
     const struct vulkan_kernel *draw;
-    const struct vulkan_kernel *spread; /* of steps with filters */
+    const struct vulkan_kernel *spread;
     const struct vulkan_kernel *filter;
+    const struct vulkan_kernel *explain;
     struct slot slots[VULKAN_SAMPLER_SLOTS];
     struct vulkan_buffer parts; /* of one step at a time, as the next three */
     struct vulkan_buffer spreads;
@@ -117,13 +128,12 @@ struct vulkan_sampler {
     uint64_t bias_stamps[BIAS_SLOTS];
     uint32_t bias_at[BIAS_SLOTS];
     struct logit_bias_entry biases[BIASES_MAX];
-    struct row_sampler *host; /* for rows that are copied for the host */
 };
 
 /* --- making --- */
 
 /* Those that draw so, unless they are there. */
-static enum result make_kernels(struct vulkan_sampler *sampler, enum vulkan_sampler_kind kind,
+static enum result make_kernels(struct vulkan_sampler *sampler, uint32_t work,
                                 struct error_text *error)
 {
     struct vulkan_kernels *kernels = sampler->kernels;
@@ -134,26 +144,28 @@ static enum result make_kernels(struct vulkan_sampler *sampler, enum vulkan_samp
     struct vulkan_specialization plain = scan;
     plain.values[VULKAN_SAMPLE_PLAIN] = 1;
     uint32_t most = sampler->device->facts.max_invocations;
+    draw.values[VULKAN_SAMPLE_COMPACT] = sampler->device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     draw.values[VULKAN_SAMPLE_INVOCATIONS] =
         most < VULKAN_SAMPLE_DRAWERS ? VULKAN_SAMPLE_SCANNERS : VULKAN_SAMPLE_DRAWERS;
     const struct {
-        enum vulkan_sampler_kind from;
+        uint32_t work;
         const char *shader;
         const struct vulkan_specialization *specialization;
         const struct vulkan_kernel **kernel;
     } wanted[] = {
-        {VULKAN_SAMPLER_DRAWN, "sample_scan", &scan, &sampler->scan},
-        {VULKAN_SAMPLER_DRAWN, "sample_draw", &draw, &sampler->draw},
-        {VULKAN_SAMPLER_FILTERED, "sample_spread", &scan, &sampler->spread},
-        {VULKAN_SAMPLER_FILTERED, "sample_filter", &draw, &sampler->filter},
+        {VULKAN_SAMPLER_ANY, "sample_scan", &scan, &sampler->scan},
+        {VULKAN_SAMPLER_DRAWS, "sample_draw", &draw, &sampler->draw},
+        {VULKAN_SAMPLER_FILTERS, "sample_spread", &scan, &sampler->spread},
+        {VULKAN_SAMPLER_FILTERS, "sample_filter", &draw, &sampler->filter},
+        {VULKAN_SAMPLER_EXPLAINS, "sample_explain", &draw, &sampler->explain},
     };
-    if (kind == VULKAN_SAMPLER_GREEDY)
+    if (work == 0)
         return sampler->plain_scan ? RESULT_OK
                                    : vulkan_kernels_get(kernels, "sample_scan", &plain,
                                                         &sampler->plain_scan, error);
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < sizeof wanted / sizeof wanted[0] && result == RESULT_OK; i++)
-        if (wanted[i].from <= kind && !*wanted[i].kernel)
+        if ((wanted[i].work & work) && !*wanted[i].kernel)
             result = vulkan_kernels_get(kernels, wanted[i].shader, wanted[i].specialization,
                                         wanted[i].kernel, error);
     return result;
@@ -172,9 +184,7 @@ static enum result make_slot(struct vulkan_sampler *sampler, struct slot *slot,
 {
     const struct vulkan_device *device = sampler->device;
     uint64_t rows = sampler->options.max_rows;
-    slot->wants_logprob = must_alloc(rows, sizeof *slot->wants_logprob);
-    vulkan_row_copies_init(&slot->copies, device, sampler->options.vocab_tokens,
-                           sampler->options.max_rows);
+    slot->flags = must_alloc(rows, sizeof *slot->flags);
     enum result result = make_entries(sampler, slot, FIRST_ENTRIES, error);
     if (result == RESULT_OK)
         result =
@@ -248,11 +258,11 @@ enum result vulkan_sampler_create(const struct vulkan_device *device,
     sampler->kernels = kernels;
     sampler->options = *options;
     sampler->chunk_count = (options->vocab_tokens + VULKAN_SAMPLE_CHUNK - 1) / VULKAN_SAMPLE_CHUNK;
-    sampler->host = row_sampler_create(options->vocab_tokens);
     enum result result = make_buffers(sampler, error);
-    for (int kind = VULKAN_SAMPLER_GREEDY; kind <= VULKAN_SAMPLER_FILTERED; kind++)
-        if (result == RESULT_OK && !options->kernels_when_needed)
-            result = make_kernels(sampler, (enum vulkan_sampler_kind)kind, error);
+    if (result == RESULT_OK && !options->kernels_when_needed)
+        result = make_kernels(sampler, 0, error);
+    if (result == RESULT_OK && !options->kernels_when_needed)
+        result = make_kernels(sampler, VULKAN_SAMPLER_WORKS - 1, error);
     if (result != RESULT_OK) {
         vulkan_sampler_destroy(sampler);
         return result;
@@ -268,8 +278,8 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
     const struct vulkan_device *device = sampler->device;
     for (uint32_t i = 0; i < VULKAN_SAMPLER_SLOTS; i++) {
         struct slot *slot = &sampler->slots[i];
-        free(slot->wants_logprob);
-        vulkan_row_copies_fini(&slot->copies);
+        free(slot->flags);
+        vulkan_buffer_destroy(device, &slot->copies);
         vulkan_buffer_destroy(device, &slot->records);
         vulkan_buffer_destroy(device, &slot->entries);
         vulkan_buffer_destroy(device, &slot->results);
@@ -279,7 +289,6 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler)
     vulkan_buffer_destroy(device, &sampler->spreads);
     vulkan_buffer_destroy(device, &sampler->block_keys);
     vulkan_buffer_destroy(device, &sampler->arrivals);
-    row_sampler_destroy(sampler->host);
     free(sampler);
 }
 
@@ -296,6 +305,42 @@ static uint32_t uploaded_counts(const struct vulkan_sampler *sampler,
 {
     bool upload = row_sampling_has_penalties(sampling) && sampler->options.history == 0;
     return upload ? token_counts_size(sampling->counts) : 0;
+}
+
+/* Do biases or penalties change the row? */
+static bool is_changed(const struct row_sampling *sampling)
+{
+    return !sampling->is_forced && (sampling->logit_bias_count > 0 || sampling->barred_count > 0 ||
+                                    row_sampling_has_penalties(sampling));
+}
+
+/* Is more to be told than the draw knows, which is the probability of what it draws from a row as
+ * it is? */
+static bool is_explained(const struct row_sampling *sampling)
+{
+    return sampling->wants_logprob &&
+           (sampling->top_logprobs > 0 || sampling->is_forced || is_changed(sampling));
+}
+
+/* Room for copies of the rows that are told of as they were, and change. */
+static enum result reserve_copies(const struct vulkan_sampler *sampler, struct slot *slot,
+                                  const struct row_sampling *samplings, uint32_t row_count,
+                                  bool *moved, struct error_text *error)
+{
+    uint32_t count = 0;
+    for (uint32_t row = 0; row < row_count; row++)
+        count += is_explained(&samplings[row]) && is_changed(&samplings[row]);
+    uint64_t row_bytes =
+        VULKAN_SAMPLE_COPY_BYTES(sampler->options.vocab_tokens, sampler->chunk_count);
+    if (count * row_bytes <= slot->copies.bytes)
+        return RESULT_OK;
+    uint32_t room = 1;
+    while (room < count)
+        room *= 2;
+    *moved = true;
+    vulkan_buffer_destroy(sampler->device, &slot->copies);
+    return vulkan_buffer_create(sampler->device, VULKAN_DEVICE, room * row_bytes,
+                                "rows for log-probabilities", &slot->copies, error);
 }
 
 static enum result reserve_entries(struct vulkan_sampler *sampler, struct slot *slot,
@@ -382,8 +427,7 @@ static uint32_t write_counts(const struct vulkan_sampler *sampler,
     return count;
 }
 
-static uint32_t flags_of(const struct vulkan_sampler *sampler, const struct row_sampling *sampling,
-                         const struct vulkan_row_copy *copy)
+static uint32_t flags_of(const struct vulkan_sampler *sampler, const struct row_sampling *sampling)
 {
     const struct sampling_params *params = sampling->params;
     bool cut = params->top_k > 0 && params->top_k < sampler->options.vocab_tokens;
@@ -391,8 +435,8 @@ static uint32_t flags_of(const struct vulkan_sampler *sampler, const struct row_
     bool typical = params->typical_p < 1.0f;
     bool sigma = params->top_n_sigma > 0.0f;
     uint32_t flags = 0;
-    if (sampling->wants_logprob && !copy->explains)
-        flags |= SAMPLER_LOGPROB;
+    if (sampling->wants_logprob)
+        flags |= is_explained(sampling) ? SAMPLER_EXPLAIN : SAMPLER_LOGPROB;
     if (row_sampling_has_penalties(sampling))
         flags |= SAMPLER_PENALTIES | (sampler->options.history != 0 ? SAMPLER_HISTORY : 0);
     if (params->temperature <= 0.0f)
@@ -415,12 +459,11 @@ static uint32_t context_begin(const struct row_sampling *sampling, bool is_on, u
 
 /* A record without biases and counts. What is forced is nothing but its own token to the device. */
 static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampler,
-                                              const struct row_sampling *sampling,
-                                              const struct vulkan_row_copy *copy)
+                                              const struct row_sampling *sampling)
 {
     const struct sampling_params *params = sampling->params;
     struct vulkan_sampler_record record = {
-        .flags = flags_of(sampler, sampling, copy),
+        .flags = flags_of(sampler, sampling),
         .position = sampling->position,
         .forced = sampling->is_forced ? sampling->forced_token : NO_TOKEN,
         .top_k = params->top_k,
@@ -437,54 +480,53 @@ static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampl
                                        params->presence_context, sampling->first_generated),
         .frequency_from = context_begin(sampling, params->frequency_penalty != 0.0f,
                                         params->frequency_context, sampling->first_generated),
-        .raw_at = copy->raw_at,
+        .raw_at = NO_TOKEN,
         .inverse_temperature = logit_walk_inverse(params->temperature),
         .typical_p = params->typical_p,
         .top_n_sigma = params->top_n_sigma,
+        .top_logprobs = sampling->top_logprobs,
     };
     if (sampling->is_forced) {
         record.temperature = 0.0f;
-        record.flags = 0;
+        record.flags &= SAMPLER_EXPLAIN;
     }
     return record;
 }
 
-/* Does the row need more than its largest logit? */
-static bool is_plain(const struct vulkan_sampler_record *record)
+static uint32_t work_of(const struct vulkan_sampler_record *record)
 {
-    return record->temperature == 0.0f && record->flags == 0 && record->bias_count == 0 &&
-           record->forced == NO_TOKEN && record->raw_at == VULKAN_NO_COPY;
-}
-
-static enum vulkan_sampler_kind kind_of(const struct vulkan_sampler_record *record)
-{
+    uint32_t work = 0;
+    if (record->temperature > 0.0f || (record->flags & SAMPLER_LOGPROB))
+        work |= VULKAN_SAMPLER_DRAWS;
     if (record->flags & SAMPLER_FILTERS)
-        return VULKAN_SAMPLER_FILTERED;
-    return is_plain(record) ? VULKAN_SAMPLER_GREEDY : VULKAN_SAMPLER_DRAWN;
+        work |= VULKAN_SAMPLER_FILTERS;
+    if (record->flags & SAMPLER_EXPLAIN)
+        work |= VULKAN_SAMPLER_EXPLAINS;
+    bool is_plain =
+        work == 0 && record->flags == 0 && record->bias_count == 0 && record->forced == NO_TOKEN;
+    return is_plain ? 0 : work | VULKAN_SAMPLER_ANY;
 }
 
 enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
                                 const struct row_sampling *samplings, uint32_t row_count,
-                                enum vulkan_sampler_kind *kind, bool *moved,
-                                struct error_text *error)
+                                uint32_t *work, bool *moved, struct error_text *error)
 {
     must(index < VULKAN_SAMPLER_SLOTS && row_count <= sampler->options.max_rows);
     struct slot *slot = &sampler->slots[index];
-    bool copies_moved = false;
     enum result result = reserve_entries(sampler, slot, samplings, row_count, moved, error);
     if (result == RESULT_OK)
-        result = vulkan_row_copies_fill(&slot->copies, samplings, row_count, &copies_moved, error);
+        result = reserve_copies(sampler, slot, samplings, row_count, moved, error);
     if (result != RESULT_OK)
         return result;
-    *moved = *moved || copies_moved;
     struct vulkan_sampler_record *records = slot->records.mapped;
     struct entry *entries = slot->entries.mapped;
     uint32_t used = 0;
-    *kind = VULKAN_SAMPLER_GREEDY;
+    uint32_t copied = 0;
+    *work = 0;
     slot->row_count = row_count;
     for (uint32_t row = 0; row < row_count; row++) {
         const struct row_sampling *sampling = &samplings[row];
-        struct vulkan_sampler_record record = record_of(sampler, sampling, &slot->copies.rows[row]);
+        struct vulkan_sampler_record record = record_of(sampler, sampling);
         record.bias_first = used;
         if (!sampling->is_forced)
             record.bias_count = write_biases(sampler, sampling, entries + used);
@@ -493,19 +535,20 @@ enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t index,
         if (!sampling->is_forced)
             record.count_count = write_counts(sampler, sampling, entries + used);
         used += record.count_count;
+        if (is_explained(sampling) && is_changed(sampling))
+            record.raw_at = copied++;
         records[row] = record;
-        slot->wants_logprob[row] = (record.flags & SAMPLER_LOGPROB) != 0;
-        if (kind_of(&record) > *kind)
-            *kind = kind_of(&record);
+        slot->flags[row] = record.flags;
+        *work |= work_of(&record);
     }
-    return make_kernels(sampler, *kind, error);
+    return make_kernels(sampler, *work, error);
 }
 
 /* --- recording and reading --- */
 
-void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t index,
-                           enum vulkan_sampler_kind kind, uint32_t row_count,
-                           const struct vulkan_sampler_step *step, struct vulkan_commands *commands)
+void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t index, uint32_t work,
+                           uint32_t row_count, const struct vulkan_sampler_step *step,
+                           struct vulkan_commands *commands)
 {
     must(index < VULKAN_SAMPLER_SLOTS && row_count <= sampler->options.max_rows);
     const struct slot *slot = &sampler->slots[index];
@@ -523,7 +566,7 @@ void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t index,
         .tables = step->tables,
         .logit_rows = step->logit_rows,
         .history = sampler->options.history,
-        .copies = slot->copies.buffer.address,
+        .copies = slot->copies.address,
         .vocab_tokens = sampler->options.vocab_tokens,
         .chunk_count = sampler->chunk_count,
         .spreads = sampler->spreads.address,
@@ -532,18 +575,22 @@ void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t index,
     const struct vulkan_grid rows = {row_count, 1, 1};
     if (row_count == 0)
         return;
-    bool is_greedy = kind == VULKAN_SAMPLER_GREEDY;
-    vulkan_commands_dispatch(commands, is_greedy ? sampler->plain_scan : sampler->scan, &push,
+    vulkan_commands_dispatch(commands, work == 0 ? sampler->plain_scan : sampler->scan, &push,
                              sizeof push, chunks);
-    if (is_greedy)
+    if (work & ~(uint32_t)VULKAN_SAMPLER_ANY)
+        vulkan_commands_barrier(commands);
+    if (work & VULKAN_SAMPLER_DRAWS)
+        vulkan_commands_dispatch(commands, sampler->draw, &push, sizeof push, rows);
+    if (work & VULKAN_SAMPLER_FILTERS) {
+        vulkan_commands_dispatch(commands, sampler->spread, &push, sizeof push, chunks);
+        vulkan_commands_barrier(commands);
+        vulkan_commands_dispatch(commands, sampler->filter, &push, sizeof push, rows);
+    }
+    if (!(work & VULKAN_SAMPLER_EXPLAINS))
         return;
-    vulkan_commands_barrier(commands);
-    vulkan_commands_dispatch(commands, sampler->draw, &push, sizeof push, rows);
-    if (kind == VULKAN_SAMPLER_DRAWN)
-        return;
-    vulkan_commands_dispatch(commands, sampler->spread, &push, sizeof push, chunks);
-    vulkan_commands_barrier(commands);
-    vulkan_commands_dispatch(commands, sampler->filter, &push, sizeof push, rows);
+    if (work & VULKAN_SAMPLER_DRAWS)
+        vulkan_commands_barrier(commands);
+    vulkan_commands_dispatch(commands, sampler->explain, &push, sizeof push, rows);
 }
 
 uint64_t vulkan_sampler_drawn(const struct vulkan_sampler *sampler, uint32_t slot)
@@ -552,25 +599,54 @@ uint64_t vulkan_sampler_drawn(const struct vulkan_sampler *sampler, uint32_t slo
     return sampler->slots[slot].drawn.address;
 }
 
+/* Log-probabilities, of what the device says of a row. */
+static void tell(const struct vulkan_sampler_result *said, uint32_t flags,
+                 struct sampled_token *sampled)
+{
+    if (!(flags & (SAMPLER_LOGPROB | SAMPLER_EXPLAIN)))
+        return;
+    sampled->logprob = -INFINITY;
+    if (said->natural_mass == 0)
+        return;
+    double log_sum = log(weight_units_value(said->natural_mass));
+    if (flags & SAMPLER_LOGPROB) {
+        sampled->logprob = row_sampler_logprob(said->distance, 0.0f, log_sum);
+        return;
+    }
+    sampled->logprob = row_sampler_logprob(said->logit, said->largest, log_sum);
+    sampled->alternative_count = said->best_count;
+    for (uint32_t i = 0; i < said->best_count; i++)
+        sampled->alternatives[i] = (struct token_logprob){
+            said->best[i].token, row_sampler_logprob(said->best[i].logit, said->largest, log_sum)};
+}
+
+/* Are all tokens of the vocabulary? */
+static bool is_sound(const struct vulkan_sampler_result *said, uint32_t flags,
+                     uint32_t vocab_tokens)
+{
+    bool sound = said->token < vocab_tokens;
+    uint32_t count = flags & SAMPLER_EXPLAIN ? said->best_count : 0;
+    if (count > LIMIT_TOP_LOGPROBS)
+        return false;
+    for (uint32_t i = 0; i < count; i++)
+        sound = sound && said->best[i].token < vocab_tokens;
+    return sound;
+}
+
 enum result vulkan_sampler_read(const struct vulkan_sampler *sampler, uint32_t index,
                                 struct sampled_token *results, struct error_text *error)
 {
     must(index < VULKAN_SAMPLER_SLOTS);
     const struct slot *slot = &sampler->slots[index];
-    const struct vulkan_sampler_result *drawn = slot->results.mapped;
+    const struct vulkan_sampler_result *said = slot->results.mapped;
+    uint32_t vocab_tokens = sampler->options.vocab_tokens;
     for (uint32_t row = 0; row < slot->row_count; row++) {
-        results[row] = (struct sampled_token){.token = drawn[row].token};
-        if (drawn[row].token >= sampler->options.vocab_tokens)
-            return error_set(error, RESULT_CORRUPT, "the device drew token %u of %u, row %u of %u",
-                             drawn[row].token, sampler->options.vocab_tokens, row, slot->row_count);
-        vulkan_row_copies_finish(&slot->copies, row, sampler->host, &results[row]);
-        if (!slot->wants_logprob[row])
-            continue;
-        double mass = weight_units_value(drawn[row].natural_mass);
-        double logprob = (double)drawn[row].distance - log(mass);
-        if (drawn[row].natural_mass == 0)
-            logprob = -INFINITY;
-        results[row].logprob = logprob < 0.0 ? (float)logprob : 0.0f;
+        if (!is_sound(&said[row], slot->flags[row], vocab_tokens))
+            return error_set(error, RESULT_CORRUPT,
+                             "the device named a token past %u (drew %u), row %u of %u",
+                             vocab_tokens, said[row].token, row, slot->row_count);
+        results[row] = (struct sampled_token){.token = said[row].token};
+        tell(&said[row], slot->flags[row], &results[row]);
     }
     return RESULT_OK;
 }

@@ -1,8 +1,7 @@
 /*
  * Drawing tokens on the device: rows of logits in, one token a row out, by the formulas of
  * worker/sample/row_sampler.h. Only what differs from step to step crosses the bus: 96 bytes of
- * parameters a row (and its biases) to the device, 16 bytes a row back; and whole rows for what the
- * kernels leave to the host (vulkan_row_copies.h).
+ * parameters a row (and its biases) to the device, 4 to 192 bytes a row back.
  *
  * Tokens are the CPU sampler's: sums are taken in the same order, or as integers.
  *
@@ -34,12 +33,14 @@ struct vulkan_sampler_step {
     uint64_t logit_rows;
 };
 
-/* What is recorded, each enough when vulkan_sampler_fill() says so: GREEDY when no row has a
- * temperature, a bias, a penalty, a log-probability or a forced token; DRAWN when none is drawn
- * with typical_p or top_n_sigma; FILTERED does for every step.
- */
-enum vulkan_sampler_kind { VULKAN_SAMPLER_GREEDY, VULKAN_SAMPLER_DRAWN, VULKAN_SAMPLER_FILTERED };
-#define VULKAN_SAMPLER_KINDS 3u
+/* Work of a step beyond naming each row's largest logit, as bits: what is recorded for it. */
+enum vulkan_sampler_work {
+    VULKAN_SAMPLER_ANY = 1,     /* biases, penalties, forced tokens, or what follows */
+    VULKAN_SAMPLER_DRAWS = 2,   /* temperatures, or sums for log-probabilities */
+    VULKAN_SAMPLER_FILTERS = 4, /* typical_p, top_n_sigma */
+    VULKAN_SAMPLER_EXPLAINS = 8 /* log-probabilities that the draw says too little of */
+};
+#define VULKAN_SAMPLER_WORKS 16u
 
 struct vulkan_sampler; /* opaque */
 
@@ -55,19 +56,18 @@ void vulkan_sampler_destroy(struct vulkan_sampler *sampler);
 bool vulkan_sampler_draws_ahead(const struct vulkan_sampler *sampler,
                                 const struct row_sampling *sampling);
 
-/* Writes a step's parameters; the slot's last step is over. *moved: buffers have moved, so what was
- * recorded for the slot must be recorded again. */
+/* Writes a step's parameters; the slot's last step is over. *work: bits of its work. *moved:
+ * buffers have moved, so what was recorded for the slot must be recorded again. */
 enum result vulkan_sampler_fill(struct vulkan_sampler *sampler, uint32_t slot,
                                 const struct row_sampling *samplings, uint32_t row_count,
-                                enum vulkan_sampler_kind *kind, bool *moved,
+                                uint32_t *work, bool *moved,
                                 struct error_text *error) RESULT_CHECKED;
 
 /* Behind a barrier after the logits. Logits that a bias or a penalty concerns are changed.
  * Afterwards results are visible to the host after a barrier, drawn tokens to the next
  * step after its own. */
-void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t slot,
-                           enum vulkan_sampler_kind kind, uint32_t row_count,
-                           const struct vulkan_sampler_step *step,
+void vulkan_sampler_record(const struct vulkan_sampler *sampler, uint32_t slot, uint32_t work,
+                           uint32_t row_count, const struct vulkan_sampler_step *step,
                            struct vulkan_commands *commands);
 
 /* u32 [max_rows] on the device: the tokens drawn, for embed_rows of the next step. */

@@ -25,8 +25,8 @@
 struct slot {
     struct vulkan_batch batch;
     struct vulkan_commands *once; /* recorded anew for each step */
-    /* by what is drawn, whether contexts are brief, and number of rows; NULL: not yet */
-    struct vulkan_commands *replayed[VULKAN_SAMPLER_KINDS][2][REPLAYED_ROWS + 1];
+    /* by the sampler's work, whether contexts are brief, and number of rows; NULL: not yet */
+    struct vulkan_commands *replayed[VULKAN_SAMPLER_WORKS][2][REPLAYED_ROWS + 1];
     struct vulkan_commands *current;
     /* Copies of recurrent state around the step; NULL: not yet. They are done when a later step is,
      * whose commands begin behind them. */
@@ -35,7 +35,7 @@ struct slot {
     bool before_submitted;
     bool behind_submitted;
     uint32_t logit_rows;
-    enum vulkan_sampler_kind draws;
+    uint32_t sampling; /* bits of enum vulkan_sampler_work */
 };
 
 struct vulkan_steps {
@@ -69,11 +69,11 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
 
 static void forget_recordings(struct slot *slot)
 {
-    for (uint32_t kind = 0; kind < VULKAN_SAMPLER_KINDS; kind++) {
+    for (uint32_t work = 0; work < VULKAN_SAMPLER_WORKS; work++) {
         for (uint32_t rows = 0; rows <= REPLAYED_ROWS; rows++) {
             for (uint32_t brief = 0; brief < 2; brief++) {
-                vulkan_commands_destroy(slot->replayed[kind][brief][rows]);
-                slot->replayed[kind][brief][rows] = NULL;
+                vulkan_commands_destroy(slot->replayed[work][brief][rows]);
+                slot->replayed[work][brief][rows] = NULL;
             }
         }
     }
@@ -180,7 +180,7 @@ static void record_draws(struct vulkan_steps *steps, struct slot *slot,
                                              .sequences = slot->batch.sequences_address,
                                              .tables = slot->batch.tables.address,
                                              .logit_rows = slot->batch.logit_rows_address};
-    vulkan_sampler_record(steps->sampler, (uint32_t)(slot - steps->slots), slot->draws,
+    vulkan_sampler_record(steps->sampler, (uint32_t)(slot - steps->slots), slot->sampling,
                           shape->logit_rows, &step, commands);
     if (steps->profile)
         vulkan_profile_mark(steps->profile, commands, "sampler", 0,
@@ -221,7 +221,7 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     slot->current = slot->once;
     if (!is_replayable(steps, shape))
         return record(steps, slot, shape, slot->once, error);
-    struct vulkan_commands **kept = &slot->replayed[slot->draws][shape->brief][shape->rows];
+    struct vulkan_commands **kept = &slot->replayed[slot->sampling][shape->brief][shape->rows];
     if (*kept) {
         slot->current = *kept;
         return RESULT_OK;
@@ -293,7 +293,7 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     if (result == RESULT_OK && batch->logit_row_count > 0)
         result =
             vulkan_sampler_fill(steps->sampler, (uint32_t)(slot - steps->slots), batch->samplings,
-                                batch->logit_row_count, &slot->draws, &records_moved, error);
+                                batch->logit_row_count, &slot->sampling, &records_moved, error);
     if (result != RESULT_OK)
         return result;
     if (tables_moved || records_moved)

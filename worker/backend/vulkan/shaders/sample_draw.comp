@@ -52,95 +52,12 @@ bool takes_part(uint bits, uint token)
     return true;
 }
 
-void meet_other(uint bits, float w)
+void meet_other(uint bits, uint token, float w)
 {
 }
 
 #include "sample_search.glsl"
-
-/* --- candidates --- */
-
-shared uint listed_count; /* blocks that have candidates: the first words of distance_bins */
-const uint LISTED_MAX = 3 * BINS;
-
-const uint KEYS_AT_ONCE = 8; /* blocks' keys on their way */
-
-/* Keys of KEYS_AT_ONCE blocks from `first` on, in steps of the workgroup's size. */
-void load_block_keys(uint first, out uint keys[KEYS_AT_ONCE])
-{
-    uint begin = row * block_count();
-    [[unroll]] for (uint i = 0; i < KEYS_AT_ONCE; i++) {
-        uint block = first + i * gl_WorkGroupSize.x;
-        uint loaded = SampleWords(push.block_keys).at[begin + min(block, block_count() - 1)];
-        keys[i] = block < block_count() ? loaded : LOWEST_KEY;
-    }
-}
-
-/* How many bins, counted from the largest logit, hold at least `wanted` blocks' largest; all of
- * them when there are not as many. */
-uint bins_with(uint wanted, float per_logit)
-{
-    for (uint i = gl_LocalInvocationID.x; i < BINS; i += gl_WorkGroupSize.x)
-        pool[i] = 0;
-    if (gl_LocalInvocationID.x == 0)
-        listed_count = gathered_count = 0;
-    barrier();
-    for (uint first = gl_LocalInvocationID.x; first < block_count();
-         first += KEYS_AT_ONCE * gl_WorkGroupSize.x) {
-        uint keys[KEYS_AT_ONCE];
-        load_block_keys(first, keys);
-        [[unroll]] for (uint i = 0; i < KEYS_AT_ONCE; i++)
-            if (keys[i] != LOWEST_KEY)
-                atomicAdd(pool[bin_at(bin_position(logit_of(keys[i]), per_logit))], 1);
-    }
-    barrier();
-    uint each = BINS / gl_WorkGroupSize.x;
-    uint begin = gl_LocalInvocationID.x * each;
-    uint count = 0;
-    for (uint bin = begin; bin < begin + each; bin++)
-        count += pool[bin];
-    uint before = uint(group_prefix(count));
-    uint enough = BINS;
-    for (uint bin = begin; bin < begin + each && enough == BINS; bin++) {
-        before += pool[bin];
-        if (before >= wanted)
-            enough = bin + 1;
-    }
-    return group_lowest(enough);
-}
-
-/* The blocks that reach into the first `bins` bins. */
-void list_blocks(uint bins, float per_logit)
-{
-    for (uint first = gl_LocalInvocationID.x; first < block_count();
-         first += KEYS_AT_ONCE * gl_WorkGroupSize.x) {
-        uint keys[KEYS_AT_ONCE];
-        load_block_keys(first, keys);
-        [[unroll]] for (uint i = 0; i < KEYS_AT_ONCE; i++)
-            if (keys[i] != LOWEST_KEY && bin_at(bin_position(logit_of(keys[i]), per_logit)) < bins) {
-                uint at = atomicAdd(listed_count, 1);
-                if (at < LISTED_MAX)
-                    distance_bins[at] = first + i * gl_WorkGroupSize.x;
-            }
-    }
-    barrier();
-}
-
-/* Gathers all tokens of the listed blocks within the first `bins` bins. */
-void gather(uint bins, float per_logit)
-{
-    const uint QUADS = BLOCK / 4;
-    uint quads = min(listed_count, LISTED_MAX) * QUADS;
-    for (uint i = gl_LocalInvocationID.x; i < quads; i += gl_WorkGroupSize.x) {
-        uint token = block_token(distance_bins[i / QUADS], i % QUADS);
-        uvec4 bits = clean_quad(load_raw_quad(row, token));
-        for (uint j = 0; j < 4; j++)
-            if (bits[j] != MINUS_INFINITY &&
-                bin_at(bin_position(uintBitsToFloat(bits[j]), per_logit)) < bins)
-                add_candidate(code(key(bits[j]), token + j));
-    }
-    barrier();
-}
+#include "sample_top.glsl"
 
 /* --- the draw from a sorted list --- */
 
@@ -188,19 +105,12 @@ bool draw_from_list(uint count, bool is_all)
     return true;
 }
 
-/* Makes a list of at least `wanted` tokens where there are as many, and draws from it. */
+/* Draws from a list of at least `wanted` tokens. */
 bool draw_from_top(uint wanted)
 {
-    float per_logit = 0.999 * float(BINS) / max(span, 1e-30);
-    uint bins = bins_with(wanted, per_logit);
-    list_blocks(bins, per_logit);
-    gather(bins, per_logit);
-    uint count = listed_count > LISTED_MAX ? CAPACITY + 1 : gathered_count;
-    barrier(); /* before the next list is begun */
-    if (count > CAPACITY)
-        return false;
-    sort_candidates(count);
-    return draw_from_list(count, bins == BINS);
+    bool is_all;
+    uint count = list_top(wanted, is_all);
+    return count <= CAPACITY && draw_from_list(count, is_all);
 }
 
 /* The kept tokens are a prefix of the order, so their weight tells all about them. */
@@ -252,18 +162,15 @@ void finish(uint token, float distance, uint64_t natural_mass)
 {
     if (gl_LocalInvocationID.x != 0)
         return;
-    SampleResult result;
-    result.token = token;
-    result.distance = distance;
-    result.natural_mass = natural_mass;
     SampleWords(push.drawn).at[row] = token;
-    SampleResults(push.results).at[row] = result;
+    SampleResults(push.results).at[row].token = token;
+    SampleResults(push.results).at[row].distance = distance;
+    SampleResults(push.results).at[row].natural_mass = natural_mass;
 }
 
 void main()
 {
-    row = gl_WorkGroupID.x;
-    record = SampleRecords(push.records).at[row];
+    begin_row();
     bool is_greedy = record.temperature == 0.0;
     bool is_filtered = (record.flags & ROW_FILTERS) != 0;
     if ((is_greedy || is_filtered) && (record.flags & ROW_LOGPROB) == 0)

@@ -94,7 +94,7 @@ uint met_key; /* the largest */
 
 void count_in_pool(uint bin, uint64_t weight);
 
-void meet_other(uint bits, float w)
+void meet_other(uint bits, uint token, float w)
 {
     if (is_reaching) {
         count_in_pool(from_mean(distance_of(bits)) - nearest >> reach_shift, units(w));
@@ -116,7 +116,7 @@ void load_spreads()
 {
     for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
         SampleSpread spread = SampleSpreads(spreads_of(row)).at[i];
-        precise float below = largest - logit_of(SampleParts(parts_of(row)).at[i].best_key);
+        precise float below = largest - logit_of(SampleParts(row_parts).at[i].best_key);
         precise float center = min(below, 1073741824.0) + spread.center;
         pool[4 * i] = floatBitsToUint(spread.count);
         pool[4 * i + 1] = floatBitsToUint(center);
@@ -163,7 +163,7 @@ uint64_t row_entropy()
 {
     uint64_t sum = 0;
     for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
-        SamplePart part = SampleParts(parts_of(row)).at[i];
+        SamplePart part = SampleParts(row_parts).at[i];
         float x = log_weight(floatBitsToUint(logit_of(part.best_key)), largest,
                              record.inverse_temperature);
         float factor = exp_negative(x);
@@ -323,8 +323,7 @@ void finish(uint token, float distance)
 
 void main()
 {
-    row = gl_WorkGroupID.x;
-    record = SampleRecords(push.records).at[row];
+    begin_row();
     if ((record.flags & ROW_FILTERS) == 0)
         return;
     uint best_key, best_token, lowest_key;

@@ -7,6 +7,9 @@
  * The includer has `largest` and `record`.
  */
 
+/* As little code as there can be, for drivers that take long to compile much of it. */
+layout(constant_id = 3) const bool COMPACT = false;
+
 const uint CAPACITY = 2048;
 const uint BINS = 512;
 const uint EACH = CAPACITY / gl_WorkGroupSize.x;

@@ -1,8 +1,22 @@
 /*
  * A row by what sample_scan said of its chunks. Every function is called by all invocations.
  *
- * The includer has `row`, `record` and, for sums, `largest`.
+ * The includer has `row`, `record` and, for sums, `largest`, and begins with begin_row().
  */
+
+/* Where what is seen of the row lies. */
+uint64_t row_logits;
+uint64_t row_parts;
+uint64_t row_keys;
+
+void begin_row()
+{
+    row = gl_WorkGroupID.x;
+    record = SampleRecords(push.records).at[row];
+    row_logits = logits_of(row);
+    row_parts = parts_of(row);
+    row_keys = keys_of(row);
+}
 
 /* Of all chunks' parts: the best, and the lowest block. */
 void look_at_parts(out uint best_key, out uint best_token, out uint lowest_key)
@@ -11,7 +25,7 @@ void look_at_parts(out uint best_key, out uint best_token, out uint lowest_key)
     best_token = NO_TOKEN;
     lowest_key = NO_TOKEN;
     for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
-        SamplePart part = SampleParts(parts_of(row)).at[i];
+        SamplePart part = SampleParts(row_parts).at[i];
         if (part.best_key > best_key) {
             best_key = part.best_key;
             best_token = part.best_token;
@@ -26,7 +40,7 @@ uint64_t row_mass(bool is_natural)
 {
     uint64_t sum = 0;
     for (uint i = gl_LocalInvocationID.x; i < push.chunk_count; i += gl_WorkGroupSize.x) {
-        SamplePart part = SampleParts(parts_of(row)).at[i];
+        SamplePart part = SampleParts(row_parts).at[i];
         float factor = weight(floatBitsToUint(logit_of(part.best_key)), largest,
                               is_natural ? 1.0 : record.inverse_temperature);
         bool exact;

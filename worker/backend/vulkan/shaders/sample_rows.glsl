@@ -31,6 +31,7 @@ const uint ROW_PENALTIES = 2;
 const uint ROW_HISTORY = 4; /* counts come from the tokens kept on the device, else from a list */
 const uint ROW_MASS = 8;    /* the draw needs the sum of all weights */
 const uint ROW_FILTERS = 16; /* typical_p or top_n_sigma: sample_filter draws, not sample_draw */
+const uint ROW_EXPLAIN = 32; /* sample_explain tells the probability, and the best tokens */
 
 /* Byte map: struct vulkan_sampler_record, vulkan_sampler.c. */
 struct SampleRecord {
@@ -53,11 +54,11 @@ struct SampleRecord {
     uint repetition_from; /* positions from here on count for the penalty */
     uint presence_from;
     uint frequency_from;
-    uint raw_at; /* row of the host's copies where the logits go as they are; NO_TOKEN: none */
+    uint raw_at; /* copy that is made of the logits before they change; NO_TOKEN: none */
     float inverse_temperature;
     float typical_p;   /* 1 = off */
     float top_n_sigma; /* 0 = off */
-    uint unused;
+    uint top_logprobs; /* ROW_EXPLAIN: how many tokens */
 };
 
 /* What sample_scan says of a chunk: 32 bytes. */
@@ -87,6 +88,12 @@ struct SampleResult {
     uint token;
     float distance; /* its logit minus the largest */
     uint64_t natural_mass;
+    /* ROW_EXPLAIN, all of the row as it was */
+    float largest;
+    float logit; /* the token's */
+    uint best_count;
+    uint unused;
+    uvec2 best[20]; /* token and logit, in descending order */
 };
 
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer SampleRecords
@@ -133,7 +140,7 @@ layout(push_constant) uniform Push
     uint64_t tables;
     uint64_t logit_rows;
     uint64_t history; /* u32 [blocks of group 0, KV_BLOCK_TOKENS] */
-    uint64_t copies;  /* f32 [copies asked for, vocab_tokens] for the host */
+    uint64_t copies;  /* rows before they change, and what was seen of them: copy_of() */
     uint vocab_tokens;
     uint chunk_count;
     uint64_t spreads; /* SampleSpread [rows, chunk_count] */
@@ -147,6 +154,35 @@ uint64_t parts_of(uint row)
 uint64_t spreads_of(uint row)
 {
     return push.spreads + uint64_t(row * push.chunk_count) * 32;
+}
+
+uint64_t logits_of(uint row)
+{
+    return push.logits + 4 * (uint64_t(row) * push.vocab_tokens);
+}
+
+uint64_t keys_of(uint row)
+{
+    return push.block_keys + uint64_t(row * push.chunk_count) * (4 * SCANNERS);
+}
+
+/* A copy: its logits (f32, padded to quads), then its parts and its blocks' keys, as those of rows.
+ */
+uint64_t copy_of(uint at)
+{
+    uint quads = (push.vocab_tokens + 3) / 4;
+    return push.copies +
+           uint64_t(at) * (16 * quads + push.chunk_count * (32 + 4 * SCANNERS));
+}
+
+uint64_t copy_parts(uint at)
+{
+    return copy_of(at) + 16 * ((push.vocab_tokens + 3) / 4);
+}
+
+uint64_t copy_keys(uint at)
+{
+    return copy_parts(at) + 32 * push.chunk_count;
 }
 
 /* --- order --- */
@@ -189,11 +225,11 @@ uint block_token(uint block, uint quad)
     return block / SCANNERS * CHUNK + (quad * SCANNERS + block % SCANNERS) * 4;
 }
 
-/* The bits of four neighbouring logits; those past the vocabulary are -infinity. */
-uvec4 load_raw_quad(uint row, uint token)
+/* The bits of four neighbouring logits of a row; those past the vocabulary are -infinity. */
+uvec4 load_raw_quad(uint64_t logits, uint token)
 {
     uvec4 bits = uvec4(MINUS_INFINITY);
-    uint64_t at = push.logits + 4 * (uint64_t(row) * push.vocab_tokens + token);
+    uint64_t at = logits + 4 * token;
     if (push.vocab_tokens % 4 == 0) {
         if (token < push.vocab_tokens)
             bits = SampleQuads(at).value;

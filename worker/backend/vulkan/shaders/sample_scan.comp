@@ -11,8 +11,8 @@
  * finds candidates without reading the row again), and, where the draw needs them, sums of weights
  * relative to the chunk's largest.
  *
- * Rows that the host wants to see, because it tells more about them (log-probabilities with
- * alternatives), are copied for it as they are.
+ * Rows that change, and of which sample_explain tells what they were, are copied before, and the
+ * same is said of the copy.
  *
  * Greedy rows and forced tokens end here: the last workgroup of a row to arrive compares the chunks.
  *
@@ -156,7 +156,7 @@ void adjust(uint row, uint first)
     }
     note_biases(first);
     barrier();
-    uint64_t logits = push.logits + 4 * (uint64_t(row) * push.vocab_tokens + first);
+    uint64_t logits = logits_of(row) + 4 * first;
     for (uint i = 0; i < BLOCK; i++) {
         uint offset = quad_offset(i / 4) + i % 4;
         uint note = seen[offset];
@@ -176,21 +176,13 @@ void adjust(uint row, uint first)
     }
 }
 
-/* This invocation's logits, into row `at` of the host's copies. */
-void copy_logits(uint row, uint first, uint at)
+/* This invocation's logits, into a copy. */
+void copy_logits(uint64_t copy, uint first)
 {
-    for (uint quad = 0; quad < QUADS; quad++) {
+    [[unroll]] for (uint quad = 0; quad < QUADS; quad++) {
         uint token = first + quad_offset(quad);
-        uvec4 logits = load_raw_quad(row, token);
-        uint64_t to = push.copies + 4 * (uint64_t(at) * push.vocab_tokens + token);
-        if (push.vocab_tokens % 4 == 0) {
-            if (token < push.vocab_tokens)
-                SampleQuads(to).value = logits;
-            continue;
-        }
-        for (uint i = 0; i < 4; i++)
-            if (token + i < push.vocab_tokens)
-                SampleWords(to).at[i] = logits[i];
+        if (token < push.vocab_tokens)
+            SampleQuads(copy + 4 * token).value = bits[quad];
     }
 }
 
@@ -235,7 +227,13 @@ uint64_t block_mass(float largest, float inverse_temperature)
     return units(sum);
 }
 
-SamplePart look(uint first, uint block_key)
+bool wants_blocks()
+{
+    return record.temperature > 0.0 || (record.flags & ROW_EXPLAIN) != 0;
+}
+
+/* `flags`: which sums are wanted. */
+SamplePart look(uint first, uint block_key, uint flags)
 {
     SamplePart part;
     part.best_key = subgroupMax(block_key);
@@ -252,11 +250,11 @@ SamplePart look(uint first, uint block_key)
     float largest = logit_of(part.best_key);
     if (PLAIN)
         return part;
-    if (record.temperature > 0.0)
+    if (wants_blocks())
         part.lowest_key = group_lowest(block_key == LOWEST_KEY ? NO_TOKEN : block_key);
-    if ((record.flags & ROW_MASS) != 0)
+    if ((flags & ROW_MASS) != 0)
         part.mass = group_sum(block_mass(largest, record.inverse_temperature));
-    if ((record.flags & ROW_LOGPROB) != 0)
+    if ((flags & (ROW_LOGPROB | ROW_EXPLAIN)) != 0)
         part.natural_mass = group_sum(block_mass(largest, 1.0));
     return part;
 }
@@ -298,27 +296,39 @@ void finish_greedy(uint row)
     SampleResults(push.results).at[row].token = token;
 }
 
+/* Of the chunk as it is, for the kernels that follow. */
+void scan(uint64_t logits, uint64_t parts, uint64_t keys, uint64_t copy, uint flags)
+{
+    uint first = gl_WorkGroupID.x * CHUNK;
+    [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
+        bits[quad] = load_raw_quad(logits, first + quad_offset(quad));
+    if (!PLAIN && copy != 0)
+        copy_logits(copy, first);
+    uint block_key = largest_key();
+    if (!PLAIN && wants_blocks())
+        SampleWords(keys).at[gl_WorkGroupID.x * SCANNERS + gl_LocalInvocationID.x] = block_key;
+    SamplePart part = look(first, block_key, flags);
+    if (gl_LocalInvocationID.x == 0)
+        SampleParts(parts).at[gl_WorkGroupID.x] = part;
+}
+
 void main()
 {
     uint row = gl_WorkGroupID.y;
-    uint first = gl_WorkGroupID.x * CHUNK;
-    if (!PLAIN)
+    uint flags = 0;
+    if (!PLAIN) {
         record = SampleRecords(push.records).at[row];
-    if (!PLAIN && record.raw_at != NO_TOKEN)
-        copy_logits(row, first, record.raw_at);
-    if (!PLAIN && ((record.flags & ROW_PENALTIES) != 0 || record.bias_count > 0))
-        adjust(row, first);
-    [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
-        bits[quad] = load_raw_quad(row, first + quad_offset(quad));
-    uint block_key = largest_key();
-    if (!PLAIN && record.temperature > 0.0) {
-        uint block = gl_WorkGroupID.x * SCANNERS + gl_LocalInvocationID.x;
-        SampleWords(push.block_keys).at[row * push.chunk_count * SCANNERS + block] = block_key;
+        flags = record.flags;
+        uint at = record.raw_at;
+        if (at != NO_TOKEN) {
+            scan(logits_of(row), copy_parts(at), copy_keys(at), copy_of(at), ROW_EXPLAIN);
+            flags &= ~ROW_EXPLAIN;
+        }
+        if ((flags & ROW_PENALTIES) != 0 || record.bias_count > 0)
+            adjust(row, gl_WorkGroupID.x * CHUNK);
     }
-    SamplePart part = look(first, block_key);
-    if (gl_LocalInvocationID.x == 0)
-        SampleParts(parts_of(row)).at[gl_WorkGroupID.x] = part;
-    bool is_greedy = PLAIN || (record.temperature == 0.0 && (record.flags & ROW_LOGPROB) == 0);
+    scan(logits_of(row), parts_of(row), keys_of(row), 0, flags);
+    bool is_greedy = PLAIN || (record.temperature == 0.0 && (flags & ROW_LOGPROB) == 0);
     if (is_greedy && arrive(row))
         finish_greedy(row);
 }

@@ -29,7 +29,7 @@ const uint PASS_WITHIN = 1; /* a bin's, by distance within it */
 const uint PASS_MEASURE = 2; /* range of the codes */
 const uint PASS_CODES = 3;  /* by bits of their codes */
 const uint PASS_GATHER = 4;
-const uint PASS_OTHER = 5;  /* all tokens, by meet_other(bits, weight) */
+const uint PASS_OTHER = 5;  /* all tokens, by meet_other(bits, token, weight) */
 
 struct Range {
     uint bin; /* of distance */
@@ -164,7 +164,7 @@ void meet_token(uint pass, Range range, float per_logit, uint bits, uint token)
     if (!(w > 0.0))
         return;
     if (pass == PASS_OTHER) {
-        meet_other(bits, w);
+        meet_other(bits, token, w);
         return;
     }
     uint64_t value = code(key(bits), token);
@@ -188,7 +188,7 @@ void meet_token(uint pass, Range range, float per_logit, uint bits, uint token)
 
 void pass_over_row(uint pass, Range range)
 {
-    const uint AT_ONCE = 4; /* loads on their way */
+    const uint AT_ONCE = COMPACT ? 1 : 4; /* loads on their way */
     float per_logit = search_bins_per_logit();
     lowest_met = 0xFFFFFFFFu;
     highest_met = 0;
@@ -199,7 +199,7 @@ void pass_over_row(uint pass, Range range)
         gathered_count = 0;
     barrier();
     for (uint block = gl_LocalInvocationID.x; block < block_count(); block += gl_WorkGroupSize.x) {
-        uint block_key = SampleWords(push.block_keys).at[row * block_count() + block];
+        uint block_key = SampleWords(row_keys).at[block];
         uint first_bin = bin_at(bin_position(logit_of(block_key), per_logit));
         if (block_key == LOWEST_KEY || (!goes_over_all(pass) && first_bin > range.bin) ||
             !may_reach(floatBitsToUint(logit_of(block_key))))
@@ -207,7 +207,12 @@ void pass_over_row(uint pass, Range range)
         for (uint quad = 0; quad < BLOCK / 4; quad += AT_ONCE) {
             uvec4 bits[AT_ONCE];
             [[unroll]] for (uint i = 0; i < AT_ONCE; i++)
-                bits[i] = clean_quad(load_raw_quad(row, block_token(block, quad + i)));
+                bits[i] = clean_quad(load_raw_quad(row_logits, block_token(block, quad + i)));
+            if (COMPACT) {
+                [[dont_unroll]] for (uint j = 0; j < 4; j++)
+                    meet_token(pass, range, per_logit, bits[0][j], block_token(block, quad) + j);
+                continue;
+            }
             [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
                 [[unroll]] for (uint j = 0; j < 4; j++)
                     meet_token(pass, range, per_logit, bits[i][j],

@@ -104,7 +104,7 @@ void main()
         float largest = logit_of(best_key);
         [[unroll]] for (uint quad = 0; quad < QUADS; quad++)
             bits[quad] = clean_quad(load_raw_quad(
-                row, gl_WorkGroupID.x * CHUNK + 4 * (quad * SCANNERS + gl_LocalInvocationID.x)));
+                logits_of(row), gl_WorkGroupID.x * CHUNK + 4 * (quad * SCANNERS + gl_LocalInvocationID.x)));
         vec2 distances = sum_distances(largest);
         spread.count = distances.x;
         spread.center = distances.y * (1.0 / float(CHUNK)); /* a power of two */
