@@ -57,11 +57,31 @@ def test_greedy_answer_is_the_cpus(vulkan):
     assert answer(vulkan, temperature=0, max_tokens=5) == expected
 
 
-def test_a_seed_gives_the_same_answer_again(vulkan):
-    how = {"temperature": 0.9, "top_p": 0.95, "frequency_penalty": 0.3, "seed": 7, "max_tokens": 5}
+@pytest.mark.parametrize("filters", [{"top_p": 0.95}, {"typical_p": 0.9, "top_n_sigma": 2}])
+def test_a_seed_gives_the_same_answer_again(vulkan, filters):
+    how = {"temperature": 0.9, "frequency_penalty": 0.3, "seed": 7, "max_tokens": 5, **filters}
     first = answer(vulkan, **how)
     assert first[0]
     assert answer(vulkan, **how) == first
+
+
+def test_alternatives_are_told_as_the_model_gives_them(vulkan):
+    """Whatever a bias makes of the answer."""
+
+    def told(**how):
+        reply = vulkan.chat(QUESTION, temperature=0, max_tokens=1, logprobs=True, top_logprobs=20, **how)
+        assert reply.status == 200, reply.body
+        return reply.json["choices"][0]["logprobs"]["content"][0]
+
+    plain = told()
+    assert len(plain["top_logprobs"]) == 20
+    assert plain["top_logprobs"][0]["logprob"] == plain["logprob"]
+    best = [token["logprob"] for token in plain["top_logprobs"]]
+    assert best == sorted(best, reverse=True)
+    biased = told(logit_bias={str(token): -100 for token in range(256)} | {"1000": 100})
+    assert biased["top_logprobs"] == plain["top_logprobs"]
+    assert biased["token"] != plain["token"]
+    assert biased["logprob"] < plain["logprob"]
 
 
 def test_streams_share_the_device_when_one_is_left(vulkan):
