@@ -10,30 +10,38 @@
  *     name what head_dim heads kv_heads window sequences rows context | N=value ...
  *
  * `what`: decode, fused (rotating and writing too), prompt (rows at the end of the context, as
- * tiles), heads (rope_kv_write alone). N is a specialization constant (vulkan_push.h) set to
+ * tiles), heads (rope_kv_write alone), uniform:K:V and turboquant:K:V (decodes over codes, K and V
+ * bits of keys and values). N is a specialization constant (vulkan_push.h) set to
  * something else than the policy's choice; x=value and y=value set the grid, t=value the rows of a
- * tile. It checks no results (tests/vulkan does).
+ * tile, b=value how many different blocks there are (few: from cache), r=1 that no lane's registers
+ * are known. It checks no results (tests/vulkan does).
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/kv_quantization.h"
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_attention_policy.h"
+#include "worker/backend/vulkan/vulkan_attention_push.h"
 #include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/backend/vulkan/vulkan_register_probe.h"
+#include "worker/cache/kv_codec.h"
 #include "worker/cache/kv_layout.h"
 
 #define REPEATS     15u
 #define CHAIN       32u
 #define WARM_UP_MS  20.0
 #define CASES_MAX   512u
-#define STAGE_BYTES (32ull << 20)
+#define STAGE_BYTES (64ull << 20)
+#define CODES_SIDES 2048u         /* blocks of a head that differ; the cache repeats them */
+#define CODES_PLACE (32ull << 20) /* in the stage */
 #define WORK_BYTES  (512ull << 20)
 
 struct bench_case {
-    char name[32], what[16], changes[160];
+    char name[32], what[24], changes[160];
+    struct kv_quantization quantization; /* of decodes over codes */
     uint32_t head_dim, heads, kv_heads, window, sequences, rows, context;
 };
 
@@ -42,6 +50,8 @@ struct bench {
     struct vulkan_kernels *kernels;
     struct vulkan_commands *commands;
     struct vulkan_buffer stage, cache, work;
+    struct kv_quantization made; /* whose codes lie in the stage */
+    uint32_t made_dim;
 };
 
 /* One case made ready. */
@@ -51,7 +61,7 @@ struct bench_run {
     struct vulkan_attention_rows_push attention;
     struct vulkan_rope_kv_write_push heads;
     bool heads_only;
-    uint64_t region_bytes; /* of a layer's keys */
+    uint64_t key_bytes, value_bytes; /* of a layer's regions */
     uint64_t copies;
     double bytes, products;
 };
@@ -83,7 +93,18 @@ static struct vulkan_attention_shape shape_of(const struct bench_case *c)
         .scale = 1.0f / sqrtf((float)c->head_dim),
         .rope_dims = c->head_dim,
         .magnitude = 1.0f,
+        .codes = {.scheme = c->quantization.scheme,
+                  .key_bits = c->quantization.key_half_bits / 2,
+                  .value_bits = c->quantization.value_half_bits / 2,
+                  .group_dims = kv_codec_group_size(&c->quantization, c->head_dim)},
     };
+}
+
+/* The value of `key` among the changes, or 0. */
+static uint32_t find_change(const char *changes, const char *key)
+{
+    const char *at = strstr(changes, key);
+    return at ? (uint32_t)strtoul(at + strlen(key), NULL, 10) : 0;
 }
 
 /* Sequences, rows, tiles, tables and frequencies, in the stage buffer; returns the tiles. */
@@ -121,8 +142,10 @@ static struct step_places fill_step(struct bench *bench, const struct bench_case
         tiles[places.tile_count - 1 - i] = held;
     }
     uint32_t *tables = (uint32_t *)(tiles + places.tile_count);
+    uint32_t different = find_change(c->changes, " b=");
     for (uint32_t i = 0; i < blocks; i++) /* scattered: an odd step goes through all */
-        tables[i] = (uint32_t)((uint64_t)i * (2 * (blocks / 3) + 1) % blocks);
+        tables[i] = (uint32_t)((uint64_t)i * (2 * (blocks / 3) + 1) % blocks) %
+                    (different > 0 ? different : blocks);
     float *frequencies = (float *)(tables + (blocks + 3) / 4 * 4);
     for (uint32_t i = 0; i < c->head_dim / 2; i++)
         frequencies[i] = powf(10000.0f, -2.0f * (float)i / (float)c->head_dim);
@@ -133,13 +156,6 @@ static struct step_places fill_step(struct bench *bench, const struct bench_case
     places.tables = places.rows + (uint64_t)((uint8_t *)tables - (uint8_t *)step_rows);
     places.frequencies = places.rows + (uint64_t)((uint8_t *)frequencies - (uint8_t *)step_rows);
     return places;
-}
-
-/* The value of `key` among the changes, or 0. */
-static uint32_t find_change(const char *changes, const char *key)
-{
-    const char *at = strstr(changes, key);
-    return at ? (uint32_t)strtoul(at + strlen(key), NULL, 10) : 0;
 }
 
 /* "12=1 y=4": constants, and the grid. */
@@ -154,7 +170,7 @@ static void apply_changes(const char *changes, struct vulkan_specialization *spe
             grid->y = value;
         else if (strcmp(key, "x") == 0)
             grid->x = value;
-        else if (strtoul(key, NULL, 10) < specialization->count)
+        else if (key[0] >= '0' && key[0] <= '9' && strtoul(key, NULL, 10) < specialization->count)
             specialization->values[strtoul(key, NULL, 10)] = value;
         changes += used;
     }
@@ -195,7 +211,9 @@ static void make_heads(struct bench *bench, const struct bench_case *c, struct b
 
 static void make_attention(struct bench *bench, const struct bench_case *c, struct bench_run *run)
 {
-    const struct vulkan_facts *facts = &bench->device->facts;
+    struct vulkan_facts known = bench->device->facts;
+    const struct vulkan_facts *facts = &known;
+    known.matrix_registers = known.matrix_registers && find_change(c->changes, " r=") == 0;
     struct vulkan_attention_task task = {.shape = shape_of(c),
                                          .tiles = strcmp(c->what, "prompt") == 0,
                                          .items = c->sequences,
@@ -226,6 +244,9 @@ static void make_attention(struct bench *bench, const struct bench_case *c, stru
     run->grid = choice.grid;
     uint64_t seen = c->window > 0 && c->window < c->context ? c->window : c->context;
     run->bytes = 4.0 * (double)(c->sequences * seen * c->kv_heads * c->head_dim);
+    if (c->quantization.scheme != KV_QUANT_NONE)
+        run->bytes = (double)(c->sequences * seen * c->kv_heads) / KV_BLOCK_TOKENS *
+                     kv_codec_head_bytes(&c->quantization, c->head_dim);
     run->products = 4.0 * c->sequences * c->rows * c->heads * c->head_dim *
                     ((double)seen - (c->window > 0 ? 0.0 : c->rows / 2.0));
     check(vulkan_kernels_get(bench->kernels, choice.shader, &choice.specialization, &run->kernel,
@@ -233,14 +254,76 @@ static void make_attention(struct bench *bench, const struct bench_case *c, stru
           &error);
 }
 
+/* A number about 0, of a few magnitudes. */
+static float next_number(uint64_t *state)
+{
+    float sum = 0.0f;
+    for (uint32_t i = 0; i < 4; i++) {
+        *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+        sum += (float)(*state >> 40) / 16777216.0f - 0.5f;
+    }
+    return sum;
+}
+
+/* Random rows of one side, CODES_SIDES blocks, from byte `at` of the stage on. */
+static void make_codes(struct bench *bench, const struct kv_side *side, uint64_t at)
+{
+    uint64_t state = side->rotated;
+    uint8_t *stage = (uint8_t *)bench->stage.mapped + at;
+    float row[LIMIT_HEAD_DIM];
+    must(at + (uint64_t)CODES_SIDES * side->bytes <= STAGE_BYTES);
+    for (uint32_t i = 0; i < CODES_SIDES * KV_BLOCK_TOKENS; i++) {
+        for (uint32_t d = 0; d < side->head_dim; d++)
+            row[d] = next_number(&state);
+        kv_codec_encode(side, row, i % KV_BLOCK_TOKENS,
+                        stage + (size_t)(i / KV_BLOCK_TOKENS) * side->bytes);
+    }
+}
+
+/* Those over and over into the cache. */
+static void copy_codes(struct bench *bench, const struct kv_side *side, uint64_t at,
+                       uint64_t target, uint64_t bytes)
+{
+    uint64_t whole = (uint64_t)CODES_SIDES * side->bytes;
+    for (uint64_t done = 0; done < bytes; done += whole)
+        vulkan_commands_copy(bench->commands, &bench->stage, at, &bench->cache, target + done,
+                             bytes - done < whole ? bytes - done : whole);
+}
+
+/* Codes of every layer; they are made anew only where the case before had others. */
+static void fill_codes(struct bench *bench, const struct bench_case *c, const struct bench_run *run)
+{
+    struct error_text error;
+    struct kv_codec codec;
+    kv_codec_init(&codec, &c->quantization, c->head_dim);
+    uint64_t values = CODES_PLACE + (uint64_t)CODES_SIDES * codec.key.bytes;
+    if (memcmp(&bench->made, &c->quantization, sizeof bench->made) != 0 ||
+        bench->made_dim != c->head_dim) {
+        make_codes(bench, &codec.key, CODES_PLACE);
+        make_codes(bench, &codec.value, values);
+        bench->made = c->quantization;
+        bench->made_dim = c->head_dim;
+    }
+    check(vulkan_commands_begin(bench->commands, &error), &error);
+    for (uint64_t i = 0; i < run->copies && i <= CHAIN; i++) {
+        uint64_t at = i * (run->key_bytes + run->value_bytes);
+        copy_codes(bench, &codec.key, CODES_PLACE, at, run->key_bytes);
+        copy_codes(bench, &codec.value, values, at + run->key_bytes, run->value_bytes);
+    }
+    check(vulkan_commands_end(bench->commands, &error), &error);
+    run_once(bench);
+    kv_codec_fini(&codec);
+}
+
 static void record_chain(struct bench *bench, struct bench_run *run)
 {
     struct error_text error;
     check(vulkan_commands_begin(bench->commands, &error), &error);
     for (uint32_t i = 0; i <= CHAIN; i++) {
-        uint64_t keys = bench->cache.address + i % run->copies * 2 * run->region_bytes;
+        uint64_t keys =
+            bench->cache.address + i % run->copies * (run->key_bytes + run->value_bytes);
         run->attention.keys = run->heads.keys = keys;
-        run->attention.values = run->heads.values = keys + run->region_bytes;
+        run->attention.values = run->heads.values = keys + run->key_bytes;
         if (i == 1)
             vulkan_commands_timestamp(bench->commands, 0);
         if (run->heads_only)
@@ -277,12 +360,19 @@ static void run_case(struct bench *bench, const struct bench_case *c)
     double ns[REPEATS];
     uint64_t blocks =
         (uint64_t)c->sequences * ((c->context + KV_BLOCK_TOKENS - 1) / KV_BLOCK_TOKENS);
-    run.region_bytes = blocks * KV_BLOCK_TOKENS * c->kv_heads * c->head_dim * 2;
-    run.copies = bench->cache.bytes / (2 * run.region_bytes);
+    run.key_bytes = run.value_bytes = blocks * KV_BLOCK_TOKENS * c->kv_heads * c->head_dim * 2;
+    if (c->quantization.scheme != KV_QUANT_NONE) {
+        run.key_bytes = blocks * c->kv_heads * kv_codec_key_bytes(&c->quantization, c->head_dim);
+        run.value_bytes =
+            blocks * c->kv_heads * kv_codec_value_bytes(&c->quantization, c->head_dim);
+    }
+    run.copies = bench->cache.bytes / (run.key_bytes + run.value_bytes);
     if (run.copies == 0) {
         printf("%-12s needs a larger pool\n", c->name);
         return;
     }
+    if (c->quantization.scheme != KV_QUANT_NONE)
+        fill_codes(bench, c, &run);
     record_chain(bench, &run);
     /* An idle device clocks down. */
     for (double ms = 0; ms < WARM_UP_MS;
@@ -310,6 +400,7 @@ static void open_bench(struct bench *bench, uint32_t device, uint64_t pool_bytes
     const struct vulkan_device_options options = {.index = device, .tier_limit = VULKAN_NV_MATRIX2};
     check(vulkan_device_open(&options, &bench->device, &error), &error);
     check(vulkan_kernels_create(bench->device, NULL, &bench->kernels, &error), &error);
+    bench->device->facts.matrix_registers = vulkan_register_probe(bench->device, bench->kernels);
     check(vulkan_commands_create(bench->device, VULKAN_QUEUE_COMPUTE, 2, &bench->commands, &error),
           &error);
     check(vulkan_buffer_create(bench->device, VULKAN_UPLOAD, STAGE_BYTES, "stage", &bench->stage,
@@ -339,6 +430,19 @@ static void close_bench(struct bench *bench)
     vulkan_device_close(bench->device);
 }
 
+/* "uniform:8:8" */
+static bool read_codes(const char *what, struct kv_quantization *quantization)
+{
+    char scheme[16];
+    unsigned key_bits, value_bits;
+    if (sscanf(what, "%15[^:]:%u:%u", scheme, &key_bits, &value_bits) != 3 ||
+        kv_quant_scheme_parse(scheme, &quantization->scheme) != 0)
+        return false;
+    quantization->key_half_bits = 2 * key_bits;
+    quantization->value_half_bits = 2 * value_bits;
+    return true;
+}
+
 static bool read_case(char *line, struct bench_case *c)
 {
     memset(c, 0, sizeof *c);
@@ -346,8 +450,9 @@ static bool read_case(char *line, struct bench_case *c)
     line[strcspn(line, "\n")] = '\0';
     if (changes)
         snprintf(c->changes, sizeof c->changes, "%s", changes + 1);
-    return sscanf(line, "%31s %15s %u %u %u %u %u %u %u", c->name, c->what, &c->head_dim, &c->heads,
-                  &c->kv_heads, &c->window, &c->sequences, &c->rows, &c->context) == 9;
+    return sscanf(line, "%31s %23s %u %u %u %u %u %u %u", c->name, c->what, &c->head_dim, &c->heads,
+                  &c->kv_heads, &c->window, &c->sequences, &c->rows, &c->context) == 9 &&
+           (!strchr(c->what, ':') || read_codes(c->what, &c->quantization));
 }
 
 int main(int argc, char **argv)

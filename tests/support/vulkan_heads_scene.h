@@ -12,7 +12,7 @@
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_trial.h"
 #include "worker/backend/vulkan/vulkan_attention_policy.h"
-#include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/backend/vulkan/vulkan_attention_push.h"
 
 #define HEADS_SCENE_PARTS 8u
 

@@ -15,6 +15,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_attention_policy.h"
+#include "worker/backend/vulkan/vulkan_attention_push.h"
 #include "worker/cache/kv_codec.h"
 
 /* The ops of a run, by what they do. */

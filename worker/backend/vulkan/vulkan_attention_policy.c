@@ -10,6 +10,9 @@
  * The kernel for matrix units takes tiles when the device has a unit whose sides divide the head,
  * and its shared memory holds keys and values of MATRIX_SPAN positions; it reads no quantized ones.
  *
+ * Decodes over codes have a kernel for units whose registers are known, where groups of dimensions
+ * are multiples of CODES_GROUP. Its workgroups are as many as fit at once, too.
+ *
  * Refuses nothing: every shape within proto/limits.h has a choice; must() one.
  */
 #include "worker/backend/vulkan/vulkan_attention_policy.h"
@@ -17,7 +20,7 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/backend/vulkan/vulkan_attention_push.h"
 #include "worker/cache/kv_layout.h"
 
 #define PIECE_DIMS          8u   /* of one 16-byte load */
@@ -43,10 +46,20 @@
 #define MATRIX_CPU_HEAD_DIM 48u  /* beyond it a driver for the CPU compiles for a minute */
 #define MATRIX_SPLIT_TOKENS 256u
 #define MATRIX_PER_UNIT     2u
-#define GROUPS_PER_UNIT     3u  /* workgroups that a compute unit has room for */
-#define USUAL_UNITS         32u /* of a device that does not tell */
-#define SHARED_FLOATS       4096u
-#define FORM_COLUMNS        32u /* columns of a block of f16 and q8 forms */
+/* Of the kernel for codes, of which registers let eight subgroups be on a compute unit; two
+ * workgroups of so many for each unit are two rounds. */
+#define CODES_LANES        32u /* of the subgroups whose registers are known */
+#define CODES_SUBGROUPS    8u
+#define CODES_PER_UNIT     2u
+#define CODES_QUERIES      8u   /* columns of a unit */
+#define CODES_WIDE_DIM     128u /* beyond it two blocks at once would not fit in registers */
+#define CODES_GROUP        64u  /* dimensions that share a scale are a multiple */
+#define CODES_SPLIT_TOKENS 128u
+#define CODES_TABLE_BITS   5u  /* a copy of a table for every lane */
+#define GROUPS_PER_UNIT    3u  /* workgroups that a compute unit has room for */
+#define USUAL_UNITS        32u /* of a device that does not tell */
+#define SHARED_FLOATS      4096u
+#define FORM_COLUMNS       32u /* columns of a block of f16 and q8 forms */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
 {
@@ -203,6 +216,92 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     };
 }
 
+/* --- matrix units, codes --- */
+
+struct codes_plan {
+    uint32_t subgroups; /* 0: not for this device or these codes */
+    uint32_t head_tile;
+    uint32_t head_tiles;
+    uint32_t table_bits;
+};
+
+static uint32_t codes_shared_bytes(const struct vulkan_attention_shape *shape,
+                                   const struct codes_plan *plan)
+{
+    uint32_t heads = plan->subgroups * plan->head_tile * (shape->head_dim + 2) * 4;
+    const struct vulkan_kv_codes *codes = &shape->codes;
+    uint32_t pairs = 1u << 2 * codes->key_bits;
+    if (codes->value_bits != codes->key_bits)
+        pairs += 1u << 2 * codes->value_bits;
+    return heads + (codes->scheme == KV_QUANT_TURBOQUANT ? pairs << plan->table_bits : 1) * 4 + 160;
+}
+
+static struct codes_plan plan_codes(const struct vulkan_facts *facts,
+                                    const struct vulkan_attention_shape *shape)
+{
+    struct codes_plan plan = {.subgroups = 0};
+    uint32_t group = shape->heads / shape->kv_heads;
+    if (!facts->matrix_registers || facts->tier < VULKAN_KHR_MATRIX ||
+        facts->subgroup_size != CODES_LANES || shape->codes.scheme == KV_QUANT_NONE ||
+        shape->codes.group_dims % CODES_GROUP != 0)
+        return plan;
+    plan.subgroups = CODES_SUBGROUPS;
+    plan.head_tiles = divide_up(group, CODES_QUERIES);
+    plan.head_tile = divide_up(group, plan.head_tiles);
+    plan.table_bits = CODES_TABLE_BITS;
+    while (plan.table_bits > 2 && codes_shared_bytes(shape, &plan) > facts->shared_bytes)
+        plan.table_bits--;
+    while (plan.subgroups > 0 && codes_shared_bytes(shape, &plan) > facts->shared_bytes)
+        plan.subgroups /= 2;
+    return plan;
+}
+
+static struct vulkan_attention_choice choose_codes(const struct vulkan_facts *facts,
+                                                   const struct vulkan_attention_task *task,
+                                                   const struct codes_plan *plan)
+{
+    const struct vulkan_attention_shape *shape = &task->shape;
+    uint32_t columns = shape->kv_heads * plan->head_tiles;
+    uint32_t room = unit_count(facts) * CODES_PER_UNIT * CODES_SUBGROUPS / plan->subgroups;
+    uint32_t fit = room / (columns * task->items);
+    uint32_t useful = VULKAN_BRIEF_CONTEXT / CODES_SPLIT_TOKENS;
+    fit = task->brief && fit > useful ? useful : fit;
+    uint32_t splits = choose_splits(facts, task, fit > 0 ? step_below(fit) : 1);
+    uint64_t quads =
+        (uint64_t)plan->head_tile * (shape->head_dim / 4) + divide_up(plan->head_tile, 2);
+    uint64_t workgroups = (uint64_t)columns * task->items;
+    return (struct vulkan_attention_choice){
+        .shader = "attention_codes_units",
+        .specialization =
+            {.count = VULKAN_ATTENTION_CODES_CONSTANTS,
+             .values = {[VULKAN_ATTENTION_CODES_INVOCATIONS] = plan->subgroups * CODES_LANES,
+                        [VULKAN_ATTENTION_CODES_FORMS] = task->forms,
+                        [VULKAN_ATTENTION_CODES_HEAD_DIM] = shape->head_dim,
+                        [VULKAN_ATTENTION_CODES_GROUP_HEADS] = shape->heads / shape->kv_heads,
+                        [VULKAN_ATTENTION_CODES_HEAD_TILE] = plan->head_tile,
+                        [VULKAN_ATTENTION_CODES_TILE_BLOCKS] =
+                            shape->head_dim <= CODES_WIDE_DIM ? 2 : 1,
+                        [VULKAN_ATTENTION_CODES_TABLE_BITS] = plan->table_bits,
+                        [VULKAN_ATTENTION_CODES_SUBGROUPS] = plan->subgroups,
+                        [VULKAN_ATTENTION_CODES_SPLITS] = splits,
+                        [VULKAN_ATTENTION_CODES_SPLIT_TOKENS] = CODES_SPLIT_TOKENS,
+                        [VULKAN_ATTENTION_CODES_WINDOW] = shape->window,
+                        [VULKAN_ATTENTION_CODES_KV_GROUP] = shape->kv_group,
+                        [VULKAN_ATTENTION_CODES_STRIDE] = shape->stride,
+                        [VULKAN_ATTENTION_CODES_QUERY_OFFSET] = shape->query_offset,
+                        [VULKAN_ATTENTION_CODES_SCALE] = float_bits(shape->scale),
+                        [VULKAN_ATTENTION_CODES_SOFT_CAP] = float_bits(shape->soft_cap),
+                        [VULKAN_ATTENTION_CODES_SINKS] = shape->sinks,
+                        [VULKAN_ATTENTION_CODES_KV_SCHEME] = shape->codes.scheme,
+                        [VULKAN_ATTENTION_CODES_KEY_BITS] = shape->codes.key_bits,
+                        [VULKAN_ATTENTION_CODES_VALUE_BITS] = shape->codes.value_bits,
+                        [VULKAN_ATTENTION_CODES_GROUP_DIMS] = shape->codes.group_dims}},
+        .grid = {columns, splits, task->items},
+        .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
+        .counter_bytes = splits > 1 ? workgroups * 4 : 0,
+    };
+}
+
 /* --- matrix units --- */
 
 struct matrix_plan {
@@ -322,6 +421,10 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
         struct matrix_plan plan = plan_matrix(facts, shape);
         if (plan.unit)
             return choose_matrix(facts, task, &plan);
+    } else {
+        struct codes_plan plan = plan_codes(facts, shape);
+        if (plan.subgroups > 0)
+            return choose_codes(facts, task, &plan);
     }
     return choose_rows(facts, task);
 }

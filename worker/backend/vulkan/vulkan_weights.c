@@ -17,7 +17,7 @@
 #include "proto/must.h"
 #include "worker/backend/cpu/cpu_thread_pool.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/backend/vulkan/vulkan_push.h"
+#include "worker/backend/vulkan/vulkan_attention_push.h"
 #include "worker/backend/vulkan/vulkan_upload.h"
 #include "worker/cache/kv_codec.h"
 

@@ -1,0 +1,687 @@
+#version 450
+// needs: GL_KHR_cooperative_matrix
+// variant: units -DUNITS=1
+// variant: plain -DUNITS=0
+/*
+ * Decodes over quantized keys and values, in matrix units whose registers are filled by hand
+ * (register_tile.glsl has the lanes' elements): codes are read once, by the very lanes whose part of
+ * a fragment they become, and become halves there, for all query heads of the KV head at once.
+ *
+ * A subgroup takes KV_BLOCK_TOKENS = 16 positions of a block at a time, which are the rows of a
+ * fragment of keys. Lane 4 g + t:
+ *
+ *   scores [16 positions, 8 queries] = keys [16, 16 dimensions] . queries [16, 8], a step of 16
+ *     dimensions after the other: the lane has positions g and g + 8, and of each group of dimensions
+ *     that share a scale the t-th quarter. Any order of dimensions will do that queries have too.
+ *   sums [16 dimensions, 8 queries] += values [16, 16 positions] . weights [16, 8]: the lane has
+ *     positions 2 t, 2 t + 1, 2 t + 8, 2 t + 9, and of each group the g-th eighth; a register is one
+ *     dimension of two positions, of the words of both. Weights come from the lanes that have their
+ *     scores by shuffles.
+ *
+ * What belongs to a position stays out of the products: scale and bias of a key come to the score (one
+ * product a group; the bias times the sum of the query's group), the scale of a value to the weight
+ * before it is a half, its bias, times the weight, to a sum of its own.
+ *
+ * Codes of `uniform` become halves by masks alone: bits below 2^10 are the half code * 2^-24, which the
+ * units take as any other. Masks that leave a code four bits higher make 16 times that; query or sum
+ * are divided by it. Levels are looked up by pairs of codes, in a table that every lane (or few of
+ * them) has a copy of, so that no two lanes ask the same bank.
+ *
+ * Weights and queries are scaled into the middle of f16's range: queries by their largest element,
+ * values' scales by the largest so far. Sums are scaled anew when a score or a scale grows beyond that.
+ *
+ * Splits and their merging are attention_tile.glsl's.
+ *
+ * The variant `plain` has shared memory in place of units and shuffles, so it runs everywhere, slowly:
+ * it is how tests see this arithmetic on devices of other units.
+ */
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
+#if UNITS
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#endif
+#define FORMS_CONSTANT 1
+#include "kv_blocks.glsl"
+#include "row_forms.glsl"
+#include "score_cap.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint INVOCATIONS = 256;
+layout(constant_id = 2) const uint HEAD_DIM = 128;
+layout(constant_id = 3) const uint GROUP_HEADS = 4;  /* query heads of a KV head */
+layout(constant_id = 4) const uint HEAD_TILE = 4;    /* of those, in a workgroup: at most 8 */
+layout(constant_id = 5) const uint TILE_BLOCKS = 1;  /* that a subgroup takes at once */
+layout(constant_id = 6) const uint TABLE_BITS = 5;   /* a table of levels has 2^this copies */
+layout(constant_id = 7) const uint SUBGROUPS = 8;    /* of 32 invocations */
+layout(constant_id = 8) const uint SPLITS = 8;       /* at most */
+layout(constant_id = 9) const uint SPLIT_TOKENS = 128; /* at least, of a split */
+layout(constant_id = 10) const uint WINDOW = 0;
+layout(constant_id = 11) const uint KV_GROUP = 0; /* which of a sequence's block tables */
+layout(constant_id = 12) const uint STRIDE = 6144; /* columns of qkv */
+layout(constant_id = 13) const uint QUERY_OFFSET = 0;
+layout(constant_id = 14) const float SCALE = 0.08838834764831845; /* of q . k */
+layout(constant_id = 15) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
+layout(constant_id = 16) const bool SINKS = false;
+layout(constant_id = 17) const uint KV_SCHEME = 1; /* kv_codes.glsl, as the next; not 0 */
+layout(constant_id = 18) const uint KEY_BITS = 8;
+layout(constant_id = 19) const uint VALUE_BITS = 8;
+layout(constant_id = 20) const uint GROUP_DIMS = 64; /* a multiple of 64 */
+#include "kv_codes.glsl"
+
+const bool TILES = false, SPANS = false;
+const uint TILE_ROWS = 1, QUERIES = HEAD_TILE;
+const uint HEAD_TILES = (GROUP_HEADS + HEAD_TILE - 1) / HEAD_TILE;
+const uint QUADS = HEAD_DIM / 4;
+const uint SHARED_HEADS = SUBGROUPS * QUERIES;
+const bool QUERIES_ALIGNED = (HEAD_DIM | QUERY_OFFSET | STRIDE) % 4 == 0;
+#include "attention_tile.glsl"
+
+const uint GROUPS = KV_SCALES, GROUP = HEAD_DIM / GROUPS;
+const uint STEPS = GROUP / 16;                        /* products of a group */
+const uint KEY_DIMS = GROUP / 4, VALUE_DIMS = GROUP / 8; /* of a lane, of a group */
+const uint KEY_WORDS = (KEY_DIMS * KEY_BITS + 31) / 32;
+const uint VALUE_WORDS = (VALUE_DIMS * VALUE_BITS + 31) / 32;
+const uint SCALE_WORDS = TILE_BLOCKS * GROUPS * 2; /* of the lane's two positions */
+const uint TILE_TOKENS = TILE_BLOCKS * KV_BLOCK_TOKENS;
+
+/* The query's largest element becomes this: it may be divided by 16. */
+const float QUERY_TOP = 24.0;
+/* The largest weight times the largest scale of values so far becomes this, while scores are up to SLACK
+ * powers of two above the maximum in use. */
+const float WEIGHT_TOP = 2048.0, SLACK = 4.0;
+const float CODE_ONE = ROTATED ? 1.0 : 16777216.0; /* turns what a code became back into it */
+
+const uint COPIES = 1 << TABLE_BITS;
+const bool SAME_LEVELS = KEY_BITS == VALUE_BITS;
+const uint KEY_LEVELS = ROTATED ? COPIES << 2 * KEY_BITS : 1;
+const uint VALUE_LEVELS = ROTATED && !SAME_LEVELS ? COPIES << 2 * VALUE_BITS : 0;
+shared uint shared_pairs[KEY_LEVELS + VALUE_LEVELS]; /* [pair of codes][copy]: halves */
+
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer KvPairs { uvec2 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer KvQuads { uvec4 at[]; };
+
+#if UNITS
+#define UNROLLED [[unroll]]
+#define SUMS coopmat<float, gl_ScopeSubgroup, 16, 8, gl_MatrixUseAccumulator>
+#define LANE gl_SubgroupInvocationID
+#define SUBGROUP gl_SubgroupID
+
+/* a: row g's two pairs, row g + 8's two pairs; b: column g's two pairs. */
+void multiply(uvec4 a, uvec2 b, inout SUMS sums)
+{
+    coopmat<float16_t, gl_ScopeSubgroup, 16, 16, gl_MatrixUseA> x;
+    coopmat<float16_t, gl_ScopeSubgroup, 16, 8, gl_MatrixUseB> y;
+    f16vec2 p = unpackFloat2x16(a.x), q = unpackFloat2x16(a.y);
+    f16vec2 r = unpackFloat2x16(a.z), s = unpackFloat2x16(a.w);
+    f16vec2 u = unpackFloat2x16(b.x), v = unpackFloat2x16(b.y);
+    x[0] = p.x;
+    x[1] = p.y;
+    x[2] = q.x;
+    x[3] = q.y;
+    x[4] = r.x;
+    x[5] = r.y;
+    x[6] = s.x;
+    x[7] = s.y;
+    y[0] = u.x;
+    y[1] = u.y;
+    y[2] = v.x;
+    y[3] = v.y;
+    sums = coopMatMulAdd(x, y, sums);
+}
+
+uint take(uint x, uint source)
+{
+    return subgroupShuffle(x, source);
+}
+
+bool any_lane(bool x)
+{
+    return subgroupAny(x);
+}
+#else
+#define UNROLLED [[dont_unroll]]
+#define SUMS vec4
+#define LANE (gl_LocalInvocationIndex % 32)
+#define SUBGROUP (gl_LocalInvocationIndex / 32)
+shared uvec4 shared_a[INVOCATIONS];
+shared uvec2 shared_b[INVOCATIONS];
+shared uint shared_taken[INVOCATIONS];
+shared uint shared_any;
+
+void multiply(uvec4 a, uvec2 b, inout SUMS sums)
+{
+    barrier();
+    shared_a[gl_LocalInvocationIndex] = a;
+    shared_b[gl_LocalInvocationIndex] = b;
+    barrier();
+    uint first = SUBGROUP * 32, g = LANE / 4, t = LANE % 4;
+    for (uint k = 0; k < 8; k++) {
+        uvec4 x = shared_a[first + 4 * g + k / 2];
+        uint shift = 16 * (k % 2);
+        for (uint e = 0; e < 2; e++) {
+            uvec2 y = shared_b[first + 4 * (2 * t + e) + k / 2];
+            vec2 column = vec2(unpackHalf2x16(y.x >> shift).x, unpackHalf2x16(y.y >> shift).x);
+            sums[e] += unpackHalf2x16(x.x >> shift).x * column.x;
+            sums[e] += unpackHalf2x16(x.y >> shift).x * column.y;
+            sums[e + 2] += unpackHalf2x16(x.z >> shift).x * column.x;
+            sums[e + 2] += unpackHalf2x16(x.w >> shift).x * column.y;
+        }
+    }
+}
+
+uint take(uint x, uint source)
+{
+    barrier();
+    shared_taken[gl_LocalInvocationIndex] = x;
+    barrier();
+    return shared_taken[SUBGROUP * 32 + source];
+}
+
+/* Of the workgroup, whose invocations meet at barriers behind it. */
+bool any_lane(bool x)
+{
+    barrier();
+    shared_any = 0;
+    barrier();
+    if (x)
+        shared_any = 1;
+    barrier();
+    return shared_any != 0;
+}
+#endif
+
+float take(float x, uint source)
+{
+    return uintBitsToFloat(take(floatBitsToUint(x), source));
+}
+
+/* Over the lanes of the same t: all positions. */
+vec2 positions_max(vec2 x)
+{
+    UNROLLED for (uint step = 4; step < 32; step *= 2)
+        x = max(x, vec2(take(x.x, LANE ^ step), take(x.y, LANE ^ step)));
+    return x;
+}
+
+vec2 positions_sum(vec2 x)
+{
+    UNROLLED for (uint step = 4; step < 32; step *= 2)
+        x += vec2(take(x.x, LANE ^ step), take(x.y, LANE ^ step));
+    return x;
+}
+
+uint g, t;
+uint first_block, last_block; /* of the split, in the sequence's table */
+uint blocks[TILE_BLOCKS];     /* of the tile that is loaded next */
+uint keys[TILE_BLOCKS * 2 * GROUPS * KEY_WORDS];     /* of positions g and g + 8 */
+uint values[TILE_BLOCKS * 4 * GROUPS * VALUE_WORDS]; /* of 2 t, 2 t + 1, 2 t + 8, 2 t + 9 */
+uint key_scales[SCALE_WORDS]; /* of g and g + 8: scale and bias, halves */
+uint value_scales[SCALE_WORDS];
+uvec2 query[GROUPS * STEPS];   /* of column g */
+vec2 query_factors;            /* of columns 2 t and 2 t + 1, as everything in vec2 */
+vec2 query_sums[GROUPS];
+vec2 maximum, total;
+vec2 bias_sums[GROUPS];
+float scale_top[GROUPS];  /* the scale of values that becomes WEIGHT_TOP */
+float scale_most[GROUPS]; /* of those that the lane sees of the tile */
+SUMS sums[GROUPS * STEPS];
+/* Of the tile: at [2 * b + i] of position g + 8 * i of block b; then weights. */
+vec2 scores[TILE_BLOCKS * 2];
+
+/* --- what lanes read --- */
+
+/* Subgroups take turns; behind the last block it is that one again, whose positions are not seen. */
+void find_blocks(uint tile)
+{
+    UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
+        uint block = first_block + (tile * SUBGROUPS + SUBGROUP) * TILE_BLOCKS + b;
+        blocks[b] = StepWords(push.tables).at[table + min(block, last_block)];
+    }
+}
+
+/* Words of a bit string that begins at byte `at` of a side, the i-th of them. Where strings are whole
+ * words, at is a multiple of theirs. */
+uint string_word(uint64_t side, uint at, bool whole, uint i)
+{
+    if (whole)
+        return KvWords(side + at).at[i];
+    KvWords words = KvWords(side + (at & ~3u));
+    uint shift = at % 4 * 8;
+    return words.at[i] >> shift | words.at[i + 1] << 1 << (31 - shift);
+}
+
+/* Two positions' scales of group s, g and g + 8, each with its bias. */
+uvec2 load_scales(uint64_t side, uint bits, uint s)
+{
+    KvShorts halves = KvShorts(side + 2 * g);
+    uint at = kv_row_bytes(bits) * KV_BLOCK_TOKENS / 2 + s * KV_BLOCK_TOKENS;
+    uvec2 scales = uvec2(halves.at[at], halves.at[at + 8]);
+    if (!ROTATED) {
+        at += KV_SCALE_BYTES / 2;
+        scales |= uvec2(halves.at[at], halves.at[at + 8]) << 16;
+    }
+    return scales;
+}
+
+void load_key_words(uint64_t side, uint at, uint to)
+{
+    const bool whole = KEY_DIMS * KEY_BITS % 32 == 0;
+    if (whole && KEY_WORDS % 4 == 0) {
+        UNROLLED for (uint i = 0; i < KEY_WORDS; i += 4) {
+            uvec4 x = KvQuads(side + at).at[i / 4];
+            keys[to + i] = x.x;
+            keys[to + i + 1] = x.y;
+            keys[to + i + 2] = x.z;
+            keys[to + i + 3] = x.w;
+        }
+    } else if (whole && KEY_WORDS % 2 == 0) {
+        UNROLLED for (uint i = 0; i < KEY_WORDS; i += 2) {
+            uvec2 x = KvPairs(side + at).at[i / 2];
+            keys[to + i] = x.x;
+            keys[to + i + 1] = x.y;
+        }
+    } else {
+        UNROLLED for (uint i = 0; i < KEY_WORDS; i++)
+            keys[to + i] = string_word(side, at, whole, i);
+    }
+}
+
+void load_value_words(uint64_t side, uint at, uint to)
+{
+    const bool whole = VALUE_DIMS * VALUE_BITS % 32 == 0;
+    if (whole && VALUE_WORDS % 4 == 0) {
+        UNROLLED for (uint i = 0; i < VALUE_WORDS; i += 4) {
+            uvec4 x = KvQuads(side + at).at[i / 4];
+            values[to + i] = x.x;
+            values[to + i + 1] = x.y;
+            values[to + i + 2] = x.z;
+            values[to + i + 3] = x.w;
+        }
+    } else if (whole && VALUE_WORDS % 2 == 0) {
+        UNROLLED for (uint i = 0; i < VALUE_WORDS; i += 2) {
+            uvec2 x = KvPairs(side + at).at[i / 2];
+            values[to + i] = x.x;
+            values[to + i + 1] = x.y;
+        }
+    } else {
+        UNROLLED for (uint i = 0; i < VALUE_WORDS; i++)
+            values[to + i] = string_word(side, at, whole, i);
+    }
+}
+
+void load_keys()
+{
+    uint own = g * kv_row_bytes(KEY_BITS) + t * (KEY_DIMS * KEY_BITS / 8);
+    UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
+        uint64_t side = kv_side_address(push.keys, KEY_BITS, blocks[b], kv_heads, kv_head);
+        UNROLLED for (uint s = 0; s < GROUPS; s++) {
+            UNROLLED for (uint i = 0; i < 2; i++)
+                load_key_words(side,
+                               own + 8 * i * kv_row_bytes(KEY_BITS) + s * (GROUP * KEY_BITS / 8),
+                               ((b * 2 + i) * GROUPS + s) * KEY_WORDS);
+            uvec2 scales = load_scales(side, KEY_BITS, s);
+            key_scales[(b * GROUPS + s) * 2] = scales.x;
+            key_scales[(b * GROUPS + s) * 2 + 1] = scales.y;
+        }
+    }
+}
+
+void load_values()
+{
+    uint own = 2 * t * kv_row_bytes(VALUE_BITS) + g * (VALUE_DIMS * VALUE_BITS / 8);
+    UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
+        uint64_t side = kv_side_address(push.values, VALUE_BITS, blocks[b], kv_heads, kv_head);
+        UNROLLED for (uint s = 0; s < GROUPS; s++) {
+            UNROLLED for (uint i = 0; i < 4; i++)
+                load_value_words(side,
+                                 own + (i / 2 * 8 + i % 2) * kv_row_bytes(VALUE_BITS) +
+                                     s * (GROUP * VALUE_BITS / 8),
+                                 ((b * 4 + i) * GROUPS + s) * VALUE_WORDS);
+            uvec2 scales = load_scales(side, VALUE_BITS, s);
+            value_scales[(b * GROUPS + s) * 2] = scales.x;
+            value_scales[(b * GROUPS + s) * 2 + 1] = scales.y;
+        }
+    }
+}
+
+/* --- codes to pairs of halves --- */
+
+/* Of a string in words low and high, `count` bits from bit `at` of low on, which are below 32. */
+uint string_bits(uint low, uint high, uint at, uint count)
+{
+    uint x = low >> at;
+    if (at + count > 32)
+        x |= high << (32 - at);
+    return x & ((1 << count) - 1);
+}
+
+/* Pair `index` of levels, of the table that begins at `table_first`. */
+uint level_pair(uint table_first, uint index)
+{
+    return shared_pairs[table_first + index * COPIES + LANE % COPIES];
+}
+
+/* The dimensions, of a lane's of a group, in its n-th pair of a key; what they are to be divided by. */
+uvec2 key_pair_dims(uint n, out float factor)
+{
+    factor = 1.0;
+    if (ROTATED || (KEY_BITS != 4 && KEY_BITS != 8))
+        return uvec2(2 * n, 2 * n + 1);
+    if (KEY_BITS == 8)
+        return uvec2(4 * (n / 2) + n % 2, 4 * (n / 2) + n % 2 + 2);
+    factor = n % 2 == 0 ? 1.0 : 16.0;
+    return uvec2(8 * (n / 4) + n % 4, 8 * (n / 4) + n % 4 + 4);
+}
+
+/* Of the words of a key that begin at keys[from]. */
+uint key_pair(uint from, uint n)
+{
+    if (!ROTATED && KEY_BITS == 8) {
+        uint word = keys[from + n / 2];
+        return (n % 2 == 0 ? word : word >> 8) & 0x00FF00FF;
+    }
+    if (!ROTATED && KEY_BITS == 4) {
+        uint word = keys[from + n / 4];
+        uint low = n % 4 < 2 ? word : word >> 8;
+        return low & (n % 2 == 0 ? 0x000F000F : 0x00F000F0);
+    }
+    uint at = 2 * n * KEY_BITS, i = from + at / 32, last = from + KEY_WORDS - 1;
+    if (ROTATED)
+        return level_pair(0, string_bits(keys[i], keys[min(i + 1, last)], at % 32, 2 * KEY_BITS));
+    uint low = string_bits(keys[i], keys[min(i + 1, last)], at % 32, KEY_BITS);
+    at += KEY_BITS;
+    i = from + at / 32;
+    return low | string_bits(keys[i], keys[min(i + 1, last)], at % 32, KEY_BITS) << 16;
+}
+
+/* Dimension n, of a lane's of a group, of two positions whose words begin at values[x] and values[y]. */
+uint value_pair(uint x, uint y, uint n)
+{
+    const uint table_first = SAME_LEVELS ? 0 : KEY_LEVELS;
+    if (VALUE_BITS == 4 && ROTATED) {
+        uint low = values[x + n / 8], high = values[y + n / 8];
+        uint both = n % 2 == 0 ? (low & 0x0F0F0F0F) | (high << 4 & 0xF0F0F0F0)
+                               : (low >> 4 & 0x0F0F0F0F) | (high & 0xF0F0F0F0);
+        return level_pair(table_first, both >> (n % 8 / 2 * 8) & 0xFF);
+    }
+    if (!ROTATED && (VALUE_BITS == 8 || VALUE_BITS == 4)) {
+        const uint in_word = 32 / VALUE_BITS;
+        uint low = values[x + n / in_word], high = values[y + n / in_word];
+        uint at = n % in_word;
+        uint both = at < in_word / 2 ? (low & 0xFFFF) | high << 16 : low >> 16 | (high & 0xFFFF0000);
+        at %= in_word / 2;
+        if (VALUE_BITS == 8)
+            return (at == 0 ? both : both >> 8) & 0x00FF00FF;
+        return (at < 2 ? both : both >> 8) & (at % 2 == 0 ? 0x000F000F : 0x00F000F0);
+    }
+    uint at = n * VALUE_BITS, i = at / 32, next = min(i + 1, VALUE_WORDS - 1);
+    uint low = string_bits(values[x + i], values[x + next], at % 32, VALUE_BITS);
+    uint high = string_bits(values[y + i], values[y + next], at % 32, VALUE_BITS);
+    return ROTATED ? level_pair(table_first, low | high << VALUE_BITS) : low | high << 16;
+}
+
+/* What dimension n of a lane's has too much in its sums. */
+float value_factor(uint n)
+{
+    return CODE_ONE * (!ROTATED && VALUE_BITS == 4 && n % 2 == 1 ? 1.0 / 16.0 : 1.0);
+}
+
+/* --- before the loop --- */
+
+void make_level_pairs()
+{
+    for (uint i = gl_LocalInvocationIndex; i < KEY_LEVELS + VALUE_LEVELS; i += INVOCATIONS) {
+        bool key = i < KEY_LEVELS;
+        uint bits = key ? KEY_BITS : VALUE_BITS;
+        uint pair = (key ? i : i - KEY_LEVELS) >> TABLE_BITS, which = key ? 0 : 16;
+        float low = shared_levels[which + (pair & ((1 << bits) - 1))];
+        float high = shared_levels[which + (pair >> bits)];
+        shared_pairs[i] = packFloat2x16(f16vec2(low, high));
+    }
+}
+
+float query_element(uint q, uint d)
+{
+    return q < QUERIES ? shared_heads[q * QUADS + d / 4][d % 4] : 0.0;
+}
+
+/* Of columns 2 t and 2 t + 1, from the lanes that have it of column g. */
+vec2 columns_of(float x)
+{
+    return vec2(take(x, 8 * t), take(x, 8 * t + 4));
+}
+
+void take_queries()
+{
+    float top = 1e-30, group_sums[GROUPS];
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        group_sums[s] = 0.0;
+        for (uint d = 0; d < KEY_DIMS; d++) {
+            float x = query_element(g, s * GROUP + t * KEY_DIMS + d);
+            top = max(top, abs(x));
+            group_sums[s] += x;
+        }
+    }
+    UNROLLED for (uint step = 1; step < 4; step *= 2)
+        top = max(top, take(top, LANE ^ step));
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        UNROLLED for (uint step = 1; step < 4; step *= 2)
+            group_sums[s] += take(group_sums[s], LANE ^ step);
+        query_sums[s] = columns_of(group_sums[s]);
+    }
+    query_factors = columns_of(top) / QUERY_TOP * CODE_ONE;
+    float factor = QUERY_TOP / top;
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        UNROLLED for (uint i = 0; i < 2 * STEPS; i++) {
+            float divisor;
+            uvec2 dims = key_pair_dims(i, divisor) + s * GROUP + t * KEY_DIMS;
+            vec2 x = vec2(query_element(g, dims.x), query_element(g, dims.y)) * (factor / divisor);
+            query[s * STEPS + i / 2][i % 2] = packFloat2x16(f16vec2(x));
+        }
+    }
+}
+
+void clear_sums()
+{
+    maximum = vec2(NOTHING);
+    total = vec2(0.0);
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        bias_sums[s] = vec2(0.0);
+        scale_top[s] = 0.0;
+    }
+    UNROLLED for (uint i = 0; i < GROUPS * STEPS; i++)
+        sums[i] = SUMS(0.0);
+}
+
+/* --- a tile --- */
+
+/* Of block b: positions g and g + 8 of columns 2 t and 2 t + 1. */
+void find_scores(uint b)
+{
+    scores[2 * b] = scores[2 * b + 1] = vec2(0.0);
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        SUMS products = SUMS(0.0);
+        uint low = (b * 2 * GROUPS + s) * KEY_WORDS, high = low + GROUPS * KEY_WORDS;
+        UNROLLED for (uint i = 0; i < STEPS; i++)
+            multiply(uvec4(key_pair(low, 2 * i), key_pair(low, 2 * i + 1), key_pair(high, 2 * i),
+                           key_pair(high, 2 * i + 1)),
+                     query[s * STEPS + i], products);
+        UNROLLED for (uint i = 0; i < 2; i++) {
+            vec2 scale = unpackHalf2x16(key_scales[(b * GROUPS + s) * 2 + i]);
+            scores[2 * b + i] +=
+                vec2(products[2 * i], products[2 * i + 1]) * (query_factors * scale.x);
+            if (!ROTATED)
+                scores[2 * b + i] += query_sums[s] * scale.y;
+        }
+    }
+}
+
+bool sees(uint position)
+{
+    return position >= begin && position < end;
+}
+
+/* The scale of value i of the lane's two of block b; 0 where it is not seen. */
+vec2 value_scale(uint b, uint s, uint i, bool seen)
+{
+    return seen ? unpackHalf2x16(value_scales[(b * GROUPS + s) * 2 + i]) : vec2(0.0);
+}
+
+/* Brings what was summed up to a larger maximum or larger scales. */
+void raise(vec2 top)
+{
+    top = max(maximum, positions_max(top));
+    vec2 shrink = exp2(maximum - top);
+    maximum = top;
+    total *= shrink;
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        float most = positions_max(vec2(scale_most[s])).x, was = scale_top[s];
+        scale_top[s] = most > was ? 2.0 * most : was;
+        vec2 factor = shrink * (was > 0.0 ? was / scale_top[s] : 0.0);
+        bias_sums[s] *= shrink;
+        UNROLLED for (uint i = 0; i < STEPS; i++)
+            UNROLLED for (uint e = 0; e < 4; e++)
+                sums[s * STEPS + i][e] *= factor[e % 2];
+    }
+}
+
+/* Scores of the tile's blocks to weights. */
+void weigh(uint first)
+{
+    vec2 top = vec2(MASKED);
+    bool grows = false;
+    UNROLLED for (uint i = 0; i < TILE_BLOCKS * 2; i++) {
+        if (SOFT_CAP > 0.0) {
+            scores[i].x = cap_score(scores[i].x, SOFT_CAP);
+            scores[i].y = cap_score(scores[i].y, SOFT_CAP);
+        }
+        scores[i] = sees(first + 8 * i + g) ? scores[i] : vec2(MASKED);
+        top = max(top, scores[i]);
+    }
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        scale_most[s] = 0.0;
+        UNROLLED for (uint i = 0; i < TILE_BLOCKS * 2; i++)
+            scale_most[s] =
+                max(scale_most[s], value_scale(i / 2, s, i % 2, sees(first + 8 * i + g)).x);
+        grows = grows || scale_most[s] > scale_top[s];
+    }
+    if (any_lane(grows || top.x > maximum.x + SLACK || top.y > maximum.y + SLACK))
+        raise(top);
+    UNROLLED for (uint i = 0; i < TILE_BLOCKS * 2; i++) {
+        scores[i] = exp2(scores[i] - maximum);
+        total += scores[i];
+    }
+}
+
+/* Weights of the lane's two positions, as halves of columns 2 t and 2 t + 1, become the lane's of
+ * column g: of its four positions. */
+uvec2 turn_weights(uint low, uint high)
+{
+    uint source = 8 * t + g / 2, shift = g % 2 * 16;
+    uint a = take(low, source) >> shift, b = take(low, source + 4) >> shift;
+    uint c = take(high, source) >> shift, d = take(high, source + 4) >> shift;
+    return uvec2((a & 0xFFFF) | b << 16, (c & 0xFFFF) | d << 16);
+}
+
+void add_values(uint first, uint b)
+{
+    vec2 low = scores[2 * b], high = scores[2 * b + 1];
+    bool low_seen = sees(first + 16 * b + g), high_seen = sees(first + 16 * b + g + 8);
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        vec2 low_scale = value_scale(b, s, 0, low_seen);
+        vec2 high_scale = value_scale(b, s, 1, high_seen);
+        float factor = WEIGHT_TOP / max(scale_top[s], 1e-30);
+        uvec2 weights =
+            turn_weights(packFloat2x16(f16vec2(low * (low_scale.x * factor))),
+                         packFloat2x16(f16vec2(high * (high_scale.x * factor))));
+        if (!ROTATED)
+            bias_sums[s] += low * low_scale.y + high * high_scale.y;
+        const uint part = GROUPS * VALUE_WORDS;
+        uint p = (b * 4 * GROUPS + s) * VALUE_WORDS;
+        UNROLLED for (uint i = 0; i < STEPS; i++)
+            multiply(uvec4(value_pair(p, p + part, 2 * i),
+                           value_pair(p + 2 * part, p + 3 * part, 2 * i),
+                           value_pair(p, p + part, 2 * i + 1),
+                           value_pair(p + 2 * part, p + 3 * part, 2 * i + 1)),
+                     weights, sums[s * STEPS + i]);
+    }
+}
+
+/* --- behind the loop --- */
+
+void leave_sums()
+{
+    total = positions_sum(total);
+    UNROLLED for (uint e = 0; e < 2; e++) {
+        if (g == 0 && 2 * t + e < QUERIES)
+            shared_softmax[SUBGROUP * QUERIES + 2 * t + e] = vec2(maximum[e], total[e]);
+    }
+    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        vec2 biases = ROTATED ? vec2(0.0) : positions_sum(bias_sums[s]);
+        UNROLLED for (uint i = 0; i < STEPS; i++)
+            UNROLLED for (uint e = 0; e < 4; e++)
+        {
+            uint n = 2 * i + e / 2, q = 2 * t + e % 2, d = s * GROUP + g * VALUE_DIMS + n;
+            float sum = sums[s * STEPS + i][e] * (scale_top[s] / WEIGHT_TOP * value_factor(n));
+            if (q < QUERIES)
+                shared_heads[(SUBGROUP * QUERIES + q) * QUADS + d / 4][d % 4] = sum + biases[e % 2];
+        }
+    }
+}
+
+void main()
+{
+    g = LANE / 4;
+    t = LANE % 4;
+    if (!find_work())
+        return;
+    first_block = begin / KV_BLOCK_TOKENS;
+    last_block = (end - 1) / KV_BLOCK_TOKENS;
+    uint tiles = (last_block - first_block) / (SUBGROUPS * TILE_BLOCKS) + 1;
+    find_blocks(0);
+    vec4 raw[QUERY_LOADS];
+    load_queries(raw);
+    if (ROTATED)
+        take_levels();
+    load_keys();
+    load_values();
+    find_blocks(1);
+    put_queries(raw);
+    barrier();
+    if (ROTATED) {
+        rotate_heads(0);
+        make_level_pairs();
+        barrier();
+    }
+    take_queries();
+    clear_sums();
+    for (uint tile = 0; tile < tiles; tile++) {
+        uint first = (first_block + (tile * SUBGROUPS + SUBGROUP) * TILE_BLOCKS) * KV_BLOCK_TOKENS;
+        UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++)
+            find_scores(b);
+        if (tile + 1 < tiles)
+            load_keys();
+        weigh(first);
+        UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++)
+            add_values(first, b);
+        if (tile + 1 < tiles) {
+            load_values();
+            find_blocks(tile + 2);
+        }
+    }
+    barrier();
+    leave_sums();
+    barrier();
+    if (splits > 1) {
+        write_part();
+        if (!parts_complete())
+            return;
+    }
+    if (ROTATED)
+        turn_back();
+    write_outputs();
+}
