@@ -289,24 +289,29 @@ static void gather_case(struct vulkan_trial *trial, struct test_random *random, 
     vulkan_trial_clear(trial);
 }
 
+/* Rows of the output may be wider than what is gated: zeros, in every form. */
 static void gate_case(struct vulkan_trial *trial, struct test_random *random, uint32_t columns,
-                      enum gate_activation activation, struct outputs *outputs)
+                      uint32_t out_columns, enum gate_activation activation,
+                      struct outputs *outputs)
 {
     float *x;
     struct vulkan_gate_push push = {
         .x = floats(trial, random, 2 * ROWS * columns, &x)->address,
+        .out_columns = out_columns,
         .columns = columns,
     };
     x[0] = 200.0f;
     x[columns - 1] = -200.0f; /* exp() overflows: the result is 0 */
-    push.outputs = outputs_begin(trial, columns, outputs);
+    push.outputs = outputs_begin(trial, out_columns, outputs);
+    memset(outputs->expected, 0, sizeof outputs->expected);
     for (uint32_t i = 0; i < ROWS * columns; i++) {
         const float *row = x + (size_t)(i / columns) * 2 * columns;
         double v = (double)row[i % columns];
         double inner = v;
         if (activation == GATE_GELU_TANH)
             inner = 2.0 * sqrt(2.0 / acos(-1.0)) * (v + 0.044715 * v * v * v);
-        outputs->expected[i] = v / (1.0 + exp(-inner)) * (double)row[columns + i % columns];
+        outputs->expected[i / columns * out_columns + i % columns] =
+            v / (1.0 + exp(-inner)) * (double)row[columns + i % columns];
     }
     run(trial, VULKAN_ROW_GATE, outputs, activation, &push, sizeof push);
     outputs_check(outputs, 1e-5);
@@ -338,8 +343,9 @@ static void test_gather_gate_and_cap(void **state)
     vulkan_trial_init(&trial, (const struct vulkan_device *)*state);
     for (uint32_t i = 0; i < WIDTHS; i++) {
         gather_case(&trial, &random, widths[i], outputs);
-        gate_case(&trial, &random, widths[i], GATE_SILU, outputs);
-        gate_case(&trial, &random, widths[i], GATE_GELU_TANH, outputs);
+        gate_case(&trial, &random, widths[i], widths[i], GATE_SILU, outputs);
+        gate_case(&trial, &random, widths[i], widths[i], GATE_GELU_TANH, outputs);
+        gate_case(&trial, &random, widths[i], (widths[i] + 31) / 32 * 32, GATE_SILU, outputs);
         gate_with_case(&trial, &random, widths[i], outputs);
         soft_cap_case(&trial, &random, widths[i], i % 2 == 0 ? 3.0f : 0.0f, outputs);
     }

@@ -37,7 +37,12 @@ static const struct vulkan_matrix *matrix_of(const struct vulkan_program *progra
 
 static bool is_gateable(const struct vulkan_program *program, uint32_t index)
 {
-    return program->notes[index].gate != VULKAN_NO_OP && program->weights.by_op[index].count == 1;
+    uint32_t gate = program->notes[index].gate;
+    if (gate == VULKAN_NO_OP || program->weights.by_op[index].count != 1)
+        return false;
+    plan_tensor_id out = program->plan->ops[gate].output;
+    /* The product writes no zeros behind the plan's columns. */
+    return program->tensors[out].columns == program->plan->tensors[out].columns;
 }
 
 static enum vulkan_linear_epilogue epilogue_of(const struct linear_task *task)

@@ -2,9 +2,9 @@
  * Laying a program out in device memory.
  *
  * Tensors are sized for the largest step. Only tensors that a linear op reads get the forms f16 and
- * q8, which exist for multiples of 32 columns alone. The KV cache is one region per layer for keys
- * and one for values, so that no region needs more than one allocation until a layer's cache passes
- * 4 GiB.
+ * q8, which exist for multiples of 32 columns alone (vulkan_padding.h). The KV cache is one region
+ * per layer for keys and one for values, so that no region needs more than one allocation until a
+ * layer's cache passes 4 GiB.
  */
 #include "worker/backend/vulkan/vulkan_program.h"
 
@@ -15,11 +15,11 @@
 #include "worker/backend/vulkan/vulkan_commands.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
 #include "worker/backend/vulkan/vulkan_moe.h"
+#include "worker/backend/vulkan/vulkan_padding.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
 #include "worker/backend/vulkan/vulkan_whole_plan.h"
 #include "worker/cache/kv_codec.h"
 
-#define FORM_COLUMNS 32u
 #define TILE_COLUMNS 128u /* of the tiled form */
 
 uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows)
@@ -54,7 +54,7 @@ static uint64_t lay_tensor(const struct vulkan_program *program, struct vulkan_t
         tensor->q8 = at;
         at += align_piece(rows * tensor->columns);
         tensor->q8_terms = at;
-        at += align_piece(rows * (tensor->columns / FORM_COLUMNS) * 2 * sizeof(float));
+        at += align_piece(rows * (tensor->columns / VULKAN_FORM_COLUMNS) * 2 * sizeof(float));
     }
     return at - address;
 }
@@ -77,8 +77,8 @@ static enum result place_tensors(struct vulkan_program *program, struct error_te
     find_linear_inputs(&program->whole_plan, inputs);
     for (uint32_t t = 0; t < plan->tensor_count; t++) {
         program->tensors[t].rows = plan->tensors[t].rows;
-        program->tensors[t].columns = plan->tensors[t].columns;
-        inputs[t] = inputs[t] && plan->tensors[t].columns % FORM_COLUMNS == 0;
+        program->tensors[t].columns = vulkan_padding_columns(plan, (plan_tensor_id)t);
+        inputs[t] = inputs[t] && program->tensors[t].columns % VULKAN_FORM_COLUMNS == 0;
         bytes[t] = lay_tensor(program, &program->tensors[t], inputs[t], 0);
         total += align_piece(bytes[t]);
     }

@@ -19,7 +19,7 @@
 
 struct vulkan_tensor {
     enum plan_rows rows;
-    uint32_t columns;
+    uint32_t columns;          /* of a row as it lies, padded: vulkan_padding.h */
     struct vulkan_piece whole; /* begins with f32 */
     uint64_t f32;              /* addresses; 0 where the form is never made */
     uint64_t f16;

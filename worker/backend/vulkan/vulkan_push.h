@@ -192,8 +192,8 @@ static_assert(sizeof(struct vulkan_gather_rows_push) == 56, "byte map");
 struct vulkan_gate_push {
     uint64_t x;                         /*  0: f32 [rows, 2 * columns] */
     struct vulkan_outputs_push outputs; /*  8 */
-    uint32_t columns;                   /* 40 */
-    uint32_t unused;                    /* 44 */
+    uint32_t out_columns;               /* 40: of its rows; zeros from `columns` on */
+    uint32_t columns;                   /* 44 */
 };
 static_assert(sizeof(struct vulkan_gate_push) == 48, "byte map");
 

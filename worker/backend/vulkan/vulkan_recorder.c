@@ -298,9 +298,10 @@ static void record_gate(struct vulkan_recorder *recorder)
     const struct vulkan_gate_push push = {
         .x = program->tensors[op->inputs[0]].f32,
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
-        .columns = program->tensors[op->output].columns,
+        .out_columns = program->tensors[op->output].columns,
+        .columns = program->plan->tensors[op->output].columns,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_GATE, rows, push.columns, forms,
+    const struct vulkan_row_task task = {VULKAN_ROW_GATE, rows, push.out_columns, forms,
                                          op->params.gate.activation};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};

@@ -75,7 +75,8 @@ void vulkan_towers_record_activate(struct vulkan_recorder *recorder)
     const struct vulkan_activate_push push = {
         .x = program->tensors[op->inputs[0]].f32,
         .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
-        .columns = program->tensors[op->output].columns,
+        .row_columns = program->tensors[op->output].columns,
+        .columns = program->plan->tensors[op->output].columns,
     };
     const struct vulkan_touch touch = touch_of(op);
     dispatch(recorder, VULKAN_ROW_ACTIVATE, op->params.activate.activation, op->output, &push,

@@ -17,6 +17,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_padding.h"
 #include "worker/backend/vulkan/vulkan_recorder.h"
 #include "worker/backend/vulkan/vulkan_weight_loader.h"
 
@@ -217,7 +218,7 @@ uint64_t vulkan_vision_bytes(const struct backend_options *options)
         uint32_t rows = plan->tensors[t].rows == PLAN_ROWS_PATCHES
                             ? options->max_patch_rows
                             : options->max_patch_rows / merged;
-        bytes += (uint64_t)rows * plan->tensors[t].columns * FORMS_BYTES;
+        bytes += (uint64_t)rows * vulkan_padding_columns(plan, (plan_tensor_id)t) * FORMS_BYTES;
     }
     return bytes;
 }

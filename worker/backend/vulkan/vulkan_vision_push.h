@@ -24,7 +24,7 @@ struct vulkan_patch_rows_push {
     uint64_t sights;                    /*  0: struct vulkan_step_sight [rows] */
     uint64_t pictures;                  /*  8: struct vulkan_patch_picture [tiles] */
     struct vulkan_outputs_push outputs; /* 16: [rows, columns] */
-    uint32_t columns;                   /* 48: 3 * frames * side * side */
+    uint32_t columns;                   /* 48: zeros from 3 * frames * side * side on */
     uint32_t side;                      /* 52: of a patch, pixels */
     uint32_t frames;                    /* 56 */
     float gain;                         /* 60 */
@@ -46,10 +46,10 @@ static_assert(sizeof(struct vulkan_patch_positions_push) == 40, "byte map");
 
 /* own: enum activation. */
 struct vulkan_activate_push {
-    uint64_t x;                         /*  0: f32 [rows, columns] */
-    struct vulkan_outputs_push outputs; /*  8 */
-    uint32_t columns;                   /* 40 */
-    uint32_t unused;                    /* 44 */
+    uint64_t x;                         /*  0: f32 [rows, row_columns] */
+    struct vulkan_outputs_push outputs; /*  8: likewise; zeros from `columns` on */
+    uint32_t row_columns;               /* 40 */
+    uint32_t columns;                   /* 44 */
 };
 static_assert(sizeof(struct vulkan_activate_push) == 48, "byte map");
 

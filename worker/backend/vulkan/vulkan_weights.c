@@ -18,6 +18,7 @@
 #include "worker/backend/cpu/cpu_thread_pool.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
 #include "worker/backend/vulkan/vulkan_attention_push.h"
+#include "worker/backend/vulkan/vulkan_padding.h"
 #include "worker/backend/vulkan/vulkan_upload.h"
 #include "worker/cache/kv_codec.h"
 
@@ -35,15 +36,32 @@ static bool takes_matrices(enum op_stem stem)
            stem == OP_moe_linear;
 }
 
-/* The matrix whose weights begin with `id`, or a new one. */
-static uint32_t matrix_of(struct vulkan_weights *weights, plan_weight_id id)
+/* As the rows lie that the op multiplies. */
+static uint32_t columns_of(const struct plan *plan, const struct plan_op *op,
+                           const struct plan_weight *weight)
 {
-    for (uint32_t m = 0; m < weights->matrix_count; m++)
-        if (weights->matrices[m].weights[0] == id)
-            return m;
+    uint32_t columns = weight->columns;
+    if (op->stem == OP_linear || op->stem == OP_linear_add)
+        columns = vulkan_padding_columns(plan, op->inputs[0]);
+    must(columns == weight->columns ||
+         !vulkan_weight_format_facts(vulkan_weight_format_kind(weight->type)).quantized);
+    return columns;
+}
+
+/* The matrix whose weights begin with `id`, or a new one. */
+static uint32_t matrix_of(struct vulkan_weights *weights, const struct plan_op *op,
+                          plan_weight_id id)
+{
     const struct plan_weight *weight = &weights->plan->weights[id];
-    weights->matrices[weights->matrix_count] = (struct vulkan_matrix){
-        .kind = vulkan_weight_format_kind(weight->type), .columns = weight->columns};
+    uint32_t columns = columns_of(weights->plan, op, weight);
+    for (uint32_t m = 0; m < weights->matrix_count; m++) {
+        if (weights->matrices[m].weights[0] != id)
+            continue;
+        must(weights->matrices[m].columns == columns);
+        return m;
+    }
+    weights->matrices[weights->matrix_count] =
+        (struct vulkan_matrix){.kind = vulkan_weight_format_kind(weight->type), .columns = columns};
     return weights->matrix_count++;
 }
 
@@ -61,7 +79,7 @@ static void list_matrices(struct vulkan_weights *weights, uint32_t op_index)
             last && weight->experts == 0 && last->kind == vulkan_weight_format_kind(weight->type);
         if (!joins) {
             uint32_t known = weights->matrix_count;
-            uint32_t index = matrix_of(weights, id);
+            uint32_t index = matrix_of(weights, op, id);
             mine->index[mine->count++] = index;
             last = &weights->matrices[index];
             if (index < known)
@@ -138,6 +156,7 @@ struct slice {
     uint64_t typed_row_bytes;  /* of the weight's type */
     uint32_t row_count;
     uint32_t columns;
+    bool padded;
     struct vulkan_weight_bytes row_bytes; /* packed */
     struct vulkan_weight_arrays out;
     _Atomic uint32_t next_row;
@@ -159,6 +178,19 @@ static const uint8_t *typed_rows(const struct slice *slice, uint32_t first, uint
     return made;
 }
 
+/* Rows with more columns on the device than in the checkpoint are floats, and those are zeros. */
+static void pack_padded(const struct slice *slice, const uint8_t *rows, uint32_t count,
+                        uint8_t *codes)
+{
+    uint64_t packed = vulkan_weight_format_row_bytes(slice->kind, slice->columns).codes;
+    for (uint32_t i = 0; i < count; i++, codes += slice->row_bytes.codes) {
+        const struct vulkan_weight_arrays out = {.codes = codes};
+        vulkan_weight_format_pack(slice->kind, rows + i * slice->typed_row_bytes, 1, slice->columns,
+                                  &out);
+        memset(codes + packed, 0, slice->row_bytes.codes - packed);
+    }
+}
+
 static void pack_rows(void *context, uint32_t thread)
 {
     struct slice *slice = context;
@@ -176,8 +208,11 @@ static void pack_rows(void *context, uint32_t thread)
                                                  slice->out.high + first * slice->row_bytes.high,
                                                  slice->out.scales +
                                                      first * slice->row_bytes.scales};
-        vulkan_weight_format_pack(slice->kind, typed_rows(slice, first, count, made), count,
-                                  slice->columns, &out);
+        const uint8_t *rows = typed_rows(slice, first, count, made);
+        if (slice->padded)
+            pack_padded(slice, rows, count, out.codes);
+        else
+            vulkan_weight_format_pack(slice->kind, rows, count, slice->columns, &out);
     }
     free(made);
 }
@@ -252,6 +287,7 @@ static enum result load_part(struct loading *loading, const struct vulkan_matrix
                               .typed_row_bytes = typed_row_bytes,
                               .row_count = left < rows_at_once ? left : rows_at_once,
                               .columns = weight->columns,
+                              .padded = weight->columns != matrix->columns,
                               .row_bytes = row};
         enum result result = load_slice(loading, matrix, &slice, first_row + done, error);
         if (result != RESULT_OK)

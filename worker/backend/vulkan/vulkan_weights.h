@@ -19,8 +19,8 @@
 
 struct vulkan_matrix {
     enum vulkan_weight_kind kind;
-    uint32_t rows; /* of all its weights */
-    uint32_t columns;
+    uint32_t rows;    /* of all its weights */
+    uint32_t columns; /* of a row as it lies, padded: vulkan_padding.h */
     uint32_t weight_count;
     plan_weight_id weights[OP_WEIGHTS_MAX];
     struct vulkan_piece codes;

@@ -1,6 +1,6 @@
 #version 450
 /*
- * out[r, c] = activation(x[r, c]); `out` may be x. All but the exact gelu are v * sigmoid(inner), as
+ * out[r, c] = activation(x[r, c]), and 0 from `columns` on, whatever x has there; `out` may be x. All but the exact gelu are v * sigmoid(inner), as
  * activation.glsl has them. The error function is Abramowitz and Stegun's 7.1.26, off by 1.5e-7.
  *
  * Grid: (rows, column tiles of 4 * invocations).
@@ -17,8 +17,9 @@ const uint SILU = 0, GELU_TANH = 1, GELU_ERF = 2, GELU_QUICK = 3;
 
 layout(push_constant) uniform Push
 {
-    uint64_t x; /* f32 [rows, columns] */
-    RowOutputs outputs;
+    uint64_t x; /* f32 [rows, row_columns] */
+    RowOutputs outputs; /* likewise */
+    uint row_columns;
     uint columns;
 } push;
 
@@ -47,6 +48,7 @@ void main()
 {
     uint row = gl_WorkGroupID.x;
     uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
-    row_store(push.outputs, row, column, push.columns,
-              activate(row_load(push.x, row, column, push.columns)));
+    vec4 v = row_load(push.x, row, column, push.row_columns);
+    v = mix(vec4(0.0), v, lessThan(column + uvec4(0, 1, 2, 3), uvec4(push.columns)));
+    row_store(push.outputs, row, column, push.row_columns, activate(v));
 }

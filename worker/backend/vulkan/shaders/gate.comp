@@ -1,6 +1,7 @@
 #version 450
 /*
- * out[r, c] = activation(x[r, c]) * x[r, columns + c], x being [rows, 2 * columns].
+ * out[r, c] = activation(x[r, c]) * x[r, columns + c], x being [rows, 2 * columns]; 0 from `columns`
+ * on.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -16,7 +17,8 @@ layout(push_constant) uniform Push
 {
     uint64_t x; /* f32 [rows, 2 * columns] */
     RowOutputs outputs;
-    uint columns; /* of the output */
+    uint out_columns; /* of its rows */
+    uint columns;
 } push;
 
 void main()
@@ -26,5 +28,5 @@ void main()
     /* Row r of [rows, 2 * columns] is rows 2r and 2r + 1 of [2 * rows, columns]. */
     vec4 v = row_load(push.x, 2 * row, column, push.columns);
     vec4 up = row_load(push.x, 2 * row + 1, column, push.columns);
-    row_store(push.outputs, row, column, push.columns, activation(v) * up);
+    row_store(push.outputs, row, column, push.out_columns, activation(v) * up);
 }

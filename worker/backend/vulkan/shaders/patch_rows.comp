@@ -2,7 +2,7 @@
 /*
  * out[r, :] are the pixels of patch r, each times its picture's scale and plus its bias, then times
  * gain and plus shift: by channel, frame, line and column, or with CHANNELS_LAST by frame, line,
- * column and channel. All frames are the one picture.
+ * column and channel. All frames are the one picture. Behind its pixels a row is 0.
  *
  * Grid: (rows, column tiles of 4 * invocations).
  */
@@ -22,7 +22,7 @@ layout(push_constant) uniform Push
     uint64_t sights;   /* StepSight [rows] */
     uint64_t pictures; /* PatchPicture [tiles] */
     RowOutputs outputs;
-    uint columns; /* CHANNELS * frames * side * side */
+    uint columns; /* at least CHANNELS * frames * side * side */
     uint side;    /* of a patch, pixels */
     uint frames;
     float gain;
@@ -53,9 +53,10 @@ void main()
     uint column = 4 * (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x);
     StepSight place = StepSights(push.sights).at[row];
     PatchPicture picture = PatchPictures(push.pictures).at[place.feature];
+    uint values = CHANNELS * push.frames * push.side * push.side;
     vec4 v = vec4(0.0);
     for (uint i = 0; i < 4; i++)
-        if (column + i < push.columns)
+        if (column + i < values)
             v[i] = value_at(place, picture, column + i);
     row_store(push.outputs, row, column, push.columns, v);
 }
