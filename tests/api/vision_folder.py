@@ -49,7 +49,7 @@ def make_folder(folder, tower="qwen2_5_vl", form=QWEN):
 def add_assets(folder, form):
     """What a folder lacks that has weights and config.json."""
     files = {
-        "tokenizer.json": tokenizer(SPECIAL | form["special"]),
+        "tokenizer.json": tokenizer(SPECIAL | form["special"], CHARACTERS + form.get("characters", "")),
         "tokenizer_config.json": {"chat_template": TEMPLATE.replace("MARKER", form["marker"]), "eos_token": "<|im_end|>"},
         "generation_config.json": {"eos_token_id": [94], "do_sample": False},
         "preprocessor_config.json": form["processor"],
@@ -59,9 +59,9 @@ def add_assets(folder, form):
     return folder
 
 
-def tokenizer(special):
-    vocabulary = {c.replace(" ", "\u0120"): FIRST_CHARACTER + i for i, c in enumerate(CHARACTERS)}
-    assert FIRST_CHARACTER + len(CHARACTERS) <= 89
+def tokenizer(special, characters=CHARACTERS):
+    vocabulary = {c.translate({32: "\u0120", 10: "\u010a"}): FIRST_CHARACTER + i for i, c in enumerate(characters)}
+    assert FIRST_CHARACTER + len(characters) <= 89
     added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
               "special": True} for text, i in special.items()]
     return {
