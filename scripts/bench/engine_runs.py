@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PATIENCE_S = 540  # a checkpoint of 17 GB is read, packed and measured in it
 PROFILE_STEPS = 130  # enough for the backend to print a profile
 READ_BYTES_PER_S = {"NVIDIA H200": 4.65e12}  # measured with kernels that only read
+MATRIX_OPERATIONS_PER_S = {"NVIDIA H200": 278e12}  # f16 matrix units at best, measured with products that do nothing else
 Decode = collections.namedtuple("Decode", "rate step_ms distinct_tokens")
 Steps = collections.namedtuple("Steps", "loaded decodes prompt_rate")
 

@@ -492,7 +492,10 @@ static void record_patches(struct vulkan_recorder *recorder, uint32_t index, uin
     must(choice.partial_bytes <= program->attention_scratch.tile_partial_bytes);
     const struct vulkan_touch touch = {
         .reads = {op->inputs[0], vulkan_recorder_kv(recorder), PLAN_NONE},
-        .writes = {op->output, vulkan_recorder_scratch(recorder)}};
+        .writes = {op->output, vulkan_recorder_scratch(recorder)},
+        .cache_bytes = (uint64_t)recording->shape.patches * task.shape.heads * task.shape.head_dim *
+                       2 * sizeof(uint16_t),
+        .name = windowed ? "attention in windows" : "attention over pictures"};
     record_patch_keys(recorder, index);
     vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
                              choice.grid, &touch);

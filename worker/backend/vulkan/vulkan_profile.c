@@ -14,6 +14,7 @@
 
 #define ENTRIES_MAX      64u
 #define PEAK_READS       4u
+#define PEAK_BYTES       (1ull << 30)
 #define PEAK_GROUPS      4096u
 #define PEAK_INVOCATIONS 256u
 #define PIECE_BYTES      16u
@@ -35,17 +36,8 @@ struct vulkan_profile {
     } marks[VULKAN_PROFILE_MARKS];
     uint32_t mark_count;
     uint32_t steps;
+    double peak_bytes_per_s;
 };
-
-struct vulkan_profile *vulkan_profile_create(void)
-{
-    return must_alloc(1, sizeof(struct vulkan_profile));
-}
-
-void vulkan_profile_destroy(struct vulkan_profile *profile)
-{
-    free(profile);
-}
 
 void vulkan_profile_begin(struct vulkan_profile *profile, struct vulkan_commands *commands)
 {
@@ -96,28 +88,30 @@ uint32_t vulkan_profile_steps(const struct vulkan_profile *profile)
     return profile->steps;
 }
 
-void vulkan_profile_print(struct vulkan_profile *profile, double peak_bytes_per_s)
+void vulkan_profile_print(struct vulkan_profile *profile, const char *what, uint32_t count)
 {
+    const double peak_bytes_per_s = profile->peak_bytes_per_s;
     double total_ns = 0.0;
     for (uint32_t i = 0; i < profile->entry_count; i++)
         total_ns += profile->entries[i].time_ns;
-    log_info("profile: %u steps, %.3f ms each on the device", profile->steps,
-             profile->steps ? total_ns / profile->steps * 1e-6 : 0.0);
+    must(count > 0);
+    log_info("profile: %s, %u times, %.3f ms each on the device", what, count,
+             total_ns / count * 1e-6);
     for (uint32_t i = 0; i < profile->entry_count; i++) {
         const struct profile_entry *entry = &profile->entries[i];
         if (entry->dispatches == 0)
             continue;
         double bytes = (double)entry->bytes;
         double bytes_per_s = entry->time_ns > 0 ? bytes / entry->time_ns * 1e9 : 0.0;
-        log_info("profile: %-24s %8.1f a step %9.2f us each %5.1f %% of the time %8.1f MB each "
+        log_info("profile: %-24s %8.1f times %9.2f us each %5.1f %% of the time %8.1f MB each "
                  "%5.1f %% of the bandwidth",
-                 entry->name, (double)entry->dispatches / profile->steps,
+                 entry->name, (double)entry->dispatches / count,
                  entry->time_ns / (double)entry->dispatches * 1e-3,
                  total_ns > 0 ? entry->time_ns / total_ns * 100.0 : 0.0,
                  bytes / (double)entry->dispatches * 1e-6,
                  peak_bytes_per_s > 0 ? bytes_per_s / peak_bytes_per_s * 100.0 : 0.0);
     }
-    memset(profile, 0, sizeof *profile);
+    *profile = (struct vulkan_profile){.peak_bytes_per_s = peak_bytes_per_s};
 }
 
 static enum result time_reads(struct vulkan_commands *commands, const struct vulkan_kernel *kernel,
@@ -146,9 +140,8 @@ static enum result time_reads(struct vulkan_commands *commands, const struct vul
     return result;
 }
 
-enum result vulkan_profile_measure_peak(const struct vulkan_device *device,
-                                        struct vulkan_kernels *kernels, uint64_t bytes,
-                                        double *bytes_per_s, struct error_text *error)
+static enum result measure_peak(const struct vulkan_device *device, struct vulkan_kernels *kernels,
+                                double *bytes_per_s, struct error_text *error)
 {
     const struct vulkan_specialization constants = {.count = 1, .values = {PEAK_INVOCATIONS}};
     const struct vulkan_kernel *kernel;
@@ -157,7 +150,7 @@ enum result vulkan_profile_measure_peak(const struct vulkan_device *device,
     *bytes_per_s = 0.0;
     enum result result = vulkan_kernels_get(kernels, "read_peak", &constants, &kernel, error);
     if (result == RESULT_OK)
-        result = vulkan_buffer_create(device, VULKAN_DEVICE, bytes, "profile", &memory, error);
+        result = vulkan_buffer_create(device, VULKAN_DEVICE, PEAK_BYTES, "profile", &memory, error);
     if (result == RESULT_OK)
         result = vulkan_commands_create(device, VULKAN_QUEUE_COMPUTE, 2, &commands, error);
     if (result == RESULT_OK)
@@ -165,4 +158,22 @@ enum result vulkan_profile_measure_peak(const struct vulkan_device *device,
     vulkan_commands_destroy(commands);
     vulkan_buffer_destroy(device, &memory);
     return result;
+}
+
+enum result vulkan_profile_create(const struct vulkan_device *device,
+                                  struct vulkan_kernels *kernels, struct vulkan_profile **created,
+                                  struct error_text *error)
+{
+    double bytes_per_s;
+    enum result result = measure_peak(device, kernels, &bytes_per_s, error);
+    if (result != RESULT_OK)
+        return result;
+    *created = must_alloc(1, sizeof **created);
+    (*created)->peak_bytes_per_s = bytes_per_s;
+    return RESULT_OK;
+}
+
+void vulkan_profile_destroy(struct vulkan_profile *profile)
+{
+    free(profile);
 }

@@ -11,7 +11,11 @@
 
 struct vulkan_profile; /* opaque */
 
-struct vulkan_profile *vulkan_profile_create(void);
+/* Measures the memory's bandwidth, with a buffer of 1 GiB. */
+enum result vulkan_profile_create(const struct vulkan_device *device,
+                                  struct vulkan_kernels *kernels, struct vulkan_profile **profile,
+                                  struct error_text *error) RESULT_CHECKED;
+/* NULL is fine. */
 void vulkan_profile_destroy(struct vulkan_profile *profile);
 
 /* Before the first dispatch of a recording. */
@@ -22,14 +26,10 @@ void vulkan_profile_mark(struct vulkan_profile *profile, struct vulkan_commands 
                          const char *name, uint64_t weight_bytes, uint64_t other_bytes);
 /* When the recording has run: adds its times. */
 void vulkan_profile_add(struct vulkan_profile *profile, const struct vulkan_commands *commands);
-/* The table, a log line per kernel: dispatches, time, bytes, share of `peak_bytes_per_s`; and
- * begins anew. */
-void vulkan_profile_print(struct vulkan_profile *profile, double peak_bytes_per_s);
-/* Bytes per second at which a kernel reads `bytes` of device memory. */
-enum result vulkan_profile_measure_peak(const struct vulkan_device *device,
-                                        struct vulkan_kernels *kernels, uint64_t bytes,
-                                        double *bytes_per_s,
-                                        struct error_text *error) RESULT_CHECKED;
+/* The table, a log line per kernel: dispatches, time, bytes, share of the bandwidth; and begins
+ * anew. What was added were `count` times `what` ("step"). */
+void vulkan_profile_print(struct vulkan_profile *profile, const char *what, uint32_t count);
+/* Recordings that were added. */
 uint32_t vulkan_profile_steps(const struct vulkan_profile *profile);
 
 #endif

@@ -148,8 +148,9 @@ void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shad
         return;
     vulkan_commands_dispatch(recorder->recording->commands, kernel, push, push_bytes, grid);
     if (recorder->recording->profile)
-        vulkan_profile_mark(recorder->recording->profile, recorder->recording->commands, shader,
-                            touch->weight_bytes, other_bytes(recorder, touch));
+        vulkan_profile_mark(recorder->recording->profile, recorder->recording->commands,
+                            touch->name ? touch->name : shader, touch->weight_bytes,
+                            other_bytes(recorder, touch));
 }
 
 void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from, plan_tensor_id to)

@@ -73,6 +73,7 @@ struct vulkan_touch {
     plan_tensor_id writes[2];
     uint64_t weight_bytes; /* that it must read at least, for the profile; 0: none, or not told */
     uint64_t cache_bytes;  /* of keys and values, likewise */
+    const char *name;      /* a literal, for the profile; NULL: the shader's */
     bool side_by_side; /* writes other rows than the dispatch before it: no order between them */
 };
 plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder);

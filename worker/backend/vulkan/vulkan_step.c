@@ -20,7 +20,6 @@
 #define REPLAYED_ROWS       64u /* decode steps of up to so many rows are recorded once */
 #define FIRST_TABLE_ENTRIES 65536u
 #define PROFILE_STEPS       64u /* between two tables */
-#define PEAK_BYTES          (1ull << 30)
 
 struct slot {
     struct vulkan_batch batch;
@@ -43,8 +42,7 @@ struct vulkan_steps {
     struct vulkan_steps_options options;
     struct slot slots[STEP_DEPTH_MAX];
     struct vulkan_profile *profile; /* or NULL */
-    double peak_bytes_per_s;
-    uint64_t launched; /* so far */
+    uint64_t launched;              /* so far */
     uint64_t waited;
     struct vulkan_buffer logits; /* of the last step, where options.keeps_logits */
     struct vulkan_sampler *sampler;
@@ -108,9 +106,9 @@ enum result vulkan_steps_create(struct vulkan_program *program,
     struct vulkan_steps *steps = must_alloc(1, sizeof *steps);
     steps->program = program;
     steps->options = *options;
-    if (options->profile)
-        steps->profile = vulkan_profile_create();
     enum result result = RESULT_OK;
+    if (options->profile)
+        result = vulkan_profile_create(program->device, program->kernels, &steps->profile, error);
     for (uint32_t i = 0; i < STEP_DEPTH_MAX && result == RESULT_OK; i++)
         result = init_slot(steps, &steps->slots[i], error);
     if (result == RESULT_OK)
@@ -119,9 +117,6 @@ enum result vulkan_steps_create(struct vulkan_program *program,
         result = vulkan_buffer_create(program->device, VULKAN_READBACK,
                                       logits_bytes(program, program->max_logit_rows), "logits",
                                       &steps->logits, error);
-    if (result == RESULT_OK && options->profile)
-        result = vulkan_profile_measure_peak(program->device, program->kernels, PEAK_BYTES,
-                                             &steps->peak_bytes_per_s, error);
     if (result != RESULT_OK) {
         vulkan_steps_destroy(steps);
         return result;
@@ -342,7 +337,7 @@ enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *
     if (steps->profile) {
         vulkan_profile_add(steps->profile, slot->current);
         if (vulkan_profile_steps(steps->profile) == PROFILE_STEPS)
-            vulkan_profile_print(steps->profile, steps->peak_bytes_per_s);
+            vulkan_profile_print(steps->profile, "step", PROFILE_STEPS);
     }
     if (slot->logit_rows > 0)
         result =

@@ -31,8 +31,9 @@ struct vulkan_vision {
     struct vulkan_commands *commands[UNDER_WAY]; /* used in turns */
     bool submitted[UNDER_WAY];
     uint32_t next;
-    uint32_t stages_done;        /* of the batch, the taking in with them; 0: there is none */
-    _Atomic uint64_t *heartbeat; /* or NULL */
+    uint32_t stages_done;           /* of the batch, the taking in with them; 0: there is none */
+    struct vulkan_profile *profile; /* or NULL: then one submission is under way at a time */
+    _Atomic uint64_t *heartbeat;    /* or NULL */
 };
 
 static enum result load_weights(struct vulkan_vision *vision, const struct backend_options *options,
@@ -68,9 +69,12 @@ enum result vulkan_vision_create(const struct vulkan_program *text,
                                      sizes.max_patch_rows, program->tile_rows, error);
     if (result == RESULT_OK)
         result = load_weights(vision, options, progress, context, error);
+    if (result == RESULT_OK && options->profile)
+        result = vulkan_profile_create(text->device, text->kernels, &vision->profile, error);
     for (uint32_t i = 0; i < UNDER_WAY && result == RESULT_OK; i++)
-        result = vulkan_commands_create(text->device, VULKAN_QUEUE_COMPUTE, 0, &vision->commands[i],
-                                        error);
+        result = vulkan_commands_create(text->device, VULKAN_QUEUE_COMPUTE,
+                                        vision->profile ? VULKAN_PROFILE_MARKS : 0,
+                                        &vision->commands[i], error);
     if (result != RESULT_OK) {
         vulkan_vision_destroy(vision);
         return result;
@@ -85,6 +89,7 @@ void vulkan_vision_destroy(struct vulkan_vision *vision)
         return;
     for (uint32_t i = 0; i < UNDER_WAY; i++)
         vulkan_commands_destroy(vision->commands[i]);
+    vulkan_profile_destroy(vision->profile);
     vulkan_patches_fini(&vision->patches);
     vulkan_program_fini(&vision->program);
     free(vision);
@@ -128,10 +133,13 @@ static enum result submit_stages(struct vulkan_vision *vision, uint32_t stages,
         .first_op = first > 0 ? ends[first - 1] : 0,
         .end_op = ends[first + stages - 1],
         .commands = commands,
+        .profile = vision->profile,
     };
     enum result result = wait_for(vision, i, error);
     if (result == RESULT_OK)
         result = vulkan_commands_begin(commands, error);
+    if (result == RESULT_OK && vision->profile)
+        vulkan_profile_begin(vision->profile, commands);
     if (result == RESULT_OK)
         result = vulkan_recorder_run(&recording, error);
     if (result == RESULT_OK)
@@ -139,6 +147,10 @@ static enum result submit_stages(struct vulkan_vision *vision, uint32_t stages,
     if (result == RESULT_OK)
         result = vulkan_commands_submit(commands, error);
     vision->submitted[i] = result == RESULT_OK;
+    if (result == RESULT_OK && vision->profile)
+        result = wait_for(vision, i, error);
+    if (result == RESULT_OK && vision->profile)
+        vulkan_profile_add(vision->profile, commands);
     vision->next = (i + 1) % UNDER_WAY;
     vision->stages_done += stages;
     return result;
@@ -173,8 +185,11 @@ enum result vulkan_vision_run(struct vulkan_vision *vision, uint64_t work, uint6
     stages = stages < 1 ? 1 : stages < most ? stages : most;
     enum result result = submit_stages(vision, (uint32_t)stages, error);
     *left = (uint64_t)rows * (all - vision->stages_done);
-    if (*left == 0)
-        vision->stages_done = 0;
+    if (*left > 0)
+        return result;
+    vision->stages_done = 0;
+    if (result == RESULT_OK && vision->profile)
+        vulkan_profile_print(vision->profile, "encoding", 1);
     return result;
 }
 
