@@ -165,7 +165,8 @@ static void record_chain(struct bench *bench, const struct bench_case *c,
         .n = c->n,
         .k = c->k,
         .epsilon = 1e-5f,
-        .out_stride = c->epilogue >= VULKAN_LINEAR_GATE_SILU ? c->n / 2 : c->n};
+        .out_stride = c->epilogue >= VULKAN_LINEAR_GATE_SILU ? c->n / 2 : c->n,
+        .rows = c->rows};
     check(vulkan_commands_begin(bench->commands, &error), &error);
     for (uint32_t i = 0; i <= CHAIN; i++) {
         push.weights.codes = bench->codes.address + i % copies * code_stride;

@@ -240,6 +240,7 @@ static const struct vulkan_kernel *make_kernel(struct rig *rig, const struct tri
     values[1] = t->kind;
     values[2] = t->rows;
     if (registers) {
+        values[VULKAN_LINEAR_REGISTER_ROWS] = (t->rows + 7) / 8 * 8;
         constants.count = VULKAN_LINEAR_REGISTER_CONSTANTS;
         values[VULKAN_LINEAR_REGISTER_EPILOGUE] = t->epilogue;
         values[VULKAN_LINEAR_REGISTER_FORMS] = t->forms;
@@ -406,7 +407,8 @@ static void check_trial(struct rig *rig, const struct trial *t, uint64_t seed)
         .k = t->k,
         .epsilon = 1e-5f,
         .weight_offset = NORM_OFFSET,
-        .out_stride = f.columns};
+        .out_stride = f.columns,
+        .rows = t->rows};
     check(vulkan_commands_begin(rig->commands, &error), &error);
     vulkan_commands_dispatch(rig->commands, make_kernel(rig, t), &push, sizeof push,
                              (struct vulkan_grid){t->tuning.grid, 1, 1});

@@ -218,12 +218,12 @@ static void choose_register(const struct vulkan_facts *facts,
     uint32_t tiles = register_tiles(facts, request);
     uint32_t groups = (request->n + tiles * REGISTER_TILE - 1) / (tiles * REGISTER_TILE);
     uint32_t wanted = register_subgroups(request->rows, tiles) * compute_units(facts);
+    uint32_t rows = (request->rows + 7) / 8 * 8; /* one kernel for them all, as all of this is */
     uint32_t row_bytes = (tiles * REGISTER_TILE + 1) * (uint32_t)sizeof(float);
     uint32_t subgroups = REGISTER_SUBGROUPS_LEAST;
     while (subgroups < REGISTER_SUBGROUPS_MOST && groups * subgroups < wanted)
         subgroups *= 2;
-    while (subgroups > 1 &&
-           subgroups * ((request->rows + 7) / 8 * 8) * row_bytes > facts->shared_bytes)
+    while (subgroups > 1 && subgroups * rows * row_bytes > facts->shared_bytes)
         subgroups /= 2;
     uint32_t *values = choice->constants.values;
     choice->shader = "linear_register";
@@ -231,7 +231,7 @@ static void choose_register(const struct vulkan_facts *facts,
     choice->constants.count = VULKAN_LINEAR_REGISTER_CONSTANTS;
     values[VULKAN_LINEAR_REGISTER_INVOCATIONS] = subgroups * REGISTER_LANES;
     values[VULKAN_LINEAR_REGISTER_WEIGHT_KIND] = request->kind;
-    values[VULKAN_LINEAR_REGISTER_ROWS] = request->rows;
+    values[VULKAN_LINEAR_REGISTER_ROWS] = rows;
     values[VULKAN_LINEAR_REGISTER_EPILOGUE] = request->epilogue;
     values[VULKAN_LINEAR_REGISTER_FORMS] = request->forms;
     values[VULKAN_LINEAR_REGISTER_OUTPUT_TILES] = tiles;

@@ -14,8 +14,9 @@
 #include "worker/backend/vulkan/vulkan_matrix_policy.h"
 #include "worker/backend/vulkan/vulkan_recorder.h"
 
-#define EVERY_ROWS 16u /* below it each number of rows may have kernels of its own */
-#define ROWS_STEP  16u
+#define EVERY_ROWS 16u /* below it each number of rows may have kernels of its own, */
+#define FEW_STEP   8u  /* then up to VULKAN_REGISTER_ROWS each eight, */
+#define ROWS_STEP  16u /* and beyond each sixteen */
 
 /* One linear op at some number of rows, seen together with its fused neighbours. */
 struct linear_task {
@@ -176,6 +177,7 @@ static void record_dot(struct vulkan_recorder *recorder, const struct linear_tas
         .epsilon = norm ? norm->params.rms_norm.epsilon : 0.0f,
         .weight_offset = norm ? norm->params.rms_norm.weight_offset : 0.0f,
         .out_stride = out->columns,
+        .rows = task->rows,
         .out_f32 = request.forms & VULKAN_FORM_F32 ? out->f32 + column * sizeof(float) : 0,
         .out_f16 = request.forms & (VULKAN_FORM_F16 | VULKAN_FORM_TILED) ? out->f16 : 0,
         .out_q8 = request.forms & VULKAN_FORM_Q8 ? out->q8 : 0,
@@ -280,7 +282,8 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
 
 uint32_t vulkan_linear_next_rows(uint32_t rows, uint32_t most)
 {
-    uint32_t next = rows < EVERY_ROWS ? rows + 1 : rows / ROWS_STEP * ROWS_STEP + ROWS_STEP;
+    uint32_t step = rows < EVERY_ROWS ? 1 : rows < VULKAN_REGISTER_ROWS ? FEW_STEP : ROWS_STEP;
+    uint32_t next = rows / step * step + step;
     return rows < most && next > most ? most : next;
 }
 

@@ -38,7 +38,7 @@ struct vulkan_linear_dot_push {
     float epsilon;                     /* 88 */
     float weight_offset;               /* 92 */
     uint32_t out_stride; /* 96: columns from one row of f32 or f16 output to the next */
-    uint32_t reserved;   /* 100 */
+    uint32_t rows;       /* 100: of x and the output; linear_dot has a constant for it */
 };
 static_assert(sizeof(struct vulkan_linear_dot_push) == 104, "byte map");
 static_assert(offsetof(struct vulkan_linear_dot_push, out_f32) == 48, "byte map");
@@ -86,7 +86,7 @@ enum vulkan_linear_dot_constant {
 enum vulkan_linear_register_constant {
     VULKAN_LINEAR_REGISTER_INVOCATIONS,
     VULKAN_LINEAR_REGISTER_WEIGHT_KIND,
-    VULKAN_LINEAR_REGISTER_ROWS,
+    VULKAN_LINEAR_REGISTER_ROWS,     /* rounded up to a multiple of 8 */
     VULKAN_LINEAR_REGISTER_EPILOGUE, /* enum vulkan_linear_epilogue */
     VULKAN_LINEAR_REGISTER_FORMS,
     VULKAN_LINEAR_REGISTER_OUTPUT_TILES, /* of 16 outputs, of a team of subgroups */

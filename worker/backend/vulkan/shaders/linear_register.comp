@@ -7,7 +7,8 @@
  *
  * register_tile.glsl does it, for units where linear_register_probe.comp found, when the device was
  * opened, that lanes hold what it expects; elsewhere other kernels do. x is f16, by rows or TILED, k a
- * multiple of 32, weights are quantized.
+ * multiple of 32, weights are quantized. ROWS is the number of rows in whole tiles of eight: one
+ * kernel serves eight numbers of rows.
  */
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -25,7 +26,7 @@ layout(buffer_reference, std430, buffer_reference_align = 2) buffer Halves { flo
 layout(push_constant) uniform Push
 {
     WeightMatrix weights;
-    uint64_t x; /* f16 [ROWS, k_count] */
+    uint64_t x; /* f16 [row_count, k_count] */
     uint64_t x_terms;
     uint64_t norm_weights;
     uint64_t out_f32;
@@ -37,6 +38,7 @@ layout(push_constant) uniform Push
     float epsilon;
     float weight_offset;
     uint out_stride;
+    uint row_count; /* up to ROWS, above ROWS - 8 */
 } push;
 
 #include "register_tile.glsl"
@@ -55,7 +57,7 @@ uvec4 x_piece(uint r, uint g, uint block, uint i)
     uint tile = r * ((blocks + 3) / 4) + block / 4;
     if (TILED)
         return Halves8(push.x).at[((tile * 4 + i) * 8 + g) * 4 + block % 4];
-    return Halves8(push.x).at[(min(8 * r + g, ROWS - 1) * blocks + block) * 4 + i];
+    return Halves8(push.x).at[(min(8 * r + g, push.row_count - 1) * blocks + block) * 4 + i];
 }
 
 WeightMatrix weight_matrix(bool upper)
@@ -98,7 +100,7 @@ void finish()
             value = activate(total(team, row, 2 * place)) * total(team, row, 2 * place + 1);
         else
             value = total(team, row, place);
-        if (column < columns)
+        if (row < push.row_count && column < columns)
             store(row, column, value);
     }
 }

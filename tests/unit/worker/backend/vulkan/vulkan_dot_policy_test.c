@@ -78,6 +78,7 @@ static void check_register(const struct vulkan_facts *facts,
     uint32_t padded_rows = (request->rows + 7) / 8 * 8;
     assert_int_equal(choice->constants.count, VULKAN_LINEAR_REGISTER_CONSTANTS);
     assert_int_equal(values[VULKAN_LINEAR_REGISTER_TILED], request->tiled);
+    assert_int_equal(values[VULKAN_LINEAR_REGISTER_ROWS], padded_rows);
     assert_true(facts->matrix_registers);
     assert_true(vulkan_weight_format_facts(request->kind).quantized);
     assert_int_equal(values[VULKAN_LINEAR_REGISTER_INVOCATIONS], 32 * subgroups);
