@@ -6,6 +6,9 @@
  * step in which every sequence has one row, even that is done by the attention kernel. Otherwise,
  * and for ops that stand alone, each op is one dispatch of the same kernel with parts switched off.
  *
+ * Kernels differ by how far contexts are split, that is by the numbers of sequences and of tiles.
+ * While they are made, all that the scheduler may combine are asked for.
+ *
  * Sequences with several rows are attended in tiles, the others as decodes: two dispatches, side by
  * side, which therefore have scratch memory of their own.
  */
@@ -326,22 +329,28 @@ static struct scratch_places places_of(const struct vulkan_program *program, boo
                  : (struct scratch_places){at, partials};
 }
 
-/* Adds what the run before the op would have done. */
+/* enum vulkan_attention_fuse bits of what the run before the op would have done. */
+static uint32_t fuse_bits(const struct vulkan_program *program, const struct heads_run *run)
+{
+    uint32_t bits = VULKAN_ATTENTION_FUSE_ROPE;
+    if (program->axes)
+        bits |= VULKAN_ATTENTION_FUSE_AXES;
+    if (run->query_norm)
+        bits |= VULKAN_ATTENTION_FUSE_NORM;
+    if (run->query_norm && run->value_norm)
+        bits |= VULKAN_ATTENTION_FUSE_NORM_VALUES;
+    return bits;
+}
+
 static void fuse_run(const struct vulkan_recorder *recorder, const struct heads_run *run,
-                     struct vulkan_attention_task *task, struct vulkan_attention_rows_push *push)
+                     struct vulkan_attention_rows_push *push)
 {
     const struct vulkan_program *program = recorder->program;
-    task->fuse = VULKAN_ATTENTION_FUSE_ROPE;
     push->frequencies = program->weights.rope_address[run->query_rope->params.rope.rope];
-    if (program->axes) {
-        task->fuse |= VULKAN_ATTENTION_FUSE_AXES;
+    if (program->axes)
         push->items = recorder->recording->batch->sights_address;
-    }
     if (!run->query_norm)
         return;
-    task->fuse |= VULKAN_ATTENTION_FUSE_NORM;
-    if (run->value_norm)
-        task->fuse |= VULKAN_ATTENTION_FUSE_NORM_VALUES;
     push->query_norm = norm_weights(program, run->query_norm);
     push->key_norm = norm_weights(program, run->key_norm);
     push->epsilon = run->query_norm->params.head_norm.epsilon;
@@ -362,6 +371,17 @@ static uint64_t cache_bytes(const struct vulkan_recorder *recorder,
            group->kv_heads * head_bytes / KV_BLOCK_TOKENS;
 }
 
+/* Whether the op does the run of heads before it, for decodes. */
+static bool fuses_run(const struct vulkan_recorder *recorder, uint32_t index, struct heads_run *run)
+{
+    uint32_t first;
+    uint32_t count = run_before(recorder->program, index, &first);
+    if (count == 0 || !is_fused(recorder, first, count))
+        return false;
+    *run = read_run(recorder->program->plan, first, count);
+    return true;
+}
+
 static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms,
                         bool tiles, uint32_t items)
 {
@@ -370,13 +390,16 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
     const struct plan_op *op = &program->plan->ops[index];
     const struct vulkan_kv_layer *kv = &program->kv[op->params.attention.layer];
     const struct scratch_places places = places_of(program, tiles);
-    struct vulkan_attention_task task = {.shape = shape_of(program, index),
-                                         .tiles = tiles,
-                                         .items = items,
-                                         .forms = forms,
-                                         .spans = tiles && recorder->recording->shape.spans &&
-                                                  !op->params.attention.causal,
-                                         .brief = recorder->recording->shape.brief};
+    struct heads_run run;
+    bool fused = !tiles && fuses_run(recorder, index, &run);
+    const struct vulkan_attention_task task = {.shape = shape_of(program, index),
+                                               .tiles = tiles,
+                                               .items = items,
+                                               .forms = forms,
+                                               .fuse = fused ? fuse_bits(program, &run) : 0,
+                                               .spans = tiles && recorder->recording->shape.spans &&
+                                                        !op->params.attention.causal,
+                                               .brief = recorder->recording->shape.brief};
     struct vulkan_attention_rows_push push = {
         .qkv = program->tensors[op->inputs[0]].f32,
         .keys = kv->keys,
@@ -394,13 +417,8 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
         push.frequencies = program->weights.kv_tables_address[task.shape.kv_group];
     if (task.spans)
         push.query_norm = batch->sights_address;
-    uint32_t first;
-    uint32_t count = run_before(program, index, &first);
-    bool fused = !tiles && count > 0 && is_fused(recorder, first, count);
-    if (fused) {
-        const struct heads_run run = read_run(program->plan, first, count);
-        fuse_run(recorder, &run, &task, &push);
-    }
+    if (fused)
+        fuse_run(recorder, &run, &push);
     struct vulkan_attention_choice choice =
         vulkan_attention_policy_choose(&program->device->facts, &task);
     must(choice.partial_bytes <= (tiles ? program->attention_scratch.tile_partial_bytes
@@ -414,6 +432,58 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
         .side_by_side = beside_decodes};
     vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
                              choice.grid, &touch);
+}
+
+/* The kernels of `task` with each number of items from the least to the most. */
+static void ask_items(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
+                      uint32_t least, uint32_t most)
+{
+    struct vulkan_specialization before = {0};
+    for (task.items = least; task.items <= most; task.items++) {
+        struct vulkan_attention_choice choice =
+            vulkan_attention_policy_choose(&recorder->program->device->facts, &task);
+        const struct vulkan_specialization *now = &choice.specialization;
+        if (now->count == before.count &&
+            memcmp(now->values, before.values, now->count * sizeof *now->values) == 0)
+            continue;
+        before = *now;
+        vulkan_recorder_dispatch(recorder, choice.shader, now, NULL, 0, choice.grid, NULL);
+    }
+}
+
+/* The kernels of every step that the shape stands for: decodes alone, of up to so many rows; or so
+ * many rows of which some, two at least, are a sequence's in tiles. With tiles of three rows or
+ * more there are no more tiles than half the rows, since a sequence of one row has none. */
+static void ask_kernels(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_shape *shape = &recorder->recording->shape;
+    const struct plan_op *op = &program->plan->ops[index];
+    bool decodes_alone = shape->rows == shape->sequences;
+    struct heads_run run;
+    bool fused = fuses_run(recorder, index, &run);
+    struct vulkan_attention_task task = {.shape = shape_of(program, index),
+                                         .forms = forms,
+                                         .fuse = fused ? fuse_bits(program, &run) : 0};
+    if (memcmp(&task, &recorder->asked, sizeof task) == 0)
+        return; /* as the layer before */
+    recorder->asked = task;
+    if (decodes_alone) {
+        ask_items(recorder, task, recorder->recording->least_rows, shape->rows);
+        task.brief = true;
+        if (shape->whole)
+            ask_items(recorder, task, recorder->recording->least_rows, shape->rows);
+        return;
+    }
+    uint32_t most =
+        shape->rows - 1 < program->max_logit_rows ? shape->rows - 1 : program->max_logit_rows;
+    ask_items(recorder, task, 2, most);
+    task.tiles = true;
+    most = program->tile_rows > 2 ? shape->rows / 2 : shape->rows;
+    ask_items(recorder, task, 1, most);
+    task.spans = true;
+    if (program->spans && !op->params.attention.causal)
+        ask_items(recorder, task, 1, most);
 }
 
 void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t index)
@@ -506,6 +576,10 @@ void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, u
     const struct vulkan_shape *shape = &recorder->recording->shape;
     if (recorder->program->plan->ops[index].stem == OP_patch_attention) {
         record_patches(recorder, index, forms);
+        return;
+    }
+    if (recorder->recording->least_rows > 0) {
+        ask_kernels(recorder, index, forms);
         return;
     }
     if (shape->decodes > 0)

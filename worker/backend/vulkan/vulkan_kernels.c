@@ -2,8 +2,8 @@
  * Pipelines by name.
  *
  * All kernels share one pipeline layout: 128 bytes of push constants, which every device has, and
- * no descriptors. A kernel is looked up by its words and constants in a short list; that happens
- * while a program is built, never in a step.
+ * no descriptors. A kernel is looked up by its words and constants; each step that is recorded does
+ * so for all its dispatches, and making all kernels some ten thousand times.
  *
  * The cache file is the driver's own; its header says for which device and driver version it was
  * made, and the driver checks it. It is written to a name of its own and renamed, so that a worker
@@ -22,6 +22,8 @@
 #include "worker/backend/vulkan/vulkan_shaders.h"
 
 #define CACHE_BYTES_MAX (256u << 20)
+#define BUCKETS         256u
+#define CONSTANT_CHARS  12u /* of a constant in text, at most */
 
 struct kernel_entry {
     struct kernel_entry *next;
@@ -36,7 +38,7 @@ struct vulkan_kernels {
     VkPipelineLayout layout;
     VkPipelineCache cache;
     char *cache_path;
-    struct kernel_entry *entries;
+    struct kernel_entry *buckets[BUCKETS]; /* by shader and constants */
     uint32_t count;
     bool noting;
     bool complete; /* all that a step should need are made: a further one is a stall */
@@ -99,12 +101,14 @@ void vulkan_kernels_destroy(struct vulkan_kernels *kernels)
     if (!kernels)
         return;
     VkDevice handle = kernels->device->handle;
-    while (kernels->entries) {
-        struct kernel_entry *entry = kernels->entries;
-        kernels->entries = entry->next;
-        if (entry->kernel.pipeline)
-            vkDestroyPipeline(handle, entry->kernel.pipeline, NULL);
-        free(entry);
+    for (uint32_t i = 0; i < BUCKETS; i++) {
+        while (kernels->buckets[i]) {
+            struct kernel_entry *entry = kernels->buckets[i];
+            kernels->buckets[i] = entry->next;
+            if (entry->kernel.pipeline)
+                vkDestroyPipeline(handle, entry->kernel.pipeline, NULL);
+            free(entry);
+        }
     }
     if (kernels->cache)
         vkDestroyPipelineCache(handle, kernels->cache, NULL);
@@ -193,6 +197,28 @@ static bool same(const struct vulkan_specialization *a, const struct vulkan_spec
            memcmp(a->values, b->values, a->count * sizeof a->values[0]) == 0;
 }
 
+/* FNV-1a, a word at a time. */
+static uint32_t bucket_of(const uint32_t *words, const struct vulkan_specialization *specialization)
+{
+    uint64_t hash = 0xcbf29ce484222325u ^ (uint64_t)(uintptr_t)words;
+    for (uint32_t i = 0; i < specialization->count; i++)
+        hash = (hash ^ specialization->values[i]) * 0x100000001b3u;
+    return (uint32_t)(hash >> 32) % BUCKETS;
+}
+
+/* So that whoever reads it finds the policy's line that was not foreseen. */
+static void log_late(const char *name, const struct vulkan_specialization *specialization)
+{
+    char text[VULKAN_CONSTANTS_MAX * CONSTANT_CHARS + 1] = "";
+    int length = 0;
+    for (uint32_t i = 0; i < specialization->count; i++)
+        length +=
+            snprintf(text + length, sizeof text - (size_t)length, " %u", specialization->values[i]);
+    log_info(
+        "kernel %s was not made at load, and is now, in the middle of a step; its constants:%s",
+        name, text);
+}
+
 enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char *name,
                                      const uint32_t *words, uint32_t word_count,
                                      const struct vulkan_specialization *specialization,
@@ -201,7 +227,8 @@ enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char 
     must(specialization->count >= 1 && specialization->count <= VULKAN_CONSTANTS_MAX);
     must(specialization->values[0] >= 1 &&
          specialization->values[0] <= kernels->device->facts.max_invocations);
-    for (struct kernel_entry *entry = kernels->entries; entry; entry = entry->next) {
+    struct kernel_entry **bucket = &kernels->buckets[bucket_of(words, specialization)];
+    for (struct kernel_entry *entry = *bucket; entry; entry = entry->next) {
         if (entry->words == words && same(&entry->specialization, specialization)) {
             *kernel = &entry->kernel;
             return RESULT_OK;
@@ -218,11 +245,11 @@ enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char 
         return result;
     }
     if (kernels->complete) {
-        log_info("kernel %s was not made at load, and is now, in the middle of a step", name);
+        log_late(name, specialization);
         vulkan_kernels_save(kernels); /* at least not in the next life too */
     }
-    entry->next = kernels->entries;
-    kernels->entries = entry;
+    entry->next = *bucket;
+    *bucket = entry;
     kernels->count++;
     *kernel = &entry->kernel;
     return RESULT_OK;
@@ -270,9 +297,10 @@ enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct cpu
     making.entries = must_alloc(kernels->count + 1, sizeof(struct kernel_entry *));
     making.results = must_alloc(threads, sizeof *making.results);
     making.errors = must_alloc(threads, sizeof *making.errors);
-    for (struct kernel_entry *entry = kernels->entries; entry; entry = entry->next)
-        if (!entry->kernel.pipeline)
-            making.entries[making.count++] = entry;
+    for (uint32_t i = 0; i < BUCKETS; i++)
+        for (struct kernel_entry *entry = kernels->buckets[i]; entry; entry = entry->next)
+            if (!entry->kernel.pipeline)
+                making.entries[making.count++] = entry;
     cpu_thread_pool_run(pool, make_share, &making);
     kernels->noting = false;
     kernels->complete = true;

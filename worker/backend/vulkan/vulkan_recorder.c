@@ -143,9 +143,9 @@ void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shad
                                           &kernel, recorder->error);
     if (recorder->result != RESULT_OK)
         return;
-    order(recorder, touch);
     if (!recorder->recording->commands)
         return;
+    order(recorder, touch);
     vulkan_commands_dispatch(recorder->recording->commands, kernel, push, push_bytes, grid);
     if (recorder->recording->profile)
         vulkan_profile_mark(recorder->recording->profile, recorder->recording->commands,
@@ -668,8 +668,6 @@ enum result vulkan_recorder_run(const struct vulkan_recording *recording, struct
         if (recording->shape.logit_rows == 0 && output != PLAN_NONE &&
             plan->tensors[output].rows == PLAN_ROWS_LOGITS)
             continue; /* nothing is to be drawn */
-        if (recording->attention_only && plan->ops[recorder.op].stem != OP_attention)
-            continue;
         record_functions[plan->ops[recorder.op].stem](&recorder);
         record_missing_forms(&recorder);
     }

@@ -42,8 +42,10 @@ struct vulkan_recording {
     uint32_t end_op;
     uint64_t drawn_before;            /* u32: what the step before drew */
     struct vulkan_commands *commands; /* NULL: kernels are made and nothing is recorded */
-    bool attention_only;              /* then: those of attention */
-    struct vulkan_profile *profile;   /* or NULL */
+    /* 0, or (without commands) attention's kernels are those of all steps that are like the shape:
+     * decodes alone, of any number of rows from this one on, or not, of any sequences. */
+    uint32_t least_rows;
+    struct vulkan_profile *profile; /* or NULL */
 };
 
 /* Between vulkan_commands_begin() and _end(). */
@@ -60,9 +62,10 @@ struct vulkan_recorder {
     /* [tensor_count + 4] since the last barrier; then KV cache, scratch, states, groups */
     bool *was_read;
     bool *was_written;
-    plan_tensor_id grouped;     /* the route that the groups are of, or PLAN_NONE */
-    uint32_t grouped_tile_rows; /* of their tiles, at most */
-    uint32_t op;                /* being recorded */
+    plan_tensor_id grouped;             /* the route that the groups are of, or PLAN_NONE */
+    uint32_t grouped_tile_rows;         /* of their tiles, at most */
+    struct vulkan_attention_task asked; /* of the layer whose kernels were asked for last */
+    uint32_t op;                        /* being recorded */
     enum result result;
     struct error_text *error;
 };

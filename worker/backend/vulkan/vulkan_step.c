@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/vulkan/vulkan_linear.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
 #include "worker/backend/vulkan/vulkan_sampler.h"
+#include "worker/backend/vulkan/vulkan_warm.h"
 
 #define REPLAYED_ROWS       64u /* decode steps of up to so many rows are recorded once */
 #define FIRST_TABLE_ENTRIES 65536u
@@ -356,46 +356,6 @@ const float *vulkan_steps_last_logits(const struct vulkan_steps *steps)
     return steps->logits.mapped;
 }
 
-/* Steps of so many rows: all decodes; and prompts with decodes beside them, of each number that
- * attention splits contexts differently for. */
-static enum result warm_rows(const struct vulkan_steps *steps, uint32_t rows,
-                             struct error_text *error)
-{
-    const struct vulkan_program *program = steps->program;
-    uint32_t draws = rows < program->max_logit_rows ? rows : program->max_logit_rows;
-    struct vulkan_recording recording = {.program = program, .batch = &steps->slots[0].batch};
-    enum result result = RESULT_OK;
-    if (draws == rows) {
-        const struct vulkan_program whole = vulkan_program_whole(program);
-        recording.program = &whole;
-        recording.shape = (struct vulkan_shape){
-            .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows, .whole = true};
-        result = vulkan_recorder_run(&recording, error);
-        recording.shape.brief = true;
-        recording.attention_only = true; /* the other ops do not ask */
-        if (result == RESULT_OK)
-            result = vulkan_recorder_run(&recording, error);
-        recording.attention_only = false;
-        recording.program = program;
-    }
-    for (uint32_t tiles = 1; tiles <= rows && result == RESULT_OK; tiles *= 2) {
-        uint32_t sequences = tiles < draws ? tiles + 1 : draws;
-        recording.shape = (struct vulkan_shape){.rows = rows,
-                                                .sequences = sequences,
-                                                .logit_rows = tiles < draws ? tiles : draws,
-                                                .decodes = sequences - 1,
-                                                .tiles = tiles,
-                                                .features = program->sees};
-        recording.attention_only = tiles > 1; /* the other ops do not ask how many there are */
-        result = vulkan_recorder_run(&recording, error);
-        recording.shape.spans = program->spans;
-        recording.attention_only = true;
-        if (result == RESULT_OK && program->spans)
-            result = vulkan_recorder_run(&recording, error);
-    }
-    return result;
-}
-
 struct warm_progress {
     backend_progress_fn *tell;
     void *context;
@@ -423,9 +383,7 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_vi
     if (result != RESULT_OK)
         return result;
     vulkan_kernels_note(program->kernels);
-    for (uint32_t rows = 1; rows <= program->max_step_rows && result == RESULT_OK;
-         rows = vulkan_linear_next_rows(rows, program->max_step_rows))
-        result = warm_rows(steps, rows, error);
+    result = vulkan_warm_ask(program, error);
     if (result == RESULT_OK && vision)
         result = vulkan_vision_warm(vision, error);
     if (result == RESULT_OK)

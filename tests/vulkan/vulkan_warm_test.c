@@ -1,0 +1,332 @@
+/*
+ * No step asks for a kernel that was not made at load, whatever the scheduler puts into it, and few
+ * are made that none of the steps tried here asks for: on this device, and on one with large
+ * matrices, whose policies have many more. Nothing is compiled: kernels are noted, and counted.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "proto/must.h"
+#include "tests/support/plan_sketch.h"
+#include "tests/support/test_random.h"
+#include "tests/support/vulkan_fixture.h"
+#include "worker/backend/vulkan/vulkan_recorder.h"
+#include "worker/backend/vulkan/vulkan_warm.h"
+#include "worker/model/model.h"
+
+enum { STEPS_OF_ROWS = 24 };
+
+/* Families whose plans differ in what depends on rows: layers, experts, states, streams. */
+static const char *const checkpoints[] = {
+    "tests/golden/checkpoints/llama",       "tests/golden/checkpoints/gemma2",
+    "tests/golden/checkpoints/gemma3",      "tests/golden/checkpoints/gemma3n",
+    "tests/golden/checkpoints/gemma4",      "tests/golden/checkpoints/gemma4_moe",
+    "tests/golden/checkpoints/gpt_oss",     "tests/golden/checkpoints/lfm2",
+    "tests/golden/checkpoints/qwen3_5_moe", "tests/golden/checkpoints/qwen3_moe_mixed",
+};
+
+/* One H200, as far as policies ask. */
+static struct vulkan_facts large_facts(const struct vulkan_device *device)
+{
+    struct vulkan_facts facts = device->facts;
+    facts.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    facts.tier = VULKAN_NV_MATRIX2;
+    facts.integer_dot = true;
+    facts.matrix_khr = facts.matrix_nv2 = facts.matrix_registers = true;
+    facts.compute_units = 132;
+    facts.subgroup_size = 32;
+    facts.max_invocations = 1024;
+    facts.shared_bytes = 49152;
+    facts.matrix_shape_count = 1;
+    facts.matrix_shapes[0] =
+        (struct vulkan_matrix_shape){.type = VULKAN_MATRIX_F16_F32, .m = 16, .n = 16, .k = 16};
+    return facts;
+}
+
+/* --- a model in the 8B shape --- */
+
+enum {
+    LAYERS = 3,
+    HIDDEN = 4096,
+    HEADS = 32,
+    KV_HEADS = 8,
+    HEAD_DIM = 128,
+    ATTENDED = HEADS * HEAD_DIM,
+    KEYS = KV_HEADS * HEAD_DIM,
+    WIDE = 14336,
+    VOCAB = 128256
+};
+
+/* Of which there is but one row: nothing here reads weights. */
+static plan_weight_id add_weight(struct plan_sketch *sketch, enum ggml_type type, uint32_t rows,
+                                 uint32_t columns)
+{
+    plan_weight_id id = plan_sketch_weight(sketch, type, 1, columns);
+    ((struct plan_weight *)(uintptr_t)plan_sketch_plan(sketch)->weights)[id].rows = rows;
+    return id;
+}
+
+static void append(struct plan_sketch *sketch, enum op_stem stem, plan_tensor_id x,
+                   plan_tensor_id y, plan_tensor_id out, const plan_weight_id *weights,
+                   uint32_t count, union op_params params)
+{
+    struct plan_op op = {.stem = stem,
+                         .inputs = {x, y},
+                         .output = out,
+                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                         .params = params};
+    for (uint32_t i = 0; i < count; i++)
+        op.weights[i] = weights[i];
+    plan_sketch_append(sketch, op);
+}
+
+static const union op_params norm_params = {.rms_norm = {1e-5f, 0.0f}};
+static const union op_params no_params = {.linear = {0}};
+
+/* From the residual to what was attended. */
+static plan_tensor_id append_attention(struct plan_sketch *s, plan_tensor_id residual,
+                                       uint32_t layer)
+{
+    const struct column_slice q = {0, HEADS, HEAD_DIM}, k = {ATTENDED, KV_HEADS, HEAD_DIM},
+                              v = {ATTENDED + KEYS, KV_HEADS, HEAD_DIM};
+    plan_tensor_id normed = plan_sketch_tensor(s, PLAN_ROWS_STEP, HIDDEN);
+    plan_tensor_id qkv = plan_sketch_tensor(s, PLAN_ROWS_STEP, ATTENDED + 2 * KEYS);
+    plan_tensor_id attended = plan_sketch_tensor(s, PLAN_ROWS_STEP, ATTENDED);
+    plan_weight_id norm = add_weight(s, GGML_F32, 1, HIDDEN);
+    plan_weight_id weights[3] = {add_weight(s, GGML_Q4_0, ATTENDED, HIDDEN),
+                                 add_weight(s, GGML_Q4_0, KEYS, HIDDEN),
+                                 add_weight(s, GGML_Q4_0, KEYS, HIDDEN)};
+    append(s, OP_rms_norm, residual, PLAN_NONE, normed, &norm, 1, norm_params);
+    append(s, OP_linear, normed, PLAN_NONE, qkv, weights, 3, no_params);
+    append(s, OP_rope, qkv, PLAN_NONE, qkv, NULL, 0, (union op_params){.rope = {q, 0}});
+    append(s, OP_rope, qkv, PLAN_NONE, qkv, NULL, 0, (union op_params){.rope = {k, 0}});
+    append(s, OP_kv_write, qkv, PLAN_NONE, PLAN_NONE, NULL, 0,
+           (union op_params){.kv_write = {k, v, layer}});
+    append(s, OP_attention, qkv, PLAN_NONE, attended, NULL, 0,
+           (union op_params){.attention = {q, KV_HEADS, layer, 0, 0.1f, 0.0f}});
+    return attended;
+}
+
+static void append_feed_forward(struct plan_sketch *s, plan_tensor_id attended,
+                                plan_tensor_id residual, enum plan_rows rows)
+{
+    plan_tensor_id normed = plan_sketch_tensor(s, rows, HIDDEN);
+    plan_tensor_id gate_up = plan_sketch_tensor(s, rows, 2 * WIDE);
+    plan_tensor_id gated = plan_sketch_tensor(s, rows, WIDE);
+    plan_weight_id o = add_weight(s, GGML_Q4_0, HIDDEN, ATTENDED);
+    plan_weight_id norm = add_weight(s, GGML_F32, 1, HIDDEN);
+    plan_weight_id weights[2] = {add_weight(s, GGML_Q4_0, WIDE, HIDDEN),
+                                 add_weight(s, GGML_Q4_0, WIDE, HIDDEN)};
+    plan_weight_id down = add_weight(s, GGML_Q4_0, HIDDEN, WIDE);
+    append(s, OP_linear_add, attended, residual, residual, &o, 1, no_params);
+    append(s, OP_rms_norm, residual, PLAN_NONE, normed, &norm, 1, norm_params);
+    append(s, OP_linear, normed, PLAN_NONE, gate_up, weights, 2, no_params);
+    append(s, OP_gate, gate_up, PLAN_NONE, gated, NULL, 0, (union op_params){.gate = {GATE_SILU}});
+    append(s, OP_linear_add, gated, residual, residual, &down, 1, no_params);
+}
+
+static struct plan_sketch *sketch_llama(void)
+{
+    struct plan_sketch *s = plan_sketch_create(1);
+    struct plan *plan = plan_sketch_plan(s);
+    plan->config.vocab_tokens = VOCAB;
+    plan->config.rope_count = 1;
+    plan->config.ropes[0] =
+        (struct rope_config){.pairing = ROPE_PAIRS_HALVES, .dims = HEAD_DIM, .magnitude = 1.0f};
+    plan_sketch_set_kv(s, LAYERS, KV_HEADS, HEAD_DIM, 0);
+    plan_tensor_id residual = plan_sketch_tensor(s, PLAN_ROWS_STEP, HIDDEN), attended = 0;
+    plan_weight_id table = add_weight(s, GGML_Q4_0, VOCAB, HIDDEN);
+    append(s, OP_embed_rows, PLAN_NONE, PLAN_NONE, residual, &table, 1,
+           (union op_params){.embed_rows = {1.0f}});
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+        attended = append_attention(s, residual, layer);
+        if (layer + 1 < LAYERS)
+            append_feed_forward(s, attended, residual, PLAN_ROWS_STEP);
+    }
+    plan_tensor_id last = plan_sketch_tensor(s, PLAN_ROWS_LOGITS, HIDDEN);
+    plan_tensor_id last_attended = plan_sketch_tensor(s, PLAN_ROWS_LOGITS, ATTENDED);
+    plan_tensor_id normed = plan_sketch_tensor(s, PLAN_ROWS_LOGITS, HIDDEN);
+    plan_weight_id norm = add_weight(s, GGML_F32, 1, HIDDEN);
+    append(s, OP_gather_rows, residual, PLAN_NONE, last, NULL, 0, no_params);
+    append(s, OP_gather_rows, attended, PLAN_NONE, last_attended, NULL, 0, no_params);
+    append_feed_forward(s, last_attended, last, PLAN_ROWS_LOGITS);
+    append(s, OP_rms_norm, last, PLAN_NONE, normed, &norm, 1, norm_params);
+    plan->logits = plan_sketch_tensor(s, PLAN_ROWS_LOGITS, VOCAB);
+    append(s, OP_linear, normed, PLAN_NONE, plan->logits, &table, 1, no_params);
+    return s;
+}
+
+/* --- steps --- */
+
+static uint32_t pick(struct test_random *random, uint32_t least, uint32_t most)
+{
+    return least + test_random_below(random, most - least + 1);
+}
+
+static void add_sequence(const struct vulkan_program *program, struct vulkan_shape *shape,
+                         uint32_t rows)
+{
+    shape->sequences++;
+    shape->decodes += rows == 1;
+    shape->tiles += rows == 1 ? 0 : (rows + program->tile_rows - 1) / program->tile_rows;
+}
+
+/* So many rows, shared out among sequences, few of them or many; each may be drawn from once. */
+static struct vulkan_shape random_shape(const struct vulkan_program *program,
+                                        struct test_random *random, uint32_t rows)
+{
+    struct vulkan_shape shape = {.rows = rows};
+    uint32_t most = rows < program->max_logit_rows ? rows : program->max_logit_rows;
+    uint32_t sequences = pick(random, 1, pick(random, 1, most));
+    uint32_t left = rows;
+    bool decodes_mostly = test_random_below(random, 2) != 0;
+    for (uint32_t s = 0; s < sequences; s++) {
+        uint32_t others = sequences - s - 1;
+        uint32_t most_here = left - others;
+        uint32_t here = others == 0      ? left
+                        : decodes_mostly ? 1
+                                         : pick(random, 1, pick(random, 1, most_here));
+        add_sequence(program, &shape, here);
+        left -= here;
+    }
+    shape.logit_rows = test_random_below(random, 4) == 0 ? 0 : pick(random, 0, sequences);
+    if (test_random_below(random, 2) != 0)
+        shape.logit_rows = sequences;
+    shape.whole = shape.logit_rows == rows;
+    shape.brief = shape.whole && test_random_below(random, 2) != 0;
+    shape.features = program->sees;
+    return shape;
+}
+
+static void ask(const struct vulkan_program *program, const struct vulkan_shape *shape)
+{
+    struct error_text error = {""};
+    const struct vulkan_program whole = vulkan_program_whole(program);
+    const struct vulkan_batch batch = {0};
+    const struct vulkan_recording recording = {
+        .program = shape->whole ? &whole : program, .batch = &batch, .shape = *shape};
+    if (vulkan_recorder_run(&recording, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+}
+
+static void check_step(const char *name, const struct vulkan_program *program,
+                       const struct vulkan_shape *shape)
+{
+    uint32_t before = vulkan_kernels_count(program->kernels);
+    ask(program, shape);
+    uint32_t more = vulkan_kernels_count(program->kernels) - before;
+    if (more > 0)
+        fail_msg("%s: %u kernels more for a step of %u rows, %u sequences, %u decodes, %u tiles, "
+                 "%u drawn%s%s",
+                 name, more, shape->rows, shape->sequences, shape->decodes, shape->tiles,
+                 shape->logit_rows, shape->whole ? ", whole" : "", shape->brief ? ", brief" : "");
+}
+
+static void each_step(const char *name, const struct vulkan_program *program,
+                      void (*see)(const char *, const struct vulkan_program *,
+                                  const struct vulkan_shape *))
+{
+    struct test_random random = {62};
+    for (uint32_t rows = 1; rows <= program->max_step_rows; rows++) {
+        struct vulkan_shape decodes = {
+            .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows, .whole = true};
+        for (uint32_t brief = 0; brief < 2 && rows <= program->max_logit_rows; brief++) {
+            decodes.brief = brief != 0;
+            see(name, program, &decodes);
+        }
+        for (uint32_t i = 0; i < STEPS_OF_ROWS; i++) {
+            const struct vulkan_shape shape = random_shape(program, &random, rows);
+            see(name, program, &shape);
+        }
+    }
+}
+
+static void just_ask(const char *name, const struct vulkan_program *program,
+                     const struct vulkan_shape *shape)
+{
+    (void)name;
+    ask(program, shape);
+}
+
+/* --- programs --- */
+
+static void begin(const struct vulkan_device *device, const struct plan *plan, uint32_t step_rows,
+                  uint32_t sequences, struct vulkan_program *program)
+{
+    struct error_text error = {""};
+    struct vulkan_kernels *kernels;
+    const struct backend_options options = {.max_step_rows = step_rows,
+                                            .max_logit_rows = sequences,
+                                            .kv_blocks = {64, 64, 64, 64},
+                                            .state_slots = 4};
+    must(vulkan_kernels_create(device, NULL, &kernels, &error) == RESULT_OK);
+    if (vulkan_program_init(program, device, kernels, plan, &options, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    vulkan_kernels_note(kernels);
+}
+
+static void end(struct vulkan_program *program)
+{
+    struct vulkan_kernels *kernels = program->kernels;
+    vulkan_program_fini(program);
+    vulkan_kernels_destroy(kernels);
+}
+
+static void check_model(const char *name, const struct vulkan_device *device,
+                        const struct plan *plan, uint32_t step_rows, uint32_t sequences)
+{
+    struct error_text error = {""};
+    struct vulkan_program program, other;
+    begin(device, plan, step_rows, sequences, &program);
+    must(vulkan_warm_ask(&program, &error) == RESULT_OK);
+    uint32_t made = vulkan_kernels_count(program.kernels);
+    each_step(name, &program, check_step);
+    begin(device, plan, step_rows, sequences, &other);
+    each_step(name, &other, just_ask);
+    uint32_t needed = vulkan_kernels_count(other.kernels);
+    if (needed > made || made - needed > made / 8) /* steps here are a sample */
+        fail_msg("%s: %u kernels are made, %u needed", name, made, needed);
+    end(&other);
+    end(&program);
+}
+
+static void check_models(const struct vulkan_device *device)
+{
+    struct error_text error = {""};
+    struct plan_sketch *llama = sketch_llama();
+    check_model("8B", device, plan_sketch_plan(llama), 512, 64);
+    check_model("8B, few", device, plan_sketch_plan(llama), 75, 8);
+    plan_sketch_destroy(llama);
+    for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {
+        struct model *model;
+        if (model_open(checkpoints[i], &model, &error) != RESULT_OK)
+            fail_msg("%s", error.text);
+        check_model(checkpoints[i], device, model_plan(model), 160, 40);
+        model_close(model);
+    }
+}
+
+static void test_this_device(void **state)
+{
+    check_models(*state);
+}
+
+static void test_large_matrices(void **state)
+{
+    const struct vulkan_device *device = *state;
+    struct vulkan_device large = *device;
+    large.facts = large_facts(device);
+    check_models(&large);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_large_matrices),
+        cmocka_unit_test(test_this_device),
+    };
+    return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);
+}
