@@ -197,7 +197,8 @@ static struct vulkan_shape random_shape(const struct vulkan_program *program,
         shape.logit_rows = sequences;
     shape.whole = shape.logit_rows == rows;
     shape.brief = shape.whole && test_random_below(random, 2) != 0;
-    shape.features = program->sees;
+    shape.features = program->sees && test_random_below(random, 2) != 0;
+    shape.spans = program->spans && shape.tiles > 0 && test_random_below(random, 2) != 0;
     return shape;
 }
 
@@ -253,18 +254,26 @@ static void just_ask(const char *name, const struct vulkan_program *program,
 
 /* --- programs --- */
 
-static void begin(const struct vulkan_device *device, const struct plan *plan, uint32_t step_rows,
-                  uint32_t sequences, struct vulkan_program *program)
+struct trial {
+    const char *name;
+    uint32_t step_rows;
+    uint32_t sequences;
+    bool pictures; /* in prompts, whose rows see beyond themselves */
+};
+
+static void begin(const struct vulkan_device *device, const struct plan *plan,
+                  const struct trial *trial, struct vulkan_program *program)
 {
     struct error_text error = {""};
     struct vulkan_kernels *kernels;
-    const struct backend_options options = {.max_step_rows = step_rows,
-                                            .max_logit_rows = sequences,
+    const struct backend_options options = {.max_step_rows = trial->step_rows,
+                                            .max_logit_rows = trial->sequences,
                                             .kv_blocks = {64, 64, 64, 64},
                                             .state_slots = 4};
     must(vulkan_kernels_create(device, NULL, &kernels, &error) == RESULT_OK);
     if (vulkan_program_init(program, device, kernels, plan, &options, &error) != RESULT_OK)
         fail_msg("%s", error.text);
+    program->sees = program->axes = program->spans = trial->pictures;
     vulkan_kernels_note(kernels);
 }
 
@@ -275,20 +284,20 @@ static void end(struct vulkan_program *program)
     vulkan_kernels_destroy(kernels);
 }
 
-static void check_model(const char *name, const struct vulkan_device *device,
-                        const struct plan *plan, uint32_t step_rows, uint32_t sequences)
+static void check_model(const struct vulkan_device *device, const struct plan *plan,
+                        const struct trial *trial)
 {
     struct error_text error = {""};
     struct vulkan_program program, other;
-    begin(device, plan, step_rows, sequences, &program);
+    begin(device, plan, trial, &program);
     must(vulkan_warm_ask(&program, &error) == RESULT_OK);
     uint32_t made = vulkan_kernels_count(program.kernels);
-    each_step(name, &program, check_step);
-    begin(device, plan, step_rows, sequences, &other);
-    each_step(name, &other, just_ask);
+    each_step(trial->name, &program, check_step);
+    begin(device, plan, trial, &other);
+    each_step(trial->name, &other, just_ask);
     uint32_t needed = vulkan_kernels_count(other.kernels);
     if (needed > made || made - needed > made / 8) /* steps here are a sample */
-        fail_msg("%s: %u kernels are made, %u needed", name, made, needed);
+        fail_msg("%s: %u kernels are made, %u needed", trial->name, made, needed);
     end(&other);
     end(&program);
 }
@@ -297,14 +306,20 @@ static void check_models(const struct vulkan_device *device)
 {
     struct error_text error = {""};
     struct plan_sketch *llama = sketch_llama();
-    check_model("8B", device, plan_sketch_plan(llama), 512, 64);
-    check_model("8B, few", device, plan_sketch_plan(llama), 75, 8);
+    struct plan *plan = plan_sketch_plan(llama);
+    check_model(device, plan, &(struct trial){"8B", 512, 64, false});
+    check_model(device, plan, &(struct trial){"8B, few", 75, 8, false});
+    check_model(device, plan, &(struct trial){"8B, pictures", 160, 40, true});
+    plan->kv.groups[0].quantized = true;
+    plan->kv.quantization = (struct kv_quantization){
+        .scheme = KV_QUANT_UNIFORM, .key_half_bits = 8, .value_half_bits = 8};
+    check_model(device, plan, &(struct trial){"8B, quantized keys", 160, 40, false});
     plan_sketch_destroy(llama);
     for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {
         struct model *model;
         if (model_open(checkpoints[i], &model, &error) != RESULT_OK)
             fail_msg("%s", error.text);
-        check_model(checkpoints[i], device, model_plan(model), 160, 40);
+        check_model(device, model_plan(model), &(struct trial){checkpoints[i], 160, 40, false});
         model_close(model);
     }
 }
