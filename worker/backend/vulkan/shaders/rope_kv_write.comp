@@ -220,22 +220,29 @@ vec2 measure_group(uint64_t side, uint slot, uint bits, uint group, bool keeps)
     return unpackHalf2x16(bias | scale << 16);
 }
 
-uint find_code(uint which, uint bits, float x, vec2 group)
+/* The gathered head's elements become their levels' numbers. By all of the workgroup. */
+void find_levels(uint which, uint bits)
 {
-    if (ROTATED) {
-        KvTables tables = KvTables(push.codec);
-        float y = x * inversesqrt(float(HEAD_DIM));
-        uint code = 0;
+    KvTables tables = KvTables(push.codec);
+    for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize) {
+        float y = shared_head[gathered(d)] * inversesqrt(float(HEAD_DIM)), code = 0.0;
         for (uint i = 0; i < (1 << bits) - 1; i++)
-            code += y > tables.bounds[which][i] ? 1 : 0;
-        return code;
+            code += y > tables.bounds[which][i] ? 1.0 : 0.0;
+        shared_head[gathered(d)] = code;
     }
+    barrier();
+}
+
+uint find_code(uint bits, float x, vec2 group)
+{
+    if (ROTATED)
+        return uint(x);
     float code = group.y > 0.0 ? roundEven((x - group.x) / group.y) : 0.0;
     return uint(clamp(code, 0.0, float((1 << bits) - 1)));
 }
 
 /* The gathered head to its slot. A lane has sixteen elements at a time, `bits` shorts. */
-void store_codes(uint which, uint64_t side, uint slot, uint bits)
+void store_codes(uint64_t side, uint slot, uint bits)
 {
     for (uint first = 16 * gl_SubgroupInvocationID; first < HEAD_DIM; first += 16 * gl_SubgroupSize) {
         vec2 group = vec2(0.0);
@@ -244,7 +251,7 @@ void store_codes(uint which, uint64_t side, uint slot, uint bits)
         uint at = (slot * kv_row_bytes(bits) + first * bits / 8) / 2;
         uint string = 0, held = 0;
         for (uint i = 0; i < 16; i++) {
-            string |= find_code(which, bits, shared_head[gathered(first + i)], group) << held;
+            string |= find_code(bits, shared_head[gathered(first + i)], group) << held;
             held += bits;
             if (held >= 16) {
                 store_short(side, at++, string);
@@ -269,10 +276,12 @@ void write_codes(StepRow row, uint head)
                                which == 0 ? head - HEADS : head - HEADS - KV_HEADS);
     }
     barrier();
-    if (ROTATED)
+    if (ROTATED) {
         rotate_gathered(which, side, slot, bits, stores);
+        find_levels(which, bits);
+    }
     if (stores)
-        store_codes(which, side, slot, bits);
+        store_codes(side, slot, bits);
 }
 
 /* Of the row, for a rotated pair. */
