@@ -46,16 +46,14 @@
 #define MATRIX_CPU_HEAD_DIM 48u  /* beyond it a driver for the CPU compiles for a minute */
 #define MATRIX_SPLIT_TOKENS 256u
 #define MATRIX_PER_UNIT     2u
-/* Of the kernel for codes, of which registers let eight subgroups be on a compute unit; two
- * workgroups of so many for each unit are two rounds. */
+/* Of the kernel for codes, of which registers let one workgroup of eight subgroups be on a unit. */
 #define CODES_LANES        32u /* of the subgroups whose registers are known */
 #define CODES_SUBGROUPS    8u
-#define CODES_PER_UNIT     2u
+#define CODES_PER_UNIT     1u
 #define CODES_QUERIES      8u   /* columns of a unit */
 #define CODES_WIDE_DIM     128u /* beyond it two blocks at once would not fit in registers */
 #define CODES_GROUP        64u  /* dimensions that share a scale are a multiple */
 #define CODES_SPLIT_TOKENS 128u
-#define CODES_TABLE_BITS   5u  /* a copy of a table for every lane */
 #define GROUPS_PER_UNIT    3u  /* workgroups that a compute unit has room for */
 #define USUAL_UNITS        32u /* of a device that does not tell */
 #define SHARED_FLOATS      4096u
@@ -222,18 +220,18 @@ struct codes_plan {
     uint32_t subgroups; /* 0: not for this device or these codes */
     uint32_t head_tile;
     uint32_t head_tiles;
-    uint32_t table_bits;
 };
 
 static uint32_t codes_shared_bytes(const struct vulkan_attention_shape *shape,
                                    const struct codes_plan *plan)
 {
-    uint32_t heads = plan->subgroups * plan->head_tile * (shape->head_dim + 2) * 4;
+    uint32_t heads = plan->subgroups * plan->head_tile * (shape->head_dim + 2) * 4 +
+                     CODES_QUERIES * shape->head_dim * 2;
     const struct vulkan_kv_codes *codes = &shape->codes;
     uint32_t pairs = 1u << 2 * codes->key_bits;
     if (codes->value_bits != codes->key_bits)
         pairs += 1u << 2 * codes->value_bits;
-    return heads + (codes->scheme == KV_QUANT_TURBOQUANT ? pairs << plan->table_bits : 1) * 4 + 160;
+    return heads + (codes->scheme == KV_QUANT_TURBOQUANT ? pairs : 1) * 4 + 160;
 }
 
 static struct codes_plan plan_codes(const struct vulkan_facts *facts,
@@ -248,9 +246,6 @@ static struct codes_plan plan_codes(const struct vulkan_facts *facts,
     plan.subgroups = CODES_SUBGROUPS;
     plan.head_tiles = divide_up(group, CODES_QUERIES);
     plan.head_tile = divide_up(group, plan.head_tiles);
-    plan.table_bits = CODES_TABLE_BITS;
-    while (plan.table_bits > 2 && codes_shared_bytes(shape, &plan) > facts->shared_bytes)
-        plan.table_bits--;
     while (plan.subgroups > 0 && codes_shared_bytes(shape, &plan) > facts->shared_bytes)
         plan.subgroups /= 2;
     return plan;
@@ -281,7 +276,6 @@ static struct vulkan_attention_choice choose_codes(const struct vulkan_facts *fa
                         [VULKAN_ATTENTION_CODES_HEAD_TILE] = plan->head_tile,
                         [VULKAN_ATTENTION_CODES_TILE_BLOCKS] =
                             shape->head_dim <= CODES_WIDE_DIM ? 2 : 1,
-                        [VULKAN_ATTENTION_CODES_TABLE_BITS] = plan->table_bits,
                         [VULKAN_ATTENTION_CODES_SUBGROUPS] = plan->subgroups,
                         [VULKAN_ATTENTION_CODES_SPLITS] = splits,
                         [VULKAN_ATTENTION_CODES_SPLIT_TOKENS] = CODES_SPLIT_TOKENS,

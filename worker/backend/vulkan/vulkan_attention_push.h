@@ -155,7 +155,6 @@ enum vulkan_attention_codes_constant {
     VULKAN_ATTENTION_CODES_GROUP_HEADS,
     VULKAN_ATTENTION_CODES_HEAD_TILE,   /* at most 8 */
     VULKAN_ATTENTION_CODES_TILE_BLOCKS, /* that a subgroup takes at once */
-    VULKAN_ATTENTION_CODES_TABLE_BITS,  /* a table of levels has 2^this copies */
     VULKAN_ATTENTION_CODES_SUBGROUPS,
     VULKAN_ATTENTION_CODES_SPLITS,
     VULKAN_ATTENTION_CODES_SPLIT_TOKENS,

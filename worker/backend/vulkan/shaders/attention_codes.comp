@@ -11,12 +11,13 @@
  * fragment of keys. Lane 4 g + t:
  *
  *   scores [16 positions, 8 queries] = keys [16, 16 dimensions] . queries [16, 8], a step of 16
- *     dimensions after the other: the lane has positions g and g + 8, and of each group of dimensions
- *     that share a scale the t-th quarter. Any order of dimensions will do that queries have too.
+ *     dimensions after the other: the lane has positions 2 g and 2 g + 1 (rows g and g + 8), whose scales
+ *     are neighbours, and of each group of dimensions that share a scale the t-th quarter. Any order of
+ *     dimensions will do that queries have too.
  *   sums [16 dimensions, 8 queries] += values [16, 16 positions] . weights [16, 8]: the lane has
- *     positions 2 t, 2 t + 1, 2 t + 8, 2 t + 9, and of each group the g-th eighth; a register is one
- *     dimension of two positions, of the words of both. Weights come from the lanes that have their
- *     scores by shuffles.
+ *     positions 4 t, 4 t + 2, 4 t + 1, 4 t + 3, and of each group the g-th eighth; a register is one
+ *     dimension of two positions, of the words of both. Weights come by shuffles from the lanes that
+ *     have their scores, which is where that order is from.
  *
  * What belongs to a position stays out of the products: scale and bias of a key come to the score (one
  * product a group; the bias times the sum of the query's group), the scale of a value to the weight
@@ -24,8 +25,7 @@
  *
  * Codes of `uniform` become halves by masks alone: bits below 2^10 are the half code * 2^-24, which the
  * units take as any other. Masks that leave a code four bits higher make 16 times that; query or sum
- * are divided by it. Levels are looked up by pairs of codes, in a table that every lane (or few of
- * them) has a copy of, so that no two lanes ask the same bank.
+ * are divided by it. Levels are looked up by pairs of codes, in a table in shared memory.
  *
  * Weights and queries are scaled into the middle of f16's range: queries by their largest element,
  * values' scales by the largest so far. Sums are scaled anew when a score or a scale grows beyond that.
@@ -54,22 +54,21 @@ layout(constant_id = 0) const uint INVOCATIONS = 256;
 layout(constant_id = 2) const uint HEAD_DIM = 128;
 layout(constant_id = 3) const uint GROUP_HEADS = 4;  /* query heads of a KV head */
 layout(constant_id = 4) const uint HEAD_TILE = 4;    /* of those, in a workgroup: at most 8 */
-layout(constant_id = 5) const uint TILE_BLOCKS = 1;  /* that a subgroup takes at once */
-layout(constant_id = 6) const uint TABLE_BITS = 5;   /* a table of levels has 2^this copies */
-layout(constant_id = 7) const uint SUBGROUPS = 8;    /* of 32 invocations */
-layout(constant_id = 8) const uint SPLITS = 8;       /* at most */
-layout(constant_id = 9) const uint SPLIT_TOKENS = 128; /* at least, of a split */
-layout(constant_id = 10) const uint WINDOW = 0;
-layout(constant_id = 11) const uint KV_GROUP = 0; /* which of a sequence's block tables */
-layout(constant_id = 12) const uint STRIDE = 6144; /* columns of qkv */
-layout(constant_id = 13) const uint QUERY_OFFSET = 0;
-layout(constant_id = 14) const float SCALE = 0.08838834764831845; /* of q . k */
-layout(constant_id = 15) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
-layout(constant_id = 16) const bool SINKS = false;
-layout(constant_id = 17) const uint KV_SCHEME = 1; /* kv_codes.glsl, as the next; not 0 */
-layout(constant_id = 18) const uint KEY_BITS = 8;
-layout(constant_id = 19) const uint VALUE_BITS = 8;
-layout(constant_id = 20) const uint GROUP_DIMS = 64; /* a multiple of 64 */
+layout(constant_id = 5) const uint TILE_BLOCKS = 2;  /* that a subgroup takes at once */
+layout(constant_id = 6) const uint SUBGROUPS = 8;    /* of 32 invocations */
+layout(constant_id = 7) const uint SPLITS = 8;       /* at most */
+layout(constant_id = 8) const uint SPLIT_TOKENS = 128; /* at least, of a split */
+layout(constant_id = 9) const uint WINDOW = 0;
+layout(constant_id = 10) const uint KV_GROUP = 0; /* which of a sequence's block tables */
+layout(constant_id = 11) const uint STRIDE = 6144; /* columns of qkv */
+layout(constant_id = 12) const uint QUERY_OFFSET = 0;
+layout(constant_id = 13) const float SCALE = 0.08838834764831845; /* of q . k */
+layout(constant_id = 14) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
+layout(constant_id = 15) const bool SINKS = false;
+layout(constant_id = 16) const uint KV_SCHEME = 1; /* kv_codes.glsl, as the next; not 0 */
+layout(constant_id = 17) const uint KEY_BITS = 8;
+layout(constant_id = 18) const uint VALUE_BITS = 8;
+layout(constant_id = 19) const uint GROUP_DIMS = 64; /* a multiple of 64 */
 #include "kv_codes.glsl"
 
 const bool TILES = false, SPANS = false;
@@ -85,7 +84,7 @@ const uint STEPS = GROUP / 16;                        /* products of a group */
 const uint KEY_DIMS = GROUP / 4, VALUE_DIMS = GROUP / 8; /* of a lane, of a group */
 const uint KEY_WORDS = (KEY_DIMS * KEY_BITS + 31) / 32;
 const uint VALUE_WORDS = (VALUE_DIMS * VALUE_BITS + 31) / 32;
-const uint SCALE_WORDS = TILE_BLOCKS * GROUPS * 2; /* of the lane's two positions */
+const uint SCALE_WORDS = TILE_BLOCKS * GROUPS * 2;
 const uint TILE_TOKENS = TILE_BLOCKS * KV_BLOCK_TOKENS;
 
 /* The query's largest element becomes this: it may be divided by 16. */
@@ -95,11 +94,12 @@ const float QUERY_TOP = 24.0;
 const float WEIGHT_TOP = 2048.0, SLACK = 4.0;
 const float CODE_ONE = ROTATED ? 1.0 : 16777216.0; /* turns what a code became back into it */
 
-const uint COPIES = 1 << TABLE_BITS;
 const bool SAME_LEVELS = KEY_BITS == VALUE_BITS;
-const uint KEY_LEVELS = ROTATED ? COPIES << 2 * KEY_BITS : 1;
-const uint VALUE_LEVELS = ROTATED && !SAME_LEVELS ? COPIES << 2 * VALUE_BITS : 0;
-shared uint shared_pairs[KEY_LEVELS + VALUE_LEVELS]; /* [pair of codes][copy]: halves */
+const uint KEY_LEVELS = ROTATED ? 1 << 2 * KEY_BITS : 1;
+const uint VALUE_LEVELS = ROTATED && !SAME_LEVELS ? 1 << 2 * VALUE_BITS : 0;
+shared uint shared_pairs[KEY_LEVELS + VALUE_LEVELS]; /* two halves for each pair of codes */
+
+shared uvec2 shared_query[32 * GROUPS * STEPS]; /* of column g, for all subgroups */
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer KvPairs { uvec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer KvQuads { uvec4 at[]; };
@@ -217,11 +217,10 @@ vec2 positions_sum(vec2 x)
 uint g, t;
 uint first_block, last_block; /* of the split, in the sequence's table */
 uint blocks[TILE_BLOCKS];     /* of the tile that is loaded next */
-uint keys[TILE_BLOCKS * 2 * GROUPS * KEY_WORDS];     /* of positions g and g + 8 */
-uint values[TILE_BLOCKS * 4 * GROUPS * VALUE_WORDS]; /* of 2 t, 2 t + 1, 2 t + 8, 2 t + 9 */
-uint key_scales[SCALE_WORDS]; /* of g and g + 8: scale and bias, halves */
+uint keys[TILE_BLOCKS * 2 * GROUPS * KEY_WORDS];     /* of positions 2 g and 2 g + 1 */
+uint values[TILE_BLOCKS * 4 * GROUPS * VALUE_WORDS]; /* of 4 t, 4 t + 2, 4 t + 1, 4 t + 3 */
+uint key_scales[SCALE_WORDS]; /* of 2 g and 2 g + 1: scales, then biases */
 uint value_scales[SCALE_WORDS];
-uvec2 query[GROUPS * STEPS];   /* of column g */
 vec2 query_factors;            /* of columns 2 t and 2 t + 1, as everything in vec2 */
 vec2 query_sums[GROUPS];
 vec2 maximum, total;
@@ -229,7 +228,7 @@ vec2 bias_sums[GROUPS];
 float scale_top[GROUPS];  /* the scale of values that becomes WEIGHT_TOP */
 float scale_most[GROUPS]; /* of those that the lane sees of the tile */
 SUMS sums[GROUPS * STEPS];
-/* Of the tile: at [2 * b + i] of position g + 8 * i of block b; then weights. */
+/* Of the tile: at [2 * b + i] of position 2 * g + i of block b; then weights. */
 vec2 scores[TILE_BLOCKS * 2];
 
 /* --- what lanes read --- */
@@ -254,17 +253,12 @@ uint string_word(uint64_t side, uint at, bool whole, uint i)
     return words.at[i] >> shift | words.at[i + 1] << 1 << (31 - shift);
 }
 
-/* Two positions' scales of group s, g and g + 8, each with its bias. */
+/* Of positions 2 g and 2 g + 1 and group s: scales in x, biases in y. */
 uvec2 load_scales(uint64_t side, uint bits, uint s)
 {
-    KvShorts halves = KvShorts(side + 2 * g);
-    uint at = kv_row_bytes(bits) * KV_BLOCK_TOKENS / 2 + s * KV_BLOCK_TOKENS;
-    uvec2 scales = uvec2(halves.at[at], halves.at[at + 8]);
-    if (!ROTATED) {
-        at += KV_SCALE_BYTES / 2;
-        scales |= uvec2(halves.at[at], halves.at[at + 8]) << 16;
-    }
-    return scales;
+    KvWords words = KvWords(side + 4 * g);
+    uint at = (kv_row_bytes(bits) * KV_BLOCK_TOKENS + 2 * s * KV_BLOCK_TOKENS) / 4;
+    return uvec2(words.at[at], ROTATED ? 0 : words.at[at + KV_SCALE_BYTES / 4]);
 }
 
 void load_key_words(uint64_t side, uint at, uint to)
@@ -315,13 +309,13 @@ void load_value_words(uint64_t side, uint at, uint to)
 
 void load_keys()
 {
-    uint own = g * kv_row_bytes(KEY_BITS) + t * (KEY_DIMS * KEY_BITS / 8);
+    uint own = 2 * g * kv_row_bytes(KEY_BITS) + t * (KEY_DIMS * KEY_BITS / 8);
     UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
         uint64_t side = kv_side_address(push.keys, KEY_BITS, blocks[b], kv_heads, kv_head);
         UNROLLED for (uint s = 0; s < GROUPS; s++) {
             UNROLLED for (uint i = 0; i < 2; i++)
                 load_key_words(side,
-                               own + 8 * i * kv_row_bytes(KEY_BITS) + s * (GROUP * KEY_BITS / 8),
+                               own + i * kv_row_bytes(KEY_BITS) + s * (GROUP * KEY_BITS / 8),
                                ((b * 2 + i) * GROUPS + s) * KEY_WORDS);
             uvec2 scales = load_scales(side, KEY_BITS, s);
             key_scales[(b * GROUPS + s) * 2] = scales.x;
@@ -332,13 +326,13 @@ void load_keys()
 
 void load_values()
 {
-    uint own = 2 * t * kv_row_bytes(VALUE_BITS) + g * (VALUE_DIMS * VALUE_BITS / 8);
+    uint own = 4 * t * kv_row_bytes(VALUE_BITS) + g * (VALUE_DIMS * VALUE_BITS / 8);
     UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
         uint64_t side = kv_side_address(push.values, VALUE_BITS, blocks[b], kv_heads, kv_head);
         UNROLLED for (uint s = 0; s < GROUPS; s++) {
             UNROLLED for (uint i = 0; i < 4; i++)
                 load_value_words(side,
-                                 own + (i / 2 * 8 + i % 2) * kv_row_bytes(VALUE_BITS) +
+                                 own + (i % 2 * 2 + i / 2) * kv_row_bytes(VALUE_BITS) +
                                      s * (GROUP * VALUE_BITS / 8),
                                  ((b * 4 + i) * GROUPS + s) * VALUE_WORDS);
             uvec2 scales = load_scales(side, VALUE_BITS, s);
@@ -362,7 +356,7 @@ uint string_bits(uint low, uint high, uint at, uint count)
 /* Pair `index` of levels, of the table that begins at `table_first`. */
 uint level_pair(uint table_first, uint index)
 {
-    return shared_pairs[table_first + index * COPIES + LANE % COPIES];
+    return shared_pairs[table_first + index];
 }
 
 /* The dimensions, of a lane's of a group, in its n-th pair of a key; what they are to be divided by. */
@@ -437,7 +431,7 @@ void make_level_pairs()
     for (uint i = gl_LocalInvocationIndex; i < KEY_LEVELS + VALUE_LEVELS; i += INVOCATIONS) {
         bool key = i < KEY_LEVELS;
         uint bits = key ? KEY_BITS : VALUE_BITS;
-        uint pair = (key ? i : i - KEY_LEVELS) >> TABLE_BITS, which = key ? 0 : 16;
+        uint pair = key ? i : i - KEY_LEVELS, which = key ? 0 : 16;
         float low = shared_levels[which + (pair & ((1 << bits) - 1))];
         float high = shared_levels[which + (pair >> bits)];
         shared_pairs[i] = packFloat2x16(f16vec2(low, high));
@@ -480,7 +474,8 @@ void take_queries()
             float divisor;
             uvec2 dims = key_pair_dims(i, divisor) + s * GROUP + t * KEY_DIMS;
             vec2 x = vec2(query_element(g, dims.x), query_element(g, dims.y)) * (factor / divisor);
-            query[s * STEPS + i / 2][i % 2] = packFloat2x16(f16vec2(x));
+            if (SUBGROUP == 0)
+                shared_query[(s * STEPS + i / 2) * 32 + LANE][i % 2] = packFloat2x16(f16vec2(x));
         }
     }
 }
@@ -499,7 +494,7 @@ void clear_sums()
 
 /* --- a tile --- */
 
-/* Of block b: positions g and g + 8 of columns 2 t and 2 t + 1. */
+/* Of block b: positions 2 g and 2 g + 1 of columns 2 t and 2 t + 1. */
 void find_scores(uint b)
 {
     scores[2 * b] = scores[2 * b + 1] = vec2(0.0);
@@ -509,13 +504,14 @@ void find_scores(uint b)
         UNROLLED for (uint i = 0; i < STEPS; i++)
             multiply(uvec4(key_pair(low, 2 * i), key_pair(low, 2 * i + 1), key_pair(high, 2 * i),
                            key_pair(high, 2 * i + 1)),
-                     query[s * STEPS + i], products);
+                     shared_query[(s * STEPS + i) * 32 + LANE], products);
+        vec2 scale = unpackHalf2x16(key_scales[(b * GROUPS + s) * 2]);
+        vec2 bias = unpackHalf2x16(key_scales[(b * GROUPS + s) * 2 + 1]);
         UNROLLED for (uint i = 0; i < 2; i++) {
-            vec2 scale = unpackHalf2x16(key_scales[(b * GROUPS + s) * 2 + i]);
             scores[2 * b + i] +=
-                vec2(products[2 * i], products[2 * i + 1]) * (query_factors * scale.x);
+                vec2(products[2 * i], products[2 * i + 1]) * (query_factors * scale[i]);
             if (!ROTATED)
-                scores[2 * b + i] += query_sums[s] * scale.y;
+                scores[2 * b + i] += query_sums[s] * bias[i];
         }
     }
 }
@@ -525,10 +521,12 @@ bool sees(uint position)
     return position >= begin && position < end;
 }
 
-/* The scale of value i of the lane's two of block b; 0 where it is not seen. */
-vec2 value_scale(uint b, uint s, uint i, bool seen)
+/* Of the lane's two values of block b: scales (0) or biases (1); 0 where they are not seen. */
+vec2 value_scale(uint b, uint s, uint which, uint first)
 {
-    return seen ? unpackHalf2x16(value_scales[(b * GROUPS + s) * 2 + i]) : vec2(0.0);
+    vec2 two = unpackHalf2x16(value_scales[(b * GROUPS + s) * 2 + which]);
+    uint position = first + KV_BLOCK_TOKENS * b + 2 * g;
+    return vec2(sees(position) ? two.x : 0.0, sees(position + 1) ? two.y : 0.0);
 }
 
 /* Brings what was summed up to a larger maximum or larger scales. */
@@ -559,14 +557,16 @@ void weigh(uint first)
             scores[i].x = cap_score(scores[i].x, SOFT_CAP);
             scores[i].y = cap_score(scores[i].y, SOFT_CAP);
         }
-        scores[i] = sees(first + 8 * i + g) ? scores[i] : vec2(MASKED);
+        uint position = first + KV_BLOCK_TOKENS * (i / 2) + 2 * g + i % 2;
+        scores[i] = sees(position) ? scores[i] : vec2(MASKED);
         top = max(top, scores[i]);
     }
     UNROLLED for (uint s = 0; s < GROUPS; s++) {
         scale_most[s] = 0.0;
-        UNROLLED for (uint i = 0; i < TILE_BLOCKS * 2; i++)
-            scale_most[s] =
-                max(scale_most[s], value_scale(i / 2, s, i % 2, sees(first + 8 * i + g)).x);
+        UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
+            vec2 two = value_scale(b, s, 0, first);
+            scale_most[s] = max(scale_most[s], max(two.x, two.y));
+        }
         grows = grows || scale_most[s] > scale_top[s];
     }
     if (any_lane(grows || top.x > maximum.x + SLACK || top.y > maximum.y + SLACK))
@@ -590,16 +590,16 @@ uvec2 turn_weights(uint low, uint high)
 void add_values(uint first, uint b)
 {
     vec2 low = scores[2 * b], high = scores[2 * b + 1];
-    bool low_seen = sees(first + 16 * b + g), high_seen = sees(first + 16 * b + g + 8);
     UNROLLED for (uint s = 0; s < GROUPS; s++) {
-        vec2 low_scale = value_scale(b, s, 0, low_seen);
-        vec2 high_scale = value_scale(b, s, 1, high_seen);
+        vec2 scale = value_scale(b, s, 0, first);
         float factor = WEIGHT_TOP / max(scale_top[s], 1e-30);
         uvec2 weights =
-            turn_weights(packFloat2x16(f16vec2(low * (low_scale.x * factor))),
-                         packFloat2x16(f16vec2(high * (high_scale.x * factor))));
-        if (!ROTATED)
-            bias_sums[s] += low * low_scale.y + high * high_scale.y;
+            turn_weights(packFloat2x16(f16vec2(low * (scale.x * factor))),
+                         packFloat2x16(f16vec2(high * (scale.y * factor))));
+        if (!ROTATED) {
+            vec2 bias = value_scale(b, s, 1, first);
+            bias_sums[s] += low * bias.x + high * bias.y;
+        }
         const uint part = GROUPS * VALUE_WORDS;
         uint p = (b * 4 * GROUPS + s) * VALUE_WORDS;
         UNROLLED for (uint i = 0; i < STEPS; i++)
@@ -658,6 +658,7 @@ void main()
         barrier();
     }
     take_queries();
+    barrier();
     clear_sums();
     for (uint tile = 0; tile < tiles; tile++) {
         uint first = (first_block + (tile * SUBGROUPS + SUBGROUP) * TILE_BLOCKS) * KV_BLOCK_TOKENS;
