@@ -57,7 +57,8 @@
 #define GROUPS_PER_UNIT    3u  /* workgroups that a compute unit has room for */
 #define USUAL_UNITS        32u /* of a device that does not tell */
 #define SHARED_FLOATS      4096u
-#define FORM_COLUMNS       32u /* columns of a block of f16 and q8 forms */
+#define FORM_COLUMNS       32u /* columns of a block of q8 */
+#define QUAD               4u  /* columns that an invocation stores */
 
 static uint32_t divide_up(uint32_t a, uint32_t b)
 {
@@ -425,10 +426,13 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
 
 uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shape)
 {
-    /* A block of a form's columns is written by neighbours of one subgroup. */
-    bool whole = shape->head_dim % FORM_COLUMNS == 0;
-    return whole ? (uint32_t)VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8 | VULKAN_FORM_TILED
-                 : VULKAN_FORM_F32;
+    uint32_t forms = VULKAN_FORM_F32;
+    if (shape->head_dim % QUAD == 0)
+        forms |= VULKAN_FORM_F16 | VULKAN_FORM_TILED;
+    /* A block of q8 is written by neighbours of one subgroup. */
+    if (shape->head_dim % FORM_COLUMNS == 0)
+        forms |= VULKAN_FORM_Q8;
+    return forms;
 }
 
 uint32_t vulkan_attention_policy_tile_rows(const struct vulkan_facts *facts,
