@@ -1,11 +1,11 @@
 """Shapes of checkpoints of random weights: which tensors and keys a GGUF of one has, and how many of its bytes a decode step reads.
 
 A tensor without `fill` is Q4_0, with one it is F32: a number for all elements, a tuple of all numbers, or a Spread. Names and
-keys are those that llama.cpp's converter writes. PRESETS holds shapes of published mixtures (their sizes are those of the
+keys are those that llama.cpp's converter writes. PRESETS holds shapes of published models (their sizes are those of the
 models' own config.json), and under the same name with `-tiny` the same layout in some hundred kilobytes.
 
 What a step reads is reckoned from the file: every matrix once, whatever the number of rows, of the embeddings a row for each
-token, of a mixture's stacks the experts that somebody chose, and from the cache each row's own positions.
+token, of a mixture's stacks the experts that somebody chose, and from the cache each row's own positions. Recurrent state is left out.
 """
 
 import collections
@@ -14,6 +14,7 @@ import math
 
 Shape = collections.namedtuple("Shape", "layers hidden heads kv_heads head_dim feed_forward")
 Experts = collections.namedtuple("Experts", "count chosen")
+Delta = collections.namedtuple("Delta", "key_heads value_heads head_dim taps")  # of a gated delta net
 Tensor = collections.namedtuple("Tensor", "name size fill", defaults=(None,))
 Spread = collections.namedtuple("Spread", "deviation")
 Cache = collections.namedtuple("Cache", "kv_heads head_dim window")  # of a layer; window 0: all positions
@@ -158,12 +159,55 @@ class Gemma4(Llama):
         }
 
 
+@dataclasses.dataclass(frozen=True)
+class Qwen35(Llama):
+    """Gated delta nets; every `period`th layer attends, with a gate beside each query head."""
+    delta: Delta = Delta(16, 16, 128, 4)
+    period: int = 4
+    architecture = "qwen35"
+    has_mean = False
+    epsilon = 1e-6
+    rope_base = 1e7
+
+    def attends(self, layer):
+        return layer % self.period == self.period - 1
+
+    def caches(self):
+        return [cache if self.attends(layer) else Cache(0, 0, 0) for layer, cache in enumerate(super().caches())]
+
+    def attention(self, layer):
+        if self.attends(layer):
+            norm, gated = (self.shape.head_dim,), (self.shape.hidden, 2 * self.shape.heads * self.shape.head_dim)
+            found = [tensor._replace(size=gated) if "attn_q." in tensor.name else tensor for tensor in super().attention(layer)]
+            return found + [Tensor("attn_q_norm.weight", norm, 1.0), Tensor("attn_k_norm.weight", norm, 1.0)]
+        hidden, delta = self.shape.hidden, self.delta
+        values = delta.value_heads * delta.head_dim
+        mixed = 2 * delta.key_heads * delta.head_dim + values
+        return [Tensor("attn_norm.weight", (hidden,), 1.0), Tensor("attn_qkv.weight", (hidden, mixed)),
+                Tensor("attn_gate.weight", (hidden, values)), Tensor("ssm_beta.weight", (hidden, delta.value_heads)),
+                Tensor("ssm_alpha.weight", (hidden, delta.value_heads)), Tensor("ssm_conv1d.weight", (delta.taps, mixed), Spread(0.5)),
+                Tensor("ssm_a", (delta.value_heads,), -0.6), Tensor("ssm_dt.bias", (delta.value_heads,), 0.0),
+                Tensor("ssm_norm.weight", (delta.head_dim,), 1.0), Tensor("ssm_out.weight", (values, hidden))]
+
+    def feed_forward(self):
+        return [tensor._replace(name=tensor.name.replace("ffn_norm", "post_attention_norm")) for tensor in super().feed_forward()]
+
+    def own_keys(self):
+        delta = self.delta
+        return super().own_keys() | {
+            "rope.dimension_count": self.shape.head_dim // 4, "full_attention_interval": self.period, "ssm.conv_kernel": delta.taps,
+            "ssm.state_size": delta.head_dim, "ssm.group_count": delta.key_heads, "ssm.time_step_rank": delta.value_heads,
+            "ssm.inner_size": delta.value_heads * delta.head_dim}
+
+
 PRESETS = {
     "30b-a3b": Qwen3Moe(Shape(48, 2048, 32, 4, 128, 768), 151936, untied=True),
     "26b-a4b": Gemma4(Shape(30, 2816, 16, 8, 256, 2112), 262144),
+    "qwen3.5-0.8b": Qwen35(Shape(24, 1024, 8, 2, 256, 3584), 248320),
     "30b-a3b-tiny": Qwen3Moe(Shape(2, 128, 4, 2, 32, 32), 768, untied=True, experts=Experts(16, 2)),
     "26b-a4b-tiny": Gemma4(Shape(3, 96, 4, 2, 16, 64), 768, experts=Experts(16, 2), expert_feed_forward=32,
                            global_kv_heads=1, global_head_dim=32, window=16, period=3),
+    "qwen3.5-0.8b-tiny": Qwen35(Shape(4, 64, 4, 2, 16, 96), 768, delta=Delta(2, 4, 32, 4)),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "scripts/golden"))
-from families import gemma4_moe, qwen3_moe  # noqa: E402
+from families import gemma4_moe, qwen3_5, qwen3_moe  # noqa: E402
 
 
 def make(path, *words):
@@ -21,7 +21,7 @@ def make(path, *words):
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("random")
     found = {}
-    for name in ("30b-a3b-tiny", "26b-a4b-tiny"):
+    for name in ("30b-a3b-tiny", "26b-a4b-tiny", "qwen3.5-0.8b-tiny"):
         found[name] = folder / f"{name}.gguf"
         done = make(found[name], "--preset", name, "--like", "none")
         assert done.returncode == 0, done.stderr
@@ -29,11 +29,12 @@ def files(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("name,family", [("30b-a3b-tiny", qwen3_moe), ("26b-a4b-tiny", gemma4_moe)])
-def test_names_are_those_of_the_golden_checkpoints(files, name, family):
-    """Of the first layer, of the last one (a global one of gemma4's), and of what is outside layers."""
+@pytest.mark.parametrize("name,family,like_last", [("30b-a3b-tiny", qwen3_moe, -1), ("26b-a4b-tiny", gemma4_moe, -1),
+                                                   ("qwen3.5-0.8b-tiny", qwen3_5, 1)])
+def test_names_are_those_of_the_golden_checkpoints(files, name, family, like_last):
+    """Of the first layer, of the last one (a global one of gemma4's, of qwen3_5's one that attends), and of what is outside layers."""
     config = family.CONFIG
-    golden = set(family.gguf_tensors(config, {key: numpy.zeros(1) for key in family.shapes(config)}))
+    golden = set(family.gguf_tensors(config, {key: numpy.zeros(shape) for key, shape in family.shapes(config).items()}))
     golden.discard("rope_freqs.weight")
     reader = gguf.GGUFReader(files[name])
     assert reader.fields["general.architecture"].contents() == family.GGUF_ARCHITECTURE
@@ -44,8 +45,9 @@ def test_names_are_those_of_the_golden_checkpoints(files, name, family):
 
     layers = reader.fields[f"{family.GGUF_ARCHITECTURE}.block_count"].contents()
     assert layer(ours, 0) == layer(golden, 0)
-    assert layer(ours, layers - 1) == layer(golden, config["num_hidden_layers"] - 1)
-    assert {key for key in ours if "blk." not in key} - {"rope_freqs.weight"} == {key for key in golden if "blk." not in key}
+    assert layer(ours, layers - 1) == layer(golden, like_last % config["num_hidden_layers"])
+    ends = {key for key in golden if "blk." not in key} - ({"output.weight"} if name.startswith("qwen3.5") else set())  # ours is tied
+    assert {key for key in ours if "blk." not in key} - {"rope_freqs.weight"} == ends
 
 
 def test_matrices_are_four_bits_without_a_mean(files):
@@ -54,7 +56,7 @@ def test_matrices_are_four_bits_without_a_mean(files):
         for tensor in gguf.GGUFReader(path).tensors:
             if tensor.tensor_type != gguf.GGMLQuantizationType.Q4_0:
                 assert tensor.tensor_type == gguf.GGMLQuantizationType.F32
-                assert "norm" in tensor.name or "ffn_gate_inp" in tensor.name or "scale" in tensor.name or "rope" in tensor.name
+                assert any(word in tensor.name for word in ("norm", "ffn_gate_inp", "scale", "rope", "ssm_"))
                 continue
             blocks = numpy.asarray(tensor.data).reshape(-1, 18)
             nibbles = numpy.concatenate([blocks[:, 2:] & 15, blocks[:, 2:] >> 4]).astype(int) - 8
