@@ -117,7 +117,7 @@ static const struct option_row rows[] = {
     {"kv-group-size", OPTION_COUNT, BOTH, AT(kv_group_size), 0, LIMIT_HEAD_DIM, "0",
      "elements that share a scale in uniform: 32, 64 or 128; 0 = 64, or what fits a head"},
     {"quantized-kv-start", OPTION_COUNT, BOTH, AT(quantized_kv_start), 0, LIMIT_CONTEXT_TOKENS, "0",
-     "tokens of a sequence up to which nothing of it is quantized; on a CPU"},
+     "tokens of a sequence up to which nothing of it is quantized"},
     {"kv-cache-bytes", OPTION_MEMORY, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
      "memory of the KV cache, in bytes or as N% of the device's memory, shared by its workers; 0 = "
      "the worker decides from what is free"},

@@ -57,6 +57,17 @@ def test_greedy_answer_is_the_cpus(vulkan):
     assert answer(vulkan, temperature=0, max_tokens=5) == expected
 
 
+def test_a_chat_passes_the_start_of_quantization():
+    """Its prompt lies before it, the end of its answer behind it."""
+    with ShoalServer("--device", "vulkan", *OPTIONS, "--kv-bits", "8", "--quantized-kv-start", "40") as server:
+        wait_until(lambda: server.get("/ready").status == 200, "the server to be ready", 180)
+        assert "uniform, keys of 8 and values of 8 bits beyond 40 tokens" in server.log_text()
+        reply = server.chat("What is the capital of France?", temperature=0, max_tokens=12)
+        assert 28 < reply.json["usage"]["prompt_tokens"] < 40
+        assert "Paris" in reply.json["choices"][0]["message"]["content"]
+        server.wait_idle()
+
+
 @pytest.mark.parametrize("filters", [{"top_p": 0.95}, {"typical_p": 0.9, "top_n_sigma": 2}])
 def test_a_seed_gives_the_same_answer_again(vulkan, filters):
     how = {"temperature": 0.9, "frequency_penalty": 0.3, "seed": 7, "max_tokens": 5, **filters}
@@ -100,7 +111,7 @@ def test_streams_share_the_device_when_one_is_left(vulkan):
     ("options", "words"),
     [
         (["--kv-cache-bytes", "1M"], r"a KV cache of 1048576 bytes holds \d+ tokens of one sequence"),
-        (["--kv-bits", "4", "--quantized-kv-start", "100"], "--quantized-kv-start 100: on Vulkan only 0 is possible"),
+        (["--kv-bits", "4", "--kv-quant-scheme", "turboquant", "--kv-key-bits", "3.5"], "on Vulkan keys, and values, have whole numbers of bits"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_with_the_numbers(options, words):

@@ -66,9 +66,7 @@ static void list_ops(struct attention_run *run)
     run->out = plan_sketch_tensor(op_fixture_sketch(run->f), PLAN_ROWS_STEP, q);
     plan_sketch_set_kv(op_fixture_sketch(run->f), LAYERS, c->kv_heads, c->head_dim, c->window);
     op_fixture_set_kv_type(run->f, run->kv_type);
-    struct kv_layout *layout = &plan_sketch_plan(op_fixture_sketch(run->f))->kv;
-    layout->quantization = run->quantization;
-    layout->groups[0].quantized = run->quantization.scheme != KV_QUANT_NONE;
+    plan_sketch_quantize_kv(op_fixture_sketch(run->f), &run->quantization);
     plan_sketch_append(
         op_fixture_sketch(run->f),
         (struct plan_op){.stem = OP_kv_write,
@@ -95,7 +93,8 @@ static void attend(const struct attention_run *run, uint32_t sequence, uint32_t 
 {
     const struct attention_case *c = run->c;
     const uint32_t columns = run->history.columns;
-    const float *rows = run->history.kept[sequence];
+    bool early = position < run->quantization.start_tokens;
+    const float *rows = (early ? run->history.rows : run->history.kept)[sequence];
     uint32_t begin = c->window > 0 && position + 1 > c->window ? position + 1 - c->window : 0;
     for (uint32_t h = 0; h < c->heads; h++) {
         uint32_t kv_head = h / (c->heads / c->kv_heads);
@@ -264,7 +263,8 @@ static void test_against_double(void **state)
                 check(&cases[i], (enum kv_cache_type)type, &full, op_fixture_tier(tier));
 }
 
-/* Every kind of code and number of queries in a call. */
+/* Every kind of code and number of queries in a call; the last two with a start, behind which rows
+ * see what codes stand for, and before which what was fed. */
 static void test_quantized_against_double(void **state)
 {
     (void)state;
@@ -279,6 +279,8 @@ static void test_quantized_against_double(void **state)
         {{5, 1, 128, 0, 1.0f, 0, true}, {KV_QUANT_TURBOQUANT, 7, 3, 0, 0}},
         {{8, 2, 80, 0, 1.0f, 50, false}, {KV_QUANT_TURBOQUANT, 8, 4, 0, 0}},
         {{20, 1, 16, 0, 3.0f, 0, true}, {KV_QUANT_TURBOQUANT, 2, 5, 0, 0}},
+        {{9, 3, 64, 0, 3.0f, 0, false}, {KV_QUANT_TURBOQUANT, 6, 8, 0, 40}},
+        {{4, 1, 128, 0, 1.0f, 0, true}, {KV_QUANT_UNIFORM, 4, 4, 0, 83}},
     };
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++)
         for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

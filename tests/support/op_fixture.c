@@ -62,7 +62,7 @@ bool op_fixture_open(struct op_fixture *f, enum cpu_tier tier, uint32_t threads)
                                       .max_logit_rows = OP_FIXTURE_LOGITS,
                                       .kv_type = f->kv_type};
     struct error_text error = {{0}};
-    options.kv_blocks[0] = OP_FIXTURE_SEQUENCES * OP_FIXTURE_BLOCKS;
+    options.kv_blocks[0] = options.kv_blocks[1] = OP_FIXTURE_SEQUENCES * OP_FIXTURE_BLOCKS;
     options.state_slots = OP_FIXTURE_SEQUENCES;
     if (!kernels)
         return false;
@@ -129,6 +129,8 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
                                               .state_source = STATE_SLOT_NONE,
                                               .state_copy = STATE_SLOT_NONE};
         sequences[p].block_tables[0] = f->block_tables[parts[p].sequence];
+        sequences[p].block_tables[1] =
+            f->block_tables[OP_FIXTURE_SEQUENCES - 1 - parts[p].sequence];
         rows += parts[p].rows;
     }
     for (uint32_t i = 0; i < logit_row_count; i++)

@@ -44,6 +44,8 @@ struct op_trial {
     uint32_t *outputs; /* [output_count] -> fed */
     uint32_t table_blocks;
     uint32_t *block_tables[OP_TRIAL_SEQUENCES]; /* [table_blocks] */
+    uint32_t *openings[OP_TRIAL_SEQUENCES];     /* likewise; of an OPENING group */
+    uint32_t *left;                             /* likewise: nothing */
 };
 
 static bool is_kv(const struct op_case *c)
@@ -140,9 +142,7 @@ static void append_kv_pair(struct op_trial *t, plan_tensor_id input, plan_weight
     write.layer = ask.layer = KV_LAYER;
     ask.window = t->c.window;
     plan_sketch_set_kv(t->sketch, KV_LAYERS, ask.kv_heads, ask.queries.head_dim, ask.window);
-    struct kv_layout *layout = &plan_sketch_plan(t->sketch)->kv;
-    layout->quantization = t->c.quantization;
-    layout->groups[0].quantized = t->c.quantization.scheme != KV_QUANT_NONE;
+    plan_sketch_quantize_kv(t->sketch, &t->c.quantization);
     append(t, OP_kv_write, input, PLAN_NONE, PLAN_NONE, (union op_params){.kv_write = write});
     append(t, OP_attention, input, output, sinks, (union op_params){.attention = ask});
 }
@@ -265,10 +265,18 @@ static void make_tables(struct op_trial *t)
     }
     plan_sketch_plan(t->sketch)->config.context_tokens = t->table_blocks * KV_BLOCK_TOKENS;
     must(!is_kv(&t->c) || t->table_blocks * OP_TRIAL_SEQUENCES <= BLOCKS);
+    t->left = must_alloc(t->table_blocks, sizeof(uint32_t));
+    memset(t->left, 0xff, t->table_blocks * sizeof(uint32_t));
     for (uint32_t s = 0; s < OP_TRIAL_SEQUENCES; s++) {
         t->block_tables[s] = must_alloc(t->table_blocks, sizeof(uint32_t));
-        for (uint32_t b = 0; b < t->table_blocks; b++) /* 37 and the count share no factor */
-            t->block_tables[s][b] = ((s * t->table_blocks + b) * 37 + 5) % BLOCKS;
+        t->openings[s] = must_alloc(t->table_blocks, sizeof(uint32_t));
+        for (uint32_t b = 0; b < t->table_blocks; b++) { /* 37 and the count share no factor */
+            uint32_t at = (s * t->table_blocks + b) * 37;
+            t->block_tables[s][b] = (at + 5) % BLOCKS;
+            t->openings[s][b] = b * KV_BLOCK_TOKENS < t->c.quantization.start_tokens
+                                    ? (at + 12) % BLOCKS
+                                    : KV_BLOCK_NONE;
+        }
     }
 }
 
@@ -302,8 +310,11 @@ void op_trial_destroy(struct op_trial *t)
         free(t->inputs[i]);
     for (uint32_t w = 0; w < OP_WEIGHTS_MAX; w++)
         free(t->weights[w]);
-    for (uint32_t s = 0; s < OP_TRIAL_SEQUENCES; s++)
+    for (uint32_t s = 0; s < OP_TRIAL_SEQUENCES; s++) {
         free(t->block_tables[s]);
+        free(t->openings[s]);
+    }
+    free(t->left);
     free(t->fed);
     free(t->outputs);
     plan_sketch_destroy(t->sketch);
@@ -355,6 +366,12 @@ const float *op_trial_weight(const struct op_trial *t, uint32_t weight)
 
 /* --- running --- */
 
+/* What a sequence at `position` holds of an opening; behind the start it has given all back. */
+static const uint32_t *opening_table(const struct op_trial *t, uint32_t sequence, uint32_t position)
+{
+    return position < t->c.quantization.start_tokens ? t->openings[sequence] : t->left;
+}
+
 static void run_step(const struct op_trial *t, struct backend *backend, uint32_t step,
                      uint32_t first_fed, float **outputs)
 {
@@ -379,15 +396,16 @@ static void run_step(const struct op_trial *t, struct backend *backend, uint32_t
     }
     for (uint32_t s = 0, row = 0; s < OP_TRIAL_SEQUENCES; s++) {
         uint32_t count = t->c.steps[step][s];
+        uint32_t position = count > 0 ? t->fed[first_fed + row].row.position : 0;
         if (count > 0)
-            sequences[batch.sequence_count++] =
-                (struct step_sequence){.first_row = row,
-                                       .row_count = count,
-                                       .first_position = t->fed[first_fed + row].row.position,
-                                       .block_tables = {t->block_tables[s]},
-                                       .state_slot = OP_TRIAL_SEQUENCES - 1 - s,
-                                       .state_source = STATE_SLOT_NONE,
-                                       .state_copy = STATE_SLOT_NONE};
+            sequences[batch.sequence_count++] = (struct step_sequence){
+                .first_row = row,
+                .row_count = count,
+                .first_position = position,
+                .block_tables = {t->block_tables[s], opening_table(t, s, position)},
+                .state_slot = OP_TRIAL_SEQUENCES - 1 - s,
+                .state_source = STATE_SLOT_NONE,
+                .state_copy = STATE_SLOT_NONE};
         row += count;
     }
     if (backend_step_run(backend, &batch, results, &error) != RESULT_OK)
@@ -410,7 +428,7 @@ bool op_trial_run(struct op_trial *t, struct backend *backend,
         if (step_rows(&t->c, step) > mine.max_step_rows)
             mine.max_step_rows = step_rows(&t->c, step);
     mine.max_logit_rows = mine.max_step_rows;
-    mine.kv_blocks[0] = BLOCKS;
+    mine.kv_blocks[0] = mine.kv_blocks[1] = BLOCKS;
     mine.state_slots = OP_TRIAL_SEQUENCES;
     enum result result =
         backend->interface->load(backend, plan_sketch_plan(t->sketch), &mine, NULL, NULL, error);

@@ -142,6 +142,21 @@ void plan_sketch_set_kv(struct plan_sketch *s, uint32_t layers, uint32_t kv_head
         s->plan.kv.layer_index[layer] = (uint16_t)layer;
 }
 
+void plan_sketch_quantize_kv(struct plan_sketch *s, const struct kv_quantization *quantization)
+{
+    struct kv_layout *layout = &s->plan.kv;
+    layout->quantization = *quantization;
+    layout->groups[0].quantized = quantization->scheme != KV_QUANT_NONE;
+    if (quantization->start_tokens == 0)
+        return;
+    layout->group_count = 2;
+    layout->groups[1] = layout->groups[0];
+    layout->groups[1].kind = KV_OPENING;
+    layout->groups[1].quantized = false;
+    layout->groups[1].opening = quantization->start_tokens;
+    layout->groups[1].opening_of = 0;
+}
+
 void plan_sketch_set_state(struct plan_sketch *s, uint32_t layers, uint32_t conv_floats,
                            uint32_t delta_floats)
 {

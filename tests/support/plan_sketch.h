@@ -34,6 +34,9 @@ void plan_sketch_append(struct plan_sketch *sketch, struct plan_op op);
 /* One KV group of `layers` layers, window 0 for all positions. */
 void plan_sketch_set_kv(struct plan_sketch *sketch, uint32_t layers, uint32_t kv_heads,
                         uint32_t head_dim, uint32_t window);
+/* Quantizes that group; with a start there is an OPENING one beside it. */
+void plan_sketch_quantize_kv(struct plan_sketch *sketch,
+                             const struct kv_quantization *quantization);
 /* `layers` layers that keep state, each of so many floats. */
 void plan_sketch_set_state(struct plan_sketch *sketch, uint32_t layers, uint32_t conv_floats,
                            uint32_t delta_floats);

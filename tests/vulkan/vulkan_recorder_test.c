@@ -70,7 +70,7 @@ static void begin_scene(struct scene *scene, const struct vulkan_device *device,
 {
     struct error_text error = {""};
     const struct backend_options options = {
-        .max_step_rows = step_rows, .max_logit_rows = step_rows, .kv_blocks = {8}};
+        .max_step_rows = step_rows, .max_logit_rows = step_rows, .kv_blocks = {8, 8}};
     scene->sketch = sketch;
     must(vulkan_kernels_create(device, NULL, &scene->kernels, &error) == RESULT_OK);
     must(vulkan_program_init(&scene->program, device, scene->kernels, plan_sketch_plan(sketch),
@@ -87,8 +87,9 @@ static void end_scene(struct scene *scene)
 static struct vulkan_commands_counts record(const struct scene *scene, struct vulkan_shape shape)
 {
     struct error_text error = {""};
-    const struct vulkan_batch_limits limits = {
-        .rows = STEP_ROWS, .groups = 1, .tile_rows = scene->program.tile_rows};
+    const struct vulkan_batch_limits limits = {.rows = STEP_ROWS,
+                                               .layout = &scene->program.plan->kv,
+                                               .tile_rows = scene->program.tile_rows};
     struct vulkan_batch batch;
     struct vulkan_commands *commands;
     must(vulkan_batch_init(&batch, scene->program.device, &limits, 64, &error) == RESULT_OK);
@@ -133,6 +134,29 @@ static void test_attention_of_both_sorts_runs_side_by_side(void **state)
                            .rows = 22, .sequences = 3, .logit_rows = 3, .decodes = 2, .tiles = 2});
     assert_int_equal(both.dispatches, 5);
     assert_int_equal(both.barriers, both.dispatches);
+    end_scene(&scene);
+}
+
+/* Rows that see full precision and rows that see codes: decodes and prompts of either beside each
+ * other, the two forms, which share scratch memory, in turn; and both forms written beside each
+ * other. */
+static void test_forms_take_turns(void **state)
+{
+    static const struct kv_quantization quantization = {KV_QUANT_TURBOQUANT, 8, 8, 0, 30};
+    struct scene scene;
+    struct plan_sketch *sketch = sketch_attention();
+    plan_sketch_quantize_kv(sketch, &quantization);
+    begin_scene(&scene, *state, sketch, STEP_ROWS);
+    struct vulkan_shape shape = {
+        .rows = 22, .sequences = 4, .logit_rows = 4, .decodes = 2, .tiles = 3};
+    struct vulkan_commands_counts behind = record(&scene, shape);
+    assert_int_equal(behind.dispatches, 5);
+    assert_int_equal(behind.barriers, 5);
+    shape.openings = true;
+    shape.opening_tiles = 1;
+    struct vulkan_commands_counts both = record(&scene, shape);
+    assert_int_equal(both.dispatches, behind.dispatches + 3);
+    assert_int_equal(both.barriers, behind.barriers + 1);
     end_scene(&scene);
 }
 
@@ -197,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_written_is_waited_for),
         cmocka_unit_test(test_attention_of_both_sorts_runs_side_by_side),
+        cmocka_unit_test(test_forms_take_turns),
         cmocka_unit_test(test_scratch_memory_suffices_for_every_number_of_rows),
     };
     return cmocka_run_group_tests(tests, vulkan_fixture_setup, vulkan_fixture_teardown);

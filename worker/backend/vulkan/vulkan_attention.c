@@ -11,6 +11,10 @@
  *
  * Sequences with several rows are attended in tiles, the others as decodes: two dispatches, side by
  * side, which therefore have scratch memory of their own.
+ *
+ * Where quantization starts behind a number of tokens, keys and values before it are written in
+ * both forms, and attention is dispatched for the rows of each form in turn. The host sorts them
+ * (vulkan_batch.h): kernels know nothing of it.
  */
 #include "worker/backend/vulkan/vulkan_attention.h"
 
@@ -36,19 +40,44 @@ static uint32_t float_bits(float value)
     return bits;
 }
 
-/* How the layer's keys and values are stored. */
-static struct vulkan_kv_codes codes_of(const struct plan *plan, uint32_t layer)
+/* The two forms in which a layer may keep positions. */
+enum kv_form {
+    KV_FORM_USUAL,  /* all of them */
+    KV_FORM_OPENING /* those before --quantized-kv-start, in full precision */
+};
+
+/* Where a form of a layer lies, and how it is stored. */
+struct kv_store {
+    uint32_t group; /* KV_GROUP_NONE: the layer has no such form */
+    const struct vulkan_kv_layer *kv;
+    struct vulkan_kv_codes codes;
+};
+
+static struct kv_store store_of(const struct vulkan_program *program, uint32_t layer,
+                                enum kv_form form)
 {
-    const struct kv_group *group = &plan->kv.groups[plan->kv.layer_group[layer]];
-    const struct kv_quantization *quantization = &plan->kv.quantization;
-    if (!group->quantized)
-        return (struct vulkan_kv_codes){.scheme = KV_QUANT_NONE};
-    return (struct vulkan_kv_codes){
-        .scheme = quantization->scheme,
-        .key_bits = quantization->key_half_bits / 2,
-        .value_bits = quantization->value_half_bits / 2,
-        .group_dims = kv_codec_group_size(quantization, group->head_dim),
-    };
+    const struct kv_layout *layout = &program->plan->kv;
+    const struct kv_quantization *quantization = &layout->quantization;
+    struct kv_store store = {.group = layout->layer_group[layer], .kv = &program->kv[layer]};
+    if (form == KV_FORM_OPENING) {
+        store.group = kv_layout_opening(layout, store.group);
+        store.kv = &program->openings[layer];
+        return store;
+    }
+    const struct kv_group *group = &layout->groups[store.group];
+    if (group->quantized)
+        store.codes = (struct vulkan_kv_codes){
+            .scheme = quantization->scheme,
+            .key_bits = quantization->key_half_bits / 2,
+            .value_bits = quantization->value_half_bits / 2,
+            .group_dims = kv_codec_group_size(quantization, group->head_dim),
+        };
+    return store;
+}
+
+static bool has_opening(const struct vulkan_program *program, uint32_t layer)
+{
+    return store_of(program, layer, KV_FORM_OPENING).group != KV_GROUP_NONE;
 }
 
 static struct heads_run read_run(const struct plan *plan, uint32_t first, uint32_t count)
@@ -105,10 +134,12 @@ static bool is_fused(const struct vulkan_recorder *recorder, uint32_t first, uin
     const struct plan_op *attention = &plan->ops[first + count];
     const struct heads_run run = read_run(plan, first, count);
     bool sinks = attention->stem == OP_attention && attention->weights[0] != PLAN_NONE;
-    bool quantized = codes_of(plan, run.write->params.kv_write.layer).scheme != KV_QUANT_NONE;
+    uint32_t layer = run.write->params.kv_write.layer;
+    bool quantized =
+        store_of(recorder->program, layer, KV_FORM_USUAL).codes.scheme != KV_QUANT_NONE;
     return run.usual && !quantized && attention->stem == OP_attention &&
            !(sinks && run.query_norm) && attention->inputs[0] == run.write->inputs[0] &&
-           attention->params.attention.layer == run.write->params.kv_write.layer;
+           attention->params.attention.layer == layer;
 }
 
 /* What all dispatches of heads of a layer's tensor have in common. */
@@ -129,18 +160,20 @@ static struct vulkan_rope_kv_write_push heads_push(const struct vulkan_recorder 
     };
 }
 
+/* `beside`: it needs nothing of what the dispatch before it wrote. */
 static void dispatch_heads(struct vulkan_recorder *recorder, const struct plan_op *op,
                            const struct vulkan_heads_task *task,
-                           const struct vulkan_rope_kv_write_push *push)
+                           const struct vulkan_rope_kv_write_push *push, bool beside)
 {
     struct vulkan_heads_choice choice =
         vulkan_attention_policy_heads(&recorder->program->device->facts, task);
     bool writes = (task->parts & VULKAN_HEADS_WRITE) != 0;
-    bool changes = (task->parts & (VULKAN_HEADS_NORM | VULKAN_HEADS_ROPE)) != 0;
+    bool changes = task->heads > 0 && (task->parts & (VULKAN_HEADS_NORM | VULKAN_HEADS_ROPE)) != 0;
     const struct vulkan_touch touch = {
         .reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
         .writes = {changes ? op->inputs[0] : PLAN_NONE,
-                   writes ? vulkan_recorder_kv(recorder) : PLAN_NONE}};
+                   writes ? vulkan_recorder_kv(recorder) : PLAN_NONE},
+        .side_by_side = beside};
     vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, push, sizeof *push,
                              choice.grid, &touch);
 }
@@ -156,18 +189,39 @@ static void set_rope(const struct vulkan_program *program, const struct plan_op 
     push->magnitude = rope->magnitude;
 }
 
+static void set_store(const struct vulkan_program *program, const struct kv_store *store,
+                      struct vulkan_heads_task *task, struct vulkan_rope_kv_write_push *push)
+{
+    task->kv_group = store->group;
+    task->codes = store->codes;
+    push->codec = program->weights.kv_tables_address[store->group];
+    push->keys = store->kv->keys;
+    push->values = store->kv->values;
+}
+
 static void set_write(const struct vulkan_program *program, const struct plan_op *op,
                       struct vulkan_heads_task *task, struct vulkan_rope_kv_write_push *push)
 {
     const struct kv_write_params *params = &op->params.kv_write;
+    const struct kv_store store = store_of(program, params->layer, KV_FORM_USUAL);
+    set_store(program, &store, task, push);
     task->kv_heads = params->keys.heads;
-    task->kv_group = program->plan->kv.layer_group[params->layer];
-    task->codes = codes_of(program->plan, params->layer);
-    push->codec = program->weights.kv_tables_address[task->kv_group];
-    push->keys = program->kv[params->layer].keys;
-    push->values = program->kv[params->layer].values;
     push->key_offset = params->keys.offset;
     push->value_offset = params->values.offset;
+}
+
+/* What has been dispatched for the write `op`, once more without queries, into the opening. */
+static void write_opening(struct vulkan_recorder *recorder, const struct plan_op *op,
+                          struct vulkan_heads_task task, struct vulkan_rope_kv_write_push push)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct kv_store store = store_of(program, op->params.kv_write.layer, KV_FORM_OPENING);
+    if (!recorder->recording->shape.openings || store.group == KV_GROUP_NONE)
+        return;
+    set_store(program, &store, &task, &push);
+    task.heads = 0;
+    push.opening = program->plan->kv.groups[store.group].opening;
+    dispatch_heads(recorder, op, &task, &push, true);
 }
 
 static void record_one(struct vulkan_recorder *recorder, uint32_t index)
@@ -195,7 +249,9 @@ static void record_one(struct vulkan_recorder *recorder, uint32_t index)
         push.epsilon = op->params.head_norm.epsilon;
         push.weight_offset = op->params.head_norm.weight_offset;
     }
-    dispatch_heads(recorder, op, &task, &push);
+    dispatch_heads(recorder, op, &task, &push, false);
+    if (op->stem == OP_kv_write)
+        write_opening(recorder, op, task, push);
 }
 
 static void record_run(struct vulkan_recorder *recorder, const struct heads_run *run)
@@ -218,7 +274,8 @@ static void record_run(struct vulkan_recorder *recorder, const struct heads_run 
         push.epsilon = run->query_norm->params.head_norm.epsilon;
         push.weight_offset = run->query_norm->params.head_norm.weight_offset;
     }
-    dispatch_heads(recorder, run->write, &task, &push);
+    dispatch_heads(recorder, run->write, &task, &push, false);
+    write_opening(recorder, run->write, task, push);
 }
 
 void vulkan_attention_record_heads(struct vulkan_recorder *recorder, uint32_t index)
@@ -270,24 +327,26 @@ static struct vulkan_attention_shape patch_shape(const struct vulkan_program *pr
     };
 }
 
-static struct vulkan_attention_shape shape_of(const struct vulkan_program *program, uint32_t index)
+static struct vulkan_attention_shape shape_of(const struct vulkan_program *program, uint32_t index,
+                                              enum kv_form form)
 {
     const struct plan_op *op = &program->plan->ops[index];
     const struct attention_params *params = &op->params.attention;
     if (op->stem == OP_patch_attention)
         return patch_shape(program, index);
+    const struct kv_store store = store_of(program, params->layer, form);
     struct vulkan_attention_shape shape = {
         .head_dim = params->queries.head_dim,
         .heads = params->queries.heads,
         .kv_heads = params->kv_heads,
         .window = params->window,
-        .kv_group = program->plan->kv.layer_group[params->layer],
+        .kv_group = store.group,
         .stride = program->tensors[op->inputs[0]].columns,
         .query_offset = params->queries.offset,
         .scale = params->scale,
         .soft_cap = params->soft_cap,
         .sinks = op->weights[0] != PLAN_NONE,
-        .codes = codes_of(program->plan, params->layer),
+        .codes = store.codes,
         .magnitude = 1.0f,
     };
     uint32_t first;
@@ -309,8 +368,8 @@ static struct vulkan_attention_shape shape_of(const struct vulkan_program *progr
 
 uint32_t vulkan_attention_forms(const struct vulkan_program *program, uint32_t index)
 {
-    const struct vulkan_attention_shape shape = shape_of(program, index);
-    return vulkan_attention_policy_forms(&shape);
+    const struct vulkan_attention_shape shape = shape_of(program, index, KV_FORM_USUAL);
+    return vulkan_attention_policy_forms(&shape); /* by the head's size alone */
 }
 
 /* Addresses of the scratch memory's parts. */
@@ -357,17 +416,34 @@ static void fuse_run(const struct vulkan_recorder *recorder, const struct heads_
     push->weight_offset = run->query_norm->params.head_norm.weight_offset;
 }
 
-/* Bytes of the cache that the op reads of the step's sequences. */
+/* Of the sequences with one row, or of tiles, those that see a form of the layer. */
+struct attention_part {
+    enum kv_form form;
+    bool tiles;
+    uint32_t count; /* tiles, or sequences, of which some may be empty */
+    uint64_t items; /* tiles */
+    uint64_t sequences;
+    bool beside; /* another one right before it has waited for what both read, and writes others */
+};
+
+/* Bytes of the cache that the part reads of the step's sequences. */
 static uint64_t cache_bytes(const struct vulkan_recorder *recorder,
-                            const struct vulkan_attention_shape *shape, bool tiles)
+                            const struct vulkan_attention_shape *shape,
+                            const struct attention_part *part)
 {
     const struct kv_layout *layout = &recorder->program->plan->kv;
     const struct kv_group *group = &layout->groups[shape->kv_group];
     uint64_t head_bytes = 2 * sizeof(uint16_t) * group->head_dim * KV_BLOCK_TOKENS;
     if (group->quantized)
         head_bytes = kv_codec_head_bytes(&layout->quantization, group->head_dim);
+    struct vulkan_batch_sight sight = {
+        .window = shape->window, .up_to = UINT32_MAX, .decodes = !part->tiles};
+    if (group->kind == KV_OPENING)
+        sight.up_to = group->opening;
+    else if (group->quantized)
+        sight.beyond = layout->quantization.start_tokens;
     return vulkan_batch_positions(recorder->recording->batch, recorder->recording->shape.sequences,
-                                  shape->window, !tiles) *
+                                  &sight) *
            group->kv_heads * head_bytes / KV_BLOCK_TOKENS;
 }
 
@@ -383,18 +459,19 @@ static bool fuses_run(const struct vulkan_recorder *recorder, uint32_t index, st
 }
 
 static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms,
-                        bool tiles, uint32_t items)
+                        const struct attention_part *part)
 {
+    bool tiles = part->tiles;
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_batch *batch = recorder->recording->batch;
     const struct plan_op *op = &program->plan->ops[index];
-    const struct vulkan_kv_layer *kv = &program->kv[op->params.attention.layer];
+    const struct kv_store store = store_of(program, op->params.attention.layer, part->form);
     const struct scratch_places places = places_of(program, tiles);
     struct heads_run run;
     bool fused = !tiles && fuses_run(recorder, index, &run);
-    const struct vulkan_attention_task task = {.shape = shape_of(program, index),
+    const struct vulkan_attention_task task = {.shape = shape_of(program, index, part->form),
                                                .tiles = tiles,
-                                               .items = items,
+                                               .items = part->count,
                                                .forms = forms,
                                                .fuse = fused ? fuse_bits(program, &run) : 0,
                                                .spans = tiles && recorder->recording->shape.spans &&
@@ -402,10 +479,10 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
                                                .brief = recorder->recording->shape.brief};
     struct vulkan_attention_rows_push push = {
         .qkv = program->tensors[op->inputs[0]].f32,
-        .keys = kv->keys,
-        .values = kv->values,
-        .items = tiles ? batch->tiles_address : 0,
-        .sequences = batch->sequences_address,
+        .keys = store.kv->keys,
+        .values = store.kv->values,
+        .items = part->items,
+        .sequences = part->sequences,
         .tables = batch->tables.address,
         .partials = places.partials,
         .counters = places.counters,
@@ -423,13 +500,11 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
         vulkan_attention_policy_choose(&program->device->facts, &task);
     must(choice.partial_bytes <= (tiles ? program->attention_scratch.tile_partial_bytes
                                         : program->attention_scratch.decode_partial_bytes));
-    /* The dispatch of the decodes, right before it, has waited for what both read. */
-    bool beside_decodes = tiles && recorder->recording->shape.decodes > 0;
     const struct vulkan_touch touch = {
         .reads = {op->inputs[0], vulkan_recorder_kv(recorder), PLAN_NONE},
         .writes = {op->output, fused ? vulkan_recorder_kv(recorder) : PLAN_NONE},
-        .cache_bytes = recorder->recording->profile ? cache_bytes(recorder, &task.shape, tiles) : 0,
-        .side_by_side = beside_decodes};
+        .cache_bytes = recorder->recording->profile ? cache_bytes(recorder, &task.shape, part) : 0,
+        .side_by_side = part->beside};
     vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
                              choice.grid, &touch);
 }
@@ -453,22 +528,14 @@ static void ask_items(struct vulkan_recorder *recorder, struct vulkan_attention_
 
 /* The kernels of every step that the shape stands for: decodes alone, of up to so many rows; or so
  * many rows of which some, two at least, are a sequence's in tiles. With tiles of three rows or
- * more there are no more tiles than half the rows, since a sequence of one row has none. */
-static void ask_kernels(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+ * more there are no more tiles than half the rows, since a sequence of one row has none; but where
+ * a start of quantization cuts tiles, two rows may be two. */
+static void ask_task(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
+                     bool may_span)
 {
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_shape *shape = &recorder->recording->shape;
-    const struct plan_op *op = &program->plan->ops[index];
-    bool decodes_alone = shape->rows == shape->sequences;
-    struct heads_run run;
-    bool fused = fuses_run(recorder, index, &run);
-    struct vulkan_attention_task task = {.shape = shape_of(program, index),
-                                         .forms = forms,
-                                         .fuse = fused ? fuse_bits(program, &run) : 0};
-    if (memcmp(&task, &recorder->asked, sizeof task) == 0)
-        return; /* as the layer before */
-    recorder->asked = task;
-    if (decodes_alone) {
+    if (shape->rows == shape->sequences) { /* decodes alone */
         ask_items(recorder, task, recorder->recording->least_rows, shape->rows);
         task.brief = true;
         if (shape->whole)
@@ -479,11 +546,31 @@ static void ask_kernels(struct vulkan_recorder *recorder, uint32_t index, uint32
         shape->rows - 1 < program->max_logit_rows ? shape->rows - 1 : program->max_logit_rows;
     ask_items(recorder, task, 2, most);
     task.tiles = true;
-    most = program->tile_rows > 2 ? shape->rows / 2 : shape->rows;
+    most = program->tile_rows > 2 && !shape->openings ? shape->rows / 2 : shape->rows;
     ask_items(recorder, task, 1, most);
     task.spans = true;
-    if (program->spans && !op->params.attention.causal)
+    if (program->spans && may_span)
         ask_items(recorder, task, 1, most);
+}
+
+static void ask_kernels(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = &program->plan->ops[index];
+    struct heads_run run;
+    bool fused = fuses_run(recorder, index, &run);
+    bool opens = has_opening(program, op->params.attention.layer);
+    struct vulkan_attention_task task = {.shape = shape_of(program, index, KV_FORM_USUAL),
+                                         .forms = forms,
+                                         .fuse = fused ? fuse_bits(program, &run) : 0};
+    if (memcmp(&task, &recorder->asked, sizeof task) == 0)
+        return; /* as the layer before */
+    recorder->asked = task;
+    ask_task(recorder, task, !op->params.attention.causal);
+    if (opens) {
+        task.shape = shape_of(program, index, KV_FORM_OPENING);
+        ask_task(recorder, task, !op->params.attention.causal);
+    }
 }
 
 void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t index)
@@ -496,7 +583,7 @@ void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t in
         return;
     const struct plan_op *op = &program->plan->ops[first + heads];
     const struct vulkan_kv_layer *kv = &program->kv[op->params.attention.layer];
-    const struct vulkan_attention_shape shape = shape_of(program, first + heads);
+    const struct vulkan_attention_shape shape = shape_of(program, first + heads, KV_FORM_USUAL);
     struct vulkan_heads_choice choice;
     if (!vulkan_attention_policy_ahead(&program->device->facts, &shape,
                                        recorder->recording->shape.rows, &choice))
@@ -527,7 +614,7 @@ static void record_patch_keys(struct vulkan_recorder *recorder, uint32_t index)
     push.values = program->patch_kv.values;
     push.key_offset = params->keys;
     push.value_offset = params->values;
-    dispatch_heads(recorder, op, &task, &push);
+    dispatch_heads(recorder, op, &task, &push, false);
 }
 
 static void record_patches(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
@@ -539,7 +626,7 @@ static void record_patches(struct vulkan_recorder *recorder, uint32_t index, uin
     const struct vulkan_patch_spans *spans =
         windowed ? &recording->patches->windows : &recording->patches->whole;
     const struct scratch_places places = places_of(program, true);
-    const struct vulkan_attention_task task = {.shape = shape_of(program, index),
+    const struct vulkan_attention_task task = {.shape = shape_of(program, index, KV_FORM_USUAL),
                                                .tiles = true,
                                                .items = windowed ? recording->shape.window_tiles
                                                                  : recording->shape.whole_tiles,
@@ -571,10 +658,29 @@ static void record_patches(struct vulkan_recorder *recorder, uint32_t index, uin
                              choice.grid, &touch);
 }
 
+/* Rows that see the form: decodes and tiles, side by side. */
+static void record_form(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms,
+                        enum kv_form form, uint64_t sequences, uint32_t first_tile, uint32_t tiles)
+{
+    const struct vulkan_shape *shape = &recorder->recording->shape;
+    struct attention_part part = {.form = form, .count = shape->sequences, .sequences = sequences};
+    if (shape->decodes > 0)
+        record_part(recorder, index, forms, &part);
+    part.tiles = true;
+    part.beside = shape->decodes > 0;
+    part.count = tiles;
+    part.items =
+        recorder->recording->batch->tiles_address + first_tile * sizeof(struct vulkan_step_tile);
+    if (tiles > 0)
+        record_part(recorder, index, forms, &part);
+}
+
 void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
 {
     const struct vulkan_shape *shape = &recorder->recording->shape;
-    if (recorder->program->plan->ops[index].stem == OP_patch_attention) {
+    const struct vulkan_batch *batch = recorder->recording->batch;
+    const struct plan_op *op = &recorder->program->plan->ops[index];
+    if (op->stem == OP_patch_attention) {
         record_patches(recorder, index, forms);
         return;
     }
@@ -582,10 +688,15 @@ void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, u
         ask_kernels(recorder, index, forms);
         return;
     }
-    if (shape->decodes > 0)
-        record_part(recorder, index, forms, false, shape->sequences);
-    if (shape->tiles > 0)
-        record_part(recorder, index, forms, true, shape->tiles);
+    uint32_t early = shape->opening_tiles;
+    if (!shape->openings || !has_opening(recorder->program, op->params.attention.layer)) {
+        record_form(recorder, index, forms, KV_FORM_USUAL, batch->sequences_address, 0,
+                    shape->tiles);
+        return;
+    }
+    record_form(recorder, index, forms, KV_FORM_OPENING, batch->opening_address, 0, early);
+    record_form(recorder, index, forms, KV_FORM_USUAL, batch->behind_address, early,
+                shape->tiles - early);
 }
 
 static bool is_attention(const struct plan_op *op)
@@ -593,15 +704,31 @@ static bool is_attention(const struct plan_op *op)
     return op->stem == OP_attention || op->stem == OP_patch_attention;
 }
 
+/* Whether the op has that form; its shape then. */
+static bool find_shape(const struct vulkan_program *program, uint32_t index, enum kv_form form,
+                       struct vulkan_attention_shape *shape)
+{
+    const struct plan_op *op = &program->plan->ops[index];
+    if (!is_attention(op))
+        return false;
+    bool layered = op->stem == OP_attention;
+    if (form == KV_FORM_OPENING && !(layered && has_opening(program, op->params.attention.layer)))
+        return false;
+    *shape = shape_of(program, index, form);
+    return true;
+}
+
 uint32_t vulkan_attention_tile_rows(const struct vulkan_program *program)
 {
     uint32_t least = UINT32_MAX;
+    struct vulkan_attention_shape shape;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
-        if (!is_attention(&program->plan->ops[i]))
-            continue;
-        const struct vulkan_attention_shape shape = shape_of(program, i);
-        uint32_t rows = vulkan_attention_policy_tile_rows(&program->device->facts, &shape);
-        least = rows < least ? rows : least;
+        for (enum kv_form form = KV_FORM_USUAL; form <= KV_FORM_OPENING; form++) {
+            if (!find_shape(program, i, form, &shape))
+                continue;
+            uint32_t rows = vulkan_attention_policy_tile_rows(&program->device->facts, &shape);
+            least = rows < least ? rows : least;
+        }
     }
     return least == UINT32_MAX ? 1 : least;
 }
@@ -613,32 +740,39 @@ static void raise(uint64_t *most, uint64_t bytes)
         *most = bytes;
 }
 
+static void raise_scratch(const struct vulkan_program *program,
+                          const struct vulkan_attention_shape *shape, bool patches,
+                          struct vulkan_attention_scratch *most)
+{
+    const struct vulkan_facts *facts = &program->device->facts;
+    struct vulkan_attention_task task = {
+        .shape = *shape, .forms = VULKAN_FORM_F32, .spans = patches};
+    uint32_t items = patches ? program->max_patch_rows : program->max_step_rows;
+    for (task.items = 1; task.items <= items; task.items++) {
+        task.tiles = true;
+        struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
+        raise(&most->tile_counter_bytes, choice.counter_bytes);
+        raise(&most->tile_partial_bytes, choice.partial_bytes);
+        if (patches)
+            continue; /* nothing but tiles */
+        task.tiles = false;
+        choice = vulkan_attention_policy_choose(facts, &task);
+        raise(&most->decode_counter_bytes, choice.counter_bytes);
+        raise(&most->decode_partial_bytes, choice.partial_bytes);
+    }
+}
+
 struct vulkan_attention_scratch vulkan_attention_scratch_bytes(const struct vulkan_program *program)
 {
     struct vulkan_attention_scratch most = {0};
-    const struct vulkan_facts *facts = &program->device->facts;
-    struct vulkan_attention_shape last = {0};
-    for (uint32_t i = 0; i < program->plan->op_count; i++) {
-        if (!is_attention(&program->plan->ops[i]))
-            continue;
-        bool patches = program->plan->ops[i].stem == OP_patch_attention;
-        struct vulkan_attention_task task = {
-            .shape = shape_of(program, i), .forms = VULKAN_FORM_F32, .spans = patches};
-        if (memcmp(&task.shape, &last, sizeof last) == 0)
-            continue;
-        last = task.shape;
-        uint32_t items = patches ? program->max_patch_rows : program->max_step_rows;
-        for (task.items = 1; task.items <= items; task.items++) {
-            task.tiles = true;
-            struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
-            raise(&most.tile_counter_bytes, choice.counter_bytes);
-            raise(&most.tile_partial_bytes, choice.partial_bytes);
-            if (patches)
-                continue; /* nothing but tiles */
-            task.tiles = false;
-            choice = vulkan_attention_policy_choose(facts, &task);
-            raise(&most.decode_counter_bytes, choice.counter_bytes);
-            raise(&most.decode_partial_bytes, choice.partial_bytes);
+    for (enum kv_form form = KV_FORM_USUAL; form <= KV_FORM_OPENING; form++) {
+        struct vulkan_attention_shape shape, last = {0};
+        for (uint32_t i = 0; i < program->plan->op_count; i++) {
+            if (!find_shape(program, i, form, &shape) || memcmp(&shape, &last, sizeof last) == 0)
+                continue;
+            last = shape;
+            bool patches = program->plan->ops[i].stem == OP_patch_attention;
+            raise_scratch(program, &shape, patches, &most);
         }
     }
     return most;

@@ -24,7 +24,7 @@ struct vulkan_rope_kv_write_push {
     float magnitude;       /*  96 */
     float epsilon;         /* 100 */
     float weight_offset;   /* 104 */
-    uint32_t unused;       /* 108 */
+    uint32_t opening;      /* 108: positions from here on are not written; 0: all are */
     uint64_t codec;        /* 112: struct vulkan_kv_tables, where codes are of rotated rows */
     uint64_t sights;       /* 120: struct vulkan_step_sight, with axes */
 };

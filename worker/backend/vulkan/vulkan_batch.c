@@ -35,6 +35,20 @@ static uint64_t sights_offset(const struct vulkan_batch *batch)
            align_section(batch->limits.rows * sizeof(struct vulkan_step_tile));
 }
 
+static uint64_t openings_offset(const struct vulkan_batch *batch)
+{
+    return sights_offset(batch) +
+           (batch->limits.sights
+                ? align_section(batch->limits.rows * sizeof(struct vulkan_step_sight))
+                : 0);
+}
+
+static uint64_t behind_offset(const struct vulkan_batch *batch)
+{
+    return openings_offset(batch) +
+           align_section(batch->limits.rows * sizeof(struct vulkan_step_sequence));
+}
+
 static enum result make_tables(struct vulkan_batch *batch, uint64_t entries,
                                struct error_text *error)
 {
@@ -48,9 +62,10 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
                               struct error_text *error)
 {
     *batch = (struct vulkan_batch){.device = device, .limits = *limits};
-    uint64_t bytes = sights_offset(batch);
-    if (limits->sights)
-        bytes += align_section(limits->rows * sizeof(struct vulkan_step_sight));
+    uint64_t bytes = openings_offset(batch);
+    if (limits->layout->quantization.start_tokens > 0)
+        bytes = behind_offset(batch) +
+                align_section(limits->rows * sizeof(struct vulkan_step_sequence));
     enum result result =
         vulkan_buffer_create(device, VULKAN_UPLOAD, bytes, "step data", &batch->buffer, error);
     if (result == RESULT_OK)
@@ -60,6 +75,8 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
     batch->logit_rows_address = batch->buffer.address + logit_rows_offset(batch);
     batch->tiles_address = batch->buffer.address + tiles_offset(batch);
     batch->sights_address = batch->buffer.address + sights_offset(batch);
+    batch->opening_address = batch->buffer.address + openings_offset(batch);
+    batch->behind_address = batch->buffer.address + behind_offset(batch);
     return result;
 }
 
@@ -71,16 +88,21 @@ void vulkan_batch_fini(struct vulkan_batch *batch)
     vulkan_buffer_destroy(batch->device, &batch->tables);
 }
 
-static uint32_t table_entries(const struct step_sequence *sequence)
+/* That have a place in the group. */
+static uint32_t table_entries(const struct vulkan_batch *batch, uint32_t group,
+                              const struct step_sequence *sequence)
 {
-    return (sequence->first_position + sequence->row_count - 1) / KV_BLOCK_TOKENS + 1;
+    uint32_t covered = kv_layout_covered_tokens(batch->limits.layout, group,
+                                                sequence->first_position + sequence->row_count);
+    return (covered - 1) / KV_BLOCK_TOKENS + 1;
 }
 
 static uint64_t count_entries(const struct vulkan_batch *batch, const struct step_batch *step)
 {
     uint64_t entries = 0;
     for (uint32_t s = 0; s < step->sequence_count; s++)
-        entries += (uint64_t)table_entries(&step->sequences[s]) * batch->limits.groups;
+        for (uint32_t group = 0; group < batch->limits.layout->group_count; group++)
+            entries += table_entries(batch, group, &step->sequences[s]);
     return entries;
 }
 
@@ -94,6 +116,37 @@ static struct vulkan_step_row make_row(uint32_t token, uint32_t position, uint32
     return row;
 }
 
+/* Of the sequence's rows in the step, how many see no more than the opening. What a row sees never
+ * ends before what the row before it sees. */
+static uint32_t opening_rows(const struct vulkan_batch *batch, const struct step_batch *step,
+                             const struct step_sequence *sequence)
+{
+    uint32_t opening = batch->limits.layout->quantization.start_tokens, count = 0;
+    for (; count < sequence->row_count; count++) {
+        uint32_t end = sequence->first_position + count + 1;
+        if (step->visible_ends)
+            end = step->visible_ends[sequence->first_row + count];
+        if (end > opening)
+            break;
+    }
+    return count;
+}
+
+/* For attention alone: by what the one row of the sequence sees. */
+static void fill_opening(struct vulkan_batch *batch, const struct step_batch *step, uint32_t index,
+                         struct vulkan_step_sequence to)
+{
+    const struct step_sequence *from = &step->sequences[index];
+    uint8_t *opening = (uint8_t *)batch->buffer.mapped + openings_offset(batch);
+    uint8_t *behind = (uint8_t *)batch->buffer.mapped + behind_offset(batch);
+    uint32_t early = opening_rows(batch, step, from);
+    to.row_count = from->row_count == 1 ? early : 0;
+    memcpy(opening + index * sizeof to, &to, sizeof to);
+    to.row_count = from->row_count == 1 ? 1 - early : 0;
+    memcpy(behind + index * sizeof to, &to, sizeof to);
+    batch->has_openings |= from->first_position < batch->limits.layout->quantization.start_tokens;
+}
+
 static void fill_sequence(struct vulkan_batch *batch, const struct step_batch *step, uint32_t index,
                           uint32_t *next_entry)
 {
@@ -103,38 +156,56 @@ static void fill_sequence(struct vulkan_batch *batch, const struct step_batch *s
                                       .row_count = from->row_count,
                                       .first_position = from->first_position,
                                       .state_slot = from->state_slot};
-    uint32_t entries = table_entries(from);
-    for (uint32_t group = 0; group < batch->limits.groups; group++) {
+    for (uint32_t group = 0; group < batch->limits.layout->group_count; group++) {
+        uint32_t entries = table_entries(batch, group, from);
         to.table[group] = *next_entry;
         memcpy((uint32_t *)batch->tables.mapped + *next_entry, from->block_tables[group],
                entries * sizeof(uint32_t));
         *next_entry += entries;
     }
     memcpy(bytes + sequences_offset(batch) + index * sizeof to, &to, sizeof to);
+    if (batch->limits.layout->quantization.start_tokens > 0)
+        fill_opening(batch, step, index, to);
     struct vulkan_step_row *rows = (struct vulkan_step_row *)(void *)bytes;
     for (uint32_t r = 0; r < from->row_count; r++)
         rows[from->first_row + r] =
             make_row(step->token_ids[from->first_row + r], from->first_position + r, index);
 }
 
-/* Cuts the rows of a sequence that has several. */
-static void fill_tiles(struct vulkan_batch *batch, const struct step_sequence *sequence,
-                       uint32_t index)
+/* Cuts rows [done, end) of a sequence. */
+static void cut_rows(struct vulkan_batch *batch, const struct step_sequence *sequence,
+                     uint32_t index, uint32_t done, uint32_t end)
 {
     struct vulkan_step_tile *tiles =
         (struct vulkan_step_tile *)(void *)((uint8_t *)batch->buffer.mapped + tiles_offset(batch));
-    if (sequence->row_count == 1) {
-        batch->decode_count++;
-        return;
-    }
-    for (uint32_t done = 0; done < sequence->row_count; done += batch->limits.tile_rows) {
-        uint32_t left = sequence->row_count - done;
+    for (; done < end; done += batch->limits.tile_rows) {
+        uint32_t left = end - done;
         must(batch->tile_count < batch->limits.rows);
         tiles[batch->tile_count++] = (struct vulkan_step_tile){
             .sequence = index,
             .first_row = sequence->first_row + done,
             .row_count = left < batch->limits.tile_rows ? left : batch->limits.tile_rows,
             .first_position = sequence->first_position + done};
+    }
+}
+
+/* Of the sequences that have several rows, those first that see no more than the opening. */
+static void fill_tiles(struct vulkan_batch *batch, const struct step_batch *step)
+{
+    batch->decode_count = 0;
+    batch->tile_count = 0;
+    for (uint32_t s = 0; s < step->sequence_count; s++) {
+        const struct step_sequence *sequence = &step->sequences[s];
+        if (sequence->row_count == 1)
+            batch->decode_count++;
+        else
+            cut_rows(batch, sequence, s, 0, opening_rows(batch, step, sequence));
+    }
+    batch->opening_tiles = batch->tile_count;
+    for (uint32_t s = 0; s < step->sequence_count; s++) {
+        const struct step_sequence *sequence = &step->sequences[s];
+        if (sequence->row_count > 1)
+            cut_rows(batch, sequence, s, opening_rows(batch, step, sequence), sequence->row_count);
     }
 }
 
@@ -186,19 +257,17 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
             return result;
     }
     uint32_t next_entry = 0;
-    batch->decode_count = 0;
-    batch->tile_count = 0;
     batch->is_brief = true;
-    batch->has_features = batch->has_spans = false;
+    batch->has_features = batch->has_spans = batch->has_openings = false;
     for (uint32_t s = 0; s < step->sequence_count; s++) {
         const struct step_sequence *sequence = &step->sequences[s];
         if (sequence->first_position + sequence->row_count > VULKAN_BRIEF_CONTEXT)
             batch->is_brief = false;
         fill_sequence(batch, step, s, &next_entry);
-        fill_tiles(batch, sequence, s);
         if (batch->limits.sights)
             fill_sights(batch, step, sequence);
     }
+    fill_tiles(batch, step);
     memcpy((uint8_t *)batch->buffer.mapped + logit_rows_offset(batch), step->logit_rows,
            step->logit_row_count * sizeof(uint32_t));
     batch->draws_whole = draws_whole(step);
@@ -206,18 +275,20 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
 }
 
 uint64_t vulkan_batch_positions(const struct vulkan_batch *batch, uint32_t sequences,
-                                uint32_t window, bool decodes)
+                                const struct vulkan_batch_sight *sight)
 {
     const struct vulkan_step_sequence *sequence =
         (const struct vulkan_step_sequence *)(const void *)((const uint8_t *)batch->buffer.mapped +
                                                             sequences_offset(batch));
     uint64_t positions = 0;
     for (uint32_t s = 0; s < sequences; s++, sequence++) {
-        uint32_t unseen = window > 0 && sequence->first_position + 1 > window
-                              ? sequence->first_position + 1 - window
-                              : 0;
-        if ((sequence->row_count == 1) == decodes)
-            positions += sequence->first_position + sequence->row_count - unseen;
+        uint32_t first = sequence->first_position, end = first + sequence->row_count;
+        uint32_t unseen =
+            sight->window > 0 && first + 1 > sight->window ? first + 1 - sight->window : 0;
+        if ((sequence->row_count == 1) != sight->decodes || end <= sight->beyond ||
+            first >= sight->up_to)
+            continue;
+        positions += (end < sight->up_to ? end : sight->up_to) - unseen;
     }
     return positions;
 }

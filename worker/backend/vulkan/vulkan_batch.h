@@ -42,28 +42,34 @@ _Static_assert(sizeof(struct vulkan_step_sequence) == 32, "byte map");
 _Static_assert(sizeof(struct vulkan_step_sight) == 32, "byte map");
 
 struct vulkan_batch_limits {
-    uint32_t rows; /* and as many sequences, tiles and logit rows */
-    uint32_t groups;
-    uint32_t tile_rows; /* vulkan_attention_policy.h */
-    bool sights;        /* the model sees */
+    uint32_t rows;                  /* and as many sequences, tiles and logit rows */
+    const struct kv_layout *layout; /* outlives the batch */
+    uint32_t tile_rows;             /* vulkan_attention_policy.h */
+    bool sights;                    /* the model sees */
 };
 
 struct vulkan_batch {
     const struct vulkan_device *device;
     struct vulkan_batch_limits limits;
-    struct vulkan_buffer buffer; /* rows, sequences, logit rows, tiles, sights */
+    struct vulkan_buffer buffer; /* rows, sequences, logit rows, tiles, sights, openings */
     struct vulkan_buffer tables; /* made anew, larger, when a step needs it */
     uint64_t rows_address;
     uint64_t sequences_address;
     uint64_t logit_rows_address;
     uint64_t tiles_address;
     uint64_t sights_address; /* of a model that sees */
-    uint32_t decode_count;   /* of the step written last: sequences with one row */
-    uint32_t tile_count;     /* of the others */
-    bool draws_whole;        /* every row is drawn from, in order */
-    bool is_brief;           /* no context is longer than VULKAN_BRIEF_CONTEXT */
-    bool has_features;       /* some row is a feature */
-    bool has_spans;          /* some row sees beyond itself */
+    /* All sequences, where there are openings: in the first those with one row that sees no more
+     * than the opening have it, in the second those whose row sees more. Others are empty. */
+    uint64_t opening_address;
+    uint64_t behind_address;
+    uint32_t decode_count;  /* of the step written last: sequences with one row */
+    uint32_t tile_count;    /* of the others */
+    uint32_t opening_tiles; /* the first of them: what sees no more than the opening */
+    bool has_openings;      /* some row lies in the opening */
+    bool draws_whole;       /* every row is drawn from, in order */
+    bool is_brief;          /* no context is longer than VULKAN_BRIEF_CONTEXT */
+    bool has_features;      /* some row is a feature */
+    bool has_spans;         /* some row sees beyond itself */
 };
 
 enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,
@@ -75,9 +81,15 @@ void vulkan_batch_fini(struct vulkan_batch *batch);
 enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batch *step,
                               bool *moved, struct error_text *error) RESULT_CHECKED;
 
-/* Positions that the step written last sees through a window (0: all of them), each of a sequence
- * once: of decodes, or of the other sequences. */
+/* What of the step written last sees how much. */
+struct vulkan_batch_sight {
+    uint32_t window; /* 0: all positions */
+    bool decodes;    /* sequences with one row, or the others */
+    uint32_t beyond; /* those that see more positions than this, */
+    uint32_t up_to;  /* of rows that see no more than this */
+};
+/* Positions, each of a sequence once. */
 uint64_t vulkan_batch_positions(const struct vulkan_batch *batch, uint32_t sequences,
-                                uint32_t window, bool decodes);
+                                const struct vulkan_batch_sight *sight);
 
 #endif

@@ -101,11 +101,6 @@ static enum result place_tensors(struct vulkan_program *program, struct error_te
 static enum result check_quantization(const struct kv_layout *layout, struct error_text *error)
 {
     const struct kv_quantization *quantization = &layout->quantization;
-    if (quantization->start_tokens > 0)
-        return error_set(error, RESULT_UNSUPPORTED,
-                         "--quantized-kv-start %u: on Vulkan only 0 is possible: keys and values "
-                         "are quantized from the first token on",
-                         quantization->start_tokens);
     if ((quantization->key_half_bits | quantization->value_half_bits) % 2 != 0)
         return error_set(error, RESULT_UNSUPPORTED,
                          "on Vulkan keys, and values, have whole numbers of bits, not %g and %g",
@@ -131,6 +126,21 @@ static uint64_t kv_region_bytes(const struct kv_layout *layout, uint32_t g, bool
                            : kv_codec_key_bytes(&layout->quantization, group->head_dim));
 }
 
+static enum result place_layer(struct vulkan_program *program, uint32_t group, uint32_t blocks,
+                               struct vulkan_kv_layer *layer, struct error_text *error)
+{
+    const struct kv_layout *layout = &program->plan->kv;
+    uint64_t key_bytes = kv_region_bytes(layout, group, false, blocks);
+    uint64_t value_bytes = kv_region_bytes(layout, group, true, blocks);
+    struct vulkan_piece keys, values;
+    enum result result = vulkan_arena_take(program->kv_memory, key_bytes, "KV cache", &keys, error);
+    if (result == RESULT_OK)
+        result = vulkan_arena_take(program->kv_memory, value_bytes, "KV cache", &values, error);
+    if (result == RESULT_OK)
+        *layer = (struct vulkan_kv_layer){keys.address, values.address};
+    return result;
+}
+
 static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_blocks,
                             struct error_text *error)
 {
@@ -154,14 +164,11 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
         uint32_t group = layout->layer_group[l];
         if (group == KV_GROUP_NONE || layout->layer_index[l] != placed[group])
             continue; /* none, or an earlier layer's, which its ops name */
-        uint64_t key_bytes = kv_region_bytes(layout, group, false, kv_blocks[group]);
-        uint64_t value_bytes = kv_region_bytes(layout, group, true, kv_blocks[group]);
-        struct vulkan_piece keys, values;
-        result = vulkan_arena_take(program->kv_memory, key_bytes, "KV cache", &keys, error);
-        if (result == RESULT_OK)
-            result = vulkan_arena_take(program->kv_memory, value_bytes, "KV cache", &values, error);
-        if (result == RESULT_OK)
-            program->kv[l] = (struct vulkan_kv_layer){keys.address, values.address};
+        result = place_layer(program, group, kv_blocks[group], &program->kv[l], error);
+        uint32_t opening = kv_layout_opening(layout, group);
+        if (result == RESULT_OK && opening != KV_GROUP_NONE)
+            result =
+                place_layer(program, opening, kv_blocks[opening], &program->openings[l], error);
         placed[group]++;
     }
     return result;
@@ -273,6 +280,7 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     program->notes = must_alloc(plan->op_count, sizeof *program->notes);
     program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
     program->kv = must_alloc(plan->kv.layer_count + 1, sizeof *program->kv);
+    program->openings = must_alloc(plan->kv.layer_count + 1, sizeof *program->openings);
     vulkan_fusion_annotate(plan, program->notes);
     vulkan_whole_plan_init(plan, &program->whole_plan);
     program->whole_notes = must_alloc(plan->op_count, sizeof *program->whole_notes);
@@ -316,6 +324,7 @@ void vulkan_program_fini(struct vulkan_program *program)
     free(program->whole_plan.ops);
     free(program->tensors);
     free(program->kv);
+    free(program->openings);
     free(program->states);
     *program = (struct vulkan_program){0};
 }

@@ -52,7 +52,9 @@ struct vulkan_program {
     struct vulkan_fusion_note *whole_notes;
     struct vulkan_tensor *tensors; /* [plan->tensor_count] */
     struct vulkan_kv_layer *kv;    /* [LIMIT_LAYERS]; of layers that store keys */
-    struct vulkan_piece scratch;   /* of linear ops: counters, then partial results */
+    /* [LIMIT_LAYERS]; in full precision what lies before --quantized-kv-start, of quantized ones */
+    struct vulkan_kv_layer *openings;
+    struct vulkan_piece scratch; /* of linear ops: counters, then partial results */
     struct vulkan_piece attention_memory;
     struct vulkan_piece moe_memory; /* a step's pairs by expert (vulkan_moe.h) */
     struct vulkan_attention_scratch attention_scratch;

@@ -24,8 +24,9 @@
 struct slot {
     struct vulkan_batch batch;
     struct vulkan_commands *once; /* recorded anew for each step */
-    /* by the sampler's work, whether contexts are brief, and number of rows; NULL: not yet */
-    struct vulkan_commands *replayed[VULKAN_SAMPLER_WORKS][2][REPLAYED_ROWS + 1];
+    /* by the sampler's work, whether contexts are brief, whether rows lie in an opening, and number
+     * of rows; NULL: not yet */
+    struct vulkan_commands *replayed[VULKAN_SAMPLER_WORKS][2][2][REPLAYED_ROWS + 1];
     struct vulkan_commands *current;
     /* Copies of recurrent state around the step; NULL: not yet. They are done when a later step is,
      * whose commands begin behind them. */
@@ -53,7 +54,7 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
 {
     const struct vulkan_program *program = steps->program;
     const struct vulkan_batch_limits limits = {.rows = program->max_step_rows,
-                                               .groups = program->plan->kv.group_count,
+                                               .layout = &program->plan->kv,
                                                .tile_rows = program->tile_rows,
                                                .sights = program->sees};
     enum result result =
@@ -67,13 +68,10 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
 
 static void forget_recordings(struct slot *slot)
 {
-    for (uint32_t work = 0; work < VULKAN_SAMPLER_WORKS; work++) {
-        for (uint32_t rows = 0; rows <= REPLAYED_ROWS; rows++) {
-            for (uint32_t brief = 0; brief < 2; brief++) {
-                vulkan_commands_destroy(slot->replayed[work][brief][rows]);
-                slot->replayed[work][brief][rows] = NULL;
-            }
-        }
+    struct vulkan_commands **kept = &slot->replayed[0][0][0][0];
+    for (size_t i = 0; i < sizeof slot->replayed / sizeof *kept; i++) {
+        vulkan_commands_destroy(kept[i]);
+        kept[i] = NULL;
     }
 }
 
@@ -216,7 +214,8 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     slot->current = slot->once;
     if (!is_replayable(steps, shape))
         return record(steps, slot, shape, slot->once, error);
-    struct vulkan_commands **kept = &slot->replayed[slot->sampling][shape->brief][shape->rows];
+    struct vulkan_commands **kept =
+        &slot->replayed[slot->sampling][shape->brief][shape->openings][shape->rows];
     if (*kept) {
         slot->current = *kept;
         return RESULT_OK;
@@ -298,6 +297,8 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     shape.whole = slot->batch.draws_whole;
     shape.features = slot->batch.has_features;
     shape.spans = slot->batch.has_spans;
+    shape.openings = slot->batch.has_openings;
+    shape.opening_tiles = slot->batch.opening_tiles;
     shape.brief = slot->batch.is_brief && shape.whole && shape.rows == shape.sequences;
     slot->logit_rows = batch->logit_row_count;
     result = choose_commands(steps, slot, &shape, error);

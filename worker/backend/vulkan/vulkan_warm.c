@@ -18,6 +18,12 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* Whether rows may be written in two forms. */
+static bool has_start(const struct vulkan_program *program)
+{
+    return program->plan->kv.quantization.start_tokens > 0;
+}
+
 /* Decodes alone, all of them drawn from or (a prompt's row that is not its last) some. */
 static enum result ask_decodes(const struct vulkan_program *program, uint32_t least_rows,
                                uint32_t rows, struct error_text *error)
@@ -27,8 +33,12 @@ static enum result ask_decodes(const struct vulkan_program *program, uint32_t le
     struct vulkan_recording recording = {
         .program = &whole,
         .batch = &batch,
-        .shape =
-            {.rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows, .whole = true},
+        .shape = {.rows = rows,
+                  .sequences = rows,
+                  .logit_rows = rows,
+                  .decodes = rows,
+                  .whole = true,
+                  .openings = has_start(program)},
         .least_rows = least_rows,
     };
     enum result result = vulkan_recorder_run(&recording, error);
@@ -50,7 +60,8 @@ static enum result ask_prompts(const struct vulkan_program *program, uint32_t ro
                   .sequences = 1,
                   .logit_rows = least(rows, program->max_logit_rows),
                   .tiles = 1,
-                  .features = program->sees},
+                  .features = program->sees,
+                  .openings = has_start(program)},
         .least_rows = rows,
     };
     return vulkan_recorder_run(&recording, error);

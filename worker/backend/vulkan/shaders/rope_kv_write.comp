@@ -65,7 +65,7 @@ layout(push_constant) uniform Push
     float magnitude;
     float epsilon;
     float weight_offset;
-    uint unused;
+    uint opening; /* not with PACKED: positions from here on are not written; 0: all are */
     uint64_t codec;  /* ROTATED: KvTables */
     uint64_t sights; /* AXES: StepSight [rows] */
 } push;
@@ -331,6 +331,8 @@ void main()
     StepRow step_row = StepRow(0, 0, 0, 0);
     if (ROPE || WRITE)
         step_row = StepRows(push.rows).at[row];
+    if (WRITE && !PACKED && push.opening > 0 && step_row.position >= push.opening)
+        return;
     StepSight sight = StepSight(0, 0, 0, 0, 0, 0, uint[2](0, 0));
     if (AXES)
         sight = StepSights(push.sights).at[row];
