@@ -24,7 +24,7 @@
 #define SHOWN_ROWS      (KV_BLOCK_TOKENS / 2) /* of a prompt with pictures, in any case */
 #define ROWS_TO_LEARN   16u  /* fewer prompt rows measure the weights' bandwidth, not the rows */
 #define WEIGHT_OF_NEW   0.25 /* of a new measurement in the average */
-#define STREAM_SHARE    0.6  /* of a quiet step: what encoding may add to it, as stages differ */
+#define STREAM_SHARE    0.4  /* of a quiet step: what encoding may add to it, as stages differ */
 #define LEAST_SHARE     0.1  /* of a step with patches that counts as theirs, whatever rows take */
 #define MOST_PATCH_WORK (1ull << 40)
 
