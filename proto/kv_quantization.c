@@ -66,9 +66,9 @@ static enum result check_side(const char *side, enum kv_quant_scheme scheme, uin
         return error_set(error, RESULT_INVALID, "%.1f bits a %s: %s has %u to %u", bits, side,
                          schemes[scheme].name, schemes[scheme].least_half_bits / 2,
                          schemes[scheme].most_half_bits / 2);
-    if (scheme == KV_QUANT_UNIFORM && (half_bits % 2 != 0 || half_bits == 14))
-        return error_set(error, RESULT_INVALID,
-                         "%.1f bits a %s: uniform has 2, 3, 4, 5, 6 and 8 bits", bits, side);
+    if (scheme == KV_QUANT_UNIFORM && half_bits % 2 != 0)
+        return error_set(error, RESULT_INVALID, "%.1f bits a %s: uniform has whole bits", bits,
+                         side);
     return RESULT_OK;
 }
 

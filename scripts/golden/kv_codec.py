@@ -18,7 +18,7 @@ GRID = 1 << 17
 MARGIN = {"uniform": 1e-4, "turboquant": 1e-5}  # in steps; in coordinates of a unit vector
 # scheme, dimension, bits of keys, of values, elements of a group (uniform)
 CASES = [("uniform", 64, 8, 4, 64), ("uniform", 128, 5, 6, 32), ("uniform", 80, 2, 3, 16), ("turboquant", 64, 1, 2, 0),
-         ("turboquant", 128, 3, 4, 0), ("turboquant", 64, 3.5, 2.5, 0), ("turboquant", 80, 4, 3, 0)]
+         ("turboquant", 128, 3, 4, 0), ("turboquant", 64, 3.5, 2.5, 0), ("turboquant", 80, 4, 3, 0), ("uniform", 64, 7, 7, 32)]
 ROWS = 2
 
 

@@ -49,7 +49,7 @@ def test_a_chat_works_with_a_quantized_cache(start_server, start, words):
     ("options", "words"),
     [
         (["--quantized-kv-start", "5000"], "--quantized-kv-start 5000 needs --kv-bits"),
-        (["--kv-bits", "7"], "uniform has 2, 3, 4, 5, 6 and 8 bits"),
+        (["--kv-bits", "7.5"], "uniform has whole bits"),
         (["--kv-quant-scheme", "turboquant"], "--kv-quant-scheme needs --kv-bits"),
     ],
 )

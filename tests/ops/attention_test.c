@@ -275,6 +275,7 @@ static void test_quantized_against_double(void **state)
         {{9, 3, 64, 0, 1.0f, 0, false}, {KV_QUANT_UNIFORM, 16, 8, 0, 0}},
         {{4, 1, 128, 0, 3.0f, 0, true}, {KV_QUANT_UNIFORM, 10, 6, 32, 0}},
         {{5, 5, 80, 0, 1.0f, 5, false}, {KV_QUANT_UNIFORM, 4, 12, 0, 0}},
+        {{8, 2, 64, 0, 1.0f, 0, false}, {KV_QUANT_UNIFORM, 14, 14, 0, 0}},
         {{6, 3, 64, 0, 10.0f, 0, false}, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
         {{5, 1, 128, 0, 1.0f, 0, true}, {KV_QUANT_TURBOQUANT, 7, 3, 0, 0}},
         {{8, 2, 80, 0, 1.0f, 50, false}, {KV_QUANT_TURBOQUANT, 8, 4, 0, 0}},

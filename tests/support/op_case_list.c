@@ -269,7 +269,7 @@ static void list_attention(const struct visitor *visitor)
         {1, 1, 64, 1, 1.0f, 0, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
         {6, 3, 16, 24, 30.0f, 20, false, {KV_QUANT_NONE, 0, 0, 0, 0}},
         {4, 2, 32, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
-        {2, 1, 32, 0, 3.0f, 0, true, {KV_QUANT_UNIFORM, 10, 16, 32, 0}},
+        {2, 1, 32, 0, 3.0f, 0, true, {KV_QUANT_UNIFORM, 10, 14, 32, 0}},
         {4, 2, 32, 0, 2.0f, 0, false, {KV_QUANT_TURBOQUANT, 4, 4, 0, 40}},
         {2, 1, 32, 0, 1.0f, 20, true, {KV_QUANT_UNIFORM, 4, 4, 32, 83}},
     };

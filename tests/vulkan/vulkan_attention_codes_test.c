@@ -44,6 +44,7 @@ static const struct codes_case cases[] = {
     {{KV_QUANT_UNIFORM, 16, 16, 0, 0}, 128, 3, 1, 0, 0, false, 2, 1, 1},
     {{KV_QUANT_UNIFORM, 6, 10, 0, 0}, 64, 8, 1, 40, 0, true, 1, 4, 2},
     {{KV_QUANT_TURBOQUANT, 8, 8, 0, 0}, 64, 12, 1, 0, 1.5f, false, 2, 2, 1},
+    {{KV_QUANT_UNIFORM, 14, 14, 0, 0}, 128, 4, 2, 0, 0, false, 1, 2, 2},
     {{KV_QUANT_UNIFORM, 8, 16, 0, 0}, 256, 2, 1, 0, 0, false, 1, 1, 2},
     {{KV_QUANT_TURBOQUANT, 4, 6, 0, 0}, 256, 1, 1, 0, 0, false, 1, 2, 1},
     {{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 128, 8, 2, 0, 0, false, 0, 0, 0},

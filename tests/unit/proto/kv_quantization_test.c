@@ -35,6 +35,7 @@ static void test_wishes_come_true(void **state)
     } cases[] = {
         {{0}, {KV_QUANT_NONE, 0, 0, 0, 0}},
         {{.half_bits = 16}, {KV_QUANT_UNIFORM, 16, 16, 0, 0}},
+        {{.half_bits = 14}, {KV_QUANT_UNIFORM, 14, 14, 0, 0}},
         {{.half_bits = 8, .group_size = 32}, {KV_QUANT_UNIFORM, 8, 8, 32, 0}},
         {{.half_bits = 8, .key_half_bits = 16}, {KV_QUANT_UNIFORM, 16, 8, 0, 0}},
         {{.half_bits = 8, .start_tokens = 5000}, {KV_QUANT_UNIFORM, 8, 8, 0, 5000}},
@@ -59,8 +60,7 @@ static void test_what_cannot_work_is_refused(void **state)
         {{.start_tokens = 5000}, "--quantized-kv-start 5000 needs --kv-bits"},
         {{.scheme = KV_QUANT_UNIFORM}, "--kv-quant-scheme needs --kv-bits"},
         {{.group_size = 64}, "--kv-group-size needs --kv-bits"},
-        {{.half_bits = 7}, "3.5 bits a key: uniform has 2, 3, 4, 5, 6 and 8 bits"},
-        {{.half_bits = 14}, "7.0 bits a key"},
+        {{.half_bits = 7}, "3.5 bits a key: uniform has whole bits"},
         {{.half_bits = 2}, "1.0 bits a key: uniform has 2 to 8"},
         {{.half_bits = 8, .group_size = 48}, "--kv-group-size 48"},
         {{.scheme = KV_QUANT_TURBOQUANT, .half_bits = 8, .group_size = 64}, "uniform only"},

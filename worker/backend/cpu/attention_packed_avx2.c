@@ -2,11 +2,11 @@
  * Attention over quantized blocks without decoding more than one of them at a time.
  *
  * Eight codes of b bits are b bytes. Up to four bits they fit 32, which are copied to all lanes and
- * shifted by lane; of five and six bits a shuffle first gives each lane the two bytes that its code
- * is in; eight bits are bytes. A code then becomes a number (uniform), or picks a level out of one
- * or two registers that hold the codebook. Reading a few bytes more than are meant stays inside the
- * block: scales lie behind codes. With many queries a segment's codes are unpacked once, into the
- * stack, and the same sums are taken over that.
+ * shifted by lane; of five to seven bits a shuffle first gives each lane the two bytes that its
+ * code is in; eight bits are bytes. A code then becomes a number (uniform), or picks a level out of
+ * one or two registers that hold the codebook. Reading a few bytes more than are meant stays inside
+ * the block: scales lie behind codes. With many queries a segment's codes are unpacked once, into
+ * the stack, and the same sums are taken over that.
  *
  * Scales and biases never meet single elements. Of keys, a group's dot product is multiplied by the
  * scale and gets the bias times the sum of the query's elements; of values, the weights are

@@ -38,7 +38,7 @@ uint64_t kv_side_address(uint64_t region, uint bits, uint block, uint kv_heads, 
 }
 
 /* Eight codes of a slot, from dimension 8 * piece on: their bit string in xy, scale and bias as
- * halves in z. Reads up to 8 bytes from the word that the first code is in: scales lie behind. */
+ * halves in z. Reads up to 12 bytes from the word that the first code is in: scales lie behind. */
 uvec4 kv_load_codes(uint64_t side, uint bits, uint slot, uint piece)
 {
     uint first = slot * kv_row_bytes(bits) + piece * bits;
@@ -48,8 +48,10 @@ uvec4 kv_load_codes(uint64_t side, uint bits, uint slot, uint piece)
     bool single = bits <= 2 || bits == 4; /* then eight codes never leave their word */
     if (!single)
         codes.y = words.at[1];
+    uint third = bits == 7 ? words.at[2] : 0; /* others begin so that eight codes end in the second */
     if (shift > 0)
-        codes.xy = uvec2(codes.x >> shift | codes.y << (32 - shift), codes.y >> shift);
+        codes.xy = uvec2(codes.x >> shift | codes.y << (32 - shift),
+                         codes.y >> shift | third << (32 - shift));
     uint scale = ROTATED ? 0 : 8 * piece / GROUP_DIMS;
     KvShorts halves = KvShorts(side + kv_row_bytes(bits) * KV_BLOCK_TOKENS);
     uint at = scale * KV_BLOCK_TOKENS + slot;
