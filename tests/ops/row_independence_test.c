@@ -48,14 +48,7 @@ static void append(struct small_model *m, enum op_stem stem, plan_tensor_id x, p
                    plan_tensor_id out, const plan_weight_id *weights, uint32_t count,
                    union op_params params)
 {
-    struct plan_op op = {.stem = stem,
-                         .inputs = {x, y},
-                         .output = out,
-                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
-                         .params = params};
-    for (uint32_t i = 0; i < count; i++)
-        op.weights[i] = weights[i];
-    plan_sketch_append(op_fixture_sketch(m->f), op);
+    plan_sketch_append_op(op_fixture_sketch(m->f), stem, x, y, out, weights, count, params);
 }
 
 static plan_weight_id weight(struct small_model *m, enum ggml_type type, uint32_t rows,

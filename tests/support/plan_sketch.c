@@ -128,6 +128,20 @@ void plan_sketch_append(struct plan_sketch *s, struct plan_op op)
     s->ops[s->plan.op_count++] = op;
 }
 
+void plan_sketch_append_op(struct plan_sketch *sketch, enum op_stem stem, plan_tensor_id x,
+                           plan_tensor_id y, plan_tensor_id out, const plan_weight_id *weights,
+                           uint32_t count, union op_params params)
+{
+    struct plan_op op = {.stem = stem,
+                         .inputs = {x, y},
+                         .output = out,
+                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                         .params = params};
+    for (uint32_t i = 0; i < count; i++)
+        op.weights[i] = weights[i];
+    plan_sketch_append(sketch, op);
+}
+
 void plan_sketch_set_kv(struct plan_sketch *s, uint32_t layers, uint32_t kv_heads,
                         uint32_t head_dim, uint32_t window)
 {

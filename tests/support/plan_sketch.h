@@ -31,6 +31,10 @@ plan_weight_id plan_sketch_weight(struct plan_sketch *sketch, enum ggml_type typ
 /* Makes the matrix a stack of as many experts, which share its rows evenly. */
 void plan_sketch_split_weight(struct plan_sketch *sketch, plan_weight_id weight, uint32_t experts);
 void plan_sketch_append(struct plan_sketch *sketch, struct plan_op op);
+/* An op of one or two inputs (or PLAN_NONE) with its first `count` weights. */
+void plan_sketch_append_op(struct plan_sketch *sketch, enum op_stem stem, plan_tensor_id x,
+                           plan_tensor_id y, plan_tensor_id out, const plan_weight_id *weights,
+                           uint32_t count, union op_params params);
 /* One KV group of `layers` layers, window 0 for all positions. */
 void plan_sketch_set_kv(struct plan_sketch *sketch, uint32_t layers, uint32_t kv_heads,
                         uint32_t head_dim, uint32_t window);

@@ -69,20 +69,6 @@ static plan_weight_id add_weight(struct plan_sketch *sketch, enum ggml_type type
     return id;
 }
 
-static void append(struct plan_sketch *sketch, enum op_stem stem, plan_tensor_id x,
-                   plan_tensor_id y, plan_tensor_id out, const plan_weight_id *weights,
-                   uint32_t count, union op_params params)
-{
-    struct plan_op op = {.stem = stem,
-                         .inputs = {x, y},
-                         .output = out,
-                         .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
-                         .params = params};
-    for (uint32_t i = 0; i < count; i++)
-        op.weights[i] = weights[i];
-    plan_sketch_append(sketch, op);
-}
-
 static const union op_params norm_params = {.rms_norm = {1e-5f, 0.0f}};
 static const union op_params no_params = {.linear = {0}};
 
@@ -99,14 +85,16 @@ static plan_tensor_id append_attention(struct plan_sketch *s, plan_tensor_id res
     plan_weight_id weights[3] = {add_weight(s, GGML_Q4_0, ATTENDED, HIDDEN),
                                  add_weight(s, GGML_Q4_0, KEYS, HIDDEN),
                                  add_weight(s, GGML_Q4_0, KEYS, HIDDEN)};
-    append(s, OP_rms_norm, residual, PLAN_NONE, normed, &norm, 1, norm_params);
-    append(s, OP_linear, normed, PLAN_NONE, qkv, weights, 3, no_params);
-    append(s, OP_rope, qkv, PLAN_NONE, qkv, NULL, 0, (union op_params){.rope = {q, 0}});
-    append(s, OP_rope, qkv, PLAN_NONE, qkv, NULL, 0, (union op_params){.rope = {k, 0}});
-    append(s, OP_kv_write, qkv, PLAN_NONE, PLAN_NONE, NULL, 0,
-           (union op_params){.kv_write = {k, v, layer}});
-    append(s, OP_attention, qkv, PLAN_NONE, attended, NULL, 0,
-           (union op_params){.attention = {q, KV_HEADS, layer, 0, 0.1f, 0.0f}});
+    plan_sketch_append_op(s, OP_rms_norm, residual, PLAN_NONE, normed, &norm, 1, norm_params);
+    plan_sketch_append_op(s, OP_linear, normed, PLAN_NONE, qkv, weights, 3, no_params);
+    plan_sketch_append_op(s, OP_rope, qkv, PLAN_NONE, qkv, NULL, 0,
+                          (union op_params){.rope = {q, 0}});
+    plan_sketch_append_op(s, OP_rope, qkv, PLAN_NONE, qkv, NULL, 0,
+                          (union op_params){.rope = {k, 0}});
+    plan_sketch_append_op(s, OP_kv_write, qkv, PLAN_NONE, PLAN_NONE, NULL, 0,
+                          (union op_params){.kv_write = {k, v, layer}});
+    plan_sketch_append_op(s, OP_attention, qkv, PLAN_NONE, attended, NULL, 0,
+                          (union op_params){.attention = {q, KV_HEADS, layer, 0, 0.1f, 0.0f}});
     return attended;
 }
 
@@ -121,11 +109,12 @@ static void append_feed_forward(struct plan_sketch *s, plan_tensor_id attended,
     plan_weight_id weights[2] = {add_weight(s, GGML_Q4_0, WIDE, HIDDEN),
                                  add_weight(s, GGML_Q4_0, WIDE, HIDDEN)};
     plan_weight_id down = add_weight(s, GGML_Q4_0, HIDDEN, WIDE);
-    append(s, OP_linear_add, attended, residual, residual, &o, 1, no_params);
-    append(s, OP_rms_norm, residual, PLAN_NONE, normed, &norm, 1, norm_params);
-    append(s, OP_linear, normed, PLAN_NONE, gate_up, weights, 2, no_params);
-    append(s, OP_gate, gate_up, PLAN_NONE, gated, NULL, 0, (union op_params){.gate = {GATE_SILU}});
-    append(s, OP_linear_add, gated, residual, residual, &down, 1, no_params);
+    plan_sketch_append_op(s, OP_linear_add, attended, residual, residual, &o, 1, no_params);
+    plan_sketch_append_op(s, OP_rms_norm, residual, PLAN_NONE, normed, &norm, 1, norm_params);
+    plan_sketch_append_op(s, OP_linear, normed, PLAN_NONE, gate_up, weights, 2, no_params);
+    plan_sketch_append_op(s, OP_gate, gate_up, PLAN_NONE, gated, NULL, 0,
+                          (union op_params){.gate = {GATE_SILU}});
+    plan_sketch_append_op(s, OP_linear_add, gated, residual, residual, &down, 1, no_params);
 }
 
 static struct plan_sketch *sketch_llama(void)
@@ -139,8 +128,8 @@ static struct plan_sketch *sketch_llama(void)
     plan_sketch_set_kv(s, LAYERS, KV_HEADS, HEAD_DIM, 0);
     plan_tensor_id residual = plan_sketch_tensor(s, PLAN_ROWS_STEP, HIDDEN), attended = 0;
     plan_weight_id table = add_weight(s, GGML_Q4_0, VOCAB, HIDDEN);
-    append(s, OP_embed_rows, PLAN_NONE, PLAN_NONE, residual, &table, 1,
-           (union op_params){.embed_rows = {1.0f}});
+    plan_sketch_append_op(s, OP_embed_rows, PLAN_NONE, PLAN_NONE, residual, &table, 1,
+                          (union op_params){.embed_rows = {1.0f}});
     for (uint32_t layer = 0; layer < LAYERS; layer++) {
         attended = append_attention(s, residual, layer);
         if (layer + 1 < LAYERS)
@@ -150,12 +139,13 @@ static struct plan_sketch *sketch_llama(void)
     plan_tensor_id last_attended = plan_sketch_tensor(s, PLAN_ROWS_LOGITS, ATTENDED);
     plan_tensor_id normed = plan_sketch_tensor(s, PLAN_ROWS_LOGITS, HIDDEN);
     plan_weight_id norm = add_weight(s, GGML_F32, 1, HIDDEN);
-    append(s, OP_gather_rows, residual, PLAN_NONE, last, NULL, 0, no_params);
-    append(s, OP_gather_rows, attended, PLAN_NONE, last_attended, NULL, 0, no_params);
+    plan_sketch_append_op(s, OP_gather_rows, residual, PLAN_NONE, last, NULL, 0, no_params);
+    plan_sketch_append_op(s, OP_gather_rows, attended, PLAN_NONE, last_attended, NULL, 0,
+                          no_params);
     append_feed_forward(s, last_attended, last, PLAN_ROWS_LOGITS);
-    append(s, OP_rms_norm, last, PLAN_NONE, normed, &norm, 1, norm_params);
+    plan_sketch_append_op(s, OP_rms_norm, last, PLAN_NONE, normed, &norm, 1, norm_params);
     plan->logits = plan_sketch_tensor(s, PLAN_ROWS_LOGITS, VOCAB);
-    append(s, OP_linear, normed, PLAN_NONE, plan->logits, &table, 1, no_params);
+    plan_sketch_append_op(s, OP_linear, normed, PLAN_NONE, plan->logits, &table, 1, no_params);
     return s;
 }
 
