@@ -143,6 +143,8 @@ enum step_outcome engine_rig_turn(struct engine_rig *rig)
     uint32_t progress = oldest ? oldest->computed_tokens + oldest->known_tokens : 0;
     uint64_t encoded = encoding_progress(rig);
 
+    if (rig->options.pace.stream_us > 0)
+        rig->engine->pace = rig->options.pace;
     enum step_outcome outcome;
     must(step_loop_turn(rig->engine, &outcome, NULL) == RESULT_OK);
     sequence_table_check(table, &rig->engine->pools);

@@ -31,6 +31,7 @@ struct engine_rig_options {
     uint32_t patch_rows;
     uint32_t feature_rows;
     uint32_t kept_images;
+    struct step_pace pace;   /* at every turn's beginning; zeroed: as the machine goes */
     struct backend *backend; /* a real one, loaded, instead of the fake one; the rig ends it */
     const struct kv_layout *layout; /* of its plan, instead of the groups above */
 };

@@ -156,16 +156,14 @@ static uint32_t room_now(const struct image_encoder *encoder, const struct step_
     return beside && work < most ? (uint32_t)work : most;
 }
 
-/* Takes the pictures in, which counts as a stage: it is the part of a turn beside streams. */
-static enum result begin(struct image_encoder *encoder, uint64_t *patch_work,
-                         struct error_text *error)
+/* Takes the pictures in: a copy of their pixels. */
+static enum result begin(struct image_encoder *encoder, struct error_text *error)
 {
     struct backend *backend = encoder->backend;
     const struct encode_batch batch = {.picture_count = encoder->count,
                                        .pictures = encoder->pictures};
     encoder->work_left = (uint64_t)encoder->patch_rows * encoder->vision->stages;
     image_encoder_add_names(encoder);
-    *patch_work = encoder->patch_rows;
     return backend->interface->encode_begin(backend, &batch, error);
 }
 
@@ -178,7 +176,7 @@ static enum result go_on(struct image_encoder *encoder, uint64_t work, uint64_t 
     if (result != RESULT_OK)
         return result;
     must(left < encoder->work_left);
-    *patch_work += encoder->work_left - left;
+    *patch_work = encoder->work_left - left;
     encoder->work_left = left;
     return RESULT_OK;
 }
@@ -206,8 +204,8 @@ enum result image_encoder_advance(struct image_encoder *encoder, const struct st
     if (encoder->count == 0)
         return RESULT_OK;
     bool beside = streams_wait(encoder->table);
-    enum result result = begins ? begin(encoder, patch_work, error) : RESULT_OK;
-    if (result == RESULT_OK && !(begins && beside))
+    enum result result = begins ? begin(encoder, error) : RESULT_OK;
+    if (result == RESULT_OK)
         result = go_on(encoder, step_pace_patch_work(pace, beside), patch_work, error);
     if (result == RESULT_OK && encoder->work_left == 0)
         finish(encoder);

@@ -55,10 +55,16 @@ static void advance(struct worker_engine *engine, const struct step_batch_builde
 }
 
 /* Encodes a part of the pictures that are needed next; features that this completes are there for
- * the step that is planned next. */
+ * the step that is planned next. Where the last step had no time left for the rows that show
+ * pictures this one is theirs, and *encoded says that there is more to do. */
 static enum result encode(struct worker_engine *engine, bool *encoded, struct error_text *error)
 {
     uint64_t patch_work;
+    *encoded = engine->shown_waits;
+    if (engine->shown_waits) {
+        engine->shown_waits = false;
+        return RESULT_OK;
+    }
     enum result result = image_encoder_advance(&engine->encoder, &engine->pace, &patch_work, error);
     *encoded = patch_work > 0;
     engine->patch_work += patch_work;

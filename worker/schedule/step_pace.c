@@ -11,8 +11,9 @@
  * another stream cannot tell the two apart, and the prompt's own reader has waited for the tower
  * already.
  *
- * Before anything is measured a chunk is small. Refuses to go below a block of rows, or half of one
- * behind a picture: smaller chunks would read the weights too often to gain anything.
+ * Before anything is measured a chunk is small. Refuses to go below a block of rows: smaller chunks
+ * would read the weights too often to gain anything. Behind a picture a quarter of one will do:
+ * where reading the weights is what a step takes, more fit anyway.
  */
 #include "worker/schedule/step_pace.h"
 
@@ -21,7 +22,7 @@
 #define MIXED_STEP_US   100000.0 /* a stream's pause that readers hardly notice */
 #define LONE_STEP_US    500000.0 /* how late a cancel or a heartbeat may be */
 #define UNMEASURED_ROWS 64u
-#define SHOWN_ROWS      (KV_BLOCK_TOKENS / 2) /* of a prompt with pictures, in any case */
+#define SHOWN_ROWS      (KV_BLOCK_TOKENS / 4) /* of a prompt with pictures, at least */
 #define ROWS_TO_LEARN   16u  /* fewer prompt rows measure the weights' bandwidth, not the rows */
 #define WEIGHT_OF_NEW   0.25 /* of a new measurement in the average */
 #define STREAM_SHARE    0.4  /* of a quiet step: what encoding may add to it, as stages differ */
@@ -95,7 +96,10 @@ uint32_t step_pace_shown_rows(const struct step_pace *pace, uint64_t patch_work,
     double step_us = STREAM_SHARE * pace->stream_us;
     if (step_us > MIXED_STEP_US || pace->stream_us <= 0.0)
         step_us = MIXED_STEP_US;
-    return rows_within(pace, step_us - (double)patch_work * pace->patch_us, SHOWN_ROWS, most);
+    double left_us = step_us - (double)patch_work * pace->patch_us;
+    if (patch_work > 0 && pace->row_us > 0.0 && left_us < SHOWN_ROWS * pace->row_us)
+        return 0;
+    return rows_within(pace, left_us, SHOWN_ROWS, most);
 }
 
 uint64_t step_pace_patch_work(const struct step_pace *pace, bool streams_wait)

@@ -33,7 +33,8 @@ void step_pace_note(struct step_pace *pace, const struct step_cost *cost);
 uint32_t step_pace_mixed_rows(const struct step_pace *pace, uint32_t most);
 uint32_t step_pace_lone_rows(const struct step_pace *pace, uint32_t most);
 /* Beside streams and so much patch work, of prompts with pictures: rows and encoding together are
- * to add no more than encoding may. */
+ * to add no more than encoding may. 0: the patch work has used that up, so the rows go in a step
+ * without. */
 uint32_t step_pace_shown_rows(const struct step_pace *pace, uint64_t patch_work, uint32_t most);
 
 /* Patch rows times stages that should be launched beside the next step; 0 when it cannot be said or

@@ -69,6 +69,17 @@ bool step_planner_must_read(const struct worker_engine *engine)
     return false;
 }
 
+/* Whether encoding took the time of the prompt that is next, one with pictures. */
+static bool shown_waits(const struct step_snapshot *snapshot, const uint32_t *rows)
+{
+    uint32_t next = 0;
+    while (next < snapshot->candidate_count && snapshot->candidates[next].decoding)
+        next++;
+    return next < snapshot->candidate_count && snapshot->candidates[next].shows &&
+           snapshot->candidates[next].most_rows > 0 && rows[next] == 0 &&
+           snapshot->shown_prefill_tokens == 0;
+}
+
 uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_builder *builder)
 {
     bool ahead = !step_pipeline_is_empty(&engine->pipeline);
@@ -85,6 +96,7 @@ uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_build
         snapshot = engine_snapshot_step(engine);
     }
     step_policy_compose(&snapshot, engine->rows);
+    engine->shown_waits = shown_waits(&snapshot, engine->rows);
     uint32_t prompt_rows = 0;
     for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
         if (engine->rows[i] == 0)

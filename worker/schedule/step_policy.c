@@ -153,7 +153,7 @@ static uint32_t take_chunk(const struct step_snapshot *snapshot,
     uint32_t budget = candidate->shows ? least(room->shown, room->budget) : room->budget;
     uint32_t rows = step_candidate_uncut_rows(candidate, least(budget, fit));
     uint32_t fewest = step_candidate_fewest_rows(candidate);
-    if (rows == 0 && !room->used && fewest <= fit && fewest <= room->step_rows)
+    if (rows == 0 && budget > 0 && !room->used && fewest <= fit && fewest <= room->step_rows)
         rows = fewest;
     take_blocks(snapshot, candidate, rows, room->free_blocks);
     room->budget -= least(room->budget, rows);
@@ -172,8 +172,9 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
         least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
+    bool paced = decodes > 0 || (resumes && snapshot->shown_prefill_tokens > 0);
     struct chunk_room room = {.budget = budget,
-                              .shown = awaited ? snapshot->shown_prefill_tokens : budget,
+                              .shown = paced ? snapshot->shown_prefill_tokens : budget,
                               .step_rows = snapshot->step_tokens - decodes,
                               .free_blocks = free_blocks};
     const struct step_candidate *first = first_back(snapshot, free_blocks);

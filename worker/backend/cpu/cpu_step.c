@@ -222,7 +222,6 @@ void cpu_step_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op
 {
     must(step->patches && end_op <= step->program->plan->op_count);
     must(part->first < part->end && part->end <= step->patches->rows);
-    must(first_op > 0 || part->end - part->first == step->patches->rows);
     step->part = *part;
     walk(step, first_op, end_op);
 }

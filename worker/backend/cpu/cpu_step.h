@@ -53,9 +53,9 @@ void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results);
 
-/* Runs ops [first_op, end_op) of a vision plan over a part of the patches. Op 0 makes the tables of
- * rotations, and so is run over all of them. patch_attention is the first op that is run or the
- * only one: it reads other rows than the part's, which must be done, and their keys written. */
+/* Runs ops [first_op, end_op) of a vision plan over a part of the patches. With op 0 the
+ * part's rows of the tables of rotations are made. patch_attention is the first op that is run or
+ * the only one: it reads other rows than the part's, which must be done, and their keys written. */
 void cpu_step_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op,
                        const struct patch_part *part);
 

@@ -14,6 +14,7 @@
 #include "worker/backend/cpu/cpu_vision.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/must.h"
 
@@ -100,6 +101,10 @@ enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_opti
         result = cpu_step_init(&vision->step, &vision->program, pool, error);
     if (result == RESULT_OK)
         result = cpu_patches_init(&vision->patches, plan, sizes.max_patch_rows, error);
+    uint64_t patch_bytes = (uint64_t)3 * plan->vision.patch_side * plan->vision.patch_side;
+    if (result == RESULT_OK)
+        result = cpu_memory_reserve(&vision->pixels, sizes.max_patch_rows * patch_bytes, false,
+                                    "pixels of pictures", error);
     if (result == RESULT_OK)
         result = cpu_features_init(&vision->features, options->feature_rows,
                                    model_vision_feature_columns(&plan->vision), error);
@@ -121,6 +126,7 @@ void cpu_vision_fini(struct cpu_vision *vision)
     cpu_step_fini(&vision->step);
     cpu_program_fini(&vision->program);
     cpu_patches_fini(&vision->patches);
+    cpu_memory_release(&vision->pixels);
     cpu_features_fini(&vision->features);
     free(vision->units);
 }
@@ -165,16 +171,30 @@ static void run_rows(struct cpu_vision *vision, uint32_t rows)
     vision->unit++;
 }
 
+/* The first unit reads them when the caller's are gone. */
+static void copy_pixels(struct cpu_vision *vision)
+{
+    uint8_t *copy = vision->pixels.bytes;
+    for (uint32_t t = 0; t < vision->patches.tile_count; t++) {
+        struct encode_picture *picture = &vision->patches.tiles[t].picture;
+        size_t bytes = (size_t)picture->shape.height * picture->shape.width * 3;
+        memcpy(copy, picture->pixels, bytes);
+        picture->pixels = copy;
+        copy += bytes;
+    }
+    must(copy <= (uint8_t *)vision->pixels.bytes + vision->pixels.byte_count);
+}
+
 void cpu_vision_begin(struct cpu_vision *vision, const struct encode_batch *batch)
 {
     cpu_patches_arrange(&vision->patches, batch);
     check_room(vision);
+    copy_pixels(vision);
     vision->unit = vision->row = 0;
     vision->work = 0;
-    for (uint32_t u = 1; u < vision->unit_count; u++)
+    for (uint32_t u = 0; u < vision->unit_count; u++)
         vision->work += vision->patches.rows * row_work(vision, &vision->units[u]);
     vision->work_left = vision->work;
-    run_rows(vision, vision->patches.rows);
 }
 
 /* Rows of the unit under way that fit: whole slices, `least` or more, or all that are left. */
@@ -194,7 +214,7 @@ uint64_t cpu_vision_run(struct cpu_vision *vision, uint64_t work)
     uint64_t all = (uint64_t)vision->patches.rows * vision->program.plan->vision.stages;
     double one = vision->work / (double)all; /* multiply-adds of what `work` counts */
     double room = (double)work * one, done = 0;
-    must(vision->unit > 0 && vision->unit < vision->unit_count);
+    must(vision->unit < vision->unit_count);
     while (vision->unit < vision->unit_count) {
         /* Two at least, so that what is left falls when rounded. */
         uint32_t rows = rows_within(vision, room - done, done < 2 * one ? 1 : 0);

@@ -26,12 +26,13 @@ struct cpu_vision {
     struct cpu_step step;
     struct cpu_patches patches;
     struct cpu_features features;
-    struct vision_unit *units; /* [unit_count]; the first one takes the pictures in */
+    struct cpu_memory pixels;  /* of the batch's tiles, behind one another */
+    struct vision_unit *units; /* [unit_count]; the first one makes numbers of pixels */
     uint32_t unit_count;
     /* The batch under way. */
     uint32_t unit;    /* == unit_count: there is none */
     uint32_t row;     /* patch rows of the unit that are done */
-    double work;      /* multiply-adds, all units but the first; about */
+    double work;      /* multiply-adds; about */
     double work_left; /* of them */
 };
 

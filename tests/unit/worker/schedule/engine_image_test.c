@@ -70,6 +70,7 @@ static struct engine_rig_options options_of(const struct model_vision *vision)
     options.patch_rows = 200; /* the largest picture has 180 */
     options.feature_rows = 64;
     options.kept_images = 4;
+    options.pace = (struct step_pace){.row_us = 10, .stream_us = 100, .patch_us = 1};
     return options;
 }
 
@@ -236,6 +237,61 @@ static void test_nobody_waits_for_another_ones_picture(void **state)
     drawn_catalog_fini(&catalog);
 }
 
+/* Whether the last step had rows of prompts with pictures. */
+static bool shows_rows(const struct worker_engine *engine)
+{
+    for (uint32_t i = 0; i < sequence_table_running(engine->table); i++) {
+        if (engine->candidates[i].shows && engine->rows[i] > 0)
+            return true;
+    }
+    return false;
+}
+
+/* Where encoding leaves a step no time for the rows that show pictures these have every other step,
+ * and no step has both. */
+static void test_encoding_and_its_rows_take_turns_beside_a_stream(void **state)
+{
+    (void)state;
+    static struct drawn_request made[3];
+    struct drawn_catalog catalog;
+    drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
+    struct engine_rig_options options = options_of(&small_vision);
+    options.mixed_prefill_tokens = 4; /* so that the rows take some steps */
+    struct engine_rig rig;
+    engine_rig_open(&rig, &options);
+    const uint32_t ids[] = {1, 2, 3};
+    struct test_request text = {.prompt = ids,
+                                .prompt_tokens = 3,
+                                .max_new_tokens = 60,
+                                .sampling = sampling_params_default()};
+    assert_true(test_frontend_submit(rig.frontend, 3, &text));
+    for (uint32_t turn = 0; turn < 3; turn++)
+        engine_rig_turn(&rig);
+    for (uint32_t slot = 0; slot < 3; slot++)
+        submit_one(&rig, &made[slot], &catalog, slot, 1 + slot);
+    uint32_t encoding = 0, showing = 0;
+    for (uint32_t turn = 0; turn < 40; turn++) {
+        uint64_t parts = fake_backend_vision_totals(rig.backend).parts;
+        engine_rig_turn(&rig);
+        test_frontend_collect(rig.frontend);
+        bool encodes = fake_backend_vision_totals(rig.backend).parts > parts;
+        bool shows = shows_rows(rig.engine);
+        assert_false(encodes && shows);
+        encoding += encodes;
+        showing += shows;
+    }
+    assert_true(encoding > 5 && showing > 5);
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        assert_false(rig.frontend->replies[slot].live);
+        engine_rig_check_reply(&rig, &made[slot].request, &rig.frontend->replies[slot]);
+    }
+    engine_rig_finish(&rig, 100);
+    engine_rig_close(&rig);
+    for (uint32_t slot = 0; slot < 3; slot++)
+        drawn_request_fini(&made[slot]);
+    drawn_catalog_fini(&catalog);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_a_pool_of_one_picture),
         cmocka_unit_test(test_the_same_picture_is_encoded_once),
         cmocka_unit_test(test_nobody_waits_for_another_ones_picture),
+        cmocka_unit_test(test_encoding_and_its_rows_take_turns_beside_a_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

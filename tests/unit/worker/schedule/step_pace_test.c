@@ -101,10 +101,13 @@ static void test_rows_of_pictures_go_at_the_pace_of_patches(void **state)
     assert_int_equal(step_pace_shown_rows(&pace, 0, 50), 50);
     note(&pace, 0, 4, 1000, 30000); /* 10 us for a patch row in a stage */
     assert_int_equal(step_pace_shown_rows(&pace, 600, 512), 20);
-    assert_int_equal(step_pace_shown_rows(&pace, 600000, 512), 8); /* half a block in any case */
+    assert_int_equal(step_pace_shown_rows(&pace, 760, 512), 4);
+    assert_int_equal(step_pace_shown_rows(&pace, 765, 512),
+                     0); /* too few for a step of their own */
+    assert_int_equal(step_pace_shown_rows(&pace, 600000, 512), 0);
     for (int i = 0; i < 60; i++)
-        note(&pace, 0, 1, 0, 10); /* brief steps */
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 8);
+        note(&pace, 0, 1, 0, 10);                             /* brief steps */
+    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 4); /* without encoding, in any case */
     for (int i = 0; i < 80; i++)
         note(&pace, 0, 1, 0, 10000000); /* long ones: no more than a prompt of words */
     assert_int_equal(step_pace_shown_rows(&pace, 0, 100000), step_pace_mixed_rows(&pace, 100000));

@@ -133,6 +133,25 @@ static void test_prompts_with_pictures_go_slower_beside_streams(void **state)
     check(&snapshot, (const uint32_t[]){2, 4, 9});
 }
 
+static void test_encoding_may_leave_no_rows_to_prompts_with_pictures(void **state)
+{
+    (void)state;
+    const struct image_tile tile = {.token_count = 30};
+    struct step_candidate candidates[] = {prefill(0, 40), prefill(0, 6), decode(9)};
+    candidates[0].shows = true;
+    struct step_snapshot snapshot = snapshot_of(candidates, 3, 100);
+    snapshot.shown_prefill_tokens = 0;
+    check(&snapshot, (const uint32_t[]){0, 0, 1});
+    candidates[0].whole_tiles = &tile; /* nor beyond the budget */
+    candidates[0].whole_tile_count = 1;
+    check(&snapshot, (const uint32_t[]){0, 0, 1});
+    candidates[0].whole_tile_count = 0;
+    candidates[1].resumes = true; /* but something moves in any case */
+    snapshot.candidate_count = 2;
+    snapshot.free_blocks[0] = 4;
+    check(&snapshot, (const uint32_t[]){8, 0});
+}
+
 static void test_one_without_blocks_is_not_waited_for(void **state)
 {
     (void)state;
@@ -310,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_a_stream_that_is_computed_again_bounds_the_prompt_rows_too),
         cmocka_unit_test(test_the_stream_with_least_to_compute_is_back_first),
         cmocka_unit_test(test_prompts_with_pictures_go_slower_beside_streams),
+        cmocka_unit_test(test_encoding_may_leave_no_rows_to_prompts_with_pictures),
         cmocka_unit_test(test_one_without_blocks_is_not_waited_for),
         cmocka_unit_test(test_the_first_stream_that_is_computed_again_is_alone),
         cmocka_unit_test(test_a_short_prompt_shares_the_step),
