@@ -8,9 +8,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_attention_policy.h"
 
 static void check(enum result result, const struct error_text *error)
 {
@@ -52,6 +56,32 @@ const struct vulkan_buffer *vulkan_trial_buffer(struct vulkan_trial *trial, cons
         memcpy(buffer->mapped, data, bytes);
     else
         memset(buffer->mapped, 0xAA, bytes);
+    return buffer;
+}
+
+const struct vulkan_buffer *vulkan_trial_tiles(struct vulkan_trial *trial,
+                                               const struct vulkan_step_sequence *sequences,
+                                               uint32_t count, uint32_t tile_rows,
+                                               uint32_t *tile_count)
+{
+    uint32_t rows = 0;
+    for (uint32_t s = 0; s < count; s++)
+        rows += sequences[s].row_count;
+    struct vulkan_step_tile *tiles = must_alloc(rows + 2, sizeof *tiles);
+    *tile_count = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        const struct vulkan_step_sequence *sequence = &sequences[s];
+        for (uint32_t r = 0; sequence->row_count > 1 && r < sequence->row_count; r += tile_rows) {
+            uint32_t left = sequence->row_count - r;
+            tiles[(*tile_count)++] = (struct vulkan_step_tile){s, sequence->first_row + r,
+                                                               left < tile_rows ? left : tile_rows,
+                                                               sequence->first_position + r};
+        }
+    }
+    *tile_count += 2;
+    const struct vulkan_buffer *buffer =
+        vulkan_trial_buffer(trial, tiles, *tile_count * sizeof *tiles);
+    free(tiles);
     return buffer;
 }
 

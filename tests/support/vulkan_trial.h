@@ -5,6 +5,7 @@
 #ifndef SHOAL_TESTS_SUPPORT_VULKAN_TRIAL_H
 #define SHOAL_TESTS_SUPPORT_VULKAN_TRIAL_H
 
+#include "worker/backend/vulkan/vulkan_batch.h"
 #include "worker/backend/vulkan/vulkan_commands.h"
 
 #define VULKAN_TRIAL_BUFFERS 32u
@@ -26,6 +27,12 @@ void vulkan_trial_clear(struct vulkan_trial *trial);
  * clear. */
 const struct vulkan_buffer *vulkan_trial_buffer(struct vulkan_trial *trial, const void *data,
                                                 uint64_t bytes);
+/* struct vulkan_step_tile [*tile_count]: those of the sequences [count] with several rows, of at
+ * most `tile_rows`, and two of padding behind them. */
+const struct vulkan_buffer *vulkan_trial_tiles(struct vulkan_trial *trial,
+                                               const struct vulkan_step_sequence *sequences,
+                                               uint32_t count, uint32_t tile_rows,
+                                               uint32_t *tile_count);
 void vulkan_trial_run(struct vulkan_trial *trial, const char *shader,
                       const struct vulkan_specialization *specialization, const void *push,
                       uint32_t push_bytes, struct vulkan_grid grid);

@@ -65,28 +65,6 @@ static struct vulkan_attention_shape shape_of(const struct attention_case *c)
     };
 }
 
-/* Sequences with several rows, as tiles; two of padding behind them. */
-static const struct vulkan_buffer *make_tiles(const struct heads_scene *scene, uint32_t tile_rows,
-                                              bool decodes_too, uint32_t *count)
-{
-    struct vulkan_step_tile *tiles = calloc(scene->rows + 2, sizeof *tiles);
-    const struct vulkan_step_sequence *sequences = scene->sequences->mapped;
-    *count = 0;
-    for (uint32_t p = 0; p < scene->part_count; p++)
-        for (uint32_t r = 0; r < scene->parts[p].rows; r += tile_rows) {
-            uint32_t left = scene->parts[p].rows - r;
-            if (scene->parts[p].rows > 1 || decodes_too)
-                tiles[(*count)++] = (struct vulkan_step_tile){p, sequences[p].first_row + r,
-                                                              left < tile_rows ? left : tile_rows,
-                                                              scene->parts[p].first_position + r};
-        }
-    *count += 2;
-    const struct vulkan_buffer *buffer =
-        vulkan_trial_buffer(scene->trial, tiles, *count * sizeof *tiles);
-    free(tiles);
-    return buffer;
-}
-
 struct outputs {
     uint32_t forms;
     const struct vulkan_buffer *f32, *f16, *q8, *q8_terms;
@@ -141,9 +119,10 @@ static void attend(const struct heads_scene *scene, const struct outputs *output
     uint64_t items = 0;
     const struct vulkan_facts *facts = &scene->trial->device->facts;
     if (tiles)
-        items = make_tiles(scene, vulkan_attention_policy_tile_rows(facts, &scene->shape), false,
-                           &task.items)
-                    ->address;
+        items =
+            vulkan_trial_tiles(scene->trial, scene->sequences->mapped, scene->part_count,
+                               vulkan_attention_policy_tile_rows(facts, &scene->shape), &task.items)
+                ->address;
     struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
     run_choice(scene, outputs, &choice, items);
 }

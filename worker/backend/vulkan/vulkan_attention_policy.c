@@ -8,7 +8,7 @@
  * below SPLIT_TOKENS positions, where writing and adding up parts costs more than it gains.
  *
  * The kernel for matrix units takes tiles when the device has a unit whose sides divide the head,
- * and its shared memory holds keys and values of MATRIX_SPAN positions; it reads no quantized ones.
+ * and its shared memory holds keys and values of MATRIX_SPAN positions, quantized or not.
  *
  * Decodes over codes have a kernel for units whose registers are known, where groups of dimensions
  * are multiples of CODES_GROUP. Its workgroups are as many as fit at once, too.
@@ -45,6 +45,7 @@
 #define MATRIX_HEAD_DIM     256u /* beyond it the sums would not fit in registers */
 #define MATRIX_CPU_HEAD_DIM 48u  /* beyond it a driver for the CPU compiles for a minute */
 #define MATRIX_SPLIT_TOKENS 256u
+#define MATRIX_LEVELS       32u /* of codes, keys' and values' */
 #define MATRIX_PER_UNIT     2u
 /* Of the kernel for codes, of which registers let one workgroup of eight subgroups be on a unit. */
 #define CODES_LANES        32u /* of the subgroups whose registers are known */
@@ -326,7 +327,8 @@ static const struct vulkan_matrix_shape *find_unit(const struct vulkan_facts *fa
 static uint32_t matrix_shared_bytes(uint32_t head_dim, uint32_t queries)
 {
     uint32_t stage = 2 * MATRIX_SPAN * (head_dim / 8 + 1);
-    return 16 * (stage + queries * (MATRIX_SPAN / 4 + 1) + queries * (MATRIX_SPAN / 8 + 1)) + 16;
+    return 16 * (stage + queries * (MATRIX_SPAN / 4 + 1) + queries * (MATRIX_SPAN / 8 + 1)) +
+           MATRIX_LEVELS * 4 + 16;
 }
 
 static struct matrix_plan plan_matrix(const struct vulkan_facts *facts,
@@ -336,8 +338,7 @@ static struct matrix_plan plan_matrix(const struct vulkan_facts *facts,
     uint32_t group = shape->heads / shape->kv_heads;
     uint32_t largest =
         facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU ? MATRIX_CPU_HEAD_DIM : MATRIX_HEAD_DIM;
-    if (!facts->matrix_khr || facts->tier < VULKAN_KHR_MATRIX || shape->head_dim > largest ||
-        shape->codes.scheme != KV_QUANT_NONE)
+    if (!facts->matrix_khr || facts->tier < VULKAN_KHR_MATRIX || shape->head_dim > largest)
         return plan;
     plan.unit = find_unit(facts, shape->head_dim);
     plan.subgroups = MATRIX_SUBGROUPS;
@@ -369,34 +370,37 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
     uint32_t cap = float_bits(shape->soft_cap);
     return (struct vulkan_attention_choice){
         .shader = "attention_matrix",
-        .specialization = {.count = VULKAN_ATTENTION_MATRIX_CONSTANTS,
-                           .values = {[VULKAN_ATTENTION_MATRIX_INVOCATIONS] =
-                                          plan->subgroups * facts->subgroup_size,
-                                      [VULKAN_ATTENTION_MATRIX_FORMS] = task->forms,
-                                      [VULKAN_ATTENTION_MATRIX_HEAD_DIM] = shape->head_dim,
-                                      [VULKAN_ATTENTION_MATRIX_GROUP_HEADS] =
-                                          shape->heads / shape->kv_heads,
-                                      [VULKAN_ATTENTION_MATRIX_HEAD_TILE] = plan->head_tile,
-                                      [VULKAN_ATTENTION_MATRIX_TILE_ROWS] = plan->tile_rows,
-                                      [VULKAN_ATTENTION_MATRIX_SPAN] = MATRIX_SPAN,
-                                      [VULKAN_ATTENTION_MATRIX_FRAGMENTS] = 1,
-                                      [VULKAN_ATTENTION_MATRIX_SUBGROUPS] = plan->subgroups,
-                                      [VULKAN_ATTENTION_MATRIX_SPLITS] = splits,
-                                      [VULKAN_ATTENTION_MATRIX_SPLIT_TOKENS] = MATRIX_SPLIT_TOKENS,
-                                      [VULKAN_ATTENTION_MATRIX_WINDOW] = shape->window,
-                                      [VULKAN_ATTENTION_MATRIX_KV_GROUP] = shape->kv_group,
-                                      [VULKAN_ATTENTION_MATRIX_UNIT_ROWS] = plan->unit->m,
-                                      [VULKAN_ATTENTION_MATRIX_UNIT_COLUMNS] = plan->unit->n,
-                                      [VULKAN_ATTENTION_MATRIX_UNIT_K] = plan->unit->k,
-                                      [VULKAN_ATTENTION_MATRIX_QUERIES_F16] = 0,
-                                      [VULKAN_ATTENTION_MATRIX_STRIDE] = shape->stride,
-                                      [VULKAN_ATTENTION_MATRIX_QUERY_OFFSET] = shape->query_offset,
-                                      [VULKAN_ATTENTION_MATRIX_SUBGROUP_SIZE] =
-                                          facts->subgroup_size,
-                                      [VULKAN_ATTENTION_MATRIX_SCALE] = float_bits(shape->scale),
-                                      [VULKAN_ATTENTION_MATRIX_SOFT_CAP] = cap,
-                                      [VULKAN_ATTENTION_MATRIX_SINKS] = shape->sinks,
-                                      [VULKAN_ATTENTION_MATRIX_SPANS] = task->spans}},
+        .specialization =
+            {.count = VULKAN_ATTENTION_MATRIX_CONSTANTS,
+             .values = {[VULKAN_ATTENTION_MATRIX_INVOCATIONS] =
+                            plan->subgroups * facts->subgroup_size,
+                        [VULKAN_ATTENTION_MATRIX_FORMS] = task->forms,
+                        [VULKAN_ATTENTION_MATRIX_HEAD_DIM] = shape->head_dim,
+                        [VULKAN_ATTENTION_MATRIX_GROUP_HEADS] = shape->heads / shape->kv_heads,
+                        [VULKAN_ATTENTION_MATRIX_HEAD_TILE] = plan->head_tile,
+                        [VULKAN_ATTENTION_MATRIX_TILE_ROWS] = plan->tile_rows,
+                        [VULKAN_ATTENTION_MATRIX_SPAN] = MATRIX_SPAN,
+                        [VULKAN_ATTENTION_MATRIX_FRAGMENTS] = 1,
+                        [VULKAN_ATTENTION_MATRIX_SUBGROUPS] = plan->subgroups,
+                        [VULKAN_ATTENTION_MATRIX_SPLITS] = splits,
+                        [VULKAN_ATTENTION_MATRIX_SPLIT_TOKENS] = MATRIX_SPLIT_TOKENS,
+                        [VULKAN_ATTENTION_MATRIX_WINDOW] = shape->window,
+                        [VULKAN_ATTENTION_MATRIX_KV_GROUP] = shape->kv_group,
+                        [VULKAN_ATTENTION_MATRIX_UNIT_ROWS] = plan->unit->m,
+                        [VULKAN_ATTENTION_MATRIX_UNIT_COLUMNS] = plan->unit->n,
+                        [VULKAN_ATTENTION_MATRIX_UNIT_K] = plan->unit->k,
+                        [VULKAN_ATTENTION_MATRIX_QUERIES_F16] = 0,
+                        [VULKAN_ATTENTION_MATRIX_STRIDE] = shape->stride,
+                        [VULKAN_ATTENTION_MATRIX_QUERY_OFFSET] = shape->query_offset,
+                        [VULKAN_ATTENTION_MATRIX_SUBGROUP_SIZE] = facts->subgroup_size,
+                        [VULKAN_ATTENTION_MATRIX_SCALE] = float_bits(shape->scale),
+                        [VULKAN_ATTENTION_MATRIX_SOFT_CAP] = cap,
+                        [VULKAN_ATTENTION_MATRIX_SINKS] = shape->sinks,
+                        [VULKAN_ATTENTION_MATRIX_SPANS] = task->spans,
+                        [VULKAN_ATTENTION_MATRIX_KV_SCHEME] = shape->codes.scheme,
+                        [VULKAN_ATTENTION_MATRIX_KEY_BITS] = shape->codes.key_bits,
+                        [VULKAN_ATTENTION_MATRIX_VALUE_BITS] = shape->codes.value_bits,
+                        [VULKAN_ATTENTION_MATRIX_GROUP_DIMS] = shape->codes.group_dims}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,

@@ -18,6 +18,11 @@
  * Long contexts may be split over workgroups (SPLITS) as in attention_rows.comp; the last one to
  * finish adds the parts up in the order of their positions.
  *
+ * PACKED: keys and values are quantized (kv_codes.glsl). Codes are what is read ahead; they become
+ * halves on their way into shared memory, once for all rows of the tile. Where they are of rotated
+ * rows, queries are rotated before the loop, and what was attended, as means of values, is turned
+ * back behind it: both are products with the rotation's matrix, which passes through the same place.
+ *
  * HEAD_DIM is a multiple of the unit's sides. Positions that no query of the tile may see are not
  * read; those that some may see have weight 0 for the others.
  */
@@ -57,6 +62,11 @@ layout(constant_id = 20) const float SCALE = 0.08838834764831845;
 layout(constant_id = 21) const float SOFT_CAP = 0.0; /* of scores; 0: none */
 layout(constant_id = 22) const bool SINKS = false;
 layout(constant_id = 23) const bool SPANS = false; /* rows see what their sights say */
+layout(constant_id = 24) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next */
+layout(constant_id = 25) const uint KEY_BITS = 8;
+layout(constant_id = 26) const uint VALUE_BITS = 8;
+layout(constant_id = 27) const uint GROUP_DIMS = 64;
+#include "kv_codes.glsl"
 
 const uint HEAD_TILES = (GROUP_HEADS + HEAD_TILE - 1) / HEAD_TILE;
 const uint PART_QUERIES = FRAGMENTS * UNIT_ROWS; /* of a subgroup */
@@ -90,7 +100,7 @@ layout(push_constant) uniform Push
     uint64_t partials;
     uint64_t counters;
     RowOutputs outputs;
-    uint64_t frequencies;
+    uint64_t frequencies; /* ROTATED: KvTables */
     uint64_t query_norm; /* SPANS: StepSight [rows] */
     uint64_t key_norm; /* SINKS: f32 [query heads] */
     float epsilon;
@@ -100,6 +110,7 @@ layout(push_constant) uniform Push
 shared uvec4 stage[2 * SPAN * ROW_CHUNKS]; /* keys, then values: halves [SPAN][HEAD_DIM] */
 shared vec4 scores[SUBGROUPS * UNIT_ROWS * SCORE_QUADS];
 shared uvec4 weights[TILE_QUERIES * WEIGHT_CHUNKS];
+shared uint level_halves[32]; /* ROTATED: of codes, keys', then values' */
 
 uint kv_heads, kv_head, first_head;
 uint first_row, row_count, first_position;
@@ -127,7 +138,7 @@ uint parts_item()
 #define PARTS_AHEAD 4
 #include "attention_parts.glsl"
 
-uvec4 next_keys[LOADS], next_values[LOADS];
+uvec4 next_keys[LOADS], next_values[LOADS]; /* PACKED: codes */
 uint next_blocks[LOADS];
 coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> query[FRAGMENTS * HEAD_KS];
 coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>
@@ -177,6 +188,47 @@ uint tile_heads()
 
 /* --- keys and values into shared memory --- */
 
+/* Eight elements of a position's key (0) or value (1); codes where they are packed. */
+uvec4 load_chunk(uint which, uint block, uint slot, uint chunk)
+{
+    uint64_t region = which == 0 ? push.keys : push.values;
+    uint bits = which == 0 ? KEY_BITS : VALUE_BITS;
+    if (PACKED)
+        return kv_load_codes(kv_side_address(region, bits, block, kv_heads, kv_head), bits, slot,
+                             chunk);
+    return KvPieces(kv_address(region, block, kv_heads, kv_head, slot, HEAD_DIM)).at[chunk];
+}
+
+/* The halves of eight elements. A position that was not read has scale and bias 0, and so zeros. */
+uvec4 unpack_chunk(uint which, uvec4 chunk)
+{
+    if (!PACKED)
+        return chunk;
+    uint bits = which == 0 ? KEY_BITS : VALUE_BITS;
+    f16vec2 terms = unpackFloat2x16(chunk.z); /* scale, bias */
+    uvec4 halves;
+    [[unroll]] for (uint i = 0; i < 4; i++) {
+        uint a = kv_code(chunk, bits, 2 * i), b = kv_code(chunk, bits, 2 * i + 1);
+        f16vec2 x;
+        if (ROTATED) {
+            x = unpackFloat2x16(level_halves[16 * which + a] | level_halves[16 * which + b] << 16) *
+                terms.x;
+        } else { /* 0x6400 is 1024, whose last bits are units */
+            x = unpackFloat2x16(a | b << 16 | 0x64006400) - f16vec2(1024.0);
+            x = clamp(fma(x, terms.xx, terms.yy), f16vec2(-KV_LARGEST), f16vec2(KV_LARGEST));
+        }
+        halves[i] = packFloat2x16(x);
+    }
+    return halves;
+}
+
+void take_levels()
+{
+    for (uint i = gl_LocalInvocationIndex; i < 32; i += INVOCATIONS)
+        level_halves[i] = packFloat2x16(
+            f16vec2(KvTables(push.frequencies).levels[i / 16][i % 16], 0.0));
+}
+
 void find_blocks(uint first)
 {
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
@@ -194,10 +246,8 @@ void load_span(uint first)
         uint position = first + item / HEAD_CHUNKS, chunk = item % HEAD_CHUNKS;
         bool read = is_read(position) && item < SPAN * HEAD_CHUNKS;
         uint slot = position % KV_BLOCK_TOKENS;
-        uint64_t k = kv_address(push.keys, next_blocks[i], kv_heads, kv_head, slot, HEAD_DIM);
-        uint64_t v = kv_address(push.values, next_blocks[i], kv_heads, kv_head, slot, HEAD_DIM);
-        next_keys[i] = read ? KvPieces(k).at[chunk] : uvec4(0);
-        next_values[i] = read ? KvPieces(v).at[chunk] : uvec4(0);
+        next_keys[i] = read ? load_chunk(0, next_blocks[i], slot, chunk) : uvec4(0);
+        next_values[i] = read ? load_chunk(1, next_blocks[i], slot, chunk) : uvec4(0);
     }
 }
 
@@ -207,8 +257,8 @@ void put_span()
         uint item = gl_LocalInvocationIndex + i * INVOCATIONS;
         uint at = item / HEAD_CHUNKS * ROW_CHUNKS + item % HEAD_CHUNKS;
         if (SPAN * HEAD_CHUNKS % INVOCATIONS == 0 || item < SPAN * HEAD_CHUNKS) {
-            stage[at] = next_keys[i];
-            stage[SPAN * ROW_CHUNKS + at] = next_values[i];
+            stage[at] = unpack_chunk(0, next_keys[i]);
+            stage[SPAN * ROW_CHUNKS + at] = unpack_chunk(1, next_values[i]);
         }
     }
 }
@@ -230,6 +280,16 @@ uint lane_row()
 uint lane_quad()
 {
     return gl_SubgroupInvocationID % ROW_LANES;
+}
+
+/* SPAN columns of fragment f's sums into the subgroup's place for scores. */
+void store_slice(uint f, uint slice)
+{
+    [[unroll]] for (uint n = 0; n < SPAN_COLUMNS; n++)
+        if (slice + n * UNIT_COLUMNS < HEAD_DIM)
+            coopMatStore(sums[f * HEAD_COLUMNS + slice / UNIT_COLUMNS + n], scores,
+                         score_base + n * UNIT_COLUMNS / 4, SCORE_QUADS,
+                         gl_CooperativeMatrixLayoutRowMajor);
 }
 
 /* --- queries --- */
@@ -254,7 +314,16 @@ f16vec4 load_query(uint q, uint column)
     return f16vec4(clamp(x * (SCALE * LOG2_E), -KV_LARGEST, KV_LARGEST));
 }
 
-/* Through the subgroup's place for weights, SPAN columns at a time. */
+/* SPAN columns of fragment f, which lie in the subgroup's place for weights. */
+void load_slice(uint f, uint slice)
+{
+    uint base = (gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS) * WEIGHT_CHUNKS;
+    [[unroll]] for (uint k = 0; k < SPAN_KS; k++)
+        if (slice + k * UNIT_K < HEAD_DIM)
+            coopMatLoad(query[f * HEAD_KS + slice / UNIT_K + k], weights, base + k * UNIT_K / 8,
+                        WEIGHT_CHUNKS, gl_CooperativeMatrixLayoutRowMajor);
+}
+
 void take_queries()
 {
     [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
@@ -270,22 +339,93 @@ void take_queries()
                           packFloat2x16(high.zw));
             }
             meet_subgroup();
-            [[unroll]] for (uint k = 0; k < SPAN_KS; k++)
-                if (slice + k * UNIT_K < HEAD_DIM)
-                    coopMatLoad(query[f * HEAD_KS + slice / UNIT_K + k], weights,
-                                base + k * UNIT_K / 8, WEIGHT_CHUNKS,
-                                gl_CooperativeMatrixLayoutRowMajor);
+            load_slice(f, slice);
             meet_subgroup();
         }
-        [[unroll]] for (uint j = 0; j < HEAD_COLUMNS; j++)
-            sums[f * HEAD_COLUMNS + j] =
-                coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
         maximum[f] = NOTHING;
         total[f] = 0.0;
         uint row = (first + lane_row()) / HEAD_TILE;
         if (SPANS)
             row_end[f] = StepSights(push.query_norm).at[first_row + min(row, row_count - 1)].end;
     }
+}
+
+void clear_sums()
+{
+    [[unroll]] for (uint i = 0; i < FRAGMENTS * HEAD_COLUMNS; i++)
+        sums[i] = coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>(0.0);
+}
+
+/* --- the rotated space --- */
+
+/* Eight elements of row k of the matrix that rotates queries as keys are (0), or turns values' means
+ * back (1), times sqrt(HEAD_DIM). */
+uvec4 rotation_chunk(uint which, uint k, uint chunk)
+{
+    KvTables tables = KvTables(push.frequencies);
+    uvec4 halves;
+    [[unroll]] for (uint i = 0; i < 8; i++) {
+        uint d = 8 * chunk + i;
+        float x = tables.signs[which == 0 ? k : HEAD_DIM + d];
+        uint half_one = 0x3C00 | (floatBitsToUint(x) >> 31 ^ bitCount(k & d) & 1) << 15;
+        halves[i / 2] = i % 2 == 0 ? half_one : halves[i / 2] | half_one << 16;
+    }
+    return halves;
+}
+
+/* The sums become the products of `query` and that matrix, as many of whose rows at a time lie in
+ * shared memory as keys and values of a span. By all of the workgroup. */
+void multiply_rotation(uint which)
+{
+    clear_sums();
+    [[unroll]] for (uint first = 0; first < HEAD_DIM; first += 2 * SPAN) {
+        uint rows = min(2 * SPAN, HEAD_DIM - first);
+        barrier();
+        for (uint i = gl_LocalInvocationIndex; i < rows * HEAD_CHUNKS; i += INVOCATIONS)
+            stage[i / HEAD_CHUNKS * ROW_CHUNKS + i % HEAD_CHUNKS] =
+                rotation_chunk(which, first + i / HEAD_CHUNKS, i % HEAD_CHUNKS);
+        barrier();
+        [[unroll]] for (uint k = 0; k < 2 * SPAN_KS; k++)
+            [[unroll]] for (uint j = 0; j < HEAD_COLUMNS; j++)
+                if (first + k * UNIT_K < HEAD_DIM)
+        {
+            coopmat<float16_t, gl_ScopeSubgroup, UNIT_K, UNIT_COLUMNS, gl_MatrixUseB> columns;
+            coopMatLoad(columns, stage, k * UNIT_K * ROW_CHUNKS + j * UNIT_COLUMNS / 8, ROW_CHUNKS,
+                        gl_CooperativeMatrixLayoutRowMajor);
+            [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
+                sums[f * HEAD_COLUMNS + j] =
+                    coopMatMulAdd(query[f * HEAD_KS + first / UNIT_K + k], columns,
+                                  sums[f * HEAD_COLUMNS + j]);
+        }
+    }
+}
+
+/* The sums of fragment f, times `factor` of the lane's row, in place of its queries. */
+void take_sums(uint f, float factor)
+{
+    uint base = (gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS) * WEIGHT_CHUNKS;
+    [[unroll]] for (uint slice = 0; slice < HEAD_DIM; slice += SPAN) {
+        store_slice(f, slice);
+        meet_subgroup();
+        for (uint i = gl_SubgroupInvocationID; i < UNIT_ROWS * SPAN / 4; i += gl_SubgroupSize) {
+            uint r = i / (SPAN / 4), quad = i % (SPAN / 4), word = quad % 2 * 2;
+            vec4 x = scores[score_base + r * SCORE_QUADS + quad] *
+                     subgroupShuffle(factor, r * ROW_LANES);
+            f16vec4 halves = f16vec4(clamp(x, -KV_LARGEST, KV_LARGEST));
+            weights[base + r * WEIGHT_CHUNKS + quad / 2][word] = packFloat2x16(halves.xy);
+            weights[base + r * WEIGHT_CHUNKS + quad / 2][word + 1] = packFloat2x16(halves.zw);
+        }
+        meet_subgroup();
+        load_slice(f, slice);
+        meet_subgroup();
+    }
+}
+
+void rotate_queries()
+{
+    multiply_rotation(0);
+    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
+        take_sums(f, inversesqrt(float(HEAD_DIM)));
 }
 
 /* --- the running softmax --- */
@@ -412,23 +552,20 @@ void store_quad(uint q, uint column, vec4 x)
               there ? (first_head + h) * HEAD_DIM + column : columns, columns, x);
 }
 
-/* The sums of a fragment, SPAN columns at a time through shared memory: to the output, divided by
- * `divisor` of the lane's row, or as a part of several. */
+/* The sums of a fragment, divided by `divisor` of the lane's row, SPAN columns at a time through
+ * shared memory: to the output, or as a part of several. */
 void write_fragment(uint f, float divisor)
 {
     uint first = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS;
     [[unroll]] for (uint slice = 0; slice < HEAD_DIM; slice += SPAN) {
-        [[unroll]] for (uint n = 0; n < SPAN_COLUMNS; n++)
-            if (slice + n * UNIT_COLUMNS < HEAD_DIM)
-                coopMatStore(sums[f * HEAD_COLUMNS + slice / UNIT_COLUMNS + n], scores,
-                             score_base + n * UNIT_COLUMNS / 4, SCORE_QUADS,
-                             gl_CooperativeMatrixLayoutRowMajor);
+        store_slice(f, slice);
         meet_subgroup();
         for (uint i = gl_SubgroupInvocationID; i < UNIT_ROWS * SPAN / 4; i += gl_SubgroupSize) {
             uint r = i / (SPAN / 4), quad = i % (SPAN / 4), column = slice + 4 * quad;
-            vec4 x = scores[score_base + r * SCORE_QUADS + quad];
+            vec4 x = scores[score_base + r * SCORE_QUADS + quad] /
+                     subgroupShuffle(divisor, r * ROW_LANES);
             if (splits == 1)
-                store_quad(first + r, column, x / subgroupShuffle(divisor, r * ROW_LANES));
+                store_quad(first + r, column, x);
             else if (column < HEAD_DIM)
                 part_write_quad(first + r, column / 4, x);
         }
@@ -450,16 +587,30 @@ void add_parts()
     }
 }
 
+/* Sums that are turned back are halves for that: means of values, since sums may be too large. A
+ * part of a context that a row sees nothing of has no mean; its sums are 0. */
+void turn_back()
+{
+    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
+        take_sums(f, total[f] > 0.0 ? 1.0 / total[f] : 0.0);
+    multiply_rotation(1);
+}
+
 void finish()
 {
-    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
-        float sum = total[f];
+    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++)
         [[unroll]] for (uint step = 1; step < ROW_LANES; step *= 2)
-            sum += subgroupShuffleXor(sum, step);
+            total[f] += subgroupShuffleXor(total[f], step);
+    if (ROTATED)
+        turn_back();
+    [[unroll]] for (uint f = 0; f < FRAGMENTS; f++) {
         uint q = gl_SubgroupID * PART_QUERIES + f * UNIT_ROWS + lane_row();
         if (splits > 1 && lane_quad() == 0)
-            part_write_softmax(q, vec2(maximum[f], sum));
-        write_fragment(f, sum + sink_weight(q, maximum[f]));
+            part_write_softmax(q, vec2(maximum[f], total[f]));
+        float divisor = splits == 1 ? total[f] + sink_weight(q, maximum[f]) : 1.0;
+        if (ROTATED && total[f] > 0.0)
+            divisor *= sqrt(float(HEAD_DIM)) / total[f];
+        write_fragment(f, divisor);
     }
 }
 
@@ -471,7 +622,12 @@ void main()
     find_blocks(begin);
     load_span(begin);
     find_blocks(begin + SPAN);
+    if (ROTATED)
+        take_levels(); /* there is a barrier before codes are unpacked */
     take_queries();
+    if (ROTATED)
+        rotate_queries();
+    clear_sums();
     for (uint first = begin; first < end; first += SPAN) {
         barrier();
         put_span();
