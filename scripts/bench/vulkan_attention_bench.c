@@ -94,8 +94,8 @@ static struct vulkan_attention_shape shape_of(const struct bench_case *c)
         .rope_dims = c->head_dim,
         .magnitude = 1.0f,
         .codes = {.scheme = c->quantization.scheme,
-                  .key_bits = c->quantization.key_half_bits / 2,
-                  .value_bits = c->quantization.value_half_bits / 2,
+                  .key_half_bits = c->quantization.key_half_bits,
+                  .value_half_bits = c->quantization.value_half_bits,
                   .group_dims = kv_codec_group_size(&c->quantization, c->head_dim)},
     };
 }
@@ -430,17 +430,14 @@ static void close_bench(struct bench *bench)
     vulkan_device_close(bench->device);
 }
 
-/* "uniform:8:8" */
+/* "uniform:8:8", "turboquant:3.5:4" */
 static bool read_codes(const char *what, struct kv_quantization *quantization)
 {
-    char scheme[16];
-    unsigned key_bits, value_bits;
-    if (sscanf(what, "%15[^:]:%u:%u", scheme, &key_bits, &value_bits) != 3 ||
-        kv_quant_scheme_parse(scheme, &quantization->scheme) != 0)
-        return false;
-    quantization->key_half_bits = 2 * key_bits;
-    quantization->value_half_bits = 2 * value_bits;
-    return true;
+    char scheme[16], key_bits[4], value_bits[4];
+    return sscanf(what, "%15[^:]:%3[^:]:%3s", scheme, key_bits, value_bits) == 3 &&
+           kv_quant_scheme_parse(scheme, &quantization->scheme) == 0 &&
+           kv_half_bits_parse(key_bits, &quantization->key_half_bits) == 0 &&
+           kv_half_bits_parse(value_bits, &quantization->value_half_bits) == 0;
 }
 
 static bool read_case(char *line, struct bench_case *c)

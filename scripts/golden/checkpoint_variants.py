@@ -5,7 +5,8 @@ usage: checkpoint_variants.py SOURCE TARGET
 
 For each family: <family>-f32, -f16 and -bf16 (folders with one file), <family>-<type>-sharded (three files and an index),
 and <family>-<type>.gguf; and <family>-mlx where mlx-lm saves other names or shapes. Of llama also a GGUF in parts (F32); of
-it and qwen3_moe the forms of quantized_forms.py, which hold other numbers. TARGET is written under a temporary name first, so
+it and qwen3_moe the forms of quantized_forms.py, which hold other numbers. glm4-wide-heads is its F32 weights as half as many heads of
+48 elements, which a quantized cache can hold: another model, by which backends are held to each other. TARGET is written under a temporary name first, so
 it is whole or absent. Needs gguf and numpy.
 """
 import json
@@ -91,6 +92,15 @@ def write_quantized_folder(source, target, form, tensors):
     write_typed(target / "model.safetensors", typed)
 
 
+def write_wide_heads(source, target, tensors):
+    write_folder(source, target, tensors, "F32", 1)
+    config = json.loads((source / "config.json").read_text())
+    for name in ("num_attention_heads", "num_key_value_heads"):
+        config[name] //= 2
+    config["head_dim"] *= 2
+    (target / "config.json").write_text(json.dumps(config))
+
+
 def add_settings(writer, config):
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
@@ -169,6 +179,7 @@ def main():
         tensors = read_safetensors(source / name / "model.safetensors")
         for form in quantized_forms.folder_forms(name):
             write_quantized_folder(source / name, fresh / f"{name}-{form}", form, tensors)
+    write_wide_heads(source / "glm4", fresh / "glm4-wide-heads", read_safetensors(source / "glm4" / "model.safetensors"))
     name = "llama"
     tensors = read_safetensors(source / name / "model.safetensors")
     write_gguf(all_families()[name], source / name, fresh / f"{name}-split.gguf", tensors, "F32", 8)

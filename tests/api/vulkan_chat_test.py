@@ -111,7 +111,6 @@ def test_streams_share_the_device_when_one_is_left(vulkan):
     ("options", "words"),
     [
         (["--kv-cache-bytes", "1M"], r"a KV cache of 1048576 bytes holds \d+ tokens of one sequence"),
-        (["--kv-bits", "4", "--kv-quant-scheme", "turboquant", "--kv-key-bits", "3.5"], "on Vulkan keys, and values, have whole numbers of bits"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_with_the_numbers(options, words):

@@ -272,6 +272,10 @@ static void list_attention(const struct visitor *visitor)
         {2, 1, 32, 0, 3.0f, 0, true, {KV_QUANT_UNIFORM, 10, 14, 32, 0}},
         {4, 2, 32, 0, 2.0f, 0, false, {KV_QUANT_TURBOQUANT, 4, 4, 0, 40}},
         {2, 1, 32, 0, 1.0f, 20, true, {KV_QUANT_UNIFORM, 4, 4, 32, 83}},
+        {2, 1, 16, 0, 2.0f, 0, true, {KV_QUANT_TURBOQUANT, 7, 5, 0, 0}},
+        {4, 2, 64, 0, 1.0f, 0, false, {KV_QUANT_TURBOQUANT, 7, 7, 0, 50}},
+        {3, 1, 48, 0, 1.0f, 30, false, {KV_QUANT_TURBOQUANT, 6, 8, 0, 0}},
+        {2, 1, 80, 0, 1.0f, 0, true, {KV_QUANT_TURBOQUANT, 5, 7, 0, 60}},
     };
     for (uint32_t i = 0; i < COUNT(shapes); i++) {
         uint32_t queries = shapes[i].heads * shapes[i].head_dim;

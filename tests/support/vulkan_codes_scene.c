@@ -12,6 +12,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/vulkan_batch.h"
+#include "worker/backend/vulkan/vulkan_kv_tables.h"
 #include "worker/cache/kv_layout.h"
 
 #define SEED        9u
@@ -36,8 +37,8 @@ struct vulkan_attention_shape codes_scene_shape(const struct codes_scene_case *c
         .sinks = c->sinks,
         .magnitude = 1.0f,
         .codes = {.scheme = c->quantization.scheme,
-                  .key_bits = c->quantization.key_half_bits / 2,
-                  .value_bits = c->quantization.value_half_bits / 2,
+                  .key_half_bits = c->quantization.key_half_bits,
+                  .value_half_bits = c->quantization.value_half_bits,
                   .group_dims = kv_codec_group_size(&c->quantization, c->head_dim)},
     };
 }
@@ -136,16 +137,10 @@ static void make_sights(struct codes_scene *scene)
 
 static void make_kv_tables(struct codes_scene *scene)
 {
-    const struct kv_side *sides[2] = {&scene->codec.key, &scene->codec.value};
-    size_t dim = scene->c->head_dim;
     scene->kv_tables =
-        vulkan_trial_buffer(scene->trial, NULL, sizeof(struct vulkan_kv_tables) + 8 * dim);
-    struct vulkan_kv_tables *tables = scene->kv_tables->mapped;
-    float *signs = (float *)(void *)(tables + 1);
-    for (uint32_t i = 0; i < 2 && scene->codec.key.rotated; i++) {
-        memcpy(tables->levels[i], sides[i]->codebooks[0].levels, sizeof tables->levels[i]);
-        memcpy(signs + i * dim, sides[i]->rotation.signs, dim * sizeof(float));
-    }
+        vulkan_trial_buffer(scene->trial, NULL, vulkan_kv_tables_bytes(scene->c->head_dim));
+    if (scene->codec.key.rotated)
+        vulkan_kv_tables_fill(scene->kv_tables->mapped, &scene->codec);
 }
 
 static void fill_floats(const struct vulkan_buffer *buffer, struct test_random *random, float size)

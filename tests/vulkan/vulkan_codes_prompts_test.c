@@ -1,8 +1,9 @@
 /*
  * Rows of prompts over quantized keys and values, in matrix units and without, against attention in
  * double over what kv_codec says the codes stand for (support/vulkan_codes_scene.h): schemes, every
- * number of bits, head sizes, groups of query heads and of dimensions, windows, soft caps, sinks,
- * spans, chunks that end in the middle of a tile and begin in the middle of a block.
+ * number of bits and half a bit more, head sizes, rotations of both kinds, groups of query heads
+ * and of dimensions, windows, soft caps, sinks, spans, chunks that end in the middle of a tile and
+ * begin in the middle of a block.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,6 +36,9 @@ static const struct prompts_case cases[] = {
     {{{KV_QUANT_UNIFORM, 16, 16, 0, 0}, 128, 4, 1, 0, 0, false, 1}, false},
     {{{KV_QUANT_UNIFORM, 8, 8, 32, 0}, 256, 4, 2, 0, 0, false, 1}, true},
     {{{KV_QUANT_UNIFORM, 10, 12, 0, 0}, 80, 5, 1, 0, 0, false, 1}, false},
+    {{{KV_QUANT_TURBOQUANT, 7, 7, 0, 0}, 32, 6, 2, 0, 0, false, 1}, true},
+    {{{KV_QUANT_TURBOQUANT, 5, 6, 0, 0}, 48, 3, 1, 40, 0, true, 1}, false},
+    {{{KV_QUANT_TURBOQUANT, 8, 3, 0, 0}, 80, 4, 2, 0, 1.5f, false, 1}, true},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 

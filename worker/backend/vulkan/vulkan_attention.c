@@ -68,8 +68,8 @@ static struct kv_store store_of(const struct vulkan_program *program, uint32_t l
     if (group->quantized)
         store.codes = (struct vulkan_kv_codes){
             .scheme = quantization->scheme,
-            .key_bits = quantization->key_half_bits / 2,
-            .value_bits = quantization->value_half_bits / 2,
+            .key_half_bits = quantization->key_half_bits,
+            .value_half_bits = quantization->value_half_bits,
             .group_dims = kv_codec_group_size(quantization, group->head_dim),
         };
     return store;

@@ -10,8 +10,8 @@
  * The kernel for matrix units takes tiles when the device has a unit whose sides divide the head,
  * and its shared memory holds keys and values of MATRIX_SPAN positions, quantized or not.
  *
- * Decodes over codes have a kernel for units whose registers are known, where groups of dimensions
- * are multiples of CODES_GROUP. Its workgroups are as many as fit at once, too.
+ * Decodes over codes have a kernel for units whose registers are known, where dimensions that share
+ * scale and bits are multiples of CODES_GROUP. Its workgroups are as many as fit at once, too.
  *
  * Refuses nothing: every shape within proto/limits.h has a choice; must() one.
  */
@@ -45,7 +45,7 @@
 #define MATRIX_HEAD_DIM     256u /* beyond it the sums would not fit in registers */
 #define MATRIX_CPU_HEAD_DIM 48u  /* beyond it a driver for the CPU compiles for a minute */
 #define MATRIX_SPLIT_TOKENS 256u
-#define MATRIX_LEVELS       32u /* of codes, keys' and values' */
+#define MATRIX_LEVELS       64u /* of codes of 1 to 4 bits */
 #define MATRIX_PER_UNIT     2u
 /* Of the kernel for codes, of which registers let one workgroup of eight subgroups be on a unit. */
 #define CODES_LANES        32u /* of the subgroups whose registers are known */
@@ -53,7 +53,7 @@
 #define CODES_PER_UNIT     1u
 #define CODES_QUERIES      8u   /* columns of a unit */
 #define CODES_WIDE_DIM     128u /* beyond it two blocks at once would not fit in registers */
-#define CODES_GROUP        64u  /* dimensions that share a scale are a multiple */
+#define CODES_GROUP        64u  /* dimensions that share scale and bits are a multiple */
 #define CODES_SPLIT_TOKENS 128u
 #define GROUPS_PER_UNIT    3u  /* workgroups that a compute unit has room for */
 #define USUAL_UNITS        32u /* of a device that does not tell */
@@ -176,40 +176,39 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     uint32_t cap = float_bits(shape->soft_cap);
     return (struct vulkan_attention_choice){
         .shader = "attention_rows",
-        .specialization = {.count = VULKAN_ATTENTION_ROWS_CONSTANTS,
-                           .values = {[VULKAN_ATTENTION_ROWS_INVOCATIONS] = plan.invocations,
-                                      [VULKAN_ATTENTION_ROWS_FORMS] = task->forms,
-                                      [VULKAN_ATTENTION_ROWS_HEAD_DIM] = shape->head_dim,
-                                      [VULKAN_ATTENTION_ROWS_GROUP_HEADS] =
-                                          shape->heads / shape->kv_heads,
-                                      [VULKAN_ATTENTION_ROWS_HEAD_TILE] = plan.head_tile,
-                                      [VULKAN_ATTENTION_ROWS_TILE_ROWS] = plan.tile_rows,
-                                      [VULKAN_ATTENTION_ROWS_LANES] = plan.lanes,
-                                      [VULKAN_ATTENTION_ROWS_UNROLL] = plan.unroll,
-                                      [VULKAN_ATTENTION_ROWS_SUBGROUPS] =
-                                          divide_up(plan.invocations, facts->subgroup_size),
-                                      [VULKAN_ATTENTION_ROWS_SPLITS] = splits,
-                                      [VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = SPLIT_TOKENS,
-                                      [VULKAN_ATTENTION_ROWS_WINDOW] = shape->window,
-                                      [VULKAN_ATTENTION_ROWS_KV_GROUP] = shape->kv_group,
-                                      [VULKAN_ATTENTION_ROWS_FUSE] = task->fuse,
-                                      [VULKAN_ATTENTION_ROWS_PAIRING] = shape->pairing,
-                                      [VULKAN_ATTENTION_ROWS_ROPE_DIMS] = shape->rope_dims,
-                                      [VULKAN_ATTENTION_ROWS_TILES] = task->tiles,
-                                      [VULKAN_ATTENTION_ROWS_STRIDE] = shape->stride,
-                                      [VULKAN_ATTENTION_ROWS_QUERY_OFFSET] = shape->query_offset,
-                                      [VULKAN_ATTENTION_ROWS_KEY_OFFSET] = shape->key_offset,
-                                      [VULKAN_ATTENTION_ROWS_VALUE_OFFSET] = shape->value_offset,
-                                      [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
-                                      [VULKAN_ATTENTION_ROWS_MAGNITUDE] =
-                                          float_bits(shape->magnitude),
-                                      [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap,
-                                      [VULKAN_ATTENTION_ROWS_SINKS] = shape->sinks,
-                                      [VULKAN_ATTENTION_ROWS_KV_SCHEME] = shape->codes.scheme,
-                                      [VULKAN_ATTENTION_ROWS_KEY_BITS] = shape->codes.key_bits,
-                                      [VULKAN_ATTENTION_ROWS_VALUE_BITS] = shape->codes.value_bits,
-                                      [VULKAN_ATTENTION_ROWS_GROUP_DIMS] = shape->codes.group_dims,
-                                      [VULKAN_ATTENTION_ROWS_SPANS] = task->spans}},
+        .specialization =
+            {.count = VULKAN_ATTENTION_ROWS_CONSTANTS,
+             .values = {[VULKAN_ATTENTION_ROWS_INVOCATIONS] = plan.invocations,
+                        [VULKAN_ATTENTION_ROWS_FORMS] = task->forms,
+                        [VULKAN_ATTENTION_ROWS_HEAD_DIM] = shape->head_dim,
+                        [VULKAN_ATTENTION_ROWS_GROUP_HEADS] = shape->heads / shape->kv_heads,
+                        [VULKAN_ATTENTION_ROWS_HEAD_TILE] = plan.head_tile,
+                        [VULKAN_ATTENTION_ROWS_TILE_ROWS] = plan.tile_rows,
+                        [VULKAN_ATTENTION_ROWS_LANES] = plan.lanes,
+                        [VULKAN_ATTENTION_ROWS_UNROLL] = plan.unroll,
+                        [VULKAN_ATTENTION_ROWS_SUBGROUPS] =
+                            divide_up(plan.invocations, facts->subgroup_size),
+                        [VULKAN_ATTENTION_ROWS_SPLITS] = splits,
+                        [VULKAN_ATTENTION_ROWS_SPLIT_TOKENS] = SPLIT_TOKENS,
+                        [VULKAN_ATTENTION_ROWS_WINDOW] = shape->window,
+                        [VULKAN_ATTENTION_ROWS_KV_GROUP] = shape->kv_group,
+                        [VULKAN_ATTENTION_ROWS_FUSE] = task->fuse,
+                        [VULKAN_ATTENTION_ROWS_PAIRING] = shape->pairing,
+                        [VULKAN_ATTENTION_ROWS_ROPE_DIMS] = shape->rope_dims,
+                        [VULKAN_ATTENTION_ROWS_TILES] = task->tiles,
+                        [VULKAN_ATTENTION_ROWS_STRIDE] = shape->stride,
+                        [VULKAN_ATTENTION_ROWS_QUERY_OFFSET] = shape->query_offset,
+                        [VULKAN_ATTENTION_ROWS_KEY_OFFSET] = shape->key_offset,
+                        [VULKAN_ATTENTION_ROWS_VALUE_OFFSET] = shape->value_offset,
+                        [VULKAN_ATTENTION_ROWS_SCALE] = float_bits(shape->scale),
+                        [VULKAN_ATTENTION_ROWS_MAGNITUDE] = float_bits(shape->magnitude),
+                        [VULKAN_ATTENTION_ROWS_SOFT_CAP] = cap,
+                        [VULKAN_ATTENTION_ROWS_SINKS] = shape->sinks,
+                        [VULKAN_ATTENTION_ROWS_KV_SCHEME] = shape->codes.scheme,
+                        [VULKAN_ATTENTION_ROWS_KEY_HALF_BITS] = shape->codes.key_half_bits,
+                        [VULKAN_ATTENTION_ROWS_VALUE_HALF_BITS] = shape->codes.value_half_bits,
+                        [VULKAN_ATTENTION_ROWS_GROUP_DIMS] = shape->codes.group_dims,
+                        [VULKAN_ATTENTION_ROWS_SPANS] = task->spans}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
         .counter_bytes = splits > 1 ? workgroups * 4 : 0,
@@ -224,16 +223,30 @@ struct codes_plan {
     uint32_t head_tiles;
 };
 
+/* Pairs of levels of every number of bits that a side's codes have: the sum of different powers. */
+static uint32_t level_pairs(uint32_t half_bits)
+{
+    return 1u << half_bits / 2 * 2 | 1u << (half_bits + 1) / 2 * 2;
+}
+
 static uint32_t codes_shared_bytes(const struct vulkan_attention_shape *shape,
                                    const struct codes_plan *plan)
 {
-    uint32_t heads = plan->subgroups * plan->head_tile * (shape->head_dim + 2) * 4 +
-                     CODES_QUERIES * shape->head_dim * 2;
     const struct vulkan_kv_codes *codes = &shape->codes;
-    uint32_t pairs = 1u << 2 * codes->key_bits;
-    if (codes->value_bits != codes->key_bits)
-        pairs += 1u << 2 * codes->value_bits;
-    return heads + (codes->scheme == KV_QUANT_TURBOQUANT ? pairs : 1) * 4 + 160;
+    bool levels = codes->scheme == KV_QUANT_TURBOQUANT;
+    bool multiplied = levels && power_below(shape->head_dim) != shape->head_dim;
+    uint32_t copies = plan->subgroups == 1 && multiplied ? 2 : plan->subgroups;
+    uint32_t heads =
+        copies * plan->head_tile * (shape->head_dim + 2) * 4 + CODES_QUERIES * shape->head_dim * 2;
+    uint32_t pairs = level_pairs(codes->key_half_bits) | level_pairs(codes->value_half_bits);
+    return heads + (levels ? pairs : 1) * 4 + 288;
+}
+
+/* Neighbouring dimensions whose codes are alike: as shaders/attention_codes.comp cuts heads. */
+static uint32_t segment_dims(const struct vulkan_kv_codes *codes)
+{
+    bool halved = (codes->key_half_bits | codes->value_half_bits) % 2 != 0;
+    return halved && codes->group_dims % 2 == 0 ? codes->group_dims / 2 : codes->group_dims;
 }
 
 static struct codes_plan plan_codes(const struct vulkan_facts *facts,
@@ -243,7 +256,7 @@ static struct codes_plan plan_codes(const struct vulkan_facts *facts,
     uint32_t group = shape->heads / shape->kv_heads;
     if (!facts->matrix_registers || facts->tier < VULKAN_KHR_MATRIX ||
         facts->subgroup_size != CODES_LANES || shape->codes.scheme == KV_QUANT_NONE ||
-        shape->codes.group_dims % CODES_GROUP != 0)
+        segment_dims(&shape->codes) % CODES_GROUP != 0)
         return plan;
     plan.subgroups = CODES_SUBGROUPS;
     plan.head_tiles = divide_up(group, CODES_QUERIES);
@@ -289,8 +302,8 @@ static struct vulkan_attention_choice choose_codes(const struct vulkan_facts *fa
                         [VULKAN_ATTENTION_CODES_SOFT_CAP] = float_bits(shape->soft_cap),
                         [VULKAN_ATTENTION_CODES_SINKS] = shape->sinks,
                         [VULKAN_ATTENTION_CODES_KV_SCHEME] = shape->codes.scheme,
-                        [VULKAN_ATTENTION_CODES_KEY_BITS] = shape->codes.key_bits,
-                        [VULKAN_ATTENTION_CODES_VALUE_BITS] = shape->codes.value_bits,
+                        [VULKAN_ATTENTION_CODES_KEY_HALF_BITS] = shape->codes.key_half_bits,
+                        [VULKAN_ATTENTION_CODES_VALUE_HALF_BITS] = shape->codes.value_half_bits,
                         [VULKAN_ATTENTION_CODES_GROUP_DIMS] = shape->codes.group_dims}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
@@ -398,8 +411,8 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
                         [VULKAN_ATTENTION_MATRIX_SINKS] = shape->sinks,
                         [VULKAN_ATTENTION_MATRIX_SPANS] = task->spans,
                         [VULKAN_ATTENTION_MATRIX_KV_SCHEME] = shape->codes.scheme,
-                        [VULKAN_ATTENTION_MATRIX_KEY_BITS] = shape->codes.key_bits,
-                        [VULKAN_ATTENTION_MATRIX_VALUE_BITS] = shape->codes.value_bits,
+                        [VULKAN_ATTENTION_MATRIX_KEY_HALF_BITS] = shape->codes.key_half_bits,
+                        [VULKAN_ATTENTION_MATRIX_VALUE_HALF_BITS] = shape->codes.value_half_bits,
                         [VULKAN_ATTENTION_MATRIX_GROUP_DIMS] = shape->codes.group_dims}},
         .grid = {columns, splits, task->items},
         .partial_bytes = splits > 1 ? workgroups * splits * quads * 16 : 0,
@@ -454,21 +467,21 @@ struct vulkan_heads_choice vulkan_attention_policy_heads(const struct vulkan_fac
     must(heads > 0 && task->rows > 0);
     return (struct vulkan_heads_choice){
         .shader = "rope_kv_write",
-        .specialization = {.count = VULKAN_ROPE_KV_WRITE_CONSTANTS,
-                           .values = {[VULKAN_ROPE_KV_WRITE_INVOCATIONS] = invocations,
-                                      [VULKAN_ROPE_KV_WRITE_PARTS] = task->parts,
-                                      [VULKAN_ROPE_KV_WRITE_HEAD_DIM] = task->head_dim,
-                                      [VULKAN_ROPE_KV_WRITE_HEADS] = task->heads,
-                                      [VULKAN_ROPE_KV_WRITE_KV_HEADS] = task->kv_heads,
-                                      [VULKAN_ROPE_KV_WRITE_PAIRING] = task->pairing,
-                                      [VULKAN_ROPE_KV_WRITE_ROPE_DIMS] = task->rope_dims,
-                                      [VULKAN_ROPE_KV_WRITE_KV_GROUP] = task->kv_group,
-                                      [VULKAN_ROPE_KV_WRITE_KV_SCHEME] = task->codes.scheme,
-                                      [VULKAN_ROPE_KV_WRITE_KEY_BITS] = task->codes.key_bits,
-                                      [VULKAN_ROPE_KV_WRITE_VALUE_BITS] = task->codes.value_bits,
-                                      [VULKAN_ROPE_KV_WRITE_GROUP_DIMS] = task->codes.group_dims,
-                                      [VULKAN_ROPE_KV_WRITE_SUBGROUPS] =
-                                          invocations / facts->subgroup_size}},
+        .specialization =
+            {.count = VULKAN_ROPE_KV_WRITE_CONSTANTS,
+             .values = {[VULKAN_ROPE_KV_WRITE_INVOCATIONS] = invocations,
+                        [VULKAN_ROPE_KV_WRITE_PARTS] = task->parts,
+                        [VULKAN_ROPE_KV_WRITE_HEAD_DIM] = task->head_dim,
+                        [VULKAN_ROPE_KV_WRITE_HEADS] = task->heads,
+                        [VULKAN_ROPE_KV_WRITE_KV_HEADS] = task->kv_heads,
+                        [VULKAN_ROPE_KV_WRITE_PAIRING] = task->pairing,
+                        [VULKAN_ROPE_KV_WRITE_ROPE_DIMS] = task->rope_dims,
+                        [VULKAN_ROPE_KV_WRITE_KV_GROUP] = task->kv_group,
+                        [VULKAN_ROPE_KV_WRITE_KV_SCHEME] = task->codes.scheme,
+                        [VULKAN_ROPE_KV_WRITE_KEY_HALF_BITS] = task->codes.key_half_bits,
+                        [VULKAN_ROPE_KV_WRITE_VALUE_HALF_BITS] = task->codes.value_half_bits,
+                        [VULKAN_ROPE_KV_WRITE_GROUP_DIMS] = task->codes.group_dims,
+                        [VULKAN_ROPE_KV_WRITE_SUBGROUPS] = invocations / facts->subgroup_size}},
         .grid = {divide_up(heads, invocations / facts->subgroup_size), task->rows, 1},
     };
 }

@@ -33,8 +33,8 @@ struct vulkan_step_tile {
 /* How a layer's keys and values are quantized: shaders/kv_codes.glsl. */
 struct vulkan_kv_codes {
     enum kv_quant_scheme scheme;
-    uint32_t key_bits;
-    uint32_t value_bits;
+    uint32_t key_half_bits; /* of a code, in halves */
+    uint32_t value_half_bits;
     uint32_t group_dims;
 };
 

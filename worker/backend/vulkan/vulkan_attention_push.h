@@ -49,8 +49,8 @@ enum vulkan_rope_kv_write_constant {
     VULKAN_ROPE_KV_WRITE_ROPE_DIMS,
     VULKAN_ROPE_KV_WRITE_KV_GROUP,
     VULKAN_ROPE_KV_WRITE_KV_SCHEME, /* enum kv_quant_scheme; shaders/kv_codes.glsl */
-    VULKAN_ROPE_KV_WRITE_KEY_BITS,
-    VULKAN_ROPE_KV_WRITE_VALUE_BITS,
+    VULKAN_ROPE_KV_WRITE_KEY_HALF_BITS,
+    VULKAN_ROPE_KV_WRITE_VALUE_HALF_BITS,
     VULKAN_ROPE_KV_WRITE_GROUP_DIMS,
     VULKAN_ROPE_KV_WRITE_SUBGROUPS,
     VULKAN_ROPE_KV_WRITE_CONSTANTS
@@ -76,14 +76,6 @@ enum vulkan_kv_ahead_constant {
     VULKAN_KV_AHEAD_KV_GROUP,
     VULKAN_KV_AHEAD_CONSTANTS
 };
-
-/* What kernels need to know of a turboquant codec: keys, then values. */
-struct vulkan_kv_tables {
-    float levels[2][16]; /*   0 */
-    float bounds[2][16]; /* 128 */
-    float signs[];       /* 256: [2, head_dim] */
-};
-static_assert(sizeof(struct vulkan_kv_tables) == 256, "byte map");
 
 struct vulkan_attention_rows_push {
     uint64_t qkv;                       /*   0: f32 [rows, stride] */
@@ -140,8 +132,8 @@ enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_SOFT_CAP,  /* bits of an f32 */
     VULKAN_ATTENTION_ROWS_SINKS,
     VULKAN_ATTENTION_ROWS_KV_SCHEME, /* enum kv_quant_scheme; shaders/kv_codes.glsl */
-    VULKAN_ATTENTION_ROWS_KEY_BITS,
-    VULKAN_ATTENTION_ROWS_VALUE_BITS,
+    VULKAN_ATTENTION_ROWS_KEY_HALF_BITS,
+    VULKAN_ATTENTION_ROWS_VALUE_HALF_BITS,
     VULKAN_ATTENTION_ROWS_GROUP_DIMS,
     VULKAN_ATTENTION_ROWS_SPANS, /* of tiles: rows see what their sights say */
     VULKAN_ATTENTION_ROWS_CONSTANTS
@@ -166,8 +158,8 @@ enum vulkan_attention_codes_constant {
     VULKAN_ATTENTION_CODES_SOFT_CAP, /* bits of an f32 */
     VULKAN_ATTENTION_CODES_SINKS,
     VULKAN_ATTENTION_CODES_KV_SCHEME, /* shaders/kv_codes.glsl */
-    VULKAN_ATTENTION_CODES_KEY_BITS,
-    VULKAN_ATTENTION_CODES_VALUE_BITS,
+    VULKAN_ATTENTION_CODES_KEY_HALF_BITS,
+    VULKAN_ATTENTION_CODES_VALUE_HALF_BITS,
     VULKAN_ATTENTION_CODES_GROUP_DIMS,
     VULKAN_ATTENTION_CODES_CONSTANTS
 };
@@ -199,8 +191,8 @@ enum vulkan_attention_matrix_constant {
     VULKAN_ATTENTION_MATRIX_SINKS,
     VULKAN_ATTENTION_MATRIX_SPANS,
     VULKAN_ATTENTION_MATRIX_KV_SCHEME, /* enum kv_quant_scheme; shaders/kv_codes.glsl */
-    VULKAN_ATTENTION_MATRIX_KEY_BITS,
-    VULKAN_ATTENTION_MATRIX_VALUE_BITS,
+    VULKAN_ATTENTION_MATRIX_KEY_HALF_BITS,
+    VULKAN_ATTENTION_MATRIX_VALUE_HALF_BITS,
     VULKAN_ATTENTION_MATRIX_GROUP_DIMS,
     VULKAN_ATTENTION_MATRIX_CONSTANTS
 };

@@ -97,24 +97,6 @@ static enum result place_tensors(struct vulkan_program *program, struct error_te
     return result;
 }
 
-/* What kernels read. */
-static enum result check_quantization(const struct kv_layout *layout, struct error_text *error)
-{
-    const struct kv_quantization *quantization = &layout->quantization;
-    if ((quantization->key_half_bits | quantization->value_half_bits) % 2 != 0)
-        return error_set(error, RESULT_UNSUPPORTED,
-                         "on Vulkan keys, and values, have whole numbers of bits, not %g and %g",
-                         quantization->key_half_bits / 2.0, quantization->value_half_bits / 2.0);
-    for (uint32_t g = 0; g < layout->group_count; g++) {
-        uint32_t dim = layout->groups[g].head_dim;
-        if (layout->groups[g].quantized && quantization->scheme == KV_QUANT_TURBOQUANT &&
-            (dim & (dim - 1)) != 0)
-            return error_set(error, RESULT_UNSUPPORTED,
-                             "on Vulkan turboquant needs heads of a power of two, not of %u", dim);
-    }
-    return RESULT_OK;
-}
-
 static uint64_t kv_region_bytes(const struct kv_layout *layout, uint32_t g, bool values,
                                 uint32_t blocks)
 {
@@ -274,9 +256,6 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
                                        .max_patch_rows = options->max_patch_rows};
     if (options->kv_type != KV_CACHE_F16)
         return error_set(error, RESULT_UNSUPPORTED, "on Vulkan the KV cache is f16");
-    enum result result = check_quantization(&plan->kv, error);
-    if (result != RESULT_OK)
-        return result;
     program->notes = must_alloc(plan->op_count, sizeof *program->notes);
     program->tensors = must_alloc(plan->tensor_count + 1, sizeof *program->tensors);
     program->kv = must_alloc(plan->kv.layer_count + 1, sizeof *program->kv);
@@ -286,7 +265,7 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     program->whole_notes = must_alloc(plan->op_count, sizeof *program->whole_notes);
     vulkan_fusion_annotate(&program->whole_plan, program->whole_notes);
     vulkan_weights_init(&program->weights, device, plan);
-    result = place_tensors(program, error);
+    enum result result = place_tensors(program, error);
     if (result == RESULT_OK)
         result = place_kv(program, options->kv_blocks, error);
     if (result == RESULT_OK)

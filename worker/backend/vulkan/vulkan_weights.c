@@ -17,10 +17,9 @@
 #include "proto/must.h"
 #include "worker/backend/cpu/cpu_thread_pool.h"
 #include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/backend/vulkan/vulkan_attention_push.h"
+#include "worker/backend/vulkan/vulkan_kv_tables.h"
 #include "worker/backend/vulkan/vulkan_padding.h"
 #include "worker/backend/vulkan/vulkan_upload.h"
-#include "worker/cache/kv_codec.h"
 
 #define STAGING_BYTES (32u << 20)
 #define ROWS_AT_ONCE  4u /* of a thread: enough to hide the claim */
@@ -355,18 +354,6 @@ static void lay_vector(const struct plan_weight *weight, float *out)
                             weight->columns, out + (uint64_t)row * weight->columns);
 }
 
-static void fill_kv_tables(const struct kv_codec *codec, struct vulkan_kv_tables *tables)
-{
-    const struct kv_side *sides[2] = {&codec->key, &codec->value};
-    const uint32_t dim = codec->key.head_dim;
-    for (uint32_t i = 0; i < 2; i++) {
-        const struct kv_codebook *codebook = &sides[i]->codebooks[0];
-        memcpy(tables->levels[i], codebook->levels, sizeof codebook->levels);
-        memcpy(tables->bounds[i], codebook->bounds, sizeof codebook->bounds);
-        memcpy(tables->signs + i * dim, sides[i]->rotation.signs, dim * sizeof(float));
-    }
-}
-
 /* The same of quantized groups' tables. */
 static uint64_t lay_kv_tables(struct vulkan_weights *weights, uint8_t *base, uint64_t address,
                               uint64_t at)
@@ -377,14 +364,14 @@ static uint64_t lay_kv_tables(struct vulkan_weights *weights, uint8_t *base, uin
         if (!kv->groups[g].quantized || kv->quantization.scheme != KV_QUANT_TURBOQUANT)
             continue;
         weights->kv_tables_address[g] = address + at;
+        uint64_t bytes = vulkan_kv_tables_bytes(kv->groups[g].head_dim);
         if (base) {
             struct kv_codec codec;
             kv_codec_init(&codec, &kv->quantization, kv->groups[g].head_dim);
-            fill_kv_tables(&codec, (struct vulkan_kv_tables *)(void *)(base + at));
+            vulkan_kv_tables_fill((struct vulkan_kv_tables *)(void *)(base + at), &codec);
             kv_codec_fini(&codec);
         }
-        at += align_piece(sizeof(struct vulkan_kv_tables) +
-                          2 * kv->groups[g].head_dim * sizeof(float));
+        at += align_piece(bytes);
     }
     return at;
 }

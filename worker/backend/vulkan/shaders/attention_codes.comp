@@ -12,15 +12,15 @@
  *
  *   scores [16 positions, 8 queries] = keys [16, 16 dimensions] . queries [16, 8], a step of 16
  *     dimensions after the other: the lane has positions 2 g and 2 g + 1 (rows g and g + 8), whose scales
- *     are neighbours, and of each group of dimensions that share a scale the t-th quarter. Any order of
- *     dimensions will do that queries have too.
+ *     are neighbours, and of each segment of dimensions that share a scale and codes' bits the t-th quarter.
+ *     Any order of dimensions will do that queries have too.
  *   sums [16 dimensions, 8 queries] += values [16, 16 positions] . weights [16, 8]: the lane has
- *     positions 4 t, 4 t + 2, 4 t + 1, 4 t + 3, and of each group the g-th eighth; a register is one
+ *     positions 4 t, 4 t + 2, 4 t + 1, 4 t + 3, and of each segment the g-th eighth; a register is one
  *     dimension of two positions, of the words of both. Weights come by shuffles from the lanes that
  *     have their scores, which is where that order is from.
  *
  * What belongs to a position stays out of the products: scale and bias of a key come to the score (one
- * product a group; the bias times the sum of the query's group), the scale of a value to the weight
+ * sum of products a group of dimensions that share them; the bias times the sum of the query's group), the scale of a value to the weight
  * before it is a half, its bias, times the weight, to a sum of its own.
  *
  * Codes of `uniform` become halves by masks alone: bits below 2^10 are the half code * 2^-24, which the
@@ -66,24 +66,29 @@ layout(constant_id = 13) const float SCALE = 0.08838834764831845; /* of q . k */
 layout(constant_id = 14) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
 layout(constant_id = 15) const bool SINKS = false;
 layout(constant_id = 16) const uint KV_SCHEME = 1; /* kv_codes.glsl, as the next; not 0 */
-layout(constant_id = 17) const uint KEY_BITS = 8;
-layout(constant_id = 18) const uint VALUE_BITS = 8;
-layout(constant_id = 19) const uint GROUP_DIMS = 64; /* a multiple of 64 */
+layout(constant_id = 17) const uint KEY_HALF_BITS = 16;
+layout(constant_id = 18) const uint VALUE_HALF_BITS = 16;
+layout(constant_id = 19) const uint GROUP_DIMS = 64; /* a multiple of 64; with half a bit, of 128 */
 #include "kv_codes.glsl"
 
 const bool TILES = false, SPANS = false;
 const uint TILE_ROWS = 1, QUERIES = HEAD_TILE;
 const uint HEAD_TILES = (GROUP_HEADS + HEAD_TILE - 1) / HEAD_TILE;
 const uint QUADS = HEAD_DIM / 4;
-const uint SHARED_HEADS = SUBGROUPS * QUERIES;
+const uint HEADS_BEFORE = QUERIES * (MULTIPLIED ? 2 : 1), HEADS_BEHIND = SUBGROUPS * QUERIES;
+const uint SHARED_HEADS = HEADS_BEHIND > HEADS_BEFORE ? HEADS_BEHIND : HEADS_BEFORE;
 const bool QUERIES_ALIGNED = (HEAD_DIM | QUERY_OFFSET | STRIDE) % 4 == 0;
 #include "attention_tile.glsl"
 
-const uint GROUPS = KV_SCALES, GROUP = HEAD_DIM / GROUPS;
-const uint STEPS = GROUP / 16;                        /* products of a group */
-const uint KEY_DIMS = GROUP / 4, VALUE_DIMS = GROUP / 8; /* of a lane, of a group */
-const uint KEY_WORDS = (KEY_DIMS * KEY_BITS + 31) / 32;
-const uint VALUE_WORDS = (VALUE_DIMS * VALUE_BITS + 31) / 32;
+const uint GROUPS = KV_SCALES;
+/* Of a group: where keys or values have half a bit, both are cut in the middle. */
+const uint HALVES = (KEY_HALF_BITS | VALUE_HALF_BITS) % 2 != 0 ? 2 : 1;
+const uint SEGMENTS = GROUPS * HALVES, SEGMENT = HEAD_DIM / SEGMENTS;
+const uint STEPS = SEGMENT / 16;                             /* products of a segment */
+const uint KEY_DIMS = SEGMENT / 4, VALUE_DIMS = SEGMENT / 8; /* of a lane, of a segment */
+/* Likewise, at most. */
+const uint KEY_WORDS = (KEY_DIMS * ((KEY_HALF_BITS + 1) / 2) + 31) / 32;
+const uint VALUE_WORDS = (VALUE_DIMS * ((VALUE_HALF_BITS + 1) / 2) + 31) / 32;
 const uint SCALE_WORDS = TILE_BLOCKS * GROUPS * 2;
 const uint TILE_TOKENS = TILE_BLOCKS * KV_BLOCK_TOKENS;
 
@@ -94,12 +99,14 @@ const float QUERY_TOP = 24.0;
 const float WEIGHT_TOP = 2048.0, SLACK = 4.0;
 const float CODE_ONE = ROTATED ? 1.0 : 16777216.0; /* turns what a code became back into it */
 
-const bool SAME_LEVELS = KEY_BITS == VALUE_BITS;
-const uint KEY_LEVELS = ROTATED ? 1 << 2 * KEY_BITS : 1;
-const uint VALUE_LEVELS = ROTATED && !SAME_LEVELS ? 1 << 2 * VALUE_BITS : 0;
-shared uint shared_pairs[KEY_LEVELS + VALUE_LEVELS]; /* two halves for each pair of codes */
+/* Two halves for each pair of codes: a table of 4^b pairs for every b that codes have bits of, the smaller
+ * before the larger. So of the number of all pairs, the bits below 4^b are where b's table begins. */
+const uint KEY_PAIRS = 1 << KEY_HALF_BITS / 2 * 2 | 1 << (KEY_HALF_BITS + 1) / 2 * 2;
+const uint VALUE_PAIRS = 1 << VALUE_HALF_BITS / 2 * 2 | 1 << (VALUE_HALF_BITS + 1) / 2 * 2;
+const uint PAIRS = ROTATED ? KEY_PAIRS | VALUE_PAIRS : 1;
+shared uint shared_pairs[PAIRS];
 
-shared uvec2 shared_query[32 * GROUPS * STEPS]; /* of column g, for all subgroups */
+shared uvec2 shared_query[32 * SEGMENTS * STEPS]; /* of column g, for all subgroups */
 
 layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer KvPairs { uvec2 at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer KvQuads { uvec4 at[]; };
@@ -217,8 +224,8 @@ vec2 positions_sum(vec2 x)
 uint g, t;
 uint first_block, last_block; /* of the split, in the sequence's table */
 uint blocks[TILE_BLOCKS];     /* of the tile that is loaded next */
-uint keys[TILE_BLOCKS * 2 * GROUPS * KEY_WORDS];     /* of positions 2 g and 2 g + 1 */
-uint values[TILE_BLOCKS * 4 * GROUPS * VALUE_WORDS]; /* of 4 t, 4 t + 2, 4 t + 1, 4 t + 3 */
+uint keys[TILE_BLOCKS * 2 * SEGMENTS * KEY_WORDS];     /* of positions 2 g and 2 g + 1 */
+uint values[TILE_BLOCKS * 4 * SEGMENTS * VALUE_WORDS]; /* of 4 t, 4 t + 2, 4 t + 1, 4 t + 3 */
 uint key_scales[SCALE_WORDS]; /* of 2 g and 2 g + 1: scales, then biases */
 uint value_scales[SCALE_WORDS];
 vec2 query_factors;            /* of columns 2 t and 2 t + 1, as everything in vec2 */
@@ -227,7 +234,7 @@ vec2 maximum, total;
 vec2 bias_sums[GROUPS];
 float scale_top[GROUPS];  /* the scale of values that becomes WEIGHT_TOP */
 float scale_most[GROUPS]; /* of those that the lane sees of the tile */
-SUMS sums[GROUPS * STEPS];
+SUMS sums[SEGMENTS * STEPS];
 /* Of the tile: at [2 * b + i] of position 2 * g + i of block b; then weights. */
 vec2 scores[TILE_BLOCKS * 2];
 
@@ -254,70 +261,81 @@ uint string_word(uint64_t side, uint at, bool whole, uint i)
 }
 
 /* Of positions 2 g and 2 g + 1 and group s: scales in x, biases in y. */
-uvec2 load_scales(uint64_t side, uint bits, uint s)
+uvec2 load_scales(uint64_t side, uint half_bits, uint s)
 {
     KvWords words = KvWords(side + 4 * g);
-    uint at = (kv_row_bytes(bits) * KV_BLOCK_TOKENS + 2 * s * KV_BLOCK_TOKENS) / 4;
+    uint at = (kv_row_bytes(half_bits) * KV_BLOCK_TOKENS + 2 * s * KV_BLOCK_TOKENS) / 4;
     return uvec2(words.at[at], ROTATED ? 0 : words.at[at + KV_SCALE_BYTES / 4]);
 }
 
-void load_key_words(uint64_t side, uint at, uint to)
+/* Bits of codes of segment s. */
+uint segment_bits(uint half_bits, uint s)
 {
-    const bool whole = KEY_DIMS * KEY_BITS % 32 == 0;
-    if (whole && KEY_WORDS % 4 == 0) {
-        UNROLLED for (uint i = 0; i < KEY_WORDS; i += 4) {
+    return kv_piece_bits(half_bits, s * SEGMENT / 8);
+}
+
+void load_key_words(uint64_t side, uint at, uint bits, uint to)
+{
+    uint words = (KEY_DIMS * bits + 31) / 32;
+    bool whole = KEY_DIMS * bits % 32 == 0;
+    if (whole && words % 4 == 0) {
+        UNROLLED for (uint i = 0; i < words; i += 4) {
             uvec4 x = KvQuads(side + at).at[i / 4];
             keys[to + i] = x.x;
             keys[to + i + 1] = x.y;
             keys[to + i + 2] = x.z;
             keys[to + i + 3] = x.w;
         }
-    } else if (whole && KEY_WORDS % 2 == 0) {
-        UNROLLED for (uint i = 0; i < KEY_WORDS; i += 2) {
+    } else if (whole && words % 2 == 0) {
+        UNROLLED for (uint i = 0; i < words; i += 2) {
             uvec2 x = KvPairs(side + at).at[i / 2];
             keys[to + i] = x.x;
             keys[to + i + 1] = x.y;
         }
     } else {
-        UNROLLED for (uint i = 0; i < KEY_WORDS; i++)
+        UNROLLED for (uint i = 0; i < words; i++)
             keys[to + i] = string_word(side, at, whole, i);
     }
 }
 
-void load_value_words(uint64_t side, uint at, uint to)
+void load_value_words(uint64_t side, uint at, uint bits, uint to)
 {
-    const bool whole = VALUE_DIMS * VALUE_BITS % 32 == 0;
-    if (whole && VALUE_WORDS % 4 == 0) {
-        UNROLLED for (uint i = 0; i < VALUE_WORDS; i += 4) {
+    uint words = (VALUE_DIMS * bits + 31) / 32;
+    bool whole = VALUE_DIMS * bits % 32 == 0;
+    if (whole && words % 4 == 0) {
+        UNROLLED for (uint i = 0; i < words; i += 4) {
             uvec4 x = KvQuads(side + at).at[i / 4];
             values[to + i] = x.x;
             values[to + i + 1] = x.y;
             values[to + i + 2] = x.z;
             values[to + i + 3] = x.w;
         }
-    } else if (whole && VALUE_WORDS % 2 == 0) {
-        UNROLLED for (uint i = 0; i < VALUE_WORDS; i += 2) {
+    } else if (whole && words % 2 == 0) {
+        UNROLLED for (uint i = 0; i < words; i += 2) {
             uvec2 x = KvPairs(side + at).at[i / 2];
             values[to + i] = x.x;
             values[to + i + 1] = x.y;
         }
     } else {
-        UNROLLED for (uint i = 0; i < VALUE_WORDS; i++)
+        UNROLLED for (uint i = 0; i < words; i++)
             values[to + i] = string_word(side, at, whole, i);
     }
 }
 
 void load_keys()
 {
-    uint own = 2 * g * kv_row_bytes(KEY_BITS) + t * (KEY_DIMS * KEY_BITS / 8);
+    const uint row_bytes = kv_row_bytes(KEY_HALF_BITS);
     UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
-        uint64_t side = kv_side_address(push.keys, KEY_BITS, blocks[b], kv_heads, kv_head);
-        UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        uint64_t side = kv_side_address(push.keys, KEY_HALF_BITS, blocks[b], kv_heads, kv_head);
+        UNROLLED for (uint s = 0; s < SEGMENTS; s++) {
+            uint bits = segment_bits(KEY_HALF_BITS, s);
+            uint own = kv_piece_offset(KEY_HALF_BITS, s * SEGMENT / 8) + t * (KEY_DIMS * bits / 8);
             UNROLLED for (uint i = 0; i < 2; i++)
-                load_key_words(side,
-                               own + i * kv_row_bytes(KEY_BITS) + s * (GROUP * KEY_BITS / 8),
-                               ((b * 2 + i) * GROUPS + s) * KEY_WORDS);
-            uvec2 scales = load_scales(side, KEY_BITS, s);
+                load_key_words(side, (2 * g + i) * row_bytes + own, bits,
+                               ((b * 2 + i) * SEGMENTS + s) * KEY_WORDS);
+        }
+        UNROLLED for (uint s = 0; s < GROUPS; s++) {
+            uvec2 scales = load_scales(side, KEY_HALF_BITS, s);
             key_scales[(b * GROUPS + s) * 2] = scales.x;
             key_scales[(b * GROUPS + s) * 2 + 1] = scales.y;
         }
@@ -326,16 +344,18 @@ void load_keys()
 
 void load_values()
 {
-    uint own = 4 * t * kv_row_bytes(VALUE_BITS) + g * (VALUE_DIMS * VALUE_BITS / 8);
+    const uint row_bytes = kv_row_bytes(VALUE_HALF_BITS);
     UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
-        uint64_t side = kv_side_address(push.values, VALUE_BITS, blocks[b], kv_heads, kv_head);
-        UNROLLED for (uint s = 0; s < GROUPS; s++) {
+        uint64_t side = kv_side_address(push.values, VALUE_HALF_BITS, blocks[b], kv_heads, kv_head);
+        UNROLLED for (uint s = 0; s < SEGMENTS; s++) {
+            uint bits = segment_bits(VALUE_HALF_BITS, s);
+            uint own = kv_piece_offset(VALUE_HALF_BITS, s * SEGMENT / 8) + g * (VALUE_DIMS * bits / 8);
             UNROLLED for (uint i = 0; i < 4; i++)
-                load_value_words(side,
-                                 own + (i % 2 * 2 + i / 2) * kv_row_bytes(VALUE_BITS) +
-                                     s * (GROUP * VALUE_BITS / 8),
-                                 ((b * 4 + i) * GROUPS + s) * VALUE_WORDS);
-            uvec2 scales = load_scales(side, VALUE_BITS, s);
+                load_value_words(side, (4 * t + i % 2 * 2 + i / 2) * row_bytes + own, bits,
+                                 ((b * 4 + i) * SEGMENTS + s) * VALUE_WORDS);
+        }
+        UNROLLED for (uint s = 0; s < GROUPS; s++) {
+            uvec2 scales = load_scales(side, VALUE_HALF_BITS, s);
             value_scales[(b * GROUPS + s) * 2] = scales.x;
             value_scales[(b * GROUPS + s) * 2 + 1] = scales.y;
         }
@@ -353,88 +373,87 @@ uint string_bits(uint low, uint high, uint at, uint count)
     return x & ((1 << count) - 1);
 }
 
-/* Pair `index` of levels, of the table that begins at `table_first`. */
-uint level_pair(uint table_first, uint index)
+/* The levels of two codes of as many bits, the first one's in the lower bits. */
+uint level_pair(uint bits, uint codes)
 {
-    return shared_pairs[table_first + index];
+    return shared_pairs[(PAIRS & ((1 << 2 * bits) - 1)) + codes];
 }
 
-/* The dimensions, of a lane's of a group, in its n-th pair of a key; what they are to be divided by. */
+/* The dimensions, of a lane's of a segment, in its n-th pair of a key; what they are to be divided by. */
 uvec2 key_pair_dims(uint n, out float factor)
 {
     factor = 1.0;
-    if (ROTATED || (KEY_BITS != 4 && KEY_BITS != 8))
+    if (ROTATED || (KEY_HALF_BITS != 8 && KEY_HALF_BITS != 16))
         return uvec2(2 * n, 2 * n + 1);
-    if (KEY_BITS == 8)
+    if (KEY_HALF_BITS == 16)
         return uvec2(4 * (n / 2) + n % 2, 4 * (n / 2) + n % 2 + 2);
     factor = n % 2 == 0 ? 1.0 : 16.0;
     return uvec2(8 * (n / 4) + n % 4, 8 * (n / 4) + n % 4 + 4);
 }
 
 /* Of the words of a key that begin at keys[from]. */
-uint key_pair(uint from, uint n)
+uint key_pair(uint bits, uint from, uint n)
 {
-    if (!ROTATED && KEY_BITS == 8) {
+    if (!ROTATED && bits == 8) {
         uint word = keys[from + n / 2];
         return (n % 2 == 0 ? word : word >> 8) & 0x00FF00FF;
     }
-    if (!ROTATED && KEY_BITS == 4) {
+    if (!ROTATED && bits == 4) {
         uint word = keys[from + n / 4];
         uint low = n % 4 < 2 ? word : word >> 8;
         return low & (n % 2 == 0 ? 0x000F000F : 0x00F000F0);
     }
-    uint at = 2 * n * KEY_BITS, i = from + at / 32, last = from + KEY_WORDS - 1;
+    uint at = 2 * n * bits, i = from + at / 32, last = from + KEY_WORDS - 1;
     if (ROTATED)
-        return level_pair(0, string_bits(keys[i], keys[min(i + 1, last)], at % 32, 2 * KEY_BITS));
-    uint low = string_bits(keys[i], keys[min(i + 1, last)], at % 32, KEY_BITS);
-    at += KEY_BITS;
+        return level_pair(bits, string_bits(keys[i], keys[min(i + 1, last)], at % 32, 2 * bits));
+    uint low = string_bits(keys[i], keys[min(i + 1, last)], at % 32, bits);
+    at += bits;
     i = from + at / 32;
-    return low | string_bits(keys[i], keys[min(i + 1, last)], at % 32, KEY_BITS) << 16;
+    return low | string_bits(keys[i], keys[min(i + 1, last)], at % 32, bits) << 16;
 }
 
-/* Dimension n, of a lane's of a group, of two positions whose words begin at values[x] and values[y]. */
-uint value_pair(uint x, uint y, uint n)
+/* Dimension n, of a lane's of a segment, of two positions whose words begin at values[x] and values[y]. */
+uint value_pair(uint bits, uint x, uint y, uint n)
 {
-    const uint table_first = SAME_LEVELS ? 0 : KEY_LEVELS;
-    if (VALUE_BITS == 4 && ROTATED) {
+    if (bits == 4 && ROTATED) {
         uint low = values[x + n / 8], high = values[y + n / 8];
         uint both = n % 2 == 0 ? (low & 0x0F0F0F0F) | (high << 4 & 0xF0F0F0F0)
                                : (low >> 4 & 0x0F0F0F0F) | (high & 0xF0F0F0F0);
-        return level_pair(table_first, both >> (n % 8 / 2 * 8) & 0xFF);
+        return level_pair(bits, both >> (n % 8 / 2 * 8) & 0xFF);
     }
-    if (!ROTATED && (VALUE_BITS == 8 || VALUE_BITS == 4)) {
-        const uint in_word = 32 / VALUE_BITS;
+    if (!ROTATED && (bits == 8 || bits == 4)) {
+        uint in_word = 32 / bits;
         uint low = values[x + n / in_word], high = values[y + n / in_word];
         uint at = n % in_word;
         uint both = at < in_word / 2 ? (low & 0xFFFF) | high << 16 : low >> 16 | (high & 0xFFFF0000);
         at %= in_word / 2;
-        if (VALUE_BITS == 8)
+        if (bits == 8)
             return (at == 0 ? both : both >> 8) & 0x00FF00FF;
         return (at < 2 ? both : both >> 8) & (at % 2 == 0 ? 0x000F000F : 0x00F000F0);
     }
-    uint at = n * VALUE_BITS, i = at / 32, next = min(i + 1, VALUE_WORDS - 1);
-    uint low = string_bits(values[x + i], values[x + next], at % 32, VALUE_BITS);
-    uint high = string_bits(values[y + i], values[y + next], at % 32, VALUE_BITS);
-    return ROTATED ? level_pair(table_first, low | high << VALUE_BITS) : low | high << 16;
+    uint at = n * bits, i = at / 32, next = min(i + 1, VALUE_WORDS - 1);
+    uint low = string_bits(values[x + i], values[x + next], at % 32, bits);
+    uint high = string_bits(values[y + i], values[y + next], at % 32, bits);
+    return ROTATED ? level_pair(bits, low | high << bits) : low | high << 16;
 }
 
 /* What dimension n of a lane's has too much in its sums. */
 float value_factor(uint n)
 {
-    return CODE_ONE * (!ROTATED && VALUE_BITS == 4 && n % 2 == 1 ? 1.0 / 16.0 : 1.0);
+    return CODE_ONE * (!ROTATED && VALUE_HALF_BITS == 8 && n % 2 == 1 ? 1.0 / 16.0 : 1.0);
 }
 
 /* --- before the loop --- */
 
 void make_level_pairs()
 {
-    for (uint i = gl_LocalInvocationIndex; i < KEY_LEVELS + VALUE_LEVELS; i += INVOCATIONS) {
-        bool key = i < KEY_LEVELS;
-        uint bits = key ? KEY_BITS : VALUE_BITS;
-        uint pair = key ? i : i - KEY_LEVELS, which = key ? 0 : 16;
-        float low = shared_levels[which + (pair & ((1 << bits) - 1))];
-        float high = shared_levels[which + (pair >> bits)];
-        shared_pairs[i] = packFloat2x16(f16vec2(low, high));
+    for (uint bits = 1; bits <= 4; bits++) {
+        uint count = PAIRS & 1 << 2 * bits, first = PAIRS & (1 << 2 * bits) - 1;
+        for (uint i = gl_LocalInvocationIndex; i < count; i += INVOCATIONS) {
+            float low = shared_levels[kv_level(bits, i & (1 << bits) - 1)];
+            float high = shared_levels[kv_level(bits, i >> bits)];
+            shared_pairs[first + i] = packFloat2x16(f16vec2(low, high));
+        }
     }
 }
 
@@ -452,12 +471,13 @@ vec2 columns_of(float x)
 void take_queries()
 {
     float top = 1e-30, group_sums[GROUPS];
-    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+    UNROLLED for (uint s = 0; s < GROUPS; s++)
         group_sums[s] = 0.0;
+    UNROLLED for (uint s = 0; s < SEGMENTS; s++) {
         for (uint d = 0; d < KEY_DIMS; d++) {
-            float x = query_element(g, s * GROUP + t * KEY_DIMS + d);
+            float x = query_element(g, s * SEGMENT + t * KEY_DIMS + d);
             top = max(top, abs(x));
-            group_sums[s] += x;
+            group_sums[s / HALVES] += x;
         }
     }
     UNROLLED for (uint step = 1; step < 4; step *= 2)
@@ -469,10 +489,10 @@ void take_queries()
     }
     query_factors = columns_of(top) / QUERY_TOP * CODE_ONE;
     float factor = QUERY_TOP / top;
-    UNROLLED for (uint s = 0; s < GROUPS; s++) {
+    UNROLLED for (uint s = 0; s < SEGMENTS; s++) {
         UNROLLED for (uint i = 0; i < 2 * STEPS; i++) {
             float divisor;
-            uvec2 dims = key_pair_dims(i, divisor) + s * GROUP + t * KEY_DIMS;
+            uvec2 dims = key_pair_dims(i, divisor) + s * SEGMENT + t * KEY_DIMS;
             vec2 x = vec2(query_element(g, dims.x), query_element(g, dims.y)) * (factor / divisor);
             if (SUBGROUP == 0)
                 shared_query[(s * STEPS + i / 2) * 32 + LANE][i % 2] = packFloat2x16(f16vec2(x));
@@ -488,7 +508,7 @@ void clear_sums()
         bias_sums[s] = vec2(0.0);
         scale_top[s] = 0.0;
     }
-    UNROLLED for (uint i = 0; i < GROUPS * STEPS; i++)
+    UNROLLED for (uint i = 0; i < SEGMENTS * STEPS; i++)
         sums[i] = SUMS(0.0);
 }
 
@@ -500,11 +520,14 @@ void find_scores(uint b)
     scores[2 * b] = scores[2 * b + 1] = vec2(0.0);
     UNROLLED for (uint s = 0; s < GROUPS; s++) {
         SUMS products = SUMS(0.0);
-        uint low = (b * 2 * GROUPS + s) * KEY_WORDS, high = low + GROUPS * KEY_WORDS;
-        UNROLLED for (uint i = 0; i < STEPS; i++)
-            multiply(uvec4(key_pair(low, 2 * i), key_pair(low, 2 * i + 1), key_pair(high, 2 * i),
-                           key_pair(high, 2 * i + 1)),
-                     shared_query[(s * STEPS + i) * 32 + LANE], products);
+        UNROLLED for (uint h = 0; h < HALVES; h++) {
+            uint part = s * HALVES + h, bits = segment_bits(KEY_HALF_BITS, part);
+            uint low = (b * 2 * SEGMENTS + part) * KEY_WORDS, high = low + SEGMENTS * KEY_WORDS;
+            UNROLLED for (uint i = 0; i < STEPS; i++)
+                multiply(uvec4(key_pair(bits, low, 2 * i), key_pair(bits, low, 2 * i + 1),
+                               key_pair(bits, high, 2 * i), key_pair(bits, high, 2 * i + 1)),
+                         shared_query[(part * STEPS + i) * 32 + LANE], products);
+        }
         vec2 scale = unpackHalf2x16(key_scales[(b * GROUPS + s) * 2]);
         vec2 bias = unpackHalf2x16(key_scales[(b * GROUPS + s) * 2 + 1]);
         UNROLLED for (uint i = 0; i < 2; i++) {
@@ -541,9 +564,9 @@ void raise(vec2 top)
         scale_top[s] = most > was ? 2.0 * most : was;
         vec2 factor = shrink * (was > 0.0 ? was / scale_top[s] : 0.0);
         bias_sums[s] *= shrink;
-        UNROLLED for (uint i = 0; i < STEPS; i++)
+        UNROLLED for (uint i = 0; i < HALVES * STEPS; i++)
             UNROLLED for (uint e = 0; e < 4; e++)
-                sums[s * STEPS + i][e] *= factor[e % 2];
+                sums[s * HALVES * STEPS + i][e] *= factor[e % 2];
     }
 }
 
@@ -600,14 +623,17 @@ void add_values(uint first, uint b)
             vec2 bias = value_scale(b, s, 1, first);
             bias_sums[s] += low * bias.x + high * bias.y;
         }
-        const uint part = GROUPS * VALUE_WORDS;
-        uint p = (b * 4 * GROUPS + s) * VALUE_WORDS;
-        UNROLLED for (uint i = 0; i < STEPS; i++)
-            multiply(uvec4(value_pair(p, p + part, 2 * i),
-                           value_pair(p + 2 * part, p + 3 * part, 2 * i),
-                           value_pair(p, p + part, 2 * i + 1),
-                           value_pair(p + 2 * part, p + 3 * part, 2 * i + 1)),
-                     weights, sums[s * STEPS + i]);
+        const uint row = SEGMENTS * VALUE_WORDS;
+        UNROLLED for (uint h = 0; h < HALVES; h++) {
+            uint part = s * HALVES + h, bits = segment_bits(VALUE_HALF_BITS, part);
+            uint p = (b * 4 * SEGMENTS + part) * VALUE_WORDS;
+            UNROLLED for (uint i = 0; i < STEPS; i++)
+                multiply(uvec4(value_pair(bits, p, p + row, 2 * i),
+                               value_pair(bits, p + 2 * row, p + 3 * row, 2 * i),
+                               value_pair(bits, p, p + row, 2 * i + 1),
+                               value_pair(bits, p + 2 * row, p + 3 * row, 2 * i + 1)),
+                         weights, sums[part * STEPS + i]);
+        }
     }
 }
 
@@ -622,11 +648,12 @@ void leave_sums()
     }
     UNROLLED for (uint s = 0; s < GROUPS; s++) {
         vec2 biases = ROTATED ? vec2(0.0) : positions_sum(bias_sums[s]);
-        UNROLLED for (uint i = 0; i < STEPS; i++)
+        UNROLLED for (uint i = 0; i < HALVES * STEPS; i++)
             UNROLLED for (uint e = 0; e < 4; e++)
         {
-            uint n = 2 * i + e / 2, q = 2 * t + e % 2, d = s * GROUP + g * VALUE_DIMS + n;
-            float sum = sums[s * STEPS + i][e] * (scale_top[s] / WEIGHT_TOP * value_factor(n));
+            uint n = 2 * (i % STEPS) + e / 2, q = 2 * t + e % 2;
+            uint d = (s * HALVES + i / STEPS) * SEGMENT + g * VALUE_DIMS + n;
+            float sum = sums[s * HALVES * STEPS + i][e] * (scale_top[s] / WEIGHT_TOP * value_factor(n));
             if (q < QUERIES)
                 shared_heads[(SUBGROUP * QUERIES + q) * QUADS + d / 4][d % 4] = sum + biases[e % 2];
         }

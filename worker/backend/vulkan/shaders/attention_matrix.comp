@@ -63,8 +63,8 @@ layout(constant_id = 21) const float SOFT_CAP = 0.0; /* of scores; 0: none */
 layout(constant_id = 22) const bool SINKS = false;
 layout(constant_id = 23) const bool SPANS = false; /* rows see what their sights say */
 layout(constant_id = 24) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next */
-layout(constant_id = 25) const uint KEY_BITS = 8;
-layout(constant_id = 26) const uint VALUE_BITS = 8;
+layout(constant_id = 25) const uint KEY_HALF_BITS = 16;
+layout(constant_id = 26) const uint VALUE_HALF_BITS = 16;
 layout(constant_id = 27) const uint GROUP_DIMS = 64;
 #include "kv_codes.glsl"
 
@@ -110,7 +110,7 @@ layout(push_constant) uniform Push
 shared uvec4 stage[2 * SPAN * ROW_CHUNKS]; /* keys, then values: halves [SPAN][HEAD_DIM] */
 shared vec4 scores[SUBGROUPS * UNIT_ROWS * SCORE_QUADS];
 shared uvec4 weights[TILE_QUERIES * WEIGHT_CHUNKS];
-shared uint level_halves[32]; /* ROTATED: of codes, keys', then values' */
+shared uint level_halves[KV_LEVELS]; /* ROTATED: kv_level() */
 
 uint kv_heads, kv_head, first_head;
 uint first_row, row_count, first_position;
@@ -188,31 +188,37 @@ uint tile_heads()
 
 /* --- keys and values into shared memory --- */
 
+uint half_bits_of(uint which)
+{
+    return which == 0 ? KEY_HALF_BITS : VALUE_HALF_BITS;
+}
+
 /* Eight elements of a position's key (0) or value (1); codes where they are packed. */
 uvec4 load_chunk(uint which, uint block, uint slot, uint chunk)
 {
     uint64_t region = which == 0 ? push.keys : push.values;
-    uint bits = which == 0 ? KEY_BITS : VALUE_BITS;
+    uint half_bits = half_bits_of(which);
     if (PACKED)
-        return kv_load_codes(kv_side_address(region, bits, block, kv_heads, kv_head), bits, slot,
-                             chunk);
+        return kv_load_codes(kv_side_address(region, half_bits, block, kv_heads, kv_head), half_bits,
+                             slot, chunk);
     return KvPieces(kv_address(region, block, kv_heads, kv_head, slot, HEAD_DIM)).at[chunk];
 }
 
-/* The halves of eight elements. A position that was not read has scale and bias 0, and so zeros. */
-uvec4 unpack_chunk(uint which, uvec4 chunk)
+/* The halves of a row's eight elements `chunk`. A position that was not read has scale and bias 0, and so
+ * zeros. */
+uvec4 unpack_chunk(uint which, uint chunk, uvec4 codes)
 {
     if (!PACKED)
-        return chunk;
-    uint bits = which == 0 ? KEY_BITS : VALUE_BITS;
-    f16vec2 terms = unpackFloat2x16(chunk.z); /* scale, bias */
+        return codes;
+    uint half_bits = half_bits_of(which), bits = kv_piece_bits(half_bits, chunk);
+    f16vec2 terms = unpackFloat2x16(codes.z); /* scale, bias */
     uvec4 halves;
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        uint a = kv_code(chunk, bits, 2 * i), b = kv_code(chunk, bits, 2 * i + 1);
+        uint a = kv_code(codes, half_bits, chunk, 2 * i), b = kv_code(codes, half_bits, chunk, 2 * i + 1);
         f16vec2 x;
         if (ROTATED) {
-            x = unpackFloat2x16(level_halves[16 * which + a] | level_halves[16 * which + b] << 16) *
-                terms.x;
+            uint low = level_halves[kv_level(bits, a)], high = level_halves[kv_level(bits, b)];
+            x = unpackFloat2x16(low | high << 16) * terms.x;
         } else { /* 0x6400 is 1024, whose last bits are units */
             x = unpackFloat2x16(a | b << 16 | 0x64006400) - f16vec2(1024.0);
             x = clamp(fma(x, terms.xx, terms.yy), f16vec2(-KV_LARGEST), f16vec2(KV_LARGEST));
@@ -224,7 +230,7 @@ uvec4 unpack_chunk(uint which, uvec4 chunk)
 
 void take_levels()
 {
-    for (uint i = gl_LocalInvocationIndex; i < 32; i += INVOCATIONS)
+    for (uint i = gl_LocalInvocationIndex; i < KV_LEVELS; i += INVOCATIONS)
         level_halves[i] = packFloat2x16(
             f16vec2(KvTables(push.frequencies).levels[i / 16][i % 16], 0.0));
 }
@@ -257,8 +263,8 @@ void put_span()
         uint item = gl_LocalInvocationIndex + i * INVOCATIONS;
         uint at = item / HEAD_CHUNKS * ROW_CHUNKS + item % HEAD_CHUNKS;
         if (SPAN * HEAD_CHUNKS % INVOCATIONS == 0 || item < SPAN * HEAD_CHUNKS) {
-            stage[at] = unpack_chunk(0, next_keys[i]);
-            stage[SPAN * ROW_CHUNKS + at] = unpack_chunk(1, next_values[i]);
+            stage[at] = unpack_chunk(0, item % HEAD_CHUNKS, next_keys[i]);
+            stage[SPAN * ROW_CHUNKS + at] = unpack_chunk(1, item % HEAD_CHUNKS, next_values[i]);
         }
     }
 }
@@ -366,9 +372,15 @@ uvec4 rotation_chunk(uint which, uint k, uint chunk)
     uvec4 halves;
     [[unroll]] for (uint i = 0; i < 8; i++) {
         uint d = 8 * chunk + i;
-        float x = tables.signs[which == 0 ? k : HEAD_DIM + d];
-        uint half_one = 0x3C00 | (floatBitsToUint(x) >> 31 ^ bitCount(k & d) & 1) << 15;
-        halves[i / 2] = i % 2 == 0 ? half_one : halves[i / 2] | half_one << 16;
+        uint one;
+        if (MULTIPLIED) {
+            float x = kv_turn_factor(tables, which == 0 ? 0 : KV_TURN_BACK, k, d);
+            one = packFloat2x16(f16vec2(x * sqrt(float(HEAD_DIM)), 0.0));
+        } else {
+            float x = tables.rotations[which == 0 ? k : HEAD_DIM + d];
+            one = 0x3C00 | (floatBitsToUint(x) >> 31 ^ bitCount(k & d) & 1) << 15;
+        }
+        halves[i / 2] = i % 2 == 0 ? one : halves[i / 2] | one << 16;
     }
     return halves;
 }

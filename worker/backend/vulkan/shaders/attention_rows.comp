@@ -66,8 +66,8 @@ layout(constant_id = 22) const float MAGNITUDE = 1.0;             /* of cosines 
 layout(constant_id = 23) const float SOFT_CAP = 0.0;              /* of scores; 0: none */
 layout(constant_id = 24) const bool SINKS = false;                /* not with FUSE_NORM */
 layout(constant_id = 25) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next; not FUSED */
-layout(constant_id = 26) const uint KEY_BITS = 8;
-layout(constant_id = 27) const uint VALUE_BITS = 8;
+layout(constant_id = 26) const uint KEY_HALF_BITS = 16;
+layout(constant_id = 27) const uint VALUE_HALF_BITS = 16;
 layout(constant_id = 28) const uint GROUP_DIMS = 64;
 layout(constant_id = 29) const bool SPANS = false; /* of tiles: rows see what their sights say */
 #include "kv_codes.glsl"
@@ -95,7 +95,8 @@ const bool QUERIES_ALIGNED = (HEAD_DIM | QUERY_OFFSET | STRIDE) % 4 == 0;
 /* Whether shared memory has places that no query fills: counted, because a chain of || between
  * specialization constants is more than glslang 15 can compile. */
 const uint GAPS = HEAD_DIM % 8 + GROUP_HEADS % HEAD_TILE + TILE_ROWS - 1;
-const uint HEADS_BEFORE = QUERIES + (FUSED ? 2 : 0), HEADS_BEHIND = SUBGROUPS * QUERIES;
+const uint HEADS_BEFORE = QUERIES * (MULTIPLIED ? 2 : 1) + (FUSED ? 2 : 0);
+const uint HEADS_BEHIND = SUBGROUPS * QUERIES;
 const uint SHARED_HEADS = HEADS_BEHIND > HEADS_BEFORE ? HEADS_BEHIND : HEADS_BEFORE;
 #include "attention_tile.glsl"
 
@@ -117,13 +118,18 @@ uint query_end; /* SPANS: what that query sees ends here */
 
 /* --- keys and values --- */
 
+uint half_bits_of(uint which)
+{
+    return which == 0 ? KEY_HALF_BITS : VALUE_HALF_BITS;
+}
+
 /* Codes where they are packed. */
 uvec4 load_piece(uint which, uint64_t address, uint slot, uint piece)
 {
     if (PACKED && piece >= PIECES)
         return uvec4(0);
     if (PACKED)
-        return kv_load_codes(address, which == 0 ? KEY_BITS : VALUE_BITS, slot, piece);
+        return kv_load_codes(address, half_bits_of(which), slot, piece);
     if (HEAD_DIM % 8 == 0)
         return piece < PIECES ? KvPieces(address).at[piece] : uvec4(0);
     uvec4 packed = uvec4(0);
@@ -157,7 +163,7 @@ uint64_t row_address(uint which, uint block, uint slot)
 {
     uint64_t region = which == 0 ? push.keys : push.values;
     if (PACKED)
-        return kv_side_address(region, which == 0 ? KEY_BITS : VALUE_BITS, block, kv_heads, kv_head);
+        return kv_side_address(region, half_bits_of(which), block, kv_heads, kv_head);
     return kv_address(region, block, kv_heads, kv_head, slot, HEAD_DIM);
 }
 
@@ -228,23 +234,24 @@ void take_queries()
 
 /* --- the running softmax --- */
 
-void unpack_codes(uint which, uvec4 codes, out vec4 low, out vec4 high)
+void unpack_codes(uint which, uint piece, uvec4 codes, out vec4 low, out vec4 high)
 {
-    uint bits = which == 0 ? KEY_BITS : VALUE_BITS;
+    uint half_bits = half_bits_of(which), bits = kv_piece_bits(half_bits, piece);
     vec2 scale = unpackHalf2x16(codes.z);
     [[unroll]] for (uint i = 0; i < 4; i++) {
-        uint a = kv_code(codes, bits, i), b = kv_code(codes, bits, i + 4);
-        low[i] = ROTATED ? shared_levels[16 * which + a] : float(a);
-        high[i] = ROTATED ? shared_levels[16 * which + b] : float(b);
+        uint a = kv_code(codes, half_bits, piece, i), b = kv_code(codes, half_bits, piece, i + 4);
+        low[i] = ROTATED ? shared_levels[kv_level(bits, a)] : float(a);
+        high[i] = ROTATED ? shared_levels[kv_level(bits, b)] : float(b);
     }
     low = low * scale.x + scale.y;
     high = high * scale.x + scale.y;
 }
 
-void unpack_piece(uint which, uvec4 packed, out vec4 low, out vec4 high)
+/* The lane's c-th piece. */
+void unpack_piece(uint which, uint c, uvec4 packed, out vec4 low, out vec4 high)
 {
     if (PACKED) {
-        unpack_codes(which, packed, low, high);
+        unpack_codes(which, c * LANES + lane, packed, low, high);
         return;
     }
     low = vec4(unpackHalf2x16(packed.x), unpackHalf2x16(packed.y));
@@ -259,7 +266,7 @@ void find_scores(out float part[SCORES])
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
         [[unroll]] for (uint c = 0; c < HELD_PIECES; c++) {
             vec4 low, high;
-            unpack_piece(0, key_tile[u * HELD_PIECES + c], low, high);
+            unpack_piece(0, c, key_tile[u * HELD_PIECES + c], low, high);
             [[unroll]] for (uint q = 0; q < QUERIES; q++) {
                 uint at = (q * HELD_PIECES + c) * 2;
                 part[q * UNROLL + u] += dot(query[at], low) + dot(query[at + 1], high);
@@ -331,7 +338,7 @@ void add_values(float part[SCORES])
     [[unroll]] for (uint u = 0; u < UNROLL; u++) {
         vec4 value[HELD_PIECES * 2];
         [[unroll]] for (uint c = 0; c < HELD_PIECES; c++)
-            unpack_piece(1, value_tile[u * HELD_PIECES + c], value[2 * c], value[2 * c + 1]);
+            unpack_piece(1, c, value_tile[u * HELD_PIECES + c], value[2 * c], value[2 * c + 1]);
         [[unroll]] for (uint q = 0; q < QUERIES; q++) {
             uint index = q * UNROLL + u;
             float weight = subgroupShuffle(part[index % HELD_SCORES],

@@ -7,7 +7,7 @@
  *     const uint QUERIES      of the workgroup: HEAD_TILE heads of TILE_ROWS rows
  *     const uint HEAD_TILES   of a KV head
  *     const uint QUADS        vec4 that a head takes in shared memory, padded
- *     const uint SHARED_HEADS at least QUERIES, and SUBGROUPS * QUERIES
+ *     const uint SHARED_HEADS at least QUERIES, twice as many if MULTIPLIED, and SUBGROUPS * QUERIES
  *     const bool QUERIES_ALIGNED
  * and score_cap.glsl's and row_forms.glsl's names.
  */
@@ -38,7 +38,7 @@ layout(push_constant) uniform Push
  * what every subgroup summed up [SUBGROUPS, QUERIES, QUADS]. */
 shared vec4 shared_heads[SHARED_HEADS * QUADS];
 shared vec2 shared_softmax[SUBGROUPS * QUERIES]; /* {maximum, sum} */
-shared float shared_levels[32];             /* of codes: keys', values' */
+shared float shared_levels[KV_LEVELS];      /* kv_level() */
 
 /* What this workgroup works on. */
 uint kv_heads, kv_head, first_head; /* first_head: query head */
@@ -152,14 +152,12 @@ void put_queries(vec4 quads[QUERY_LOADS])
     }
 }
 
-/* Rotates the first QUERIES heads of shared memory as keys (0) are, or turns them back as values
- * (1) were. By all of the workgroup, between barriers. */
-void rotate_heads(uint which)
+void transform_heads(uint which)
 {
     KvTables tables = KvTables(push.frequencies);
     const uint elements = QUERIES * HEAD_DIM;
     for (uint i = gl_LocalInvocationIndex; which == 0 && i < elements; i += INVOCATIONS)
-        shared_heads[i / 4][i % 4] *= tables.signs[i % HEAD_DIM];
+        shared_heads[i / 4][i % 4] *= tables.rotations[i % HEAD_DIM];
     for (uint half_size = 1; half_size < HEAD_DIM; half_size *= 2) {
         barrier();
         for (uint i = gl_LocalInvocationIndex; i < elements / 2; i += INVOCATIONS) {
@@ -172,15 +170,42 @@ void rotate_heads(uint which)
     barrier();
     const float scale = inversesqrt(float(HEAD_DIM));
     for (uint i = gl_LocalInvocationIndex; i < elements; i += INVOCATIONS) {
-        float factor = which == 0 ? scale : scale * tables.signs[HEAD_DIM + i % HEAD_DIM];
+        float factor = which == 0 ? scale : scale * tables.rotations[HEAD_DIM + i % HEAD_DIM];
         shared_heads[i / 4][i % 4] *= factor;
     }
     barrier();
 }
 
+/* By way of the heads behind them. */
+void multiply_heads(uint turn)
+{
+    KvTables tables = KvTables(push.frequencies);
+    for (uint i = gl_LocalInvocationIndex; i < QUERIES * HEAD_DIM; i += INVOCATIONS) {
+        uint to = i % HEAD_DIM, first = i - to, out_at = QUERIES * HEAD_DIM + i;
+        float sum = 0.0;
+        for (uint d = 0; d < HEAD_DIM; d++)
+            sum += shared_heads[(first + d) / 4][d % 4] * kv_turn_factor(tables, turn, d, to);
+        shared_heads[out_at / 4][i % 4] = sum;
+    }
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < QUERIES * QUADS; i += INVOCATIONS)
+        shared_heads[i] = shared_heads[QUERIES * QUADS + i];
+    barrier();
+}
+
+/* Rotates the first QUERIES heads of shared memory as keys (0) are, or turns them back as values
+ * (1) were. By all of the workgroup, between barriers. */
+void rotate_heads(uint which)
+{
+    if (MULTIPLIED)
+        multiply_heads(which == 0 ? 0 : KV_TURN_BACK);
+    else
+        transform_heads(which);
+}
+
 void take_levels()
 {
-    for (uint i = gl_LocalInvocationIndex; i < 32; i += INVOCATIONS)
+    for (uint i = gl_LocalInvocationIndex; i < KV_LEVELS; i += INVOCATIONS)
         shared_levels[i] = KvTables(push.frequencies).levels[i / 16][i % 16];
 }
 

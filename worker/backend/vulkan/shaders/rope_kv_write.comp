@@ -8,7 +8,7 @@
  * elements has one of them, which is said behind the frequencies.
  *
  * Where the cache is quantized (kv_codes.glsl), a head is gathered in shared memory, rotated if it
- * has to be, and written by sixteens of elements, whose codes are whole shorts of its own.
+ * has to be, and written by runs of elements whose codes are whole shorts, or bytes, of its own.
  *
  * With parts switched off it is each of the ops alone: head_norm and rope are HEADS heads and no KV
  * heads; kv_write is KV heads only.
@@ -18,11 +18,15 @@
  * itself.
  */
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_EXT_shader_8bit_storage : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "kv_blocks.glsl"
 #include "rope_angle.glsl"
 
 layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint INVOCATIONS = 128;
 layout(constant_id = 1) const uint PARTS = 7; /* enum vulkan_heads_part */
 layout(constant_id = 2) const uint HEAD_DIM = 128;
 layout(constant_id = 3) const uint HEADS = 32;
@@ -31,8 +35,8 @@ layout(constant_id = 5) const uint PAIRING = 0;
 layout(constant_id = 6) const uint ROPE_DIMS = 128;
 layout(constant_id = 7) const uint KV_GROUP = 0; /* which of a sequence's block tables */
 layout(constant_id = 8) const uint KV_SCHEME = 0; /* kv_codes.glsl, as the next */
-layout(constant_id = 9) const uint KEY_BITS = 8;
-layout(constant_id = 10) const uint VALUE_BITS = 8;
+layout(constant_id = 9) const uint KEY_HALF_BITS = 16;
+layout(constant_id = 10) const uint VALUE_HALF_BITS = 16;
 layout(constant_id = 11) const uint GROUP_DIMS = 64;
 layout(constant_id = 12) const uint SUBGROUPS = 1; /* heads of a workgroup */
 #include "kv_codes.glsl"
@@ -45,6 +49,7 @@ const uint PAIRS = (HEAD_DIM + 1) / 2;
 const uint DIMS = ROPE ? ROPE_DIMS : 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer Floats { float at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 1) buffer KvBytes { uint8_t at[]; };
 
 layout(push_constant) uniform Push
 {
@@ -71,6 +76,12 @@ layout(push_constant) uniform Push
 } push;
 
 const uint GATHERED = PACKED && WRITE ? HEAD_DIM : 1;
+/* Elements whose codes are RUN / 8 bytes for each of their bits: shorts but where half of a head ends in
+ * the middle of one. */
+const uint RUN = HEAD_DIM % 32 * ((KEY_HALF_BITS | VALUE_HALF_BITS) % 2) != 0 ? 8 : 16;
+/* Of a head that a matrix turns, in an invocation. */
+const uint LANES = INVOCATIONS / SUBGROUPS;
+const uint TURNED = MULTIPLIED ? (HEAD_DIM + LANES - 1) / LANES : 1;
 shared float shared_head[SUBGROUPS * GATHERED];
 
 /* Heads are numbered queries, keys, values. */
@@ -168,7 +179,7 @@ void store_short(uint64_t side, uint at, uint x)
 
 /* The nearest half, ties to even, on every device: codes are chosen against what is kept, and a
  * conversion may round as it likes. */
-uint half_bits(float x)
+uint half_of(float x)
 {
     uint bits = floatBitsToUint(kv_hold(x)), sign = bits >> 16 & 0x8000;
     bits &= 0x7fffffff;
@@ -177,19 +188,9 @@ uint half_bits(float x)
     return sign | ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112 << 10);
 }
 
-/* Divides the head by its norm, which is kept, and rotates it. By all of the workgroup. */
-void rotate_gathered(uint which, uint64_t side, uint slot, uint bits, bool keeps)
+/* By all of the workgroup. */
+void transform_gathered()
 {
-    KvTables tables = KvTables(push.codec);
-    float squares = 0.0;
-    for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize)
-        squares += shared_head[gathered(d)] * shared_head[gathered(d)];
-    float norm = sqrt(subgroupAdd(squares));
-    if (keeps && gl_SubgroupInvocationID == 0)
-        store_short(side, kv_row_bytes(bits) * KV_BLOCK_TOKENS / 2 + slot, half_bits(norm));
-    barrier();
-    for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize)
-        shared_head[gathered(d)] *= tables.signs[which * HEAD_DIM + d] / max(norm, 1e-6);
     for (uint half_size = 1; half_size < HEAD_DIM; half_size *= 2) {
         barrier();
         for (uint i = gl_SubgroupInvocationID; i < HEAD_DIM / 2; i += gl_SubgroupSize) {
@@ -202,7 +203,49 @@ void rotate_gathered(uint which, uint64_t side, uint slot, uint bits, bool keeps
     barrier();
 }
 
-/* The group's {bias, scale} as they are kept. */
+/* Likewise: a head times a matrix of orthonormal rows. */
+void multiply_gathered(uint which)
+{
+    KvTables tables = KvTables(push.codec);
+    float turned[TURNED];
+    barrier();
+    [[unroll]] for (uint i = 0; i < TURNED; i++) {
+        uint to = i * LANES + gl_SubgroupInvocationID;
+        turned[i] = 0.0;
+        for (uint from = 0; to < HEAD_DIM && from < HEAD_DIM; from++)
+            turned[i] += shared_head[gathered(from)] * kv_turn_factor(tables, which, from, to);
+    }
+    barrier();
+    [[unroll]] for (uint i = 0; i < TURNED; i++) {
+        uint to = i * LANES + gl_SubgroupInvocationID;
+        if (to < HEAD_DIM)
+            shared_head[gathered(to)] = turned[i];
+    }
+    barrier();
+}
+
+/* Divides the head by its norm, which is kept, and rotates it. By all of the workgroup. */
+void rotate_gathered(uint which, uint64_t side, uint slot, uint half_bits, bool keeps)
+{
+    KvTables tables = KvTables(push.codec);
+    float squares = 0.0;
+    for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize)
+        squares += shared_head[gathered(d)] * shared_head[gathered(d)];
+    float norm = sqrt(subgroupAdd(squares));
+    if (keeps && gl_SubgroupInvocationID == 0)
+        store_short(side, kv_row_bytes(half_bits) * KV_BLOCK_TOKENS / 2 + slot, half_of(norm));
+    barrier();
+    for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize) {
+        float sign = MULTIPLIED ? 1.0 : tables.rotations[which * HEAD_DIM + d];
+        shared_head[gathered(d)] *= sign / max(norm, 1e-6);
+    }
+    if (MULTIPLIED)
+        multiply_gathered(which);
+    else
+        transform_gathered();
+}
+
+/* The group's {bias, scale} as they are kept; `bits` of a code, which are whole. */
 vec2 measure_group(uint64_t side, uint slot, uint bits, uint group, bool keeps)
 {
     float low = shared_head[gathered(group * GROUP_DIMS)], high = low;
@@ -211,8 +254,8 @@ vec2 measure_group(uint64_t side, uint slot, uint bits, uint group, bool keeps)
         high = max(high, shared_head[gathered(d)]);
     }
     float most = float((1 << bits) - 1);
-    uint bias = half_bits(low), scale = half_bits(high / most - low / most);
-    uint at = kv_row_bytes(bits) * KV_BLOCK_TOKENS / 2 + group * KV_BLOCK_TOKENS + slot;
+    uint bias = half_of(low), scale = half_of(high / most - low / most);
+    uint at = kv_row_bytes(2 * bits) * KV_BLOCK_TOKENS / 2 + group * KV_BLOCK_TOKENS + slot;
     if (keeps) {
         store_short(side, at, scale);
         store_short(side, at + KV_SCALE_BYTES / 2, bias);
@@ -221,13 +264,15 @@ vec2 measure_group(uint64_t side, uint slot, uint bits, uint group, bool keeps)
 }
 
 /* The gathered head's elements become their levels' numbers. By all of the workgroup. */
-void find_levels(uint which, uint bits)
+void find_levels(uint half_bits)
 {
     KvTables tables = KvTables(push.codec);
+    const float scale = MULTIPLIED ? 1.0 : inversesqrt(float(HEAD_DIM));
     for (uint d = gl_SubgroupInvocationID; d < HEAD_DIM; d += gl_SubgroupSize) {
-        float y = shared_head[gathered(d)] * inversesqrt(float(HEAD_DIM)), code = 0.0;
+        uint bits = kv_piece_bits(half_bits, d / 8);
+        float y = shared_head[gathered(d)] * scale, code = 0.0;
         for (uint i = 0; i < (1 << bits) - 1; i++)
-            code += y > tables.bounds[which][i] ? 1.0 : 0.0;
+            code += y > tables.bounds[bits - 1][i] ? 1.0 : 0.0;
         shared_head[gathered(d)] = code;
     }
     barrier();
@@ -241,22 +286,33 @@ uint find_code(uint bits, float x, vec2 group)
     return uint(clamp(code, 0.0, float((1 << bits) - 1)));
 }
 
-/* The gathered head to its slot. A lane has sixteen elements at a time, `bits` shorts. */
-void store_codes(uint64_t side, uint slot, uint bits)
+/* The lowest RUN bits. */
+void store_unit(uint64_t side, uint at, uint string)
 {
-    for (uint first = 16 * gl_SubgroupInvocationID; first < HEAD_DIM; first += 16 * gl_SubgroupSize) {
+    if (RUN == 16)
+        store_short(side, at, string);
+    else
+        KvBytes(side).at[at] = uint8_t(string & 0xff);
+}
+
+/* The gathered head to its slot. A lane has a run of elements at a time, whose codes are `bits` units of
+ * RUN bits. */
+void store_codes(uint64_t side, uint slot, uint half_bits)
+{
+    for (uint first = RUN * gl_SubgroupInvocationID; first < HEAD_DIM; first += RUN * gl_SubgroupSize) {
+        uint bits = kv_piece_bits(half_bits, first / 8);
         vec2 group = vec2(0.0);
         if (!ROTATED)
             group = measure_group(side, slot, bits, first / GROUP_DIMS, first % GROUP_DIMS == 0);
-        uint at = (slot * kv_row_bytes(bits) + first * bits / 8) / 2;
+        uint at = (slot * kv_row_bytes(half_bits) + kv_piece_offset(half_bits, first / 8)) / (RUN / 8);
         uint string = 0, held = 0;
-        for (uint i = 0; i < 16; i++) {
+        for (uint i = 0; i < RUN; i++) {
             string |= find_code(bits, shared_head[gathered(first + i)], group) << held;
             held += bits;
-            if (held >= 16) {
-                store_short(side, at++, string);
-                string >>= 16;
-                held -= 16;
+            if (held >= RUN) {
+                store_unit(side, at++, string);
+                string >>= RUN;
+                held -= RUN;
             }
         }
     }
@@ -266,22 +322,22 @@ void write_codes(StepRow row, uint head)
 {
     bool stores = head >= HEADS && head < TOTAL_HEADS;
     uint which = is_value(head) ? 1 : 0;
-    uint bits = which == 0 ? KEY_BITS : VALUE_BITS;
+    uint half_bits = which == 0 ? KEY_HALF_BITS : VALUE_HALF_BITS;
     uint slot = row.position % KV_BLOCK_TOKENS;
     uint64_t side = 0;
     if (stores) {
         uint table = StepSequences(push.sequences).at[row.sequence].table[KV_GROUP];
         uint block = StepWords(push.tables).at[table + row.position / KV_BLOCK_TOKENS];
-        side = kv_side_address(which == 0 ? push.keys : push.values, bits, block, KV_HEADS,
+        side = kv_side_address(which == 0 ? push.keys : push.values, half_bits, block, KV_HEADS,
                                which == 0 ? head - HEADS : head - HEADS - KV_HEADS);
     }
     barrier();
     if (ROTATED) {
-        rotate_gathered(which, side, slot, bits, stores);
-        find_levels(which, bits);
+        rotate_gathered(which, side, slot, half_bits, stores);
+        find_levels(half_bits);
     }
     if (stores)
-        store_codes(side, slot, bits);
+        store_codes(side, slot, half_bits);
 }
 
 /* Of the row, for a rotated pair. */
