@@ -10,11 +10,12 @@
  *     name what head_dim heads kv_heads window sequences rows context | N=value ...
  *
  * `what`: decode, fused (rotating and writing too), prompt (rows at the end of the context, as
- * tiles), heads (rope_kv_write alone), uniform:K:V and turboquant:K:V (decodes over codes, K and V
- * bits of keys and values). N is a specialization constant (vulkan_push.h) set to
- * something else than the policy's choice; x=value and y=value set the grid, t=value the rows of a
- * tile, b=value how many different blocks there are (few: from cache), r=1 that no lane's registers
- * are known. It checks no results (tests/vulkan does).
+ * tiles), heads (rope_kv_write alone), uniform:K:V and turboquant:K:V (over codes, K and V bits of
+ * keys and values: decodes, or with several rows a prompt). N is a specialization constant
+ * (vulkan_push.h) set to something else than the policy's choice; x=value and y=value set the grid,
+ * t=value the rows of a tile, b=value how many different blocks there are (few: from cache), r=1
+ * that no lane's registers are known, m=1 that there are no matrix units, n=value the dispatches of
+ * the chain where they take long. It checks no results (tests/vulkan does).
  */
 #include <math.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@
 
 struct bench_case {
     char name[32], what[24], changes[160];
-    struct kv_quantization quantization; /* of decodes over codes */
+    struct kv_quantization quantization; /* of codes */
     uint32_t head_dim, heads, kv_heads, window, sequences, rows, context;
 };
 
@@ -63,6 +64,7 @@ struct bench_run {
     bool heads_only;
     uint64_t key_bytes, value_bytes; /* of a layer's regions */
     uint64_t copies;
+    uint32_t chain; /* dispatches that are timed, behind one that is not */
     double bytes, products;
 };
 
@@ -214,8 +216,12 @@ static void make_attention(struct bench *bench, const struct bench_case *c, stru
     struct vulkan_facts known = bench->device->facts;
     const struct vulkan_facts *facts = &known;
     known.matrix_registers = known.matrix_registers && find_change(c->changes, " r=") == 0;
+    if (find_change(c->changes, " m=") > 0)
+        known.tier = VULKAN_DOT;
+    bool codes = c->quantization.scheme != KV_QUANT_NONE;
     struct vulkan_attention_task task = {.shape = shape_of(c),
-                                         .tiles = strcmp(c->what, "prompt") == 0,
+                                         .tiles = strcmp(c->what, "prompt") == 0 ||
+                                                  (codes && c->rows > 1),
                                          .items = c->sequences,
                                          .forms = VULKAN_FORM_F32,
                                          .fuse = strcmp(c->what, "fused") == 0};
@@ -244,7 +250,7 @@ static void make_attention(struct bench *bench, const struct bench_case *c, stru
     run->grid = choice.grid;
     uint64_t seen = c->window > 0 && c->window < c->context ? c->window : c->context;
     run->bytes = 4.0 * (double)(c->sequences * seen * c->kv_heads * c->head_dim);
-    if (c->quantization.scheme != KV_QUANT_NONE)
+    if (codes)
         run->bytes = (double)(c->sequences * seen * c->kv_heads) / KV_BLOCK_TOKENS *
                      kv_codec_head_bytes(&c->quantization, c->head_dim);
     run->products = 4.0 * c->sequences * c->rows * c->heads * c->head_dim *
@@ -305,7 +311,7 @@ static void fill_codes(struct bench *bench, const struct bench_case *c, const st
         bench->made_dim = c->head_dim;
     }
     check(vulkan_commands_begin(bench->commands, &error), &error);
-    for (uint64_t i = 0; i < run->copies && i <= CHAIN; i++) {
+    for (uint64_t i = 0; i < run->copies && i <= run->chain; i++) {
         uint64_t at = i * (run->key_bytes + run->value_bytes);
         copy_codes(bench, &codec.key, CODES_PLACE, at, run->key_bytes);
         copy_codes(bench, &codec.value, values, at + run->key_bytes, run->value_bytes);
@@ -319,7 +325,7 @@ static void record_chain(struct bench *bench, struct bench_run *run)
 {
     struct error_text error;
     check(vulkan_commands_begin(bench->commands, &error), &error);
-    for (uint32_t i = 0; i <= CHAIN; i++) {
+    for (uint32_t i = 0; i <= run->chain; i++) {
         uint64_t keys =
             bench->cache.address + i % run->copies * (run->key_bytes + run->value_bytes);
         run->attention.keys = run->heads.keys = keys;
@@ -346,7 +352,8 @@ static int compare_doubles(const void *a, const void *b)
 
 static struct bench_run make_run(struct bench *bench, const struct bench_case *c)
 {
-    struct bench_run run = {.products = 0};
+    uint32_t chain = find_change(c->changes, " n=");
+    struct bench_run run = {.chain = chain > 0 ? chain : CHAIN};
     if (strcmp(c->what, "heads") == 0)
         make_heads(bench, c, &run);
     else
@@ -380,7 +387,7 @@ static void run_case(struct bench *bench, const struct bench_case *c)
         run_once(bench);
     for (uint32_t i = 0; i < REPEATS; i++) {
         run_once(bench);
-        ns[i] = vulkan_commands_elapsed_ns(bench->commands, 0, 1) / CHAIN;
+        ns[i] = vulkan_commands_elapsed_ns(bench->commands, 0, 1) / run.chain;
     }
     qsort(ns, REPEATS, sizeof *ns, compare_doubles);
     double middle = ns[REPEATS / 2];

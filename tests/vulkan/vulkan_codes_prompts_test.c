@@ -21,24 +21,27 @@
 struct prompts_case {
     struct codes_scene_case scene;
     bool spans;
+    uint32_t span; /* positions that units of a CPU driver take at once; 0: the policy's */
 };
 static const struct prompts_case cases[] = {
-    {{{KV_QUANT_UNIFORM, 16, 4, 0, 0}, 32, 8, 2, 0, 0, false, 1}, false},
-    {{{KV_QUANT_UNIFORM, 14, 6, 16, 0}, 32, 3, 1, 0, 0, true, 1}, true},
-    {{{KV_QUANT_UNIFORM, 12, 10, 0, 0}, 48, 4, 4, 40, 0, false, 1}, false},
-    {{{KV_QUANT_UNIFORM, 8, 8, 0, 0}, 16, 20, 1, 0, 1.5f, false, 1}, true},
-    {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 32, 4, 1, 0, 0, true, 1}, false},
-    {{{KV_QUANT_TURBOQUANT, 2, 4, 0, 0}, 16, 6, 2, 0, 0, false, 1}, true},
-    {{{KV_QUANT_TURBOQUANT, 8, 6, 0, 0}, 32, 12, 1, 24, 1.5f, false, 1}, false},
-    {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 128, 8, 2, 0, 0, false, 1}, false},
-    {{{KV_QUANT_TURBOQUANT, 8, 8, 0, 0}, 64, 9, 3, 0, 0, true, 1}, true},
-    {{{KV_QUANT_TURBOQUANT, 4, 2, 0, 0}, 256, 4, 1, 0, 0, false, 1}, false},
-    {{{KV_QUANT_UNIFORM, 16, 16, 0, 0}, 128, 4, 1, 0, 0, false, 1}, false},
-    {{{KV_QUANT_UNIFORM, 8, 8, 32, 0}, 256, 4, 2, 0, 0, false, 1}, true},
-    {{{KV_QUANT_UNIFORM, 10, 12, 0, 0}, 80, 5, 1, 0, 0, false, 1}, false},
-    {{{KV_QUANT_TURBOQUANT, 7, 7, 0, 0}, 32, 6, 2, 0, 0, false, 1}, true},
-    {{{KV_QUANT_TURBOQUANT, 5, 6, 0, 0}, 48, 3, 1, 40, 0, true, 1}, false},
-    {{{KV_QUANT_TURBOQUANT, 8, 3, 0, 0}, 80, 4, 2, 0, 1.5f, false, 1}, true},
+    {{{KV_QUANT_UNIFORM, 16, 4, 0, 0}, 32, 8, 2, 0, 0, false, 1}, false, 0},
+    {{{KV_QUANT_UNIFORM, 14, 6, 16, 0}, 32, 3, 1, 0, 0, true, 1}, true, 0},
+    {{{KV_QUANT_UNIFORM, 12, 10, 0, 0}, 48, 4, 4, 40, 0, false, 1}, false, 0},
+    {{{KV_QUANT_UNIFORM, 8, 8, 0, 0}, 16, 20, 1, 0, 1.5f, false, 1}, true, 0},
+    {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 32, 4, 1, 0, 0, true, 1}, false, 0},
+    {{{KV_QUANT_TURBOQUANT, 2, 4, 0, 0}, 16, 6, 2, 0, 0, false, 1}, true, 0},
+    {{{KV_QUANT_TURBOQUANT, 8, 6, 0, 0}, 32, 12, 1, 24, 1.5f, false, 1}, false, 0},
+    /* In slices, and the rotation's matrix in two parts, as heads of 128 are. */
+    {{{KV_QUANT_TURBOQUANT, 8, 8, 0, 0}, 32, 8, 2, 0, 0, false, 1}, false, 8},
+    {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 128, 8, 2, 0, 0, false, 1}, false, 0},
+    {{{KV_QUANT_TURBOQUANT, 8, 8, 0, 0}, 64, 9, 3, 0, 0, true, 1}, true, 0},
+    {{{KV_QUANT_TURBOQUANT, 4, 2, 0, 0}, 256, 4, 1, 0, 0, false, 1}, false, 0},
+    {{{KV_QUANT_UNIFORM, 16, 16, 0, 0}, 128, 4, 1, 0, 0, false, 1}, false, 0},
+    {{{KV_QUANT_UNIFORM, 8, 8, 32, 0}, 256, 4, 2, 0, 0, false, 1}, true, 0},
+    {{{KV_QUANT_UNIFORM, 10, 12, 0, 0}, 80, 5, 1, 0, 0, false, 1}, false, 0},
+    {{{KV_QUANT_TURBOQUANT, 7, 7, 0, 0}, 32, 6, 2, 0, 0, false, 1}, true, 0},
+    {{{KV_QUANT_TURBOQUANT, 5, 6, 0, 0}, 48, 3, 1, 40, 0, true, 1}, false, 0},
+    {{{KV_QUANT_TURBOQUANT, 8, 3, 0, 0}, 80, 4, 2, 0, 1.5f, false, 1}, true, 0},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
@@ -63,6 +66,9 @@ static void run_case(struct vulkan_trial *trial, const struct prompts_case *c,
                            vulkan_attention_policy_tile_rows(facts, &scene.shape), &task.items);
     struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
     assert_string_equal(choice.shader, shader);
+    if (c->span > 0 && facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU &&
+        strcmp(shader, "attention_matrix") == 0)
+        choice.specialization.values[VULKAN_ATTENTION_MATRIX_SPAN] = c->span;
     const float *got = codes_scene_run(&scene, &choice, tiles);
     print_message("%s %s%s: largest error %.2g\n", shader, codes_scene_words(&c->scene),
                   c->spans ? ", spans" : "", codes_scene_compare(&scene, got, true, TOLERANCE));
