@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from shoal_server import BUILD, MODEL, ShoalServer, wait_until
+from shoal_server import BUILD, MODEL, ROOT, ShoalServer, wait_until
 from vision_folder import data_uri, image_part, make_folder, png, text_part
 
 OPTIONS = ["--threads", "2", "--kv-cache-bytes", "1%"]
@@ -66,6 +66,37 @@ def test_a_chat_passes_the_start_of_quantization():
         assert 28 < reply.json["usage"]["prompt_tokens"] < 40
         assert "Paris" in reply.json["choices"][0]["message"]["content"]
         server.wait_idle()
+
+
+@pytest.mark.parametrize("start", [0, 36])
+def test_turns_over_codes_of_half_bits_are_the_cpus(start):
+    """Two conversations share steps, pass the start in their first answer, and go on from the prefix cache; heads of 48 are turned by
+    a matrix. Log-probabilities of tokens say more than the tokens."""
+    bits = ["--kv-bits", "4", "--kv-quant-scheme", "turboquant", "--kv-key-bits", "3.5", "--kv-value-bits", "2.5"]
+
+    def talk(server, question):
+        messages, told = [{"role": "user", "content": question}], []
+        for then in ("And then?", ""):
+            reply = server.request("POST", "/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": 6, "logprobs": True})
+            assert reply.status == 200, reply.body
+            choice = reply.json["choices"][0]
+            told += [(token["bytes"], token["logprob"]) for token in choice["logprobs"]["content"]]
+            messages += [choice["message"], {"role": "user", "content": then}]
+        usage = reply.json["usage"]
+        assert usage["prompt_tokens"] > 64 and usage["prompt_tokens_details"]["cached_tokens"] in (16, 32)
+        return told
+
+    talks = {}
+    for device in ("cpu", "vulkan"):
+        options = ["--device", device, "--threads", "2", "--kv-cache-bytes", "20M", *bits, "--quantized-kv-start", str(start)]
+        with ShoalServer(*options, model=ROOT / "build/checkpoints/glm4-wide-heads") as server:
+            wait_until(lambda: server.get("/ready").status == 200, "the server to be ready", 180)  # noqa: B023
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                talks[device] = list(pool.map(lambda question: talk(server, question), ("is it far?", "what is it?")))  # noqa: B023
+            server.wait_idle()
+    for mine, cpus in zip(talks["vulkan"], talks["cpu"]):
+        assert [token for token, _ in mine] == [token for token, _ in cpus] and len(cpus) == 12
+        assert [logprob for _, logprob in mine] == pytest.approx([logprob for _, logprob in cpus], abs=0.03)
 
 
 @pytest.mark.parametrize("filters", [{"top_p": 0.95}, {"typical_p": 0.9, "top_n_sigma": 2}])
