@@ -4,7 +4,8 @@
  * checkpoint.
  *
  *   step_bench --model FILE [--threads T] [--prompts 128,512] [--batches 1,8] [--decode 64]
- * [--context 128] [--tier best] [--kv-cache-type f16] [--kv-bits B] [--kv-quant-scheme S]
+ * [--context 128] [--tier best] [--kv-cache-type f16] [--kv-bits B] [--kv-key-bits B]
+ * [--kv-value-bits B] [--kv-quant-scheme S]
  *              [--activation-bits 8|16] [--cpu-time] [--device cpu|vulkan[:N]] [--profile]
  * [--step-depth 2]
  *              [--pipeline-cache FOLDER]
@@ -176,6 +177,8 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"tier", required_argument, NULL, 'i'},
                                             {"kv-cache-type", required_argument, NULL, 'v'},
                                             {"kv-bits", required_argument, NULL, 'q'},
+                                            {"kv-key-bits", required_argument, NULL, 'y'},
+                                            {"kv-value-bits", required_argument, NULL, 'l'},
                                             {"kv-quant-scheme", required_argument, NULL, 's'},
                                             {"tokens", required_argument, NULL, 'k'},
                                             {"cpu-time", no_argument, NULL, 'u'},
@@ -199,6 +202,8 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'i': bench->options.cpu_tier = parse_tier(optarg); break;
         case 'v': bench->options.kv_type = parse_kv_type(optarg); break;
         case 'q': bench->kv_wish.half_bits = parse_half_bits(optarg); break;
+        case 'y': bench->kv_wish.key_half_bits = parse_half_bits(optarg); break;
+        case 'l': bench->kv_wish.value_half_bits = parse_half_bits(optarg); break;
         case 's': bench->kv_wish.scheme = parse_scheme(optarg); break;
         case 'u': bench->cpu_time = true; break;
         case 'x': bench->perplexity = bench->options.keeps_logits = true; break;

@@ -11,11 +11,12 @@
  *
  * `what`: decode, fused (rotating and writing too), prompt (rows at the end of the context, as
  * tiles), heads (rope_kv_write alone), uniform:K:V and turboquant:K:V (over codes, K and V bits of
- * keys and values: decodes, or with several rows a prompt). N is a specialization constant
- * (vulkan_push.h) set to something else than the policy's choice; x=value and y=value set the grid,
- * t=value the rows of a tile, b=value how many different blocks there are (few: from cache), r=1
- * that no lane's registers are known, m=1 that there are no matrix units, n=value the dispatches of
- * the chain where they take long. It checks no results (tests/vulkan does).
+ * keys and values: decodes, or with several rows a prompt), heads:uniform:K:V and
+ * heads:turboquant:K:V (rope_kv_write of codes). N is a specialization constant (vulkan_push.h) set
+ * to something else than the policy's choice; x=value and y=value set the grid, t=value the rows of
+ * a tile, b=value how many different blocks there are (few: from cache), r=1 that no lane's
+ * registers are known, m=1 that there are no matrix units, n=value the dispatches of the chain
+ * where they take long. It checks no results (tests/vulkan does).
  */
 #include <math.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 #include "worker/backend/vulkan/vulkan_attention_policy.h"
 #include "worker/backend/vulkan/vulkan_attention_push.h"
 #include "worker/backend/vulkan/vulkan_batch.h"
+#include "worker/backend/vulkan/vulkan_kv_tables.h"
 #include "worker/backend/vulkan/vulkan_register_probe.h"
 #include "worker/cache/kv_codec.h"
 #include "worker/cache/kv_layout.h"
@@ -38,10 +40,11 @@
 #define STAGE_BYTES (64ull << 20)
 #define CODES_SIDES 2048u         /* blocks of a head that differ; the cache repeats them */
 #define CODES_PLACE (32ull << 20) /* in the stage */
+#define TURNS_PLACE (60ull << 20) /* likewise, of levels and rotations */
 #define WORK_BYTES  (512ull << 20)
 
 struct bench_case {
-    char name[32], what[24], changes[160];
+    char name[32], what[32], changes[160];
     struct kv_quantization quantization; /* of codes */
     uint32_t head_dim, heads, kv_heads, window, sequences, rows, context;
 };
@@ -187,7 +190,8 @@ static void make_heads(struct bench *bench, const struct bench_case *c, struct b
                                      .head_dim = c->head_dim,
                                      .heads = c->heads,
                                      .kv_heads = c->kv_heads,
-                                     .rope_dims = c->head_dim};
+                                     .rope_dims = c->head_dim,
+                                     .codes = shape.codes};
     struct vulkan_heads_choice choice = vulkan_attention_policy_heads(&bench->device->facts, &task);
     struct error_text error;
     run->heads_only = true;
@@ -201,7 +205,8 @@ static void make_heads(struct bench *bench, const struct bench_case *c, struct b
                                            .stride = shape.stride,
                                            .key_offset = shape.key_offset,
                                            .value_offset = shape.value_offset,
-                                           .magnitude = 1.0f};
+                                           .magnitude = 1.0f,
+                                           .codec = bench->stage.address + TURNS_PLACE};
     apply_changes(c->changes, &choice.specialization, &choice.grid);
     run->grid = choice.grid;
     run->bytes = (double)task.rows *
@@ -243,7 +248,9 @@ static void make_attention(struct bench *bench, const struct bench_case *c, stru
         .counters = bench->work.address + WORK_BYTES * 3 / 4,
         .partials = bench->work.address + WORK_BYTES / 2,
         .outputs = {out, out + WORK_BYTES / 16, out + WORK_BYTES / 8, out + WORK_BYTES / 5},
-        .frequencies = places.frequencies,
+        .frequencies = c->quantization.scheme == KV_QUANT_TURBOQUANT
+                           ? bench->stage.address + TURNS_PLACE
+                           : places.frequencies,
         .query_norm = places.frequencies,
         .key_norm = places.frequencies,
         .epsilon = 1e-5f};
@@ -277,7 +284,7 @@ static void make_codes(struct bench *bench, const struct kv_side *side, uint64_t
     uint64_t state = side->rotated;
     uint8_t *stage = (uint8_t *)bench->stage.mapped + at;
     float row[LIMIT_HEAD_DIM];
-    must(at + (uint64_t)CODES_SIDES * side->bytes <= STAGE_BYTES);
+    must(at + (uint64_t)CODES_SIDES * side->bytes <= TURNS_PLACE);
     for (uint32_t i = 0; i < CODES_SIDES * KV_BLOCK_TOKENS; i++) {
         for (uint32_t d = 0; d < side->head_dim; d++)
             row[d] = next_number(&state);
@@ -303,6 +310,10 @@ static void fill_codes(struct bench *bench, const struct bench_case *c, const st
     struct kv_codec codec;
     kv_codec_init(&codec, &c->quantization, c->head_dim);
     uint64_t values = CODES_PLACE + (uint64_t)CODES_SIDES * codec.key.bytes;
+    if (codec.key.rotated) {
+        must(TURNS_PLACE + vulkan_kv_tables_bytes(c->head_dim) <= STAGE_BYTES);
+        vulkan_kv_tables_fill((void *)((uint8_t *)bench->stage.mapped + TURNS_PLACE), &codec);
+    }
     if (memcmp(&bench->made, &c->quantization, sizeof bench->made) != 0 ||
         bench->made_dim != c->head_dim) {
         make_codes(bench, &codec.key, CODES_PLACE);
@@ -354,7 +365,7 @@ static struct bench_run make_run(struct bench *bench, const struct bench_case *c
 {
     uint32_t chain = find_change(c->changes, " n=");
     struct bench_run run = {.chain = chain > 0 ? chain : CHAIN};
-    if (strcmp(c->what, "heads") == 0)
+    if (strncmp(c->what, "heads", strlen("heads")) == 0)
         make_heads(bench, c, &run);
     else
         make_attention(bench, c, &run);
@@ -437,10 +448,11 @@ static void close_bench(struct bench *bench)
     vulkan_device_close(bench->device);
 }
 
-/* "uniform:8:8", "turboquant:3.5:4" */
+/* "uniform:8:8", "turboquant:3.5:4"; "heads:" may stand before it */
 static bool read_codes(const char *what, struct kv_quantization *quantization)
 {
     char scheme[16], key_bits[4], value_bits[4];
+    what += strncmp(what, "heads:", strlen("heads:")) == 0 ? strlen("heads:") : 0;
     return sscanf(what, "%15[^:]:%3[^:]:%3s", scheme, key_bits, value_bits) == 3 &&
            kv_quant_scheme_parse(scheme, &quantization->scheme) == 0 &&
            kv_half_bits_parse(key_bits, &quantization->key_half_bits) == 0 &&
@@ -454,7 +466,7 @@ static bool read_case(char *line, struct bench_case *c)
     line[strcspn(line, "\n")] = '\0';
     if (changes)
         snprintf(c->changes, sizeof c->changes, "%s", changes + 1);
-    return sscanf(line, "%31s %23s %u %u %u %u %u %u %u", c->name, c->what, &c->head_dim, &c->heads,
+    return sscanf(line, "%31s %31s %u %u %u %u %u %u %u", c->name, c->what, &c->head_dim, &c->heads,
                   &c->kv_heads, &c->window, &c->sequences, &c->rows, &c->context) == 9 &&
            (!strchr(c->what, ':') || read_codes(c->what, &c->quantization));
 }
