@@ -32,6 +32,7 @@
 #include "worker/backend/vulkan/vulkan_register_probe.h"
 #include "worker/cache/kv_codec.h"
 #include "worker/cache/kv_layout.h"
+#include "worker/cache/kv_noise.h"
 
 #define REPEATS     15u
 #define CHAIN       32u
@@ -267,30 +268,12 @@ static void make_attention(struct bench *bench, const struct bench_case *c, stru
           &error);
 }
 
-/* A number about 0, of a few magnitudes. */
-static float next_number(uint64_t *state)
-{
-    float sum = 0.0f;
-    for (uint32_t i = 0; i < 4; i++) {
-        *state = *state * 6364136223846793005ull + 1442695040888963407ull;
-        sum += (float)(*state >> 40) / 16777216.0f - 0.5f;
-    }
-    return sum;
-}
-
 /* Random rows of one side, CODES_SIDES blocks, from byte `at` of the stage on. */
-static void make_codes(struct bench *bench, const struct kv_side *side, uint64_t at)
+static void make_codes(struct bench *bench, const struct kv_side *side, enum kv_noise_stream stream,
+                       uint64_t at)
 {
-    uint64_t state = side->rotated;
-    uint8_t *stage = (uint8_t *)bench->stage.mapped + at;
-    float row[LIMIT_HEAD_DIM];
     must(at + (uint64_t)CODES_SIDES * side->bytes <= TURNS_PLACE);
-    for (uint32_t i = 0; i < CODES_SIDES * KV_BLOCK_TOKENS; i++) {
-        for (uint32_t d = 0; d < side->head_dim; d++)
-            row[d] = next_number(&state);
-        kv_codec_encode(side, row, i % KV_BLOCK_TOKENS,
-                        stage + (size_t)(i / KV_BLOCK_TOKENS) * side->bytes);
-    }
+    kv_noise_codes(side, stream, CODES_SIDES, (uint8_t *)bench->stage.mapped + at);
 }
 
 /* Those over and over into the cache. */
@@ -316,8 +299,8 @@ static void fill_codes(struct bench *bench, const struct bench_case *c, const st
     }
     if (memcmp(&bench->made, &c->quantization, sizeof bench->made) != 0 ||
         bench->made_dim != c->head_dim) {
-        make_codes(bench, &codec.key, CODES_PLACE);
-        make_codes(bench, &codec.value, values);
+        make_codes(bench, &codec.key, KV_NOISE_KEYS, CODES_PLACE);
+        make_codes(bench, &codec.value, KV_NOISE_VALUES, values);
         bench->made = c->quantization;
         bench->made_dim = c->head_dim;
     }

@@ -141,6 +141,7 @@ struct vulkan_settings {
     enum vulkan_tier tier_limit; /* nothing above it is used; VULKAN_NV_MATRIX2 = no limit */
     bool validation;             /* run under the validation layer, for tests */
     bool kernels_when_needed;    /* make a kernel at its first use, not while loading, for tests */
+    bool kv_noise;               /* the KV cache begins with random rows, for benches */
     const char *pipeline_cache;  /* folder where compiled pipelines are kept, or NULL */
 };
 

@@ -12,6 +12,7 @@
 
 #include "proto/log.h"
 #include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_kv_noise.h"
 #include "worker/backend/vulkan/vulkan_kv_policy.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
 #include "worker/backend/vulkan/vulkan_register_probe.h"
@@ -216,6 +217,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,
                                      options, error);
+    if (result == RESULT_OK && options->vulkan.kv_noise)
+        result = vulkan_kv_noise_fill(&vulkan->program, options->kv_blocks, error);
     begun_ms = stage_end(vulkan, STAGE_MEMORY, begun_ms);
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);

@@ -1,0 +1,20 @@
+/*
+ * Keys and values of a context that nobody computed: random rows as a cache keeps them. What a
+ * kernel takes over codes depends on the codes (tables are looked up, the device's clock follows
+ * its power), so benches of long contexts fill their caches with these. The same numbers each time.
+ */
+#ifndef SHOAL_WORKER_CACHE_KV_NOISE_H
+#define SHOAL_WORKER_CACHE_KV_NOISE_H
+
+#include "worker/cache/kv_codec.h"
+
+enum kv_noise_stream { KV_NOISE_KEYS, KV_NOISE_VALUES };
+
+/* sides [count][side->bytes]: of a head, KV_BLOCK_TOKENS positions each. */
+void kv_noise_codes(const struct kv_side *side, enum kv_noise_stream stream, uint32_t count,
+                    uint8_t *sides);
+/* halves [count][KV_BLOCK_TOKENS][head_dim]: the same in full precision. */
+void kv_noise_halves(uint32_t head_dim, enum kv_noise_stream stream, uint32_t count,
+                     uint16_t *halves);
+
+#endif
