@@ -37,7 +37,10 @@ static const struct codes_case cases[] = {
     {{{KV_QUANT_UNIFORM, 4, 12, 128, 0}, 128, 2, 2, 0, 0, false, 3}, 1, 2, 1},
     {{{KV_QUANT_TURBOQUANT, 7, 7, 0, 0}, 128, 4, 1, 0, 0, false, 3}, 0, 0, 0},
     {{{KV_QUANT_TURBOQUANT, 5, 6, 0, 0}, 128, 8, 2, 40, 0, true, 3}, 1, 2, 3},
-    {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 192, 3, 1, 0, 1.5f, false, 3}, 1, 1, 2},
+    {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 96, 3, 1, 0, 1.5f, false, 3}, 1, 1, 2},
+    {{{KV_QUANT_TURBOQUANT, 7, 7, 0, 0}, 64, 9, 3, 0, 0, false, 3}, 2, 4, 1},
+    {{{KV_QUANT_TURBOQUANT, 8, 6, 0, 0}, 80, 4, 1, 0, 0, false, 3}, 2, 2, 2},
+    {{{KV_QUANT_TURBOQUANT, 5, 7, 0, 0}, 96, 4, 2, 0, 0, true, 3}, 1, 2, 1},
     {{{KV_QUANT_TURBOQUANT, 7, 3, 0, 0}, 384, 2, 1, 0, 0, false, 3}, 1, 2, 1},
 };
 #define CASES (sizeof cases / sizeof cases[0])
@@ -133,7 +136,10 @@ static void leaves_the_rest_to_the_other_kernel(void **state)
         facts.tier = i == 2 ? VULKAN_DOT : known.tier;
         task.shape.codes.group_dims = i == 3 ? 32 : 64;
         task.tiles = i == 4;
-        task.shape.codes.key_half_bits = i == 5 ? 7 : 8; /* of half of 64 dimensions each */
+        if (i == 5) { /* half of it is no multiple of 16 */
+            task.shape.head_dim = 80;
+            task.shape.codes = (struct vulkan_kv_codes){KV_QUANT_TURBOQUANT, 7, 8, 80};
+        }
         choice = vulkan_attention_policy_choose(&facts, &task);
         assert_string_equal(choice.shader, "attention_rows");
     }

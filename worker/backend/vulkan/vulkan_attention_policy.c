@@ -10,8 +10,8 @@
  * The kernel for matrix units takes tiles when the device has a unit whose sides divide the head,
  * and its shared memory holds keys and values of MATRIX_SPAN positions, quantized or not.
  *
- * Decodes over codes have a kernel for units whose registers are known, where dimensions that share
- * scale and bits are multiples of CODES_GROUP. Its workgroups are as many as fit at once, too.
+ * Decodes over codes have a kernel for units whose registers are known, for heads that it can cut
+ * up. Its workgroups are as many as fit at once, too.
  *
  * Refuses nothing: every shape within proto/limits.h has a choice; must() one.
  */
@@ -53,7 +53,8 @@
 #define CODES_PER_UNIT     1u
 #define CODES_QUERIES      8u   /* columns of a unit */
 #define CODES_WIDE_DIM     128u /* beyond it two blocks at once would not fit in registers */
-#define CODES_GROUP        64u  /* dimensions that share scale and bits are a multiple */
+#define CODES_GROUP        64u  /* `uniform`: dimensions that share a scale are a multiple */
+#define CODES_STEP         16u /* `turboquant`: of a product; those that share bits are a multiple */
 #define CODES_SPLIT_TOKENS 128u
 #define GROUPS_PER_UNIT    3u  /* workgroups that a compute unit has room for */
 #define USUAL_UNITS        32u /* of a device that does not tell */
@@ -242,11 +243,15 @@ static uint32_t codes_shared_bytes(const struct vulkan_attention_shape *shape,
     return heads + (levels ? pairs : 1) * 4 + 288;
 }
 
-/* Neighbouring dimensions whose codes are alike: as shaders/attention_codes.comp cuts heads. */
-static uint32_t segment_dims(const struct vulkan_kv_codes *codes)
+/* Whether the kernel's lanes have whole parts of what it cuts heads into. */
+static bool takes_codes(const struct vulkan_attention_shape *shape)
 {
+    const struct vulkan_kv_codes *codes = &shape->codes;
     bool halved = (codes->key_half_bits | codes->value_half_bits) % 2 != 0;
-    return halved && codes->group_dims % 2 == 0 ? codes->group_dims / 2 : codes->group_dims;
+    if (codes->scheme == KV_QUANT_TURBOQUANT)
+        return shape->head_dim >= CODES_GROUP &&
+               shape->head_dim % (halved ? 2 * CODES_STEP : CODES_STEP) == 0;
+    return codes->scheme == KV_QUANT_UNIFORM && codes->group_dims % CODES_GROUP == 0;
 }
 
 static struct codes_plan plan_codes(const struct vulkan_facts *facts,
@@ -255,8 +260,7 @@ static struct codes_plan plan_codes(const struct vulkan_facts *facts,
     struct codes_plan plan = {.subgroups = 0};
     uint32_t group = shape->heads / shape->kv_heads;
     if (!facts->matrix_registers || facts->tier < VULKAN_KHR_MATRIX ||
-        facts->subgroup_size != CODES_LANES || shape->codes.scheme == KV_QUANT_NONE ||
-        segment_dims(&shape->codes) % CODES_GROUP != 0)
+        facts->subgroup_size != CODES_LANES || !takes_codes(shape))
         return plan;
     plan.subgroups = CODES_SUBGROUPS;
     plan.head_tiles = divide_up(group, CODES_QUERIES);

@@ -68,7 +68,7 @@ layout(constant_id = 15) const bool SINKS = false;
 layout(constant_id = 16) const uint KV_SCHEME = 1; /* kv_codes.glsl, as the next; not 0 */
 layout(constant_id = 17) const uint KEY_HALF_BITS = 16;
 layout(constant_id = 18) const uint VALUE_HALF_BITS = 16;
-layout(constant_id = 19) const uint GROUP_DIMS = 64; /* a multiple of 64; with half a bit, of 128 */
+layout(constant_id = 19) const uint GROUP_DIMS = 64; /* a multiple of 64, if uniform; else segments of 16 */
 #include "kv_codes.glsl"
 
 const bool TILES = false, SPANS = false;
@@ -249,14 +249,14 @@ void find_blocks(uint tile)
     }
 }
 
-/* Words of a bit string that begins at byte `at` of a side, the i-th of them. Where strings are whole
+/* Words of a bit string that begins at bit `at` of a side, the i-th of them. Where strings are whole
  * words, at is a multiple of theirs. */
 uint string_word(uint64_t side, uint at, bool whole, uint i)
 {
+    KvWords words = KvWords(side + at / 32 * 4);
     if (whole)
-        return KvWords(side + at).at[i];
-    KvWords words = KvWords(side + (at & ~3u));
-    uint shift = at % 4 * 8;
+        return words.at[i];
+    uint shift = at % 32;
     return words.at[i] >> shift | words.at[i + 1] << 1 << (31 - shift);
 }
 
@@ -280,7 +280,7 @@ void load_key_words(uint64_t side, uint at, uint bits, uint to)
     bool whole = KEY_DIMS * bits % 32 == 0;
     if (whole && words % 4 == 0) {
         UNROLLED for (uint i = 0; i < words; i += 4) {
-            uvec4 x = KvQuads(side + at).at[i / 4];
+            uvec4 x = KvQuads(side + at / 8).at[i / 4];
             keys[to + i] = x.x;
             keys[to + i + 1] = x.y;
             keys[to + i + 2] = x.z;
@@ -288,7 +288,7 @@ void load_key_words(uint64_t side, uint at, uint bits, uint to)
         }
     } else if (whole && words % 2 == 0) {
         UNROLLED for (uint i = 0; i < words; i += 2) {
-            uvec2 x = KvPairs(side + at).at[i / 2];
+            uvec2 x = KvPairs(side + at / 8).at[i / 2];
             keys[to + i] = x.x;
             keys[to + i + 1] = x.y;
         }
@@ -304,7 +304,7 @@ void load_value_words(uint64_t side, uint at, uint bits, uint to)
     bool whole = VALUE_DIMS * bits % 32 == 0;
     if (whole && words % 4 == 0) {
         UNROLLED for (uint i = 0; i < words; i += 4) {
-            uvec4 x = KvQuads(side + at).at[i / 4];
+            uvec4 x = KvQuads(side + at / 8).at[i / 4];
             values[to + i] = x.x;
             values[to + i + 1] = x.y;
             values[to + i + 2] = x.z;
@@ -312,7 +312,7 @@ void load_value_words(uint64_t side, uint at, uint bits, uint to)
         }
     } else if (whole && words % 2 == 0) {
         UNROLLED for (uint i = 0; i < words; i += 2) {
-            uvec2 x = KvPairs(side + at).at[i / 2];
+            uvec2 x = KvPairs(side + at / 8).at[i / 2];
             values[to + i] = x.x;
             values[to + i + 1] = x.y;
         }
@@ -324,14 +324,14 @@ void load_value_words(uint64_t side, uint at, uint bits, uint to)
 
 void load_keys()
 {
-    const uint row_bytes = kv_row_bytes(KEY_HALF_BITS);
+    const uint row_bits = 8 * kv_row_bytes(KEY_HALF_BITS);
     UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
         uint64_t side = kv_side_address(push.keys, KEY_HALF_BITS, blocks[b], kv_heads, kv_head);
         UNROLLED for (uint s = 0; s < SEGMENTS; s++) {
             uint bits = segment_bits(KEY_HALF_BITS, s);
-            uint own = kv_piece_offset(KEY_HALF_BITS, s * SEGMENT / 8) + t * (KEY_DIMS * bits / 8);
+            uint own = 8 * kv_piece_offset(KEY_HALF_BITS, s * SEGMENT / 8) + t * KEY_DIMS * bits;
             UNROLLED for (uint i = 0; i < 2; i++)
-                load_key_words(side, (2 * g + i) * row_bytes + own, bits,
+                load_key_words(side, (2 * g + i) * row_bits + own, bits,
                                ((b * 2 + i) * SEGMENTS + s) * KEY_WORDS);
         }
         UNROLLED for (uint s = 0; s < GROUPS; s++) {
@@ -344,14 +344,14 @@ void load_keys()
 
 void load_values()
 {
-    const uint row_bytes = kv_row_bytes(VALUE_HALF_BITS);
+    const uint row_bits = 8 * kv_row_bytes(VALUE_HALF_BITS);
     UNROLLED for (uint b = 0; b < TILE_BLOCKS; b++) {
         uint64_t side = kv_side_address(push.values, VALUE_HALF_BITS, blocks[b], kv_heads, kv_head);
         UNROLLED for (uint s = 0; s < SEGMENTS; s++) {
             uint bits = segment_bits(VALUE_HALF_BITS, s);
-            uint own = kv_piece_offset(VALUE_HALF_BITS, s * SEGMENT / 8) + g * (VALUE_DIMS * bits / 8);
+            uint own = 8 * kv_piece_offset(VALUE_HALF_BITS, s * SEGMENT / 8) + g * VALUE_DIMS * bits;
             UNROLLED for (uint i = 0; i < 4; i++)
-                load_value_words(side, (4 * t + i % 2 * 2 + i / 2) * row_bytes + own, bits,
+                load_value_words(side, (4 * t + i % 2 * 2 + i / 2) * row_bits + own, bits,
                                  ((b * 4 + i) * SEGMENTS + s) * VALUE_WORDS);
         }
         UNROLLED for (uint s = 0; s < GROUPS; s++) {
