@@ -71,9 +71,9 @@ LOAD_TESTS     := $(filter %_test.c,$(call sources,tests/unit/scripts/load))
 MODEL_TESTS    := $(filter %_test.c,$(call sources,tests/vulkan/model))
 TINY_TESTS     := $(filter %_forms_test.c %_recurrent_test.c %_pictures_test.c %_start_test.c %_spans_test.c,$(MODEL_TESTS))
 # Numbers of single kernels, which one thread asks for: nothing that the thread sanitizer could see.
-KERNEL_TESTS   := $(addprefix tests/vulkan/vulkan_,ops_test.c attention_test.c codes_prompts_test.c linear_dot_test.c linear_matrix_test.c fuzzed_shapes_test.c moe_test.c towers_test.c)
+KERNEL_TESTS   := $(addprefix tests/vulkan/vulkan_,ops_test.c attention_test.c attention_codes_test.c codes_prompts_test.c kv_codes_test.c linear_dot_test.c linear_matrix_test.c fuzzed_shapes_test.c moe_test.c towers_test.c)
 # Of these, those whose dispatches ops_test and fuzzed_shapes_test record too: once is enough for the address sanitizer.
-SHARED_TESTS   := $(addprefix tests/vulkan/vulkan_,attention_test.c codes_prompts_test.c linear_dot_test.c linear_matrix_test.c)
+SHARED_TESTS   := $(addprefix tests/vulkan/vulkan_,attention_test.c codes_prompts_test.c kv_codes_test.c linear_dot_test.c linear_matrix_test.c)
 VULKAN_TESTS   := $(filter-out $(if $(filter thread,$(SANS)),$(KERNEL_TESTS)) $(if $(filter address,$(SANS)),$(SHARED_TESTS)),$(filter %_test.c,$(call sources,tests/vulkan)))
 WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model)) $(VULKAN_TESTS)
 # These spawn the programs, so they link neither side and need both built.

@@ -1,7 +1,7 @@
 /*
- * Shapes that nobody thought of: random widths, outputs, row counts, weight types, heads, windows
- * and contexts through the whole Vulkan backend, against the CPU backend, within each op's
- * tolerance. A failure names the seed of its case, which runs alone when given.
+ * Shapes that nobody thought of: random widths, outputs, row counts, weight types, heads, windows,
+ * quantized caches and contexts through the whole Vulkan backend, against the CPU backend, within
+ * each op's tolerance. A failure names the seed of its case, which runs alone when given.
  *
  * usage: vulkan_fuzzed_shapes_test [CASES [SEED]]   case i of a run has the seed SEED + i
  */
@@ -19,6 +19,7 @@
 #include "tests/support/op_check.h"
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_fixture.h"
+#include "worker/cache/kv_codec.h"
 
 #define OUTPUTS_MAX   700u
 #define COLUMNS_MAX   2048u
@@ -96,6 +97,18 @@ static struct op_case draw_linear(struct test_random *random)
     return c;
 }
 
+/* Of a cache: either scheme, any bits of keys and of values, from the first token on or behind
+ * some. */
+static struct kv_quantization draw_quantization(struct test_random *random)
+{
+    bool uniform = between(random, 0, 2) == 0;
+    struct kv_quantization drawn = {.scheme = uniform ? KV_QUANT_UNIFORM : KV_QUANT_TURBOQUANT};
+    drawn.key_half_bits = uniform ? 2 * between(random, 2, 8) : between(random, 2, 8);
+    drawn.value_half_bits = uniform ? 2 * between(random, 2, 8) : between(random, 2, 8);
+    drawn.start_tokens = between(random, 0, 1) * between(random, 1, 200);
+    return drawn;
+}
+
 static struct op_case draw_attention(struct test_random *random)
 {
     static const uint32_t usual[] = {16, 32, 64, 80, 96, 128, 256};
@@ -121,6 +134,8 @@ static struct op_case draw_attention(struct test_random *random)
     draw_steps(random, &c, POSITIONS_MAX - OP_TRIAL_STEPS);
     if (between(random, 0, 3) == 0)
         c.params.attention.soft_cap = (float)between(random, 1, 60);
+    if (head_dim % KV_CODEC_ALIGNMENT == 0 && c.window == 0 && between(random, 0, 1) == 0)
+        c.quantization = draw_quantization(random);
     return c;
 }
 
