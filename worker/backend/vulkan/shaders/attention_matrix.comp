@@ -19,7 +19,7 @@
  * finish adds the parts up in the order of their positions.
  *
  * PACKED: keys and values are quantized (kv_codes.glsl). Codes are what is read ahead; they become
- * halves on their way into shared memory, once for all rows of the tile. Where they are of rotated
+ * halves before they go into shared memory, once for all rows of the tile. Where they are of rotated
  * rows, queries are rotated before the loop, and what was attended, as means of values, is turned
  * back behind it: both are products with the rotation's matrix, which passes through the same place.
  *
@@ -138,7 +138,7 @@ uint parts_item()
 #define PARTS_AHEAD 4
 #include "attention_parts.glsl"
 
-uvec4 next_keys[LOADS], next_values[LOADS]; /* PACKED: codes */
+uvec4 next_keys[LOADS], next_values[LOADS]; /* PACKED: codes, until unpack_span() */
 uint next_blocks[LOADS];
 coopmat<float16_t, gl_ScopeSubgroup, UNIT_ROWS, UNIT_K, gl_MatrixUseA> query[FRAGMENTS * HEAD_KS];
 coopmat<float, gl_ScopeSubgroup, UNIT_ROWS, UNIT_COLUMNS, gl_MatrixUseAccumulator>
@@ -257,14 +257,25 @@ void load_span(uint first)
     }
 }
 
+/* Codes that were read to halves: before the barrier that subgroups with products left are waited for
+ * at, since between the two around put_span() nobody has products. */
+void unpack_span()
+{
+    [[unroll]] for (uint i = 0; i < LOADS; i++) {
+        uint chunk = (gl_LocalInvocationIndex + i * INVOCATIONS) % HEAD_CHUNKS;
+        next_keys[i] = unpack_chunk(0, chunk, next_keys[i]);
+        next_values[i] = unpack_chunk(1, chunk, next_values[i]);
+    }
+}
+
 void put_span()
 {
     [[unroll]] for (uint i = 0; i < LOADS; i++) {
         uint item = gl_LocalInvocationIndex + i * INVOCATIONS;
         uint at = item / HEAD_CHUNKS * ROW_CHUNKS + item % HEAD_CHUNKS;
         if (SPAN * HEAD_CHUNKS % INVOCATIONS == 0 || item < SPAN * HEAD_CHUNKS) {
-            stage[at] = unpack_chunk(0, item % HEAD_CHUNKS, next_keys[i]);
-            stage[SPAN * ROW_CHUNKS + at] = unpack_chunk(1, item % HEAD_CHUNKS, next_values[i]);
+            stage[at] = next_keys[i];
+            stage[SPAN * ROW_CHUNKS + at] = next_values[i];
         }
     }
 }
@@ -635,20 +646,24 @@ void main()
     load_span(begin);
     find_blocks(begin + SPAN);
     if (ROTATED)
-        take_levels(); /* there is a barrier before codes are unpacked */
+        take_levels(); /* rotate_queries() has a barrier */
     take_queries();
     if (ROTATED)
         rotate_queries();
     clear_sums();
+    unpack_span();
     for (uint first = begin; first < end; first += SPAN) {
         barrier();
         put_span();
         barrier();
-        if (first + SPAN < end) {
+        bool more = first + SPAN < end;
+        if (more) {
             load_span(first + SPAN);
             find_blocks(first + 2 * SPAN);
         }
         visit_span(first);
+        if (more)
+            unpack_span();
     }
     finish();
     if (splits > 1)
