@@ -32,6 +32,23 @@ enum vulkan_share vulkan_fixture_share(const struct vulkan_device *device)
                                                                         : VULKAN_SHARE_PLAIN;
 }
 
+struct vulkan_facts vulkan_fixture_large_facts(const struct vulkan_device *device)
+{
+    struct vulkan_facts facts = device->facts;
+    facts.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+    facts.tier = VULKAN_NV_MATRIX2;
+    facts.integer_dot = true;
+    facts.matrix_khr = facts.matrix_nv2 = facts.matrix_registers = true;
+    facts.compute_units = 132;
+    facts.subgroup_size = 32;
+    facts.max_invocations = 1024;
+    facts.shared_bytes = 49152;
+    facts.matrix_shape_count = 1;
+    facts.matrix_shapes[0] =
+        (struct vulkan_matrix_shape){.type = VULKAN_MATRIX_F16_F32, .m = 16, .n = 16, .k = 16};
+    return facts;
+}
+
 struct vulkan_device *vulkan_fixture_open(enum vulkan_tier tier_limit)
 {
     static const char *const shares[] = {"all of it", "all but matrix units", "matrix units"};

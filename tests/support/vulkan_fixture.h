@@ -26,4 +26,8 @@ void vulkan_fixture_close(struct vulkan_device *device);
 enum vulkan_share { VULKAN_SHARE_ALL, VULKAN_SHARE_PLAIN, VULKAN_SHARE_MATRIX };
 enum vulkan_share vulkan_fixture_share(const struct vulkan_device *device);
 
+/* The device's facts with one H200's in their place, as far as policies ask: what is chosen for
+ * such a device, where only choosing is tested and nothing is run. */
+struct vulkan_facts vulkan_fixture_large_facts(const struct vulkan_device *device);
+
 #endif

@@ -160,22 +160,7 @@ static void test_forms_take_turns(void **state)
     end_scene(&scene);
 }
 
-/* What the policy asks for on a device with large matrices, whatever the one at hand has. */
-static struct vulkan_facts matrix_facts(const struct vulkan_device *device)
-{
-    struct vulkan_facts facts = device->facts;
-    facts.tier = VULKAN_NV_MATRIX2;
-    facts.matrix_khr = true;
-    facts.subgroup_size = 32;
-    facts.compute_units = 132;
-    facts.shared_bytes = 49152;
-    facts.max_invocations = 1024;
-    facts.matrix_shape_count = 1;
-    facts.matrix_shapes[0] =
-        (struct vulkan_matrix_shape){.type = VULKAN_MATRIX_F16_F32, .m = 16, .n = 16, .k = 16};
-    return facts;
-}
-
+/* As the policy chooses on a device with large matrices, whatever the one at hand has. */
 static void test_scratch_memory_suffices_for_every_number_of_rows(void **state)
 {
     static const uint32_t most_rows[] = {3, 17, 127, 128, 129, 130, 138, 145, 300};
@@ -194,7 +179,7 @@ static void test_scratch_memory_suffices_for_every_number_of_rows(void **state)
                                      .weights = {plan_sketch_weight(sketch, GGML_Q4_0, 465, 96),
                                                  PLAN_NONE, PLAN_NONE}});
         begin_scene(&scene, device, sketch, most_rows[i]);
-        large.facts = matrix_facts(device);
+        large.facts = vulkan_fixture_large_facts(device);
         scene.program.device = &large;
         uint64_t scratch = vulkan_linear_scratch_bytes(&scene.program);
         scratch -= VULKAN_LINEAR_COUNTERS * sizeof(uint32_t);

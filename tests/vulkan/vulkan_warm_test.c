@@ -28,24 +28,6 @@ static const char *const checkpoints[] = {
     "tests/golden/checkpoints/qwen3_5_moe", "tests/golden/checkpoints/qwen3_moe_mixed",
 };
 
-/* One H200, as far as policies ask. */
-static struct vulkan_facts large_facts(const struct vulkan_device *device)
-{
-    struct vulkan_facts facts = device->facts;
-    facts.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
-    facts.tier = VULKAN_NV_MATRIX2;
-    facts.integer_dot = true;
-    facts.matrix_khr = facts.matrix_nv2 = facts.matrix_registers = true;
-    facts.compute_units = 132;
-    facts.subgroup_size = 32;
-    facts.max_invocations = 1024;
-    facts.shared_bytes = 49152;
-    facts.matrix_shape_count = 1;
-    facts.matrix_shapes[0] =
-        (struct vulkan_matrix_shape){.type = VULKAN_MATRIX_F16_F32, .m = 16, .n = 16, .k = 16};
-    return facts;
-}
-
 /* --- a model in the 8B shape --- */
 
 enum {
@@ -323,7 +305,7 @@ static void test_large_matrices(void **state)
 {
     const struct vulkan_device *device = *state;
     struct vulkan_device large = *device;
-    large.facts = large_facts(device);
+    large.facts = vulkan_fixture_large_facts(device);
     check_models(&large);
 }
 
