@@ -41,6 +41,16 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
+/* What the worker has computed so far, which does not grow while others have the machine. */
+static double worker_cpu_ms(const struct life *life)
+{
+    clockid_t clock;
+    struct timespec used;
+    assert_int_equal(clock_getcpuclockid(life->frontend->pair.child, &clock), 0);
+    assert_int_equal(clock_gettime(clock, &used), 0);
+    return (double)used.tv_sec * 1e3 + (double)used.tv_nsec / 1e6;
+}
+
 static void begin(struct life *life, const char *model, int fd, const char *verify)
 {
     struct test_frontend_sizes sizes = {.submit_capacity = 64,
@@ -158,6 +168,7 @@ static void test_next_worker_adopts(void **state)
     struct life life;
     begin(&life, SPAWNED_WORKER_MODEL, fd, "0");
     assert_int_equal(ready(&life), WORKER_WEIGHTS_FILLED);
+    double packing_ms = worker_cpu_ms(&life);
     assert_true(sealed(fd));
     uint64_t weights_bytes = atomic_load(&life.frontend->pair.segment.gauges->weights_bytes);
     assert_true(vault_bytes(fd) >= weights_bytes && vault_bytes(fd) < weights_bytes + (3u << 20));
@@ -168,11 +179,13 @@ static void test_next_worker_adopts(void **state)
         end(&life);
         begin(&life, SPAWNED_WORKER_MODEL, fd, i == 4 ? "1" : "0");
         assert_int_equal(ready(&life), WORKER_WEIGHTS_ADOPTED);
-        double took_ms = now_ms() - killed_ms;
-        print_message("SIGKILL to ready: %.1f ms\n", took_ms);
-        best_ms = took_ms < best_ms ? took_ms : best_ms;
+        double cpu_ms = worker_cpu_ms(&life);
+        print_message(
+            "SIGKILL to ready: %.1f ms, with %.1f ms of CPU time; packing took %.1f ms of it\n",
+            now_ms() - killed_ms, cpu_ms, packing_ms);
+        best_ms = cpu_ms < best_ms ? cpu_ms : best_ms;
     }
-    assert_true(SANITIZED || best_ms < 150); /* packing alone takes longer */
+    assert_true(SANITIZED || best_ms < packing_ms / 8);
     check_answer(&life);
     end(&life);
     close(fd);

@@ -175,7 +175,7 @@ static void test_cancel_and_drain(void **state)
     assert_true(frontend->replies[1].token_count < 1000);
 
     /* What was taken before a drain is finished; what comes after it is refused. */
-    owned.request.max_new_tokens = 30;
+    owned.request.max_new_tokens = 60;
     assert_true(test_frontend_submit(frontend, 3, &owned.request));
     test_frontend_drain(frontend);
     assert_true(test_frontend_submit(frontend, 4, &owned.request));

@@ -33,6 +33,7 @@
 #endif
 #define FORGED_GENERATION 7u
 #define ROUNDS_MAX        20000000u /* and an end if the liar is not believed */
+#define PATIENCE_S        (PROCESS_PAIR_PATIENCE_MS / 1000)
 
 /* An empty ring on a busy machine: lets the liar run. */
 static void rest(uint32_t empty_peeks)
@@ -149,6 +150,13 @@ struct honest {
     uint32_t given;
 };
 
+/* Each branch was taken often enough: how soon depends on how the two are scheduled. */
+static bool heard_enough(const struct honest *honest)
+{
+    return honest->seen[RESULT_OK] >= RECORDS_MIN && honest->seen[RESULT_CORRUPT] > 100 &&
+           honest->passed > 1000 && honest->given > 0;
+}
+
 static void read_one_event(struct honest *honest, struct process_pair *pair)
 {
     const void *slot = NULL;
@@ -238,8 +246,8 @@ static void frontend_survives_a_lying_worker(void **state)
     honest->slab = payload_slab_create(pair.segment.slab, SLAB_BYTES);
     process_pair_start(&pair, lie_for_ever, NULL);
     struct test_random random = {92};
-    alarm(60); /* a call that blocks ends the test program */
-    for (uint32_t round = 0; round < ROUNDS_MAX && honest->seen[RESULT_OK] < RECORDS_MIN; round++) {
+    alarm(PATIENCE_S); /* a call that blocks ends the test program */
+    for (uint32_t round = 0; round < ROUNDS_MAX && !heard_enough(honest); round++) {
         read_one_event(honest, &pair);
         if (round % 4 == 0)
             submit_one(honest, &pair, &random);
@@ -256,8 +264,7 @@ static void frontend_survives_a_lying_worker(void **state)
     print_message("peeks: %u ok, %u empty, %u corrupt; %u events passed, %u payloads given\n",
                   honest->seen[RESULT_OK], honest->seen[RESULT_EMPTY], honest->seen[RESULT_CORRUPT],
                   honest->passed, honest->given);
-    assert_true(honest->seen[RESULT_OK] == RECORDS_MIN && honest->seen[RESULT_CORRUPT] > 100);
-    assert_true(honest->passed > 1000 && honest->given > 0);
+    assert_true(heard_enough(honest));
     payload_slab_destroy(honest->slab);
     free(honest);
     process_pair_close(&pair);
@@ -311,7 +318,7 @@ static void work_among_lies(struct process_pair *worker, void *argument)
     uint64_t bytes_read = 0;
     uint32_t taken = 0;
     uint32_t empty_peeks = 0;
-    for (uint32_t round = 0; round < ROUNDS_MAX && taken < RECORDS_MIN; round++) {
+    for (uint32_t round = 0; round < ROUNDS_MAX && (taken < RECORDS_MIN || sum == 0); round++) {
         struct submit_record record;
         if (take_one_submit(worker, &record, &empty_peeks)) {
             taken++;
@@ -327,7 +334,7 @@ static void work_among_lies(struct process_pair *worker, void *argument)
             (void)doorbell_wait(&worker->submit_bell, -1, 0);
         doorbell_cancel_sleep(&worker->submit_bell);
     }
-    must(taken == RECORDS_MIN && bytes_read > 0 && sum > 0);
+    must(taken >= RECORDS_MIN && bytes_read > 0 && sum > 0);
 }
 
 static void worker_survives_a_lying_frontend(void **state)
@@ -343,7 +350,7 @@ static void worker_survives_a_lying_frontend(void **state)
     struct test_random random = {93};
     int status = 0;
     pid_t ended = 0;
-    alarm(60);
+    alarm(PATIENCE_S);
     for (uint32_t lies = 0; ended == 0; lies++) {
         lie_once(&random, &pair);
         if (lies % 1024 == 0)

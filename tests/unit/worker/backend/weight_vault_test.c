@@ -15,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -175,39 +174,52 @@ static void test_impossible_sizes(void **state)
     close(fd);
 }
 
+enum { CALLS_AWAITED = 6 };
+
+/* Of one who waits: counts its signs of life, and tells through a pipe when there are enough. */
+struct patience {
+    int calls;
+    int told;
+};
+
 static void count_calls(void *context, uint64_t done_bytes, uint64_t total_bytes)
 {
+    struct patience *patience = context;
     assert_true(done_bytes <= total_bytes);
-    ++*(int *)context;
+    if (++patience->calls == CALLS_AWAITED)
+        assert_int_equal(write(patience->told, "w", 1), 1);
 }
 
 /* A child takes the lock, fills half, and is killed, or finishes, while the parent waits. */
 static void wait_for_child(bool finishes)
 {
     int fd = vault_open();
-    int told[2];
+    int told[2], waits[2];
     char byte = 0;
     assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(waits), 0);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         struct weight_mapping mapping;
+        close(waits[1]);
         bool good = acquire(fd) == RESULT_EMPTY &&
                     weight_vault_map_empty(fd, VAULT_BYTES, &mapping, NULL) == RESULT_OK;
         if (good)
             memset(mapping.bytes, 0x77, finishes ? VAULT_BYTES : VAULT_BYTES / 2);
         (void)!write(told[1], &good, 1);
-        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        good = good && read(waits[0], &byte, 1) == 1;
         if (finishes && good)
             good = weight_vault_seal(fd, &mapping, NULL) == RESULT_OK;
         kill(getpid(), SIGKILL);
     }
     assert_int_equal(read(told[0], &byte, 1), 1);
     assert_int_equal(byte, 1);
-    int calls = 0;
-    enum result result = weight_vault_acquire(fd, VAULT_BYTES, count_calls, &calls, &error);
+    struct patience patience = {.told = waits[1]};
+    enum result result = weight_vault_acquire(fd, VAULT_BYTES, count_calls, &patience, &error);
+    close(waits[1]);
     assert_int_equal(result, finishes ? RESULT_OK : RESULT_EMPTY);
-    assert_true(calls > 5); /* that keeps the heartbeat going */
+    assert_true(patience.calls >= CALLS_AWAITED); /* that keeps the heartbeat going */
     assert_int_equal(waitpid(child, NULL, 0), child);
     weight_vault_release(fd);
     if (!finishes)
@@ -215,6 +227,7 @@ static void wait_for_child(bool finishes)
     close(fd);
     close(told[0]);
     close(told[1]);
+    close(waits[0]);
 }
 
 static void test_filler_is_waited_for(void **state)
