@@ -243,7 +243,7 @@ test: ## set up, then every check and test; ends with one line "N passed, M fail
 
 check: ## layers, sizes, names and format of the sources
 	@scripts/make_venv
-	@scripts/run_tests $(TALLY_ARG) --limit-s 300 scripts/check_layers scripts/check_sizes scripts/check_names \
+	@scripts/run_tests $(TALLY_ARG) --limit-s 900 scripts/check_layers scripts/check_sizes scripts/check_names \
 	    scripts/check_format
 
 format: ## lay out every C file as .clang-format says

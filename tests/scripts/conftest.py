@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+PATIENCE_S = 600  # for what takes some seconds on an idle machine: only a failing test waits so long
 
 
 class Tree:

@@ -7,14 +7,14 @@ import gguf
 import numpy
 import pytest
 
-from conftest import REPOSITORY
+from conftest import PATIENCE_S, REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "scripts/golden"))
 from families import gemma4_moe, qwen3_5, qwen3_moe  # noqa: E402
 
 
 def make(path, *words):
-    return subprocess.run([REPOSITORY / "scripts/make_random_gguf", path, *words], capture_output=True, text=True, timeout=60)
+    return subprocess.run([REPOSITORY / "scripts/make_random_gguf", path, *words], capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")

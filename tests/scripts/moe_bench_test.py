@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from conftest import REPOSITORY
+from conftest import PATIENCE_S, REPOSITORY
 
 sys.path.insert(0, str(REPOSITORY / "scripts"))
 from random_shapes import Experts, PRESETS, distinct_experts, step_bytes  # noqa: E402
@@ -70,7 +70,7 @@ def test_the_whole_on_the_cpu(tmp_path):
     """Loads, prompts and decodes both layouts; rows stay apart, and the figures of a line belong together."""
     saved = tmp_path / "figures.json"
     done = subprocess.run([REPOSITORY / "scripts/bench/moe_bench", "--tiny", "--device", "cpu", "--bandwidth", "0.02", "--repeat", "1",
-                           "--models", tmp_path, "--json", saved], capture_output=True, text=True, timeout=60)
+                           "--models", tmp_path, "--json", saved], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
     results = json.loads(saved.read_text(encoding="utf-8"))["results"]
     assert list(results) == ["30b-a3b-tiny", "26b-a4b-tiny"]
@@ -89,7 +89,7 @@ def test_the_whole_on_the_cpu(tmp_path):
 def test_what_cannot_be_run_is_said(tmp_path):
     def run(*words):
         return subprocess.run([REPOSITORY / "scripts/bench/moe_bench", "--tiny", "--models", tmp_path, *words], capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=PATIENCE_S)
 
     assert run("--shapes", "9b").returncode == 2
     done = run("--device", "vulkan:99")

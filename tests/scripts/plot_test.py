@@ -4,6 +4,8 @@ import json
 import subprocess
 import xml.etree.ElementTree
 
+from conftest import PATIENCE_S
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -20,7 +22,7 @@ def saved(path, requests=20, **fields):
 
 def plot(repository, *arguments):
     return subprocess.run([repository / "scripts/bench/plot", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=60)
+                          timeout=PATIENCE_S)
 
 
 def test_every_metric_and_result_is_drawn(repository, tmp_path):

@@ -4,6 +4,8 @@ import subprocess
 
 import pytest
 
+from conftest import PATIENCE_S
+
 SHADER = """#version 450
 layout(local_size_x_id = 0) in;
 layout(push_constant) uniform Push { uint n; } push;
@@ -22,7 +24,7 @@ def shaders(repository, tmp_path):
 
         def compile(self, name):
             return subprocess.run([repository / "scripts/compile_shader", tmp_path / name, self.out],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=PATIENCE_S)
 
         def modules(self, stem):
             return (self.out / f"{stem}.list").read_text().split()
@@ -30,7 +32,7 @@ def shaders(repository, tmp_path):
         def embed(self, *stems):
             table = self.out / "table.c"
             done = subprocess.run([repository / "scripts/embed_shaders", table, *(self.out / f"{s}.list" for s in stems)],
-                                  capture_output=True, text=True, timeout=60)
+                                  capture_output=True, text=True, timeout=PATIENCE_S)
             return done, table
 
     return Shaders()

@@ -1,16 +1,15 @@
 """vision_bench runs as a whole on a tiny shape: the folder that it makes is read, a picture is encoded, and figures come out."""
 
 import json
-import pathlib
 import subprocess
 
-REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+from conftest import PATIENCE_S, REPOSITORY
 
 
 def test_tiny_shape_is_made_and_measured(tmp_path):
     done = subprocess.run([REPOSITORY / "scripts/bench/vision_bench", "--tiny", "--device", "cpu", "--bandwidth", "0.02", "--repeat",
                            "1", "--models", tmp_path, "--json", tmp_path / "figures.json"], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
     assert (figures["patches"], figures["features"]) == (96, 24)

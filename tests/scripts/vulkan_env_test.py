@@ -4,14 +4,14 @@ import subprocess
 
 import pytest
 
-from conftest import REPOSITORY
+from conftest import PATIENCE_S, REPOSITORY
 
 # scripts/setup makes it on Debian and warns elsewhere; the Makefile runs no test on it then.
 DRIVERS = ["native"] + (["matrix"] if (REPOSITORY / "build/vulkan-tools/matrix").exists() else [])
 
 
 def environment_of(repository, *words):
-    done = subprocess.run([repository / "scripts/vulkan_env", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([repository / "scripts/vulkan_env", *words], capture_output=True, text=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, "")
     return dict(line.split("=", 1) for line in done.stdout.splitlines())
 
@@ -40,6 +40,6 @@ def test_the_runner_looks_for_messages(repository, tmp_path, driver):
     source.write_text('#include <stdio.h>\nint main(void) { puts("warn: validation: a hazard"); return 0; }\n')
     subprocess.run(["gcc", source, "-o", tmp_path / "program"], check=True)
     name = f"{driver}:{tmp_path}/program"
-    done = subprocess.run([repository / "scripts/run_tests", name], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([repository / "scripts/run_tests", name], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == (1 if driver == "matrix" else 0)
     assert (f'{name}: said "validation: "' if driver == "matrix" else "1 passed") in done.stdout
