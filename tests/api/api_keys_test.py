@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from shoal_server import BUILD, MODEL, ROOT, send_signal, wait_until
+from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, send_signal, wait_until
 
 KEYS = ("--api-key", "sk-first", "--api-key=sk-second")
 
@@ -143,7 +143,7 @@ def test_a_bad_key_file_ends_the_start(tmp_path, text, words):
     if text is not None:
         path.write_text(text)
     done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", "--api-key-file",
-                           str(path)], cwd=ROOT, capture_output=True, timeout=30, check=False)
+                           str(path)], cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1
     assert words in done.stderr.decode(), done.stderr
     assert b"listening" not in done.stdout

@@ -2,6 +2,8 @@
 
 import threading
 
+from shoal_server import PATIENCE_S
+
 STREAMS = 64
 TOKENS = 18
 TOPICS = ["the sea", "a clock", "winter", "bread", "two friends", "a red door", "music", "rain"]
@@ -39,14 +41,14 @@ def test_each_stream_gets_what_it_gets_alone(server):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(300)
+        thread.join(PATIENCE_S)
     assert all(answer is not None for answer in together), "a stream is stuck"
-    server.wait_idle(5)
+    server.wait_idle()
     alone = [say(server, i) for i in range(STREAMS)]
     different = [i for i in range(STREAMS) if together[i] != alone[i]]
     assert not different, [(together[i], alone[i]) for i in different[:3]]
     assert len({text for text, _ in alone}) > STREAMS // 2
-    server.wait_idle(5)
+    server.wait_idle()
 
 
 def test_more_requests_than_sequences_all_finish(start_server):
@@ -60,6 +62,6 @@ def test_more_requests_than_sequences_all_finish(start_server):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(300)
+        thread.join(PATIENCE_S)
     assert results == [200] * 40
-    running.wait_idle(5)
+    running.wait_idle()

@@ -6,14 +6,14 @@ import subprocess
 
 import pytest
 
-from shoal_server import BUILD, MODEL, ROOT, ShoalServer, wait_until
+from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, ShoalServer, wait_until
 
 NO_DRIVER = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
 
 
 def run(*options, environment=None):
     command = [str(BUILD / "shoal"), *options]
-    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    return subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE_S,
                           env={**os.environ, **(environment or {})})
 
 

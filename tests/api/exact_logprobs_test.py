@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from shoal_server import BUILD, MODEL
+from shoal_server import BUILD, MODEL, PATIENCE_S
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/transformers/smollm2-q4_1.txt"
 SEQUENCES = 4
@@ -38,6 +38,6 @@ def test_logprobs_are_those_of_floats(start_server):
 
 def test_a_device_without_it_is_refused():
     command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--activation-bits", "16", "--device", "vulkan"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert "--activation-bits 16 works on the CPU only" in done.stderr

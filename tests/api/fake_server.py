@@ -11,6 +11,8 @@ import struct
 import threading
 import time
 
+from shoal_server import PATIENCE_S
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 CHUNKED = HEAD[:-2] + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -93,7 +95,7 @@ class FakeServer:
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         for thread in [self.accepting, *self.threads]:
-            thread.join(10)
+            thread.join(PATIENCE_S)
             assert not thread.is_alive(), "a connection of the fake server does not end"
 
     def accept(self):
@@ -108,7 +110,7 @@ class FakeServer:
 
     def serve(self, connection):
         with connection, contextlib.suppress(OSError):
-            connection.settimeout(10)
+            connection.settimeout(PATIENCE_S)
             head, body = read_request(connection)
             if head.startswith(b"GET") and b"/v1/models" in head:
                 models = json.dumps({"data": [{"id": "fake"}]}).encode()

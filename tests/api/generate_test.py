@@ -3,12 +3,12 @@
 import re
 import subprocess
 
-from shoal_server import BUILD, MODEL, ROOT
+from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT
 
 
 def generate(*options):
     command = [BUILD / "shoal", "generate", "--model", MODEL, *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
 
 
 def test_it_answers_as_the_server_does(server):
@@ -40,6 +40,6 @@ def test_mistakes_have_words_and_a_status():
     assert ended.returncode == 1
     assert b"temperature must be between 0 and 2" in ended.stderr
     ended = subprocess.run([BUILD / "shoal", "generate", "--model", "/nowhere", "--prompt", "x"],
-                           capture_output=True, timeout=60, check=False)
+                           capture_output=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 1
     assert b"/nowhere" in ended.stderr

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from shoal_server import BUILD, MODEL
+from shoal_server import BUILD, MODEL, PATIENCE_S
 
 QUESTION = "What is the capital of France? Answer in one word."
 CACHE_BYTES = 100_000_000
@@ -28,7 +28,7 @@ def test_a_chat_works_with_either_type(start_server, kind):
 
 def test_another_type_is_refused():
     command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--kv-cache-type", "q4_0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert "--kv-cache-type: 'q4_0' is neither f16 nor f32" in done.stderr
 
@@ -55,7 +55,7 @@ def test_a_chat_works_with_a_quantized_cache(start_server, start, words):
 )
 def test_what_cannot_work_is_refused(options, words):
     command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert words in done.stderr
 
@@ -74,6 +74,6 @@ def test_what_cannot_work_is_refused(options, words):
 )
 def test_what_does_not_fit_the_model_is_refused(options, words):
     command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode != 0
     assert words in done.stderr

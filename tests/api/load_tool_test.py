@@ -4,23 +4,24 @@ import json
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 
 import fake_server
 from fake_server import CHUNKED, DONE, FINISH, HEAD, ROLE, FakeServer, answer, event, text, usage
-from shoal_server import BUILD, MODEL_ID
+from shoal_server import BUILD, MODEL_ID, PATIENCE_S, wait_until
 
 NEVER_END = json.dumps({"logit_bias": {"2": -100}, "temperature": 0})
 
 
-def run_load(url, tmp_path, *options, status=0, timeout_s=60):
+def run_load(url, tmp_path, *options, status=0):
     """The saved result of a run that must exit with `status`; its table is under "table"."""
     path = tmp_path / "result.json"
     path.unlink(missing_ok=True)
     command = [BUILD / "shoal-load", "--base-url", url, "--save-result", path, "--save-detailed", *map(str, options)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == status, done.stdout + done.stderr
     if not path.exists():
         return {"words": done.stderr}
@@ -50,9 +51,8 @@ def test_its_counts_are_those_of_the_server(server, tmp_path):
     assert result["output_throughput"] == pytest.approx(70 / result["duration"])
     assert result["requests_without_usage"] == 0
     assert [len(gaps) for gaps in result["itls"]] == [6] * 10
-    # The client sees a little more than the server does, and not much.
-    ttft_s = grown("vllm:time_to_first_token_seconds_sum")
-    assert ttft_s < sum(result["ttfts"]) < ttft_s + 10 * 0.1
+    # The client sees a little more than the server does; how much, the machine decides.
+    assert sum(result["ttfts"]) > grown("vllm:time_to_first_token_seconds_sum")
     assert sum(result["latencies"]) > grown("vllm:e2e_request_latency_seconds_sum")
     for first, gaps, latency in zip(result["ttfts"], result["itls"], result["latencies"]):
         assert 0 < first + sum(gaps) <= latency + 1e-5
@@ -83,7 +83,7 @@ def test_misbehaving_is_the_tools_not_the_servers(server, tmp_path):
 
 def test_a_full_server_is_a_failure_with_its_status(start_server, tmp_path):
     server = start_server("--max-sequences", "1", "--max-queue", "1")
-    result = run_load(server.url, tmp_path, "--request-rate", "inf", "--num-requests", 12, "--output-tokens", 4,
+    result = run_load(server.url, tmp_path, "--request-rate", "inf", "--num-requests", 12, "--output-tokens", 32,
                       "--fail-on-error", status=3)
     assert result["failed"] == result["failures"]["status"] == result["failed_statuses"]["429"] > 0
     assert result["completed"] == 12 - result["failed"] > 0
@@ -94,14 +94,15 @@ def test_a_full_server_is_a_failure_with_its_status(start_server, tmp_path):
 
 
 def test_times_are_those_of_the_stream(tmp_path):
-    with FakeServer(lambda connection: answer(connection, pieces=4, first_s=0.2, gap_s=0.1)) as server:
+    """Seconds, which no machine is so busy as to mistake for one another."""
+    with FakeServer(lambda connection: answer(connection, pieces=3, first_s=3, gap_s=1.5)) as server:
         result = run_load(server.url, tmp_path, "--concurrency", 3, "--num-requests", 3, "--metric-percentiles", "99.9",
-                          "--goodput", "ttft:150")
+                          "--goodput", "ttft:2000")
     assert result["completed"] == 3 and result["request_goodput"] == 0 and result["model_id"] == "fake"
-    for name, expected_ms in [("ttft", 200), ("itl", 100), ("tpot", 100), ("e2el", 500)]:
+    for name, expected_ms in [("ttft", 3000), ("itl", 1500), ("tpot", 1500), ("e2el", 6000)]:
         for figure in ("mean", "median", "p99.9"):
-            assert expected_ms - 5 < result[f"{figure}_{name}_ms"] < expected_ms + 150, (name, figure)
-    assert result["total_input_tokens"] == 33 and result["total_output_tokens"] == 12
+            assert abs(result[f"{figure}_{name}_ms"] - expected_ms) < 1400, (name, figure)
+    assert result["total_input_tokens"] == 33 and result["total_output_tokens"] == 9
     assert result["max_concurrent_requests"] == 3
 
 
@@ -130,21 +131,25 @@ def test_the_seed_decides_prompts(tmp_path):
 
 
 def test_an_open_loop_does_not_wait(tmp_path):
-    """Ten requests a second against a server that takes a second: ten at once."""
-    with FakeServer(lambda connection: answer(connection, first_s=1.0)) as server:
+    """Against a server that answers nobody before everybody has come; and nobody comes before his time."""
+    all_there = threading.Barrier(20)
+
+    def answer_all(connection):
+        all_there.wait(PATIENCE_S)
+        answer(connection)
+
+    with FakeServer(answer_all) as server:
         result = run_load(server.url, tmp_path, "--request-rate", 20, "--burstiness", "inf", "--num-requests", 20)
     assert result["completed"] == 20
-    assert 15 <= result["max_concurrent_requests"] <= 20
-    assert [round(start * 20) for start in result["start_times"]] == pytest.approx(list(range(20)), abs=4)
+    assert result["max_concurrent_requests"] == 20
+    assert all(start * 20 > turn - 0.1 for turn, start in enumerate(sorted(result["start_times"])))
 
 
 def test_a_duration_ends_a_run(tmp_path):
     with FakeServer(answer) as server:
-        began = time.monotonic()
         result = run_load(server.url, tmp_path, "--request-rate", 30, "--duration", 1)
-        assert time.monotonic() - began < 5
-        assert 10 < result["completed"] < 60 and result["failed"] == 0
-        result = run_load(server.url, tmp_path, "--concurrency", 2, "--duration", 0.3)
+        assert 0 < result["completed"] < 60 and result["failed"] == 0
+        result = run_load(server.url, tmp_path, "--concurrency", 2, "--duration", 2)
         assert result["completed"] > 2 and result["failed"] == 0
 
 
@@ -156,7 +161,7 @@ def endless(connection, piece):
 
 def trickle(connection):
     connection.sendall(HEAD + ROLE)
-    for _ in range(200):
+    for _ in range(20 * PATIENCE_S):
         connection.sendall(b": still here\n\n")
         time.sleep(0.05)
 
@@ -188,7 +193,7 @@ FAILURES = {
                     lambda c: c.sendall(HEAD + ROLE + text("x") + event(
                         {"error": {"code": "worker_crashed", "message": "gone"}}) + DONE)),
     "status": ("status", lambda c: c.sendall(b"HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbusy")),
-    "silence": ("timeout", lambda c: time.sleep(2)),
+    "silence": ("timeout", lambda c: c.recv(1)),  # until the client has gone
     "comments": ("timeout", trickle),
 }
 
@@ -203,8 +208,9 @@ def test_a_failure_is_counted_by_its_kind(name, tmp_path):
             behave(connection)
         else:
             answer(connection)
+    timeout_s = 2 if kind == "timeout" else PATIENCE_S
     with FakeServer(every_second) as server:
-        result = run_load(server.url, tmp_path, "--concurrency", 1, "--num-requests", 4, "--timeout", 1, "--model", "m",
+        result = run_load(server.url, tmp_path, "--concurrency", 1, "--num-requests", 4, "--timeout", timeout_s, "--model", "m",
                           "--fail-on-error", status=3)
     assert result["completed"] == 2 and result["total_output_tokens"] == 6
     assert result["failed"] == 2 and {k: n for k, n in result["failures"].items() if n} == {kind: 2}
@@ -255,14 +261,22 @@ def test_a_dead_server_is_counted(tmp_path):
 
 def test_an_interruption_reports_what_there_is(tmp_path):
     path = tmp_path / "result.json"
-    with FakeServer(lambda connection: answer(connection, pieces=20, gap_s=0.1)) as server:
-        command = [BUILD / "shoal-load", "--base-url", server.url, "--concurrency", "3", "--duration", "60", "--model",
+    turn = iter(range(100))
+
+    def answer_three(connection):
+        if next(turn) < 3:
+            answer(connection)
+        else:
+            connection.recv(1)  # until the client has gone
+
+    with FakeServer(answer_three) as server:
+        command = [BUILD / "shoal-load", "--base-url", server.url, "--concurrency", "3", "--duration", str(PATIENCE_S), "--model",
                    "m", "--save-result", path]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            time.sleep(3)
+            wait_until(lambda: len(server.requests) == 6, "three answers to be followed by three requests")
             process.send_signal(signal.SIGINT)
-            table = process.communicate(timeout=10)[0].decode()
+            table = process.communicate(timeout=PATIENCE_S)[0].decode()
             assert process.returncode == 0
     result = json.loads(path.read_text(encoding="utf-8"))
-    assert result["completed"] >= 3 and result["requests_stopped"] == 3 and result["failed"] == 0
+    assert result["completed"] == 3 == result["requests_stopped"] and result["failed"] == 0
     assert "Stopped by interruption:" in table

@@ -129,30 +129,43 @@ def test_the_phases_of_a_request_add_up(server):
     assert abs(grown("inter_token_latency") - phases["decode"]) < 1e-5
     assert abs(grown("request_time_per_output_token") * 9 - phases["decode"]) < 1e-4
     whole = grown("e2e_request_latency")
-    assert phases["queue"] + phases["inference"] <= whole
-    # Queue is what the worker made it wait: an idle worker begins at its next look.
-    assert phases["queue"] < max(0.2, whole / 2)
+    assert phases["queue"] + phases["inference"] <= whole  # so none of its computing counts as waiting
 
 
 def test_waiting_counts_as_queue_time(start_server):
+    """By two clocks: it waits while the first one is seen to go on, and no longer than from its start to its end."""
     server = start_server("--max-sequences", "1")
-    first = server.open_stream("A long story, please.", max_tokens=60, logit_bias={"2": -100})
+
+    def queue_s():
+        return server.metrics()["vllm:request_queue_time_seconds_sum"]
+
+    first = server.open_stream("A long story, please.", max_tokens=200, logit_bias={"2": -100})
     first.wait_token()
     began = time.monotonic()
     second = server.open_stream("Hello", max_tokens=2, logit_bias={"2": -100})
+
+    def waits():
+        values = server.metrics()
+        return values["shoal_live_requests"] == 2 and values["shoal_requests_preparing"] == 0
+
+    wait_until(waits, "the second to wait")
+    waits_since = seen_waiting = asked_at = time.monotonic()
+    while server.metrics()["vllm:generation_tokens_total"] < 200:
+        seen_waiting, asked_at = asked_at, time.monotonic()
     first.text()
-    waited_s = time.monotonic() - began
+    wait_until(lambda: server.metrics()["vllm:request_queue_time_seconds_count"] == 1, "the first one's end")
+    before_s = queue_s()
     second.text()
+    took_s = time.monotonic() - began
     wait_until(lambda: server.metrics()["vllm:request_queue_time_seconds_count"] == 2, "both ends")
-    queue_s = server.metrics()["vllm:request_queue_time_seconds_sum"]
-    assert 0.5 * waited_s < queue_s < waited_s + 0.5
+    assert 0 < seen_waiting - waits_since < queue_s() - before_s < took_s
 
 
 def test_what_runs_is_seen(server):
     stream = server.open_stream("Tell me a long story.", max_tokens=4000, logit_bias={"2": -100})
     stream.wait_token()
     # The worker publishes its figures at the end of a step, just behind the tokens.
-    wait_until(lambda: server.metrics()["vllm:num_requests_running"] == 1, "the figures of a step", 5)
+    wait_until(lambda: server.metrics()["vllm:num_requests_running"] == 1, "the figures of a step")
     values = server.metrics()
     assert values["shoal_live_requests"] == 1
     assert values["shoal_kv_blocks_used"] > 0

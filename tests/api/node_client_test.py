@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from shoal_server import MODEL_ID, ROOT
+from shoal_server import MODEL_ID, PATIENCE_S, ROOT
 
 NODE_MODULES = ROOT / "build/node/node_modules"
 
@@ -19,7 +19,7 @@ def run_client(name, base_url):
     """What the script printed."""
     script = ROOT / "build/node" / name
     shutil.copy(ROOT / "tests/api" / name, script)  # modules are looked up from where the script lies
-    ended = subprocess.run(["node", script, base_url, MODEL_ID], capture_output=True, timeout=120, check=False)
+    ended = subprocess.run(["node", script, base_url, MODEL_ID], capture_output=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 0, ended.stderr.decode()
     return json.loads(ended.stdout)
 

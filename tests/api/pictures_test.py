@@ -12,7 +12,7 @@ import pytest
 
 from media_host import MediaHost
 from scripted_server import ScriptedServer
-from shoal_server import BUILD
+from shoal_server import BUILD, PATIENCE_S
 from vision_folder import data_uri, image_part, make_folder, png, text_part
 
 RED = png(16, 8, (255, 0, 0))
@@ -170,7 +170,7 @@ def test_texts_do_not_wait_for_a_silent_host(server, media):
 def test_the_next_worker_gets_the_pictures_again(folder, tmp_path):
     with ScriptedServer(tmp_path, model=folder) as server:
         server.wait_ready()
-        server.says({"text": "{pictures}", "token_ms": 20})
+        server.says({"text": "{pictures}", "token_ms": 50})
         stream = server.open_stream([image_part(data_uri(RED)), image_part(data_uri(BLUE))])
         pieces = []
         for event in stream.events():
@@ -189,7 +189,7 @@ def test_generate_takes_a_file(folder, tmp_path):
     def generate(*options):
         command = [BUILD / "shoal", "generate", "--model", folder, "--prompt", "what?", "--temperature", "0",
                    "--context", "64", *options]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 
     with_one, without = generate("--image", tmp_path / "red.png"), generate()
     assert with_one.returncode == without.returncode == 0, with_one.stderr

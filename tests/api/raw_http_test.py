@@ -104,7 +104,7 @@ def test_a_slow_request_is_ended(start_server):
         connection.sendall(b"POST /v1/chat/completions HT")
         reply = read_all(connection)
     assert reply.startswith(b"HTTP/1.1 408 ")
-    assert 0.5 < time.monotonic() - start < 10
+    assert time.monotonic() - start > 0.9
 
 
 def test_an_idle_connection_is_ended(start_server):
@@ -115,8 +115,7 @@ def test_an_idle_connection_is_ended(start_server):
 
 def test_connections_are_bounded(start_server):
     running = start_server("--max-connections", "3")
-    held = [running.connect() for _ in range(3)]
-    time.sleep(0.1)
+    held = [running.connect() for _ in range(3)]  # taken in before the next, in this order
     with running.connect() as extra:
         reply = read_all(extra)
     assert reply.startswith(b"HTTP/1.1 503 ")

@@ -37,7 +37,7 @@ def test_a_chat_has_its_figures_in_one_line(logged):
     assert line["prompt_tokens"] == usage["prompt_tokens"]
     assert line["finish_reason"] == reply.json["choices"][0]["finish_reason"]
     assert line["output_tokens"] == usage["completion_tokens"]
-    assert 0 < line["ttft_ms"] <= line["duration_ms"] < 60000
+    assert 0 < line["ttft_ms"] <= line["duration_ms"]
     assert re.fullmatch(r"127\.0\.0\.1:\d+", line["client"])
     assert line["reply_bytes"] > len(reply.body) and "cut" not in line
 
@@ -61,7 +61,8 @@ def test_errors_carry_the_id_too(logged):
 
 
 def test_a_client_that_leaves_has_its_line(logged):
-    body = json.dumps({"messages": [{"role": "user", "content": "Write a long story."}], "stream": True}).encode()
+    body = json.dumps({"messages": [{"role": "user", "content": "Write a long story."}], "stream": True, "max_tokens": 4000,
+                       "logit_bias": {"2": -100}}).encode()
     with logged.connect() as connection:
         connection.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: left-1\r\n"
                            b"Content-Length: %d\r\n\r\n" % len(body) + body)

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from shoal_server import BUILD, MODEL, ROOT, ShoalServer, process_is_alive, send_signal, wait_until
+from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, ShoalServer, process_is_alive, process_state, send_signal, wait_until
 
 # Runs what follows as the process that LISTEN_PID names, with descriptor N as its descriptor 3.
 ADOPT = 'export LISTEN_PID=$$; exec "$@" 3<&%d'
@@ -75,7 +75,7 @@ def test_a_failed_start_is_never_ready(manager, tmp_path):
     broken.write_bytes(b"no checkpoint")
     done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(broken), "--port", "0"], cwd=ROOT,
                           env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}, capture_output=True,
-                          timeout=60, check=False)
+                          timeout=PATIENCE_S, check=False)
     assert done.returncode == 1
     assert "READY=1" not in manager.lines()
 
@@ -86,8 +86,7 @@ def test_the_watchdog_is_fed_while_the_loop_turns(tmp_path, manager):
         manager.wait_for("WATCHDOG=1", times=4)
         running.wait_ready()
         send_signal(running.process.pid, "SIGSTOP")
-        wait_until(lambda: "T" in open(f"/proc/{running.process.pid}/stat").read().rsplit(")", 1)[1].split()[0],
-                   "the server to stand still")
+        wait_until(lambda: process_state(running.process.pid) == "T", "the server to stand still")
         fed = manager.lines().count("WATCHDOG=1")
         with pytest.raises(AssertionError, match="waited"):
             wait_until(lambda: manager.lines().count("WATCHDOG=1") > fed, "a sign of life", patience_s=1)
@@ -119,7 +118,7 @@ def test_a_manager_that_is_gone_hurts_nobody(tmp_path):
 
 def test_a_passed_socket_is_served(start_server):
     listener, port = listening_socket()
-    early = socket.create_connection(("127.0.0.1", port), timeout=60)  # before anybody accepts
+    early = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)  # before anybody accepts
     early.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     running = start_server(**adopting(listener.fileno(), port=port))
     assert early.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -129,7 +128,7 @@ def test_a_passed_socket_is_served(start_server):
     early.close()
     running.__exit__(None, None, None)
     # The socket outlives the server: the next one goes on with it.
-    late = socket.create_connection(("127.0.0.1", port), timeout=60)
+    late = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
     late.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     with ShoalServer(**adopting(listener.fileno(), port=port)):
         assert late.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -164,7 +163,7 @@ def test_descriptors_that_are_no_listening_sockets_are_refused(kind, tmp_path):
         how = adopting(made.fileno(), count="400" if kind == "too many" else "1")
         done = subprocess.run([*how["wrapper"], str(BUILD / "shoal"), "serve", "--model", str(MODEL)], cwd=ROOT,
                               env={**os.environ, **how["environment"]}, pass_fds=how["pass_fds"], capture_output=True,
-                              timeout=60, check=False)
+                              timeout=PATIENCE_S, check=False)
         assert done.returncode == 1 and b"descriptor" in done.stderr, done.stderr
         made.close()
 
@@ -190,7 +189,7 @@ def test_the_units_say_what_the_program_does():
     assert service["Type"] == "notify" and service["ExecStart"].split()[1] == "serve"
     assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["KillMode"] == "mixed"  # a worker must not die before the requests that it runs
-    help_text = subprocess.run([str(BUILD / "shoal"), "serve", "--help"], capture_output=True, timeout=30,
+    help_text = subprocess.run([str(BUILD / "shoal"), "serve", "--help"], capture_output=True, timeout=PATIENCE_S,
                                check=True).stdout.decode()
     drain_s = int(re.search(r"--drain-timeout N .*\[(\d+)\]", help_text).group(1))
     assert int(service["TimeoutStopSec"]) > drain_s

@@ -3,6 +3,7 @@
 SHOAL_TEST_BUILD names another build folder (build/san-address, say).
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -19,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("SHOAL_TEST_BUILD", "build")
 MODEL = ROOT / "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
 MODEL_ID = "smollm2-135m-instruct-q4_1"
-PATIENCE_S = 60  # for things that take milliseconds on an idle machine
+PATIENCE_S = 300  # for what takes milliseconds, or some seconds, on an idle machine: only a failing test waits so long
+COMPILING_S = 1800  # for a driver for the CPU that compiles kernels, half a minute there
 
 # Figures that are zero when nothing is going on.
 IDLE_FIGURES = [
@@ -58,12 +60,17 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
         time.sleep(0.01)
 
 
-def process_is_alive(pid):
+def process_state(pid):
+    """R, S, T and so on, as in proc(5); Z too where there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+            return stat.read().rsplit(")", 1)[1].split()[0]
     except FileNotFoundError:
-        return False
+        return "Z"
+
+
+def process_is_alive(pid):
+    return process_state(pid) != "Z"
 
 
 class Reply:
@@ -150,11 +157,11 @@ class ShoalServer:
             return None
         return int(text.split()[0]) if text else None
 
-    def wait_ready(self):
+    def wait_ready(self, patience_s=PATIENCE_S):
         def ready():
             assert self.process.poll() is None, f"the server ended: {self.log_text()}"
             return self.get("/ready").status == 200
-        wait_until(ready, "the server to be ready")
+        wait_until(ready, "the server to be ready", patience_s)
 
     def wait_exit(self, patience_s=PATIENCE_S):
         return self.process.wait(patience_s)
@@ -212,6 +219,19 @@ class ShoalServer:
             labels = re.sub(r'(?:model_name|engine)="[^"]*",?', "", labels or "").rstrip(",")
             values[name + ("{" + labels + "}" if labels else "")] = float(value)
         return values
+
+    def ended(self, *reasons):
+        """How many requests have ended for these reasons."""
+        values = self.metrics()
+        return sum(values[f'vllm:request_success_total{{finished_reason="{reason}"}}'] for reason in reasons)
+
+    @contextlib.contextmanager
+    def everybody_leaves(self):
+        """Those who go in the meantime are noticed: none of their answers comes to its end before the server is idle."""
+        before = self.ended("stop", "length")
+        yield
+        self.wait_idle()
+        assert self.ended("stop", "length") == before
 
     def wait_idle(self, patience_s=PATIENCE_S):
         """All that requests hold is back."""

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from shoal_server import BUILD, MODEL, ROOT, ShoalServer, send_signal, wait_until
+from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT, ShoalServer, send_signal, wait_until
 
 
 def make_certificate(folder, name, common_name):
@@ -17,7 +17,7 @@ def make_certificate(folder, name, common_name):
     cert, key = folder / f"{name}.crt", folder / f"{name}.key"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                     "-days", "2", "-keyout", str(key), "-out", str(cert), "-subj", f"/CN={common_name}", "-addext",
-                    "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=30)
+                    "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True, timeout=PATIENCE_S)
     return cert, key
 
 
@@ -37,7 +37,7 @@ def pairs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def secure(pairs):
     cert, key = pairs["first"]
-    with ShoalServer("--tls-cert", str(cert), "--tls-key", str(key), "--request-timeout", "2",
+    with ShoalServer("--tls-cert", str(cert), "--tls-key", str(key), "--request-timeout", "5",
                      tls=client_context(cert)) as running:
         running.wait_ready()
         yield running
@@ -45,7 +45,7 @@ def secure(pairs):
 
 
 def plain_socket(server):
-    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
 
 
 def test_chats_and_streams_work(secure):
@@ -123,7 +123,7 @@ def test_a_handshake_that_stalls_is_ended(secure):
     with plain_socket(secure) as connection:
         connection.sendall(b"\x16\x03\x01\x02")
         assert connection.recv(1) == b""
-    assert 5 < time.monotonic() - start < 30
+    assert time.monotonic() - start > 5
 
 
 def test_a_slow_request_is_ended_behind_tls_too(secure):
@@ -134,21 +134,21 @@ def test_a_slow_request_is_ended_behind_tls_too(secure):
 
 @pytest.mark.parametrize("how", ["close", "reset", "close_notify"])
 def test_a_client_that_leaves_is_noticed(secure, how):
-    stream = secure.open_stream("Write a very long story.", logit_bias={"2": -100})
-    stream.wait_token()
-    if how == "close":
-        stream.answer.close()
-        socket.socket(fileno=stream.socket.detach()).close()  # no goodbye from TLS
-    elif how == "reset":
-        stream.reset()
-    else:
-        stream.socket.settimeout(0.01)
-        try:
-            stream.socket.unwrap()
-        except (OSError, ValueError):
-            pass  # the server does not wait for it either
-        stream.close()
-    secure.wait_idle()
+    with secure.everybody_leaves():
+        stream = secure.open_stream("Write a very long story.", max_tokens=4000, logit_bias={"2": -100})
+        stream.wait_token()
+        if how == "close":
+            stream.answer.close()
+            socket.socket(fileno=stream.socket.detach()).close()  # no goodbye from TLS
+        elif how == "reset":
+            stream.reset()
+        else:
+            stream.socket.settimeout(0.01)
+            try:
+                stream.socket.unwrap()
+            except (OSError, ValueError):
+                pass  # the server does not wait for it either
+            stream.close()
 
 
 def test_a_slow_reader_is_cut_behind_tls_too(pairs, start_server):
@@ -195,7 +195,7 @@ def test_certificates_change_without_dropping_connections(pairs, tmp_path, start
     send_signal(running.process.pid, "SIGHUP")
     wait_until(lambda: "certificate read again" in running.log_text(), "the new certificate")
     assert peer_name(running, context) == "second"
-    reader.join(60)
+    reader.join(PATIENCE_S)
     assert result and result[0][1] == "length"
     old.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
     assert old.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -213,7 +213,7 @@ def test_a_bad_pair_ends_the_start(pairs, tmp_path, cert, key, words):
     cert_path = pairs[cert][0] if cert else tmp_path / "none.crt"
     key_path = pairs[key][1] if key else tmp_path / "none.key"
     done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", "--tls-cert",
-                           str(cert_path), "--tls-key", str(key_path)], cwd=ROOT, capture_output=True, timeout=30,
+                           str(cert_path), "--tls-key", str(key_path)], cwd=ROOT, capture_output=True, timeout=PATIENCE_S,
                           check=False)
     assert done.returncode == 1 and words in done.stderr.decode(), done.stderr
 
@@ -221,8 +221,8 @@ def test_a_bad_pair_ends_the_start(pairs, tmp_path, cert, key, words):
 def test_a_key_with_a_password_is_refused_without_asking(pairs, tmp_path):
     locked = tmp_path / "locked.key"
     subprocess.run(["openssl", "ec", "-in", str(pairs["first"][1]), "-out", str(locked), "-aes128", "-passout",
-                    "pass:secret"], check=True, capture_output=True, timeout=30)
+                    "pass:secret"], check=True, capture_output=True, timeout=PATIENCE_S)
     done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", "--tls-cert",
                            str(pairs["first"][0]), "--tls-key", str(locked)], cwd=ROOT, capture_output=True,
-                          stdin=subprocess.DEVNULL, timeout=30, check=False)
+                          stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1 and "cannot use the key" in done.stderr.decode()

@@ -10,17 +10,18 @@ import subprocess
 
 import pytest
 
-from shoal_server import BUILD, MODEL, ROOT, ShoalServer, wait_until
+from shoal_server import BUILD, COMPILING_S, MODEL, PATIENCE_S, ROOT, ShoalServer
 from vision_folder import data_uri, image_part, make_folder, png, text_part
 
-OPTIONS = ["--threads", "2", "--kv-cache-bytes", "1%"]
+COMMON = ["--threads", "2", "--worker-timeout", str(COMPILING_S)]
+OPTIONS = [*COMMON, "--kv-cache-bytes", "1%"]
 QUESTION = "Hi"
 
 
 @pytest.fixture(scope="module")
 def vulkan():
     with ShoalServer("--device", "vulkan", *OPTIONS) as running:
-        wait_until(lambda: running.get("/ready").status == 200, "the server to be ready", 180)
+        running.wait_ready(COMPILING_S)
         yield running
         running.wait_idle()
 
@@ -60,7 +61,7 @@ def test_greedy_answer_is_the_cpus(vulkan):
 def test_a_chat_passes_the_start_of_quantization():
     """Its prompt lies before it, the end of its answer behind it."""
     with ShoalServer("--device", "vulkan", *OPTIONS, "--kv-bits", "8", "--quantized-kv-start", "40") as server:
-        wait_until(lambda: server.get("/ready").status == 200, "the server to be ready", 180)
+        server.wait_ready(COMPILING_S)
         assert "uniform, keys of 8 and values of 8 bits beyond 40 tokens" in server.log_text()
         reply = server.chat("What is the capital of France?", temperature=0, max_tokens=12)
         assert 28 < reply.json["usage"]["prompt_tokens"] < 40
@@ -88,9 +89,9 @@ def test_turns_over_codes_of_half_bits_are_the_cpus(start):
 
     talks = {}
     for device in ("cpu", "vulkan"):
-        options = ["--device", device, "--threads", "2", "--kv-cache-bytes", "20M", *bits, "--quantized-kv-start", str(start)]
+        options = ["--device", device, *COMMON, "--kv-cache-bytes", "20M", *bits, "--quantized-kv-start", str(start)]
         with ShoalServer(*options, model=ROOT / "build/checkpoints/glm4-wide-heads") as server:
-            wait_until(lambda: server.get("/ready").status == 200, "the server to be ready", 180)  # noqa: B023
+            server.wait_ready(COMPILING_S)
             with concurrent.futures.ThreadPoolExecutor(2) as pool:
                 talks[device] = list(pool.map(lambda question: talk(server, question), ("is it far?", "what is it?")))  # noqa: B023
             server.wait_idle()
@@ -146,7 +147,7 @@ def test_streams_share_the_device_when_one_is_left(vulkan):
 )
 def test_a_setting_that_cannot_work_is_refused_with_the_numbers(options, words):
     command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--device", "vulkan", "--port", "0", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode != 0
     assert re.search(words, done.stderr), done.stderr
 
@@ -164,8 +165,8 @@ def test_pictures_are_answered_as_on_the_cpu(tmp_path):
 
     answers = {}
     for device in ("cpu", "vulkan"):
-        with ShoalServer("--device", device, "--threads", "2", "--kv-cache-bytes", "50M", model=folder) as server:
-            wait_until(lambda: server.get("/ready").status == 200, "the server to be ready", 180)  # noqa: B023
+        with ShoalServer("--device", device, *COMMON, "--kv-cache-bytes", "50M", model=folder) as server:
+            server.wait_ready(COMPILING_S)
             answers[device] = [ask(server, question) for question in questions]
             with concurrent.futures.ThreadPoolExecutor(len(questions)) as pool:
                 assert list(pool.map(lambda question: ask(server, question), questions)) == answers[device]  # noqa: B023
