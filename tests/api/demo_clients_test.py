@@ -8,19 +8,11 @@ import anthropic
 import openai
 import pytest
 
-from demo_model import FOLDER, GOLDEN, TOKENS_MOST, chat_messages, demo_server, parts_of, questions
-from shoal_server import BUILD
+from demo_model import FOLDER, GOLDEN, TOKENS_MOST, chat_messages, parts_of, questions, server  # noqa: F401
+from shoal_server import BUILD, PATIENCE_S
 
 MODEL = "demo"
 QUESTIONS = questions()
-
-
-@pytest.fixture(scope="module")
-def server():
-    with demo_server() as running:
-        running.wait_ready()
-        yield running
-        running.wait_idle()
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +141,7 @@ def test_generate_takes_a_picture():
     asked = next(question for question in QUESTIONS if question["kind"] == "describe" and not question["thinking"])
     (name,), words = asked["pictures"], asked["messages"][0]["content"][1]["text"]
     command = [BUILD / "shoal", "generate", "--model", FOLDER, "--image", GOLDEN / name, "--prompt", words, "--temperature", "0"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (ended.returncode, ended.stdout) == (0, asked["text"] + "\n"), ended.stderr
 
 

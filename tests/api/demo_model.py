@@ -8,6 +8,8 @@ scripts/demo_model/judge): questions as bodies of chats, and what of an answer i
 import json
 import re
 
+import pytest
+
 from shoal_server import ROOT, ShoalServer
 from vision_folder import data_uri, image_part
 
@@ -18,6 +20,15 @@ TOKENS_MOST = 160  # of an answer, when it was recorded
 
 def demo_server(*options):
     return ShoalServer(*options, model=FOLDER)
+
+
+@pytest.fixture(scope="module")
+def server():
+    """Takes the place of conftest's in a test file that imports it."""
+    with demo_server() as running:
+        running.wait_ready()
+        yield running
+        running.wait_idle()
 
 
 def questions():

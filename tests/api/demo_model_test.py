@@ -13,21 +13,13 @@ import time
 
 import pytest
 
-from demo_model import chat_body, demo_server, parts_of, picture, questions
-from shoal_server import EventStream, wait_until
+from demo_model import chat_body, demo_server, parts_of, picture, questions, server  # noqa: F401
+from shoal_server import COMPILING_S, PATIENCE_S, EventStream
 from vision_folder import data_uri, image_part, text_part
 
 LEAST_RIGHT = 0.95
 QUESTIONS = questions()
 ON_A_DEVICE = QUESTIONS[::13]  # Mesa's driver for the CPU takes 0.1 s for a step, and half a minute for its first kernels
-
-
-@pytest.fixture(scope="module")
-def server():
-    with demo_server() as running:
-        running.wait_ready()
-        yield running
-        running.wait_idle()
 
 
 def answer(server, question):
@@ -67,9 +59,9 @@ def test_answers_are_transformers_and_right(server):
 
 
 def test_answers_are_the_same_on_a_device():
-    with demo_server("--device", "vulkan", "--threads", "2", "--kv-cache-bytes", "50M") as server:
-        wait_until(lambda: server.get("/ready").status == 200, "the server to be ready", 180)
-        for question, said in zip(ON_A_DEVICE, answers(server, ON_A_DEVICE)):
+    with demo_server("--device", "vulkan", "--threads", "2", "--kv-cache-bytes", "50M", "--worker-timeout", str(COMPILING_S)) as running:
+        running.wait_ready(COMPILING_S)
+        for question, said in zip(ON_A_DEVICE, answers(running, ON_A_DEVICE)):
             assert said == recorded(question), question["messages"]
 
 
@@ -133,5 +125,5 @@ def test_each_of_eight_streams_gets_what_it_gets_alone(server, seed):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert together == alone
