@@ -8,7 +8,7 @@ from shoal_server import wait_until
 
 CHOICES = 4
 STREAMS = 2
-TOKENS = 24
+TOKENS = 64  # so that a worker that is killed at the third has not come to the last
 
 
 class Choices(threading.Thread):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from crowd import Chat, chat_body, run_once
+from crowd import Chat, Crowd, chat_body, run_once
 
 POISON_ID = 48000  # no chat of the crowd has it in its prompt or may draw it
 BAN = {str(POISON_ID): -100}
@@ -33,16 +33,17 @@ def test_poison_under_load(start_server, long_run, say, crashes, depth):
         if not planted and server.metrics()["vllm:generation_tokens_total"] > 40:
             planted.append(Chat(server.port, 0, {**POISON, "stream": True}))
             planted.append(Chat(server.port, 0, POISON))
+        for chat in planted:
+            if not chat.over:
+                chat.take()
 
-    chats = run_once(server.port, bodies, len(bodies), look)
+    def has_worked():
+        return planted and all(chat.over for chat in planted)
+
+    crowd = Crowd(server.port, bodies, len(bodies))
+    chats = crowd.run(lambda: crowd.begun < len(bodies) or not has_worked(), look)  # never alone
     for chat in chats:
         assert chat.answer() == answers[chat.number], f"chat {chat.number} differs"
-    for chat in planted:
-        deadline = time.monotonic() + 30
-        while not chat.over:
-            assert time.monotonic() < deadline
-            chat.take()
-            time.sleep(0.005)
     streamed, whole = planted
     assert streamed.answer() == (200, "worker_crashed")  # an error event
     assert whole.answer() == (500, "worker_crashed")

@@ -4,7 +4,7 @@ steps that overlap, and a worker that dies twice. Every answer is the one that t
 import os
 import signal
 
-from crowd import chat_body, run_once
+from crowd import Crowd, chat_body, run_once
 from shoal_server import ROOT, ShoalServer
 
 MODEL = ROOT / "build/checkpoints/qwen3_5-f32.gguf"
@@ -35,7 +35,8 @@ def test_preempted_and_replayed_streams_go_on_as_if_alone(say):
                 os.kill(pid, signal.SIGKILL)
                 deaths += 1
 
-        chats = run_once(server.port, bodies, 20, look)
+        crowd = Crowd(server.port, bodies, CHATS)
+        chats = crowd.run(lambda: crowd.begun < CHATS or deaths < len(DEATHS), look)
         values = server.metrics()
     differing = [chat.number for chat in chats if chat.answer() != alone[chat.number]]
     assert not differing

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import select
 import signal
 import statistics
@@ -111,18 +112,22 @@ def test_sigkill(start_server, undisturbed, long_run, say, options, short_count)
     assert values["shoal_requests_quarantined_total"] == 0
     server.wait_idle()
     assert frontend_descriptors(server) <= descriptors + 1  # the connection that asks
-    # A CPU that is told to overlap steps reads each one's tokens a step later.
-    bound_s = 1.0 if options else 0.25 if long_run else 0.5
+    # Nothing was waited for, nothing made anew.
+    log = server.log_text()
+    assert log.count("killed by signal 9") == count and "heartbeat" not in log
+    assert len(re.findall(r"weights [0-9.]+ MB adopted", log)) == count
+    # A CPU that is told to overlap steps reads each one's tokens a step later. The long form is for a machine that does nothing else.
+    bound_s = 10 if not long_run else 1.0 if options else 0.25
     assert statistics.median(killer.resumed_s) < bound_s
 
 
 def test_sigstop(start_server, undisturbed, long_run, say):
     bodies, answers = undisturbed
-    server = start_server("--worker-timeout", "1")
+    server = start_server("--worker-timeout", "5")
     count = 10 if long_run else 1
     chats, killer = run_with_killer(
         server, bodies, lambda crowd: Killer(server, crowd, "SIGSTOP", count, 0.5, 2, seed=8))
-    say(summary("SIGSTOP, noticed after 1 s", killer, chats))
+    say(summary("SIGSTOP, noticed after 5 s", killer, chats))
     check_answers(chats, answers)
     assert server.metrics()["shoal_worker_restarts_total"] == count
     assert "its heartbeat stands still" in server.log_text()
@@ -145,7 +150,7 @@ def test_abort_inside_a_step(start_server, undisturbed, long_run, say):
 
 def test_a_hang_inside_a_step(start_server, undisturbed):
     bodies, answers = undisturbed
-    server = start_server("--worker-timeout", "1", "--worker-fault", "hang-at-step=30")
+    server = start_server("--worker-timeout", "5", "--worker-fault", "hang-at-step=30")
     chats = run_once(server.port, bodies[:4], 4)
     check_answers(chats, answers)
     assert server.metrics()["shoal_worker_restarts_total"] >= 1
@@ -158,20 +163,22 @@ def test_one_of_two_workers_dies_for_good(start_server, undisturbed, long_run, s
     wait_until(lambda: all(w["state"] == "ready" for w in server.get("/v1/status").json["workers"]), "both ready")
     first, second = live_pids(server)
     width = 64 if long_run else 24
+    most = [0, 0]  # requests at a time
     struck = []
 
     def look():
         if struck:
             return
         workers = server.get("/v1/status").json["workers"]
+        most[:] = [max(pair) for pair in zip(most, (worker["requests"] for worker in workers))]
         if all(worker["says"]["steps"] > 5 for worker in workers):
-            struck.append([worker["requests"] for worker in workers])
+            struck.append(workers[1]["requests"])
             os.kill(second, signal.SIGKILL)
 
     chats = run_once(server.port, bodies[:width], width, look)
     check_answers(chats, answers)
-    requests_first, requests_second = struck[0]
-    assert abs(requests_first - requests_second) <= 10, "the load was not shared"
+    requests_second, = struck
+    assert abs(most[0] - most[1]) <= 10, "the load was not shared"
     one, other = server.get("/v1/status").json["workers"]
     assert (one["pid"], one["state"], one["restarts"]) == (first, "ready", 0)
     assert other["failed_starts"] >= 1 and other["state"] in ("backing_off", "starting")

@@ -85,6 +85,7 @@ def median_parts(model, template, lives, tokens):
         parts = [one_death(server, tokens) for _ in range(lives)]
         server.wait_idle()
         assert server.metrics()["shoal_worker_restarts_total"] == lives
+        assert len(re.findall(r"weights [0-9.]+ MB adopted", server.log_text())) == lives
     return dict(zip(PARTS, map(statistics.median, zip(*parts))))
 
 
@@ -108,7 +109,8 @@ def test_the_pause_of_a_stream(tmp_path, long_run, say):
     template.write_text("{{ messages[0]['content'] }}", encoding="utf-8")
     small = median_parts(None, template, 12 if long_run else 6, 12)
     say(words_of("default model", small))
-    assert small["first token"] < 250
+    # Seconds would be a wait for something; less is for the long form to judge, on a machine that does nothing else.
+    assert small["first token"] < (250 if long_run else 10_000)
     if not long_run:
         return
     mixture = large_parts(tmp_path, template, MIXTURE)

@@ -9,14 +9,14 @@ import time
 
 import pytest
 
-from shoal_server import process_is_alive, wait_until
+from shoal_server import PATIENCE_S, process_is_alive, wait_until
 
 BATCH = 32
 LONG_PROMPT = "Tell me about the sea and the sky. " * 120
 
 
 def connect(server):
-    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
 
 
 def request_bytes(content, **fields):
@@ -75,7 +75,7 @@ def test_vanishing(start_server, long_run, stage):
             if awaited:
                 read_until(connection, awaited)
             leave(connection, number)
-        server.wait_idle(60)
+        server.wait_idle()
         if batch == batches // 4:
             before_kb = resident_kb(server.process.pid)
     status = server.get("/v1/status").json
@@ -102,7 +102,7 @@ def test_a_killed_frontend_takes_all_workers_along(start_server):
     server.process.kill()
     server.wait_exit()
     for worker in workers:
-        wait_until(lambda worker=worker: not process_is_alive(worker), "the worker to end", 5)
+        wait_until(lambda worker=worker: not process_is_alive(worker), "the worker to end")
     for stream in streams:
         stream.close()
     assert set(os.listdir("/dev/shm")) <= left

@@ -14,16 +14,17 @@ import sys
 
 import pytest
 
-from shoal_server import ROOT, ShoalServer, wait_until
+from shoal_server import COMPILING_S, PATIENCE_S, ROOT, ShoalServer, wait_until
 
 WORDS = {" the": 260, " a": 253, " and": 284, " of": 282}  # and their tokens
 TOKENS = 24
-OPTIONS = ("--device", "vulkan", "--max-sequences", "4", "--step-tokens", "64", "--kv-cache-bytes", "16M")
+OPTIONS = ("--device", "vulkan", "--max-sequences", "4", "--step-tokens", "64", "--kv-cache-bytes", "16M", "--worker-timeout",
+           str(COMPILING_S))
 
 
 def make_model(path, seed):
     subprocess.run([sys.executable, ROOT / "scripts" / "make_random_gguf", path, "--shape", "2,64,2,1,32,96",
-                    "--seed", str(seed)], cwd=ROOT, check=True, timeout=60, stdout=subprocess.DEVNULL)
+                    "--seed", str(seed)], cwd=ROOT, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL)
     return path
 
 
@@ -59,7 +60,7 @@ def kill_workers(server):
 
 def test_streams_go_on_and_weights_stay(model, tmp_path):
     with ShoalServer(*OPTIONS, "--pipeline-cache", str(tmp_path / "cache"), model=model) as server:
-        server.wait_ready()
+        server.wait_ready(COMPILING_S)
         whole = [(word * TOKENS, "length") for word in WORDS]
         assert read_all(open_streams(server)) == whole
         for life in range(2):
@@ -69,6 +70,8 @@ def test_streams_go_on_and_weights_stay(model, tmp_path):
             resumed = read_all(streams)
             resumed[0] = (first + resumed[0][0], resumed[0][1])
             assert resumed == whole, f"after death {life + 1}"
+        wait_until(lambda: len(origins(server)) == 3, "the last successor")
+        server.wait_ready(COMPILING_S)
         server.wait_idle()
         assert origins(server) == ["packed", "adopted", "adopted"]
         worker = server.get("/v1/status").json["workers"][0]
@@ -79,7 +82,7 @@ def test_streams_go_on_and_weights_stay(model, tmp_path):
 
 def test_two_workers_of_a_device_share_what_one_left(model):
     with ShoalServer(*OPTIONS, "--workers", "2", "--pipeline-cache", "none", model=model) as server:
-        server.wait_ready()
+        server.wait_ready(COMPILING_S)
         wait_until(lambda: len(origins(server)) == 2, "both workers")
         assert sorted(origins(server)) == ["adopted", "packed"]
         assert kill_workers(server) == 2
@@ -92,13 +95,13 @@ def test_another_checkpoint_in_the_files_place_takes_the_vault_over(model, tmp_p
     path = tmp_path / "model.gguf"
     path.write_bytes(model.read_bytes())
     with ShoalServer(*OPTIONS, "--pipeline-cache", "none", model=path) as server:
-        server.wait_ready()
+        server.wait_ready(COMPILING_S)
         make_model(path, 2)
         for origin in ("packed", "adopted"):
             seen = len(origins(server))
             kill_workers(server)
             wait_until(lambda: len(origins(server)) > seen, "the next worker")
             assert origins(server)[-1] == origin
-            server.wait_ready()
+            server.wait_ready(COMPILING_S)
             assert server.chat(max_tokens=1).status == 200  # it made progress: the next one starts at once
         assert "weights of an earlier worker are not used: V2: it holds another checkpoint's weights" in server.log_text()
