@@ -5,6 +5,7 @@
  */
 #include "tests/support/model_runner.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -311,4 +312,15 @@ const float *model_runner_step(struct model_runner *runner, const struct model_r
 const struct sampled_token *model_runner_drawn(const struct model_runner *runner)
 {
     return runner->results;
+}
+
+double model_runner_row_difference(const float *row, const float *reference, uint32_t count)
+{
+    double largest = 0, squares = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        double difference = (double)row[i] - (double)reference[i];
+        largest = fmax(largest, fabs((double)reference[i]));
+        squares += difference * difference;
+    }
+    return sqrt(squares / count) / largest;
 }

@@ -60,6 +60,9 @@ void model_runner_encode(struct model_runner *runner, const struct encode_batch 
 /* [logit rows of all parts in order, vocab_tokens]; valid until the next step. */
 const float *model_runner_step(struct model_runner *runner, const struct model_runner_part *parts,
                                uint32_t part_count);
+/* How far a row of logits is from another: the root of the mean square of their differences, as a
+ * share of the largest of `reference`. */
+double model_runner_row_difference(const float *row, const float *reference, uint32_t count);
 /* What the last step drew, a token for each row of logits. */
 const struct sampled_token *model_runner_drawn(const struct model_runner *runner);
 /* Empties a slot: its blocks go back, its next token is at position 0. */

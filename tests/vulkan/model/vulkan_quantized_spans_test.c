@@ -80,24 +80,13 @@ static struct model_runner *open_runner(const struct spans_scene *scene,
     return model_runner_create(scene->folder.path, &options);
 }
 
-static double row_difference(const float *judged, const float *cpu, uint32_t count)
-{
-    double largest = 0, squares = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        double difference = (double)judged[i] - (double)cpu[i];
-        largest = fmax(largest, fabs((double)cpu[i]));
-        squares += difference * difference;
-    }
-    return sqrt(squares / count) / largest;
-}
-
 /* Rows [from, end) of the prompt. */
 static void check_rows(struct spans_scene *scene, const struct scene_prompt *prompt, uint32_t from,
                        uint32_t end, const float *judged, const float *cpu)
 {
     uint32_t vocab = scene->shown.vocab;
     for (uint32_t i = from; i < end; i++, judged += vocab, cpu += vocab) {
-        double difference = row_difference(judged, cpu, vocab);
+        double difference = model_runner_row_difference(judged, cpu, vocab);
         if (!(difference <= scene->most))
             fail_msg("start %u, prompt %u, position %u, which sees %u: %g off", scene->start,
                      (uint32_t)(prompt - scene->shown.prompts), i, prompt->span_ends[i],

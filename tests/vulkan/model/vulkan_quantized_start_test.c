@@ -38,17 +38,6 @@ struct scene {
     double worst;
 };
 
-static double row_difference(const float *judged, const float *cpu, uint32_t count)
-{
-    double largest = 0, squares = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        double difference = (double)judged[i] - (double)cpu[i];
-        largest = fmax(largest, fabs((double)cpu[i]));
-        squares += difference * difference;
-    }
-    return sqrt(squares / count) / largest;
-}
-
 static void begin_anew(struct scene *scene, uint32_t slot)
 {
     model_runner_reset(scene->judged, slot);
@@ -82,7 +71,7 @@ static void take_step(struct scene *scene)
     const float *cpu = model_runner_step(scene->cpu, parts, count);
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
         for (uint32_t r = 0; r < parts[slot].count; r++) {
-            double difference = row_difference(judged, cpu, scene->vocab);
+            double difference = model_runner_row_difference(judged, cpu, scene->vocab);
             uint32_t position = scene->at[slot] + r;
             if (!(difference <= DIFFERENCE_MOST))
                 fail_msg("slot %u, position %u: %g off", slot, position, difference);
