@@ -27,6 +27,8 @@
 #define TABLE    6u
 #define ROWS_MAX 256u
 
+#define PIXEL_BYTES (3 * 12 * 8 + 3 * 2 * 4 * 12) /* of the pictures */
+
 struct trial {
     struct plan_sketch *sketch;
     struct cpu_thread_pool *pool;
@@ -74,8 +76,8 @@ static void begin_trial(struct trial *t)
     t->pixels = plan_sketch_tensor(t->sketch, PLAN_ROWS_PATCHES, 3 * 2 * SIDE * SIDE);
     t->table = plan_sketch_weight(t->sketch, GGML_F32, TABLE * TABLE, COLUMNS);
     static const struct picture_shape shapes[] = {{1, 12, 8}, {2, 4, 12}};
-    t->bytes = must_alloc(3 * 12 * 8 + 3 * 2 * 4 * 12, 1);
-    for (uint32_t i = 0; i < 3 * 12 * 8 + 3 * 2 * 4 * 12; i++)
+    t->bytes = must_alloc(PIXEL_BYTES, 1);
+    for (uint32_t i = 0; i < PIXEL_BYTES; i++)
         t->bytes[i] = (uint8_t)(i * 37 % 251);
     for (uint32_t p = 0; p < 2; p++)
         t->pictures[p] = (struct encode_picture){.shape = shapes[p],
@@ -85,7 +87,7 @@ static void begin_trial(struct trial *t)
                                                  .first_feature = p == 0 ? 40 : 3};
 }
 
-/* The op, over some rows at a time. */
+/* Both stages, over some rows at a time. */
 static void run(struct trial *t)
 {
     while (cpu_vision_run(&t->vision, 1) > 0)
@@ -176,6 +178,11 @@ static void test_patch_rows(void **state)
     assert_int_equal(t.vision.patches.features, 6 + 2 * 3);
     assert_int_equal(t.vision.patches.whole.count, 3);
     assert_int_equal(t.vision.patches.windows.count, 2 + 2 * 2);
+    uint8_t pixels[PIXEL_BYTES]; /* the caller's may be gone by now */
+    memcpy(pixels, t.bytes, PIXEL_BYTES);
+    memset(t.bytes, 0, PIXEL_BYTES);
+    run(&t);
+    memcpy(t.bytes, pixels, PIXEL_BYTES);
     check_tile_pixels(&t, &t.pictures[0], 0, 0);
     check_tile_pixels(&t, &t.pictures[1], 0, 24);
     check_tile_pixels(&t, &t.pictures[1], 1, 36);
