@@ -30,6 +30,12 @@ def test_refuses_capitals(tree):
     tree.assert_violation("check_names", "proto/KvPool.c:1", "lower case")
 
 
+@pytest.mark.parametrize("name", ["kv.c.orig", "kv.c.rej", "kv.bak"])
+def test_refuses_what_was_left_behind(tree, name):
+    tree.write(f"proto/{name}", "int a;\n")
+    tree.assert_violation("check_names", f"proto/{name}:1", "left this behind")
+
+
 @pytest.mark.parametrize("word", ["TODO", "FIXME", "for now", "/work/main", "/root", "/home/someone/x", "/tmp/mw",
                                   "pypi.org", "registry.npmjs.org", "getenv(\"A\")"])
 def test_refuses_words(tree, word):

@@ -172,6 +172,7 @@ uint32_t step_policy_compose(const struct step_snapshot *snapshot, uint32_t *row
     uint32_t budget = snapshot->step_tokens - decodes;
     budget =
         least(budget, awaited ? snapshot->mixed_prefill_tokens : snapshot->lone_prefill_tokens);
+    /* Where encoding has taken all time something must move nevertheless. */
     bool paced = decodes > 0 || (resumes && snapshot->shown_prefill_tokens > 0);
     struct chunk_room room = {.budget = budget,
                               .shown = paced ? snapshot->shown_prefill_tokens : budget,

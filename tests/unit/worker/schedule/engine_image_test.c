@@ -201,6 +201,15 @@ static void test_the_same_picture_is_encoded_once(void **state)
     drawn_catalog_fini(&catalog);
 }
 
+static struct test_request words(uint32_t max_new_tokens)
+{
+    static const uint32_t ids[] = {1, 2, 3};
+    return (struct test_request){.prompt = ids,
+                                 .prompt_tokens = 3,
+                                 .max_new_tokens = max_new_tokens,
+                                 .sampling = sampling_params_default()};
+}
+
 static void test_nobody_waits_for_another_ones_picture(void **state)
 {
     (void)state;
@@ -214,11 +223,7 @@ static void test_nobody_waits_for_another_ones_picture(void **state)
     engine_rig_open(&rig, &options);
     submit_one(&rig, &made, &catalog, 0, 1);
     engine_rig_turn(&rig);
-    const uint32_t ids[] = {1, 2, 3};
-    struct test_request text = {.prompt = ids,
-                                .prompt_tokens = 3,
-                                .max_new_tokens = 20,
-                                .sampling = sampling_params_default()};
+    const struct test_request text = words(20);
     assert_true(test_frontend_submit(rig.frontend, 1, &text));
     for (uint32_t turn = 0; turn < 40 && rig.frontend->replies[1].live; turn++) {
         engine_rig_turn(&rig);
@@ -259,11 +264,7 @@ static void test_encoding_and_its_rows_take_turns_beside_a_stream(void **state)
     options.mixed_prefill_tokens = 4; /* so that the rows take some steps */
     struct engine_rig rig;
     engine_rig_open(&rig, &options);
-    const uint32_t ids[] = {1, 2, 3};
-    struct test_request text = {.prompt = ids,
-                                .prompt_tokens = 3,
-                                .max_new_tokens = 60,
-                                .sampling = sampling_params_default()};
+    const struct test_request text = words(60);
     assert_true(test_frontend_submit(rig.frontend, 3, &text));
     for (uint32_t turn = 0; turn < 3; turn++)
         engine_rig_turn(&rig);
