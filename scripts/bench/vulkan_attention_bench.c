@@ -238,6 +238,8 @@ static void make_attention(struct bench *bench, const struct bench_case *c, stru
     struct error_text error;
     if (task.tiles)
         task.items = places.tile_count;
+    else
+        task.reach = vulkan_attention_policy_reach(c->context);
     struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
     apply_changes(c->changes, &choice.specialization, &choice.grid);
     uint64_t out = bench->work.address + WORK_BYTES / 4;

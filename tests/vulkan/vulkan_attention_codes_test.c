@@ -20,9 +20,12 @@
 
 #define TOLERANCE 2e-3 /* op_list.h: attention */
 
+enum { USUAL = 8, MANY = 12 }; /* subgroups of a workgroup */
+
 struct codes_case {
     struct codes_scene_case scene;
-    uint32_t tile_blocks, subgroups, splits; /* 0: the policy's */
+    /* Splits 0: the policy's, for far contexts if `subgroups` are MANY. */
+    uint32_t tile_blocks, subgroups, splits;
 };
 static const struct codes_case cases[] = {
     {{{KV_QUANT_UNIFORM, 8, 8, 0, 0}, 128, 8, 2, 0, 0, false, 3}, 1, 2, 3},
@@ -33,7 +36,7 @@ static const struct codes_case cases[] = {
     {{{KV_QUANT_UNIFORM, 14, 14, 0, 0}, 128, 4, 2, 0, 0, false, 3}, 1, 2, 2},
     {{{KV_QUANT_UNIFORM, 8, 16, 0, 0}, 256, 2, 1, 0, 0, false, 3}, 1, 1, 2},
     {{{KV_QUANT_TURBOQUANT, 4, 6, 0, 0}, 256, 1, 1, 0, 0, false, 3}, 1, 2, 1},
-    {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 128, 8, 2, 0, 0, false, 3}, 0, 0, 0},
+    {{{KV_QUANT_TURBOQUANT, 6, 8, 0, 0}, 128, 8, 2, 0, 0, false, 3}, 0, MANY, 0},
     {{{KV_QUANT_UNIFORM, 4, 12, 128, 0}, 128, 2, 2, 0, 0, false, 3}, 1, 2, 1},
     {{{KV_QUANT_TURBOQUANT, 7, 7, 0, 0}, 128, 4, 1, 0, 0, false, 3}, 0, 0, 0},
     {{{KV_QUANT_TURBOQUANT, 5, 6, 0, 0}, 128, 8, 2, 40, 0, true, 3}, 1, 2, 3},
@@ -42,6 +45,7 @@ static const struct codes_case cases[] = {
     {{{KV_QUANT_TURBOQUANT, 8, 6, 0, 0}, 80, 4, 1, 0, 0, false, 3}, 2, 2, 2},
     {{{KV_QUANT_TURBOQUANT, 5, 7, 0, 0}, 96, 4, 2, 0, 0, true, 3}, 1, 2, 1},
     {{{KV_QUANT_TURBOQUANT, 7, 3, 0, 0}, 384, 2, 1, 0, 0, false, 3}, 1, 2, 1},
+    {{{KV_QUANT_UNIFORM, 8, 8, 0, 0}, 64, 4, 1, 0, 0, true, 3}, 2, MANY, 1},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
@@ -62,11 +66,15 @@ static struct vulkan_attention_choice choose(const struct codes_scene *scene,
     facts.tier = VULKAN_KHR_MATRIX;
     facts.subgroup_size = 32;
     facts.matrix_registers = true;
-    struct vulkan_attention_task task = {
-        .shape = scene->shape, .items = PARTS + 1, .forms = VULKAN_FORM_F32};
+    struct vulkan_attention_task task = {.shape = scene->shape,
+                                         .items = PARTS + 1,
+                                         .forms = VULKAN_FORM_F32,
+                                         .reach = c->subgroups == MANY ? VULKAN_REACH_FAR
+                                                                       : VULKAN_REACH_COMMON};
     struct vulkan_attention_choice choice = vulkan_attention_policy_choose(&facts, &task);
     uint32_t *values = choice.specialization.values;
     assert_string_equal(choice.shader, "attention_codes_units");
+    assert_int_equal(values[VULKAN_ATTENTION_CODES_SUBGROUPS] == MANY, c->subgroups == MANY);
     if (c->splits == 0)
         return choice;
     values[VULKAN_ATTENTION_CODES_TILE_BLOCKS] = c->tile_blocks;
@@ -114,15 +122,16 @@ static void attends_in_units_whose_registers_are_known(void **state)
         skip();
 }
 
+static const struct vulkan_facts known = {.tier = VULKAN_KHR_MATRIX,
+                                          .matrix_registers = true,
+                                          .subgroup_size = 32,
+                                          .max_invocations = 1024,
+                                          .shared_bytes = 49152,
+                                          .compute_units = 132};
+
 /* What it cannot read, and devices whose registers nobody knows, stay with the other kernel. */
 static void leaves_the_rest_to_the_other_kernel(void **state)
 {
-    const struct vulkan_facts known = {.tier = VULKAN_KHR_MATRIX,
-                                       .matrix_registers = true,
-                                       .subgroup_size = 32,
-                                       .max_invocations = 1024,
-                                       .shared_bytes = 49152,
-                                       .compute_units = 132};
     const struct vulkan_attention_task codes = {
         .shape = codes_scene_shape(&cases[0].scene), .items = 4, .forms = VULKAN_FORM_F32};
     (void)state;
@@ -145,10 +154,68 @@ static void leaves_the_rest_to_the_other_kernel(void **state)
     }
 }
 
+/* Which of the kernel's workgroups far contexts have. */
+struct far_case {
+    struct codes_scene_case scene;
+    uint32_t shared_bytes, max_invocations;
+    uint32_t subgroups;
+};
+
+#define FAR_SCENE(scheme, key, value, head_dim, heads, window)                                     \
+    {                                                                                              \
+        {scheme, key, value, 0, 0}, head_dim, heads, 8, window, 0, false, 3                        \
+    }
+static const struct far_case far_cases[] = {
+    {FAR_SCENE(KV_QUANT_TURBOQUANT, 6, 8, 128, 32, 0), 49152, 1024, MANY},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 8, 8, 128, 32, 0), 49152, 1024, MANY},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 6, 8, 64, 32, 20000), 49152, 1024, MANY},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 16, 16, 128, 32, 0), 49152, 1024, USUAL},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 8, 10, 128, 32, 0), 49152, 1024, USUAL},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 10, 8, 128, 32, 0), 49152, 1024, USUAL},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 8, 8, 128, 32, 4096), 49152, 1024, USUAL},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 8, 8, 256, 16, 0), 49152, 1024, USUAL},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 8, 8, 128, 32, 0), 49152, 256, USUAL},
+    {FAR_SCENE(KV_QUANT_UNIFORM, 8, 8, 128, 64, 0), 49152, 1024, USUAL}, /* no room for more */
+    {FAR_SCENE(KV_QUANT_UNIFORM, 8, 8, 128, 64, 0), 32768, 1024, USUAL / 2},
+};
+
+/* As many splits as ever, so that scratch memory is enough. */
+static void has_larger_workgroups_for_far_contexts(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof far_cases / sizeof far_cases[0]; i++) {
+        struct vulkan_facts facts = known;
+        facts.shared_bytes = far_cases[i].shared_bytes;
+        facts.max_invocations = far_cases[i].max_invocations;
+        for (uint32_t items = 1; items <= 64; items++) {
+            struct vulkan_attention_task task = {.shape = codes_scene_shape(&far_cases[i].scene),
+                                                 .items = items,
+                                                 .forms = VULKAN_FORM_F32};
+            struct vulkan_attention_choice any = vulkan_attention_policy_choose(&facts, &task);
+            task.reach = VULKAN_REACH_FAR;
+            struct vulkan_attention_choice far = vulkan_attention_policy_choose(&facts, &task);
+            uint32_t *values = far.specialization.values;
+            const uint32_t *usual = any.specialization.values;
+            assert_string_equal(far.shader, "attention_codes_units");
+            assert_int_equal(values[VULKAN_ATTENTION_CODES_SUBGROUPS], far_cases[i].subgroups);
+            assert_int_equal(values[VULKAN_ATTENTION_CODES_INVOCATIONS],
+                             32 * far_cases[i].subgroups);
+            assert_in_range(usual[VULKAN_ATTENTION_CODES_SUBGROUPS], 1, USUAL);
+            assert_int_equal(far.partial_bytes, any.partial_bytes);
+            assert_int_equal(far.counter_bytes, any.counter_bytes);
+            assert_memory_equal(&far.grid, &any.grid, sizeof far.grid);
+            values[VULKAN_ATTENTION_CODES_SUBGROUPS] = usual[VULKAN_ATTENTION_CODES_SUBGROUPS];
+            values[VULKAN_ATTENTION_CODES_INVOCATIONS] = usual[VULKAN_ATTENTION_CODES_INVOCATIONS];
+            assert_memory_equal(values, usual, far.specialization.count * sizeof *values);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(leaves_the_rest_to_the_other_kernel),
+        cmocka_unit_test(has_larger_workgroups_for_far_contexts),
         cmocka_unit_test(attends_without_units),
         cmocka_unit_test(attends_in_units_whose_registers_are_known),
     };

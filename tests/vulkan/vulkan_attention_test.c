@@ -292,7 +292,7 @@ static void leaves_out_splits_that_brief_contexts_never_need(void **state)
             .items = items,
             .forms = VULKAN_FORM_F32};
         struct vulkan_attention_choice any = vulkan_attention_policy_choose(&facts, &task);
-        task.brief = true;
+        task.reach = VULKAN_REACH_BRIEF;
         struct vulkan_attention_choice brief = vulkan_attention_policy_choose(&facts, &task);
         uint32_t *splits = &brief.specialization.values[VULKAN_ATTENTION_ROWS_SPLITS];
         uint32_t tokens = brief.specialization.values[VULKAN_ATTENTION_ROWS_SPLIT_TOKENS];

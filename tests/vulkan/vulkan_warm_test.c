@@ -146,6 +146,20 @@ static void add_sequence(const struct vulkan_program *program, struct vulkan_sha
     shape->tiles += rows == 1 ? 0 : (rows + program->tile_rows - 1) / program->tile_rows;
 }
 
+/* The longest that a step may have of a model that takes so many. */
+static enum vulkan_reach furthest(const struct vulkan_program *program)
+{
+    return program->plan->config.context_tokens > VULKAN_FAR_CONTEXT ? VULKAN_REACH_FAR
+                                                                     : VULKAN_REACH_BRIEF;
+}
+
+static enum vulkan_reach pick_reach(const struct vulkan_program *program,
+                                    struct test_random *random, bool whole)
+{
+    enum vulkan_reach reach = pick(random, 0, furthest(program));
+    return reach == VULKAN_REACH_BRIEF && !whole ? VULKAN_REACH_COMMON : reach;
+}
+
 /* So many rows, shared out among sequences, few of them or many; each may be drawn from once. */
 static struct vulkan_shape random_shape(const struct vulkan_program *program,
                                         struct test_random *random, uint32_t rows)
@@ -168,7 +182,7 @@ static struct vulkan_shape random_shape(const struct vulkan_program *program,
     if (test_random_below(random, 2) != 0)
         shape.logit_rows = sequences;
     shape.whole = shape.logit_rows == rows;
-    shape.brief = shape.whole && test_random_below(random, 2) != 0;
+    shape.reach = pick_reach(program, random, shape.whole);
     shape.features = program->sees && test_random_below(random, 2) != 0;
     shape.spans = program->spans && shape.tiles > 0 && test_random_below(random, 2) != 0;
     return shape;
@@ -185,6 +199,8 @@ static void ask(const struct vulkan_program *program, const struct vulkan_shape 
         fail_msg("%s", error.text);
 }
 
+static const char *const reaches[VULKAN_REACHES] = {"", ", brief", ", far"};
+
 static void check_step(const char *name, const struct vulkan_program *program,
                        const struct vulkan_shape *shape)
 {
@@ -195,7 +211,7 @@ static void check_step(const char *name, const struct vulkan_program *program,
         fail_msg("%s: %u kernels more for a step of %u rows, %u sequences, %u decodes, %u tiles, "
                  "%u drawn%s%s",
                  name, more, shape->rows, shape->sequences, shape->decodes, shape->tiles,
-                 shape->logit_rows, shape->whole ? ", whole" : "", shape->brief ? ", brief" : "");
+                 shape->logit_rows, shape->whole ? ", whole" : "", reaches[shape->reach]);
 }
 
 static void each_step(const char *name, const struct vulkan_program *program,
@@ -206,8 +222,8 @@ static void each_step(const char *name, const struct vulkan_program *program,
     for (uint32_t rows = 1; rows <= program->max_step_rows; rows++) {
         struct vulkan_shape decodes = {
             .rows = rows, .sequences = rows, .logit_rows = rows, .decodes = rows, .whole = true};
-        for (uint32_t brief = 0; brief < 2 && rows <= program->max_logit_rows; brief++) {
-            decodes.brief = brief != 0;
+        for (uint32_t r = 0; r <= furthest(program) && rows <= program->max_logit_rows; r++) {
+            decodes.reach = r;
             see(name, program, &decodes);
         }
         for (uint32_t i = 0; i < STEPS_OF_ROWS; i++) {
@@ -274,6 +290,34 @@ static void check_model(const struct vulkan_device *device, const struct plan *p
     end(&program);
 }
 
+static uint32_t count_made(const struct vulkan_device *device, struct plan *plan,
+                           const struct trial *trial, uint32_t context_tokens)
+{
+    struct error_text error = {""};
+    struct vulkan_program program;
+    plan->config.context_tokens = context_tokens;
+    begin(device, plan, trial, &program);
+    must(vulkan_warm_ask(&program, &error) == RESULT_OK);
+    uint32_t made = vulkan_kernels_count(program.kernels);
+    end(&program);
+    return made;
+}
+
+/* A model of contexts that are not far has no kernels for far ones, and codes of 8 bits have the
+ * same for both. Leaves a plan of codes of 4 bits and far contexts. */
+static void check_far(const struct vulkan_device *device, struct plan *plan,
+                      const struct trial *trial)
+{
+    bool may_differ = device->facts.matrix_registers;
+    for (uint32_t bits = 8; bits >= 4; bits -= 4) {
+        plan->kv.quantization.key_half_bits = plan->kv.quantization.value_half_bits = 2 * bits;
+        uint32_t near = count_made(device, plan, trial, VULKAN_FAR_CONTEXT);
+        uint32_t far = count_made(device, plan, trial, VULKAN_FAR_CONTEXT + 1);
+        assert_int_equal(far > near, may_differ && bits == 4);
+        assert_true(far >= near);
+    }
+}
+
 static void check_models(const struct vulkan_device *device)
 {
     struct error_text error = {""};
@@ -285,6 +329,7 @@ static void check_models(const struct vulkan_device *device)
     plan->kv.groups[0].quantized = true;
     plan->kv.quantization = (struct kv_quantization){
         .scheme = KV_QUANT_UNIFORM, .key_half_bits = 8, .value_half_bits = 8};
+    check_far(device, plan, &(struct trial){"8B, codes", 40, 8, false});
     check_model(device, plan, &(struct trial){"8B, quantized keys", 160, 40, false});
     plan_sketch_destroy(llama);
     for (size_t i = 0; i < sizeof checkpoints / sizeof *checkpoints; i++) {

@@ -476,7 +476,7 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
                                                .fuse = fused ? fuse_bits(program, &run) : 0,
                                                .spans = tiles && recorder->recording->shape.spans &&
                                                         !op->params.attention.causal,
-                                               .brief = recorder->recording->shape.brief};
+                                               .reach = recorder->recording->shape.reach};
     struct vulkan_attention_rows_push push = {
         .qkv = program->tensors[op->inputs[0]].f32,
         .keys = store.kv->keys,
@@ -526,6 +526,16 @@ static void ask_items(struct vulkan_recorder *recorder, struct vulkan_attention_
     }
 }
 
+/* Likewise of decodes, of contexts of any length that the model takes. */
+static void ask_decodes(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
+                        uint32_t least, uint32_t most)
+{
+    ask_items(recorder, task, least, most);
+    task.reach = VULKAN_REACH_FAR;
+    if (recorder->program->plan->config.context_tokens > VULKAN_FAR_CONTEXT)
+        ask_items(recorder, task, least, most);
+}
+
 /* The kernels of every step that the shape stands for: decodes alone, of up to so many rows; or so
  * many rows of which some, two at least, are a sequence's in tiles. With tiles of three rows or
  * more there are no more tiles than half the rows, since a sequence of one row has none; but where
@@ -536,15 +546,15 @@ static void ask_task(struct vulkan_recorder *recorder, struct vulkan_attention_t
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_shape *shape = &recorder->recording->shape;
     if (shape->rows == shape->sequences) { /* decodes alone */
-        ask_items(recorder, task, recorder->recording->least_rows, shape->rows);
-        task.brief = true;
+        ask_decodes(recorder, task, recorder->recording->least_rows, shape->rows);
+        task.reach = VULKAN_REACH_BRIEF;
         if (shape->whole)
             ask_items(recorder, task, recorder->recording->least_rows, shape->rows);
         return;
     }
     uint32_t most =
         shape->rows - 1 < program->max_logit_rows ? shape->rows - 1 : program->max_logit_rows;
-    ask_items(recorder, task, 2, most);
+    ask_decodes(recorder, task, 2, most);
     task.tiles = true;
     most = program->tile_rows > 2 && !shape->openings ? shape->rows / 2 : shape->rows;
     ask_items(recorder, task, 1, most);

@@ -47,9 +47,13 @@
 #define MATRIX_SPLIT_TOKENS 256u
 #define MATRIX_LEVELS       64u /* of codes of 1 to 4 bits */
 #define MATRIX_PER_UNIT     2u
-/* Of the kernel for codes, of which registers let one workgroup of eight subgroups be on a unit. */
+/* Of the kernel for codes, of which registers let one workgroup of eight subgroups be on a unit, or
+ * one of twelve that has fewer each: more loads and lookups in flight, and more to add up at the
+ * end, which pays in long contexts of codes that are short. */
 #define CODES_LANES        32u /* of the subgroups whose registers are known */
 #define CODES_SUBGROUPS    8u
+#define CODES_MANY         12u
+#define CODES_MANY_BITS    4u /* of a code, at most */
 #define CODES_PER_UNIT     1u
 #define CODES_QUERIES      8u   /* columns of a unit */
 #define CODES_WIDE_DIM     128u /* beyond it two blocks at once would not fit in registers */
@@ -145,6 +149,21 @@ static uint32_t step_below(uint32_t x)
     return power > 1 && power + power / 2 <= x ? power + power / 2 : power;
 }
 
+enum vulkan_reach vulkan_attention_policy_reach(uint32_t longest)
+{
+    if (longest > VULKAN_FAR_CONTEXT)
+        return VULKAN_REACH_FAR;
+    return longest > VULKAN_BRIEF_CONTEXT ? VULKAN_REACH_COMMON : VULKAN_REACH_BRIEF;
+}
+
+/* Of as many splits as there is room for, those that contexts need. */
+static uint32_t needed_splits(enum vulkan_reach reach, uint32_t fit, uint32_t split_tokens)
+{
+    uint32_t useful = VULKAN_BRIEF_CONTEXT / split_tokens;
+    fit = reach == VULKAN_REACH_BRIEF && fit > useful ? useful : fit;
+    return fit > 0 ? step_below(fit) : 1;
+}
+
 static uint32_t choose_splits(const struct vulkan_facts *facts,
                               const struct vulkan_attention_task *task, uint32_t wanted)
 {
@@ -167,9 +186,7 @@ static struct vulkan_attention_choice choose_rows(const struct vulkan_facts *fac
     struct rows_plan plan = plan_rows(facts, shape, task->tiles, task->items);
     uint32_t columns = shape->kv_heads * plan.head_tiles;
     uint32_t fit = unit_count(facts) * GROUPS_PER_UNIT / (columns * task->items);
-    uint32_t useful = VULKAN_BRIEF_CONTEXT / SPLIT_TOKENS;
-    fit = task->brief && fit > useful ? useful : fit;
-    uint32_t splits = choose_splits(facts, task, fit > 0 ? step_below(fit) : 1);
+    uint32_t splits = choose_splits(facts, task, needed_splits(task->reach, fit, SPLIT_TOKENS));
     uint32_t queries = plan.head_tile * plan.tile_rows;
     uint64_t quads =
         (uint64_t)queries * 2 * divide_up(shape->head_dim, PIECE_DIMS) + divide_up(queries, 2);
@@ -254,17 +271,33 @@ static bool takes_codes(const struct vulkan_attention_shape *shape)
     return codes->scheme == KV_QUANT_UNIFORM && codes->group_dims % CODES_GROUP == 0;
 }
 
-static struct codes_plan plan_codes(const struct vulkan_facts *facts,
-                                    const struct vulkan_attention_shape *shape)
+/* Whether a workgroup of many subgroups pays, and its registers are enough. */
+static bool takes_many(const struct vulkan_facts *facts, const struct vulkan_attention_task *task)
 {
+    const struct vulkan_attention_shape *shape = &task->shape;
+    const struct vulkan_kv_codes *codes = &shape->codes;
+    bool sees_far = shape->window == 0 || shape->window > VULKAN_FAR_CONTEXT;
+    return task->reach == VULKAN_REACH_FAR && sees_far &&
+           codes->key_half_bits <= 2 * CODES_MANY_BITS &&
+           codes->value_half_bits <= 2 * CODES_MANY_BITS && shape->head_dim <= CODES_WIDE_DIM &&
+           facts->max_invocations >= CODES_MANY * CODES_LANES;
+}
+
+static struct codes_plan plan_codes(const struct vulkan_facts *facts,
+                                    const struct vulkan_attention_task *task)
+{
+    const struct vulkan_attention_shape *shape = &task->shape;
     struct codes_plan plan = {.subgroups = 0};
     uint32_t group = shape->heads / shape->kv_heads;
     if (!facts->matrix_registers || facts->tier < VULKAN_KHR_MATRIX ||
         facts->subgroup_size != CODES_LANES || !takes_codes(shape))
         return plan;
-    plan.subgroups = CODES_SUBGROUPS;
     plan.head_tiles = divide_up(group, CODES_QUERIES);
     plan.head_tile = divide_up(group, plan.head_tiles);
+    plan.subgroups = CODES_MANY;
+    if (takes_many(facts, task) && codes_shared_bytes(shape, &plan) <= facts->shared_bytes)
+        return plan;
+    plan.subgroups = CODES_SUBGROUPS;
     while (plan.subgroups > 0 && codes_shared_bytes(shape, &plan) > facts->shared_bytes)
         plan.subgroups /= 2;
     return plan;
@@ -276,11 +309,11 @@ static struct vulkan_attention_choice choose_codes(const struct vulkan_facts *fa
 {
     const struct vulkan_attention_shape *shape = &task->shape;
     uint32_t columns = shape->kv_heads * plan->head_tiles;
-    uint32_t room = unit_count(facts) * CODES_PER_UNIT * CODES_SUBGROUPS / plan->subgroups;
+    uint32_t smaller = plan->subgroups < CODES_SUBGROUPS ? CODES_SUBGROUPS / plan->subgroups : 1;
+    uint32_t room = unit_count(facts) * CODES_PER_UNIT * smaller;
     uint32_t fit = room / (columns * task->items);
-    uint32_t useful = VULKAN_BRIEF_CONTEXT / CODES_SPLIT_TOKENS;
-    fit = task->brief && fit > useful ? useful : fit;
-    uint32_t splits = choose_splits(facts, task, fit > 0 ? step_below(fit) : 1);
+    uint32_t splits =
+        choose_splits(facts, task, needed_splits(task->reach, fit, CODES_SPLIT_TOKENS));
     uint64_t quads =
         (uint64_t)plan->head_tile * (shape->head_dim / 4) + divide_up(plan->head_tile, 2);
     uint64_t workgroups = (uint64_t)columns * task->items;
@@ -438,7 +471,7 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
         if (plan.unit)
             return choose_matrix(facts, task, &plan);
     } else {
-        struct codes_plan plan = plan_codes(facts, shape);
+        struct codes_plan plan = plan_codes(facts, task);
         if (plan.subgroups > 0)
             return choose_codes(facts, task, &plan);
     }

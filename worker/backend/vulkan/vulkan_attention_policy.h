@@ -20,7 +20,21 @@
 #include "proto/kv_quantization.h"
 #include "worker/backend/vulkan/vulkan_commands.h"
 
-#define VULKAN_BRIEF_CONTEXT 384u /* positions */
+#define VULKAN_BRIEF_CONTEXT 384u   /* positions */
+#define VULKAN_FAR_CONTEXT   16384u /* likewise */
+
+/* How far the contexts of a step's decodes reach. Kernels for brief ones leave out splits that
+ * nobody needs, and the others are the same. Those for far ones take contexts of any length, too,
+ * and differ in what is summed before what. */
+enum vulkan_reach {
+    VULKAN_REACH_COMMON, /* or not told */
+    VULKAN_REACH_BRIEF,  /* none is longer than VULKAN_BRIEF_CONTEXT; steps of decodes alone */
+    VULKAN_REACH_FAR,    /* some are longer than VULKAN_FAR_CONTEXT */
+};
+#define VULKAN_REACHES 3u
+
+/* Of contexts of which the longest has so many positions. */
+enum vulkan_reach vulkan_attention_policy_reach(uint32_t longest);
 
 /* Rows of one sequence that are attended together: 16 bytes, shaders/step.glsl. */
 struct vulkan_step_tile {
@@ -66,8 +80,7 @@ struct vulkan_attention_task {
     uint32_t fuse;  /* enum vulkan_attention_fuse bits; decodes only */
     bool spans;     /* rows see what their sights say; tiles only, and not split by a driver for the
                        CPU: there may be thousands */
-    bool brief;     /* no context is longer than VULKAN_BRIEF_CONTEXT: splits nobody needs are left
-                       out, and the others are the same */
+    enum vulkan_reach reach; /* decodes only */
 };
 
 struct vulkan_attention_choice {

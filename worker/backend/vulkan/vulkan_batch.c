@@ -256,13 +256,12 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
         if (result != RESULT_OK)
             return result;
     }
-    uint32_t next_entry = 0;
-    batch->is_brief = true;
+    uint32_t next_entry = 0, longest = 0;
     batch->has_features = batch->has_spans = batch->has_openings = false;
     for (uint32_t s = 0; s < step->sequence_count; s++) {
         const struct step_sequence *sequence = &step->sequences[s];
-        if (sequence->first_position + sequence->row_count > VULKAN_BRIEF_CONTEXT)
-            batch->is_brief = false;
+        uint32_t context = sequence->first_position + sequence->row_count;
+        longest = sequence->row_count == 1 && context > longest ? context : longest;
         fill_sequence(batch, step, s, &next_entry);
         if (batch->limits.sights)
             fill_sights(batch, step, sequence);
@@ -271,6 +270,7 @@ enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batc
     memcpy((uint8_t *)batch->buffer.mapped + logit_rows_offset(batch), step->logit_rows,
            step->logit_row_count * sizeof(uint32_t));
     batch->draws_whole = draws_whole(step);
+    batch->reach = vulkan_attention_policy_reach(longest);
     return RESULT_OK;
 }
 

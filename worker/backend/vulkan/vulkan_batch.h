@@ -62,14 +62,14 @@ struct vulkan_batch {
      * than the opening have it, in the second those whose row sees more. Others are empty. */
     uint64_t opening_address;
     uint64_t behind_address;
-    uint32_t decode_count;  /* of the step written last: sequences with one row */
-    uint32_t tile_count;    /* of the others */
-    uint32_t opening_tiles; /* the first of them: what sees no more than the opening */
-    bool has_openings;      /* some row lies in the opening */
-    bool draws_whole;       /* every row is drawn from, in order */
-    bool is_brief;          /* no context is longer than VULKAN_BRIEF_CONTEXT */
-    bool has_features;      /* some row is a feature */
-    bool has_spans;         /* some row sees beyond itself */
+    uint32_t decode_count;   /* of the step written last: sequences with one row */
+    uint32_t tile_count;     /* of the others */
+    uint32_t opening_tiles;  /* the first of them: what sees no more than the opening */
+    bool has_openings;       /* some row lies in the opening */
+    bool draws_whole;        /* every row is drawn from, in order */
+    enum vulkan_reach reach; /* of sequences with one row, by the longest */
+    bool has_features;       /* some row is a feature */
+    bool has_spans;          /* some row sees beyond itself */
 };
 
 enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,

@@ -20,14 +20,14 @@ struct vulkan_shape {
     uint32_t rows;
     uint32_t sequences;
     uint32_t logit_rows;
-    uint32_t decodes;       /* sequences with one row */
-    uint32_t tiles;         /* of the others' rows, for attention */
-    bool whole;             /* every row is drawn from, in order: vulkan_program_whole() will do */
-    bool brief;             /* all decodes, of contexts up to VULKAN_BRIEF_CONTEXT */
-    bool features;          /* some row is a feature */
-    bool spans;             /* some row sees beyond itself */
-    bool openings;          /* some row lies before --quantized-kv-start */
-    uint32_t opening_tiles; /* the first of the tiles: of rows that see nothing behind it */
+    uint32_t decodes;        /* sequences with one row */
+    uint32_t tiles;          /* of the others' rows, for attention */
+    bool whole;              /* every row is drawn from, in order: vulkan_program_whole() will do */
+    enum vulkan_reach reach; /* of decodes; brief only where all rows are decodes, and drawn from */
+    bool features;           /* some row is a feature */
+    bool spans;              /* some row sees beyond itself */
+    bool openings;           /* some row lies before --quantized-kv-start */
+    uint32_t opening_tiles;  /* the first of the tiles: of rows that see nothing behind it */
     /* Of a vision plan. */
     uint32_t patches;
     uint32_t patch_features;

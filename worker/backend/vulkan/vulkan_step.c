@@ -24,9 +24,9 @@
 struct slot {
     struct vulkan_batch batch;
     struct vulkan_commands *once; /* recorded anew for each step */
-    /* by the sampler's work, whether contexts are brief, whether rows lie in an opening, and number
-     * of rows; NULL: not yet */
-    struct vulkan_commands *replayed[VULKAN_SAMPLER_WORKS][2][2][REPLAYED_ROWS + 1];
+    /* by the sampler's work, how far contexts reach, whether rows lie in an opening, and number of
+     * rows; NULL: not yet */
+    struct vulkan_commands *replayed[VULKAN_SAMPLER_WORKS][VULKAN_REACHES][2][REPLAYED_ROWS + 1];
     struct vulkan_commands *current;
     /* Copies of recurrent state around the step; NULL: not yet. They are done when a later step is,
      * whose commands begin behind them. */
@@ -215,7 +215,7 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     if (!is_replayable(steps, shape))
         return record(steps, slot, shape, slot->once, error);
     struct vulkan_commands **kept =
-        &slot->replayed[slot->sampling][shape->brief][shape->openings][shape->rows];
+        &slot->replayed[slot->sampling][shape->reach][shape->openings][shape->rows];
     if (*kept) {
         slot->current = *kept;
         return RESULT_OK;
@@ -299,7 +299,9 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     shape.spans = slot->batch.has_spans;
     shape.openings = slot->batch.has_openings;
     shape.opening_tiles = slot->batch.opening_tiles;
-    shape.brief = slot->batch.is_brief && shape.whole && shape.rows == shape.sequences;
+    shape.reach = slot->batch.reach;
+    if (shape.reach == VULKAN_REACH_BRIEF && !(shape.whole && shape.rows == shape.sequences))
+        shape.reach = VULKAN_REACH_COMMON;
     slot->logit_rows = batch->logit_row_count;
     result = choose_commands(steps, slot, &shape, error);
     if (result == RESULT_OK)
