@@ -1,7 +1,8 @@
 /*
  * Steps on the device: at most STEP_DEPTH_MAX under way, each in a slot of its own with what the
  * host wrote for it and what comes back. One submission per step. Commands of pure decode steps are
- * recorded once per number of rows and slot and submitted again; others are recorded as they come.
+ * recorded once per slot, number of rows and reach of their contexts and submitted again; others
+ * are recorded as they come.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_VULKAN_STEP_H
 #define SHOAL_WORKER_BACKEND_VULKAN_VULKAN_STEP_H
