@@ -1,13 +1,17 @@
 /*
- * The thread pool: every member runs once per run, barriers separate phases, waits sleep instead of
- * spinning, and pools of one thread work too. Meant for ThreadSanitizer as well: the phases write
- * plain memory that the next phase reads.
+ * The thread pool: every member runs once per run, phases follow each other, members that are late
+ * are not waited for, waits sleep instead of spinning, and pools of one thread work too. Meant for
+ * ThreadSanitizer as well: the phases write plain memory that the next phase reads.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <time.h>
 
 #include "proto/limits.h"
@@ -18,34 +22,39 @@ enum { THREADS_MAX = 5, PHASES = 60, RUNS = 20 };
 struct phase_job {
     struct cpu_thread_pool *pool;
     uint32_t threads;
-    uint32_t values[2][THREADS_MAX]; /* plain: only barriers order them */
+    uint32_t values[2][THREADS_MAX]; /* plain: only phases order them */
     uint32_t mistakes[THREADS_MAX];
+    uint32_t calls[THREADS_MAX];
 };
 
-/* Each phase every member checks all values of the last phase and writes its own of this one. */
-static void run_phases(void *context, uint32_t thread)
+/* Each phase every lane checks all values of the last phase and writes its own of this one. */
+static void run_phase(void *context, uint32_t phase, uint32_t lane)
 {
     struct phase_job *job = context;
-    for (uint32_t phase = 0; phase < PHASES; phase++) {
-        for (uint32_t t = 0; phase > 0 && t < job->threads; t++)
-            job->mistakes[thread] += job->values[(phase - 1) % 2][t] != phase + t;
-        job->values[phase % 2][thread] = phase + 1 + thread;
-        cpu_thread_pool_barrier(job->pool);
-    }
+    for (uint32_t t = 0; phase > 0 && t < job->threads; t++)
+        job->mistakes[lane] += job->values[(phase - 1) % 2][t] != phase + t;
+    job->values[phase % 2][lane] = phase + 1 + lane;
+    job->calls[lane]++;
 }
 
-static void test_barriers_separate_phases(void **state)
+static void test_phases_follow_each_other(void **state)
 {
     (void)state;
     for (uint32_t threads = 1; threads <= THREADS_MAX; threads++) {
         struct phase_job job = {.threads = threads};
         struct error_text error;
+        uint32_t walked = 0;
         assert_int_equal(cpu_thread_pool_create(threads, &job.pool, &error), RESULT_OK);
         assert_int_equal(cpu_thread_pool_threads(job.pool), threads);
-        for (uint32_t run = 0; run < RUNS / threads; run++)
-            cpu_thread_pool_run(job.pool, run_phases, &job);
-        for (uint32_t t = 0; t < threads; t++)
+        for (uint32_t run = 0; run < RUNS; run++) {
+            uint32_t phases = run % 3 == 0 ? PHASES : 1 + run % 2;
+            cpu_thread_pool_walk(job.pool, run_phase, &job, phases);
+            walked += phases;
+        }
+        for (uint32_t t = 0; t < threads; t++) {
             assert_int_equal(job.mistakes[t], 0);
+            assert_int_equal(job.calls[t], walked);
+        }
         cpu_thread_pool_destroy(job.pool);
     }
 }
@@ -85,12 +94,11 @@ static void test_members_run_once_each_also_after_sleeping(void **state)
     cpu_thread_pool_destroy(pool);
 }
 
-static void wait_for_slow_member(void *context, uint32_t thread)
+static void wait_for_slow_lane(void *context, uint32_t phase, uint32_t lane)
 {
-    struct cpu_thread_pool *pool = context;
-    if (thread == 0)
+    (void)context;
+    if (phase == 0 && lane == 0)
         sleep_ms(200);
-    cpu_thread_pool_barrier(pool);
 }
 
 static void test_idle_and_waiting_members_use_no_cpu(void **state)
@@ -100,11 +108,58 @@ static void test_idle_and_waiting_members_use_no_cpu(void **state)
     struct error_text error;
     assert_int_equal(cpu_thread_pool_create(THREADS_MAX, &pool, &error), RESULT_OK);
     double before = process_cpu_s();
-    sleep_ms(200);                                         /* waiting for a run */
-    cpu_thread_pool_run(pool, wait_for_slow_member, pool); /* waiting at a barrier */
+    sleep_ms(200);                                           /* waiting for a run */
+    cpu_thread_pool_walk(pool, wait_for_slow_lane, NULL, 2); /* waiting for a phase */
     /* spinning all along would be 1.6 s */
     assert_true(process_cpu_s() - before < 0.1);
     cpu_thread_pool_destroy(pool);
+}
+
+static sem_t stopped, released;
+
+/* What a thread of the pool is in while the machine does not let it run. */
+static void stand_still(int number)
+{
+    (void)number;
+    sem_post(&stopped);
+    while (sem_wait(&released) != 0)
+        ;
+}
+
+static void tell_self(void *context, uint32_t thread)
+{
+    pthread_t *selves = context;
+    selves[thread] = pthread_self();
+}
+
+/* A walk needs nobody but the caller; who comes back takes part again. */
+static void test_late_members_are_not_waited_for(void **state)
+{
+    (void)state;
+    pthread_t selves[THREADS_MAX];
+    struct phase_job job = {.threads = THREADS_MAX};
+    struct error_text error;
+    struct sigaction action = {.sa_handler = stand_still};
+    assert_int_equal(sem_init(&stopped, 0, 0) | sem_init(&released, 0, 0), 0);
+    assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+    assert_int_equal(cpu_thread_pool_create(THREADS_MAX, &job.pool, &error), RESULT_OK);
+    for (uint32_t late = 1; late < THREADS_MAX; late++) {
+        cpu_thread_pool_run(job.pool, tell_self, selves);
+        assert_true(pthread_equal(selves[0], pthread_self()));
+        for (uint32_t t = 1; t <= late; t++) {
+            assert_int_equal(pthread_kill(selves[t], SIGUSR1), 0);
+            assert_int_equal(sem_wait(&stopped), 0);
+        }
+        cpu_thread_pool_walk(job.pool, run_phase, &job, PHASES);
+        cpu_thread_pool_walk(job.pool, run_phase, &job, 1);
+        for (uint32_t t = 1; t <= late; t++)
+            sem_post(&released);
+    }
+    for (uint32_t t = 0; t < THREADS_MAX; t++) {
+        assert_int_equal(job.mistakes[t], 0);
+        assert_int_equal(job.calls[t], (THREADS_MAX - 1) * (PHASES + 1));
+    }
+    cpu_thread_pool_destroy(job.pool);
 }
 
 static void test_bounds(void **state)
@@ -123,9 +178,10 @@ static void test_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_barriers_separate_phases),
+        cmocka_unit_test(test_phases_follow_each_other),
         cmocka_unit_test(test_members_run_once_each_also_after_sleeping),
         cmocka_unit_test(test_idle_and_waiting_members_use_no_cpu),
+        cmocka_unit_test(test_late_members_are_not_waited_for),
         cmocka_unit_test(test_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,11 @@
 /*
  * The walk over the plan.
  *
- * All threads run the same loop over the ops and meet only where a note says so (op_order.c).
- * Between two barriers a thread never waits for another. Pieces of claimed ops come from one
- * counter per op, so a thread that was delayed by the machine simply does fewer of them.
+ * The ops between two places where op_order.c wants everything before to be done are a phase, of
+ * which every thread does its share; phases follow each other. Pieces of claimed ops come from one
+ * counter per op, so a thread that was delayed by the machine simply does fewer of them; rows that
+ * are shared out beforehand are a lane's, which another thread runs where its own is late
+ * (cpu_thread_pool.h).
  *
  * Which thread does what is left to chance, and the results are not: no piece combines numbers with
  * another piece, so the outcome does not depend on who computed it.
@@ -48,6 +50,7 @@ enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *progr
     step->token_ids = must_alloc(program->max_step_rows + 1, sizeof *step->token_ids);
     step->row_sequence = must_alloc(program->max_step_rows + 1, sizeof *step->row_sequence);
     step->claims = must_alloc(plan->op_count + 1, sizeof *step->claims);
+    step->phases = must_alloc(2 * plan->op_count + 1, sizeof *step->phases);
     step->scratch = must_alloc(step->threads, sizeof *step->scratch);
     step->moe_scratch = must_alloc(step->threads, sizeof *step->moe_scratch);
     step->samplers = must_alloc(step->threads, sizeof *step->samplers);
@@ -75,6 +78,7 @@ void cpu_step_fini(struct cpu_step *step)
     free(step->scratch);
     free(step->moe_scratch);
     free(step->samplers);
+    free(step->phases);
     free(step->claims);
     free(step->row_sequence);
     free(step->token_ids);
@@ -100,27 +104,41 @@ static void quantize_input(const struct cpu_step *step, uint32_t index, uint32_t
     struct row_share share = cpu_step_share(step, tensor->rows, thread);
     for (uint32_t row = share.begin; row < share.end; row++)
         cpu_step_quantize(step, input, row, 0, tensor->columns);
-    cpu_thread_pool_barrier(step->pool);
 }
 
-static void walk_plan(void *context, uint32_t thread)
+static void run_phase(void *context, uint32_t index, uint32_t lane)
 {
     const struct cpu_step *step = context;
     const struct plan *plan = step->program->plan;
-    if (step->first_op == 0)
-        cpu_rope_fill_tables(step, thread);
-    for (uint32_t i = step->first_op; i < step->end_op; i++) {
-        const struct op_note *note = &step->program->notes[i];
-        if (note->barrier_before)
-            cpu_thread_pool_barrier(step->pool);
-        if (note->quantize_input)
-            quantize_input(step, i, thread);
-        op_functions[plan->ops[i].stem](step, i, thread);
-    }
-    if (plan->logits == PLAN_NONE)
+    if (index == step->phase_count) {
+        draw_rows(step, lane);
         return;
-    cpu_thread_pool_barrier(step->pool);
-    draw_rows(step, thread);
+    }
+    const struct step_phase *phase = &step->phases[index];
+    if (index == 0 && phase->first_op == 0)
+        cpu_rope_fill_tables(step, lane);
+    for (uint32_t i = phase->first_op; i < phase->end_op; i++)
+        op_functions[plan->ops[i].stem](step, i, lane);
+    if (phase->quantizes)
+        quantize_input(step, phase->end_op, lane);
+}
+
+/* Of ops [first_op, end_op). */
+static void list_phases(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
+{
+    const struct op_note *notes = step->program->notes;
+    uint32_t count = 0;
+    step->phases[count++] = (struct step_phase){first_op, first_op, false};
+    for (uint32_t i = first_op; i < end_op; i++) {
+        if (notes[i].barrier_before && i > first_op)
+            step->phases[count++] = (struct step_phase){i, i, false};
+        if (notes[i].quantize_input) {
+            step->phases[count - 1].quantizes = true;
+            step->phases[count++] = (struct step_phase){i, i, false};
+        }
+        step->phases[count - 1].end_op = i + 1;
+    }
+    step->phase_count = count;
 }
 
 /* The batch's shape facts, which only a bug upstream can break. */
@@ -175,11 +193,11 @@ static void resolve_tokens(struct cpu_step *step, const struct step_batch *batch
 
 static void walk(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
 {
-    step->first_op = first_op;
-    step->end_op = end_op;
+    list_phases(step, first_op, end_op);
     for (uint32_t i = first_op; i <= end_op; i++)
         atomic_store_explicit(&step->claims[i], 0, memory_order_relaxed);
-    cpu_thread_pool_run(step->pool, walk_plan, step);
+    bool draws = step->program->plan->logits != PLAN_NONE;
+    cpu_thread_pool_walk(step->pool, run_phase, step, step->phase_count + draws);
 }
 
 /* What sequences begin with, and what is kept of where they end: a plan without state has none. */

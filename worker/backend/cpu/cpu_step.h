@@ -1,7 +1,7 @@
 /*
- * One step on the team of threads: every member walks the plan and does its share of each op. A
- * vision plan is walked likewise, over the patches of a batch of pictures and a part at a time:
- * some of the ops, over some of the rows.
+ * One step on the team of threads: the plan is walked in phases, of whose ops each member does its
+ * share. A vision plan is walked likewise, over the patches of a batch of pictures and a part at a
+ * time: some of the ops, over some of the rows.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
 #define SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
@@ -21,6 +21,13 @@ struct patch_part {
     bool keys_only; /* patch_attention, the one op that is walked, does its first half */
 };
 
+/* Ops [first_op, end_op), which need nothing of each other but what a thread has made itself. */
+struct step_phase {
+    uint32_t first_op;
+    uint32_t end_op;
+    bool quantizes; /* behind them, the input of op end_op */
+};
+
 struct cpu_step {
     const struct cpu_program *program;
     struct cpu_thread_pool *pool;
@@ -29,13 +36,13 @@ struct cpu_step {
     struct step_batch known;             /* the caller's, with every token id known */
     const struct cpu_patches *patches;   /* of a vision plan; else NULL */
     const struct cpu_features *features; /* the pool; NULL: no row has a feature */
-    uint32_t first_op;                   /* what is walked; the samplers come behind the last op */
-    uint32_t end_op;
+    struct step_phase *phases;           /* of the walk: at most [2 * op_count + 1] */
+    uint32_t phase_count;                /* the samplers come behind the last */
     struct patch_part part;   /* of a vision plan: the rows, and whether only keys are written */
     uint32_t *token_ids;      /* [max_step_rows] */
     uint32_t *row_sequence;   /* [max_step_rows] index into batch->sequences */
     _Atomic uint32_t *claims; /* [op_count + 1]; the last is the sampler's */
-    float **scratch;          /* [threads]; one thread's own, for attention */
+    float **scratch;          /* [threads]; of one lane, for attention */
     struct cpu_moe_scratch **moe_scratch; /* [threads]; NULL without experts */
     struct row_sampler **samplers;        /* [threads] */
     struct sampled_token *results;
@@ -65,7 +72,8 @@ uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows);
 /* The first of them; 0 but in parts of a vision plan. */
 uint32_t cpu_step_first_row(const struct cpu_step *step, enum plan_rows rows);
 
-/* Rows [begin, end) that belong to `thread` in every op shared by rows. */
+/* Rows [begin, end) that belong to `thread`, as ops call a lane of cpu_thread_pool_walk(), in every
+ * op shared by rows. */
 struct row_share {
     uint32_t begin;
     uint32_t end;

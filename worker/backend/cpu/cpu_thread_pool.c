@@ -2,14 +2,25 @@
  * Threads for one step at a time.
  *
  * A step is a few hundred short phases, so waking threads per phase would cost more than the work.
- * Instead the team is started once per step (cpu_thread_pool_run) and its members meet at barriers.
- * Both waits, for the next run and for the last one at a barrier, are the same thing: wait until a
- * word changes. That wait spins a bounded while, because the change usually comes within
- * microseconds, and then sleeps on the word with a futex.
+ * Instead the team is woken once per step and its members go from phase to phase together. All of
+ * them watch one word, the *round*: an even number is a phase whose lanes may be taken, an odd one
+ * the time between two walks. Waiting spins a bounded while, because the round usually changes
+ * within microseconds, and then sleeps on the word with a futex.
+ *
+ * A machine with other tenants may wake a thread milliseconds late. So no phase waits for a member,
+ * only for its lanes: each is taken once a round, by its own member or, when that has not come by
+ * the time another one has spun for LATE_ROUNDS, by that one. Who finds lanes of late members
+ * takes them without further ado in the next phase. A member that comes late joins at the round
+ * that it finds. Only a thread that is stopped inside a lane holds the others up.
+ *
+ * Taking is a compare-and-swap of the lane's last round against the one before this: rounds are
+ * taken in order, so a member that read the round long ago cannot take anything, and whoever took a
+ * lane knows that the walk is not over, so that what the caller wrote about it stays as it is.
  *
  * Sleep and wake (store, fence, load on each side, so that one of the two sees the other):
- *   waiter: sleepers += 1 (seq_cst); futex_wait(word, old) unless the word has changed; sleepers -=
- * 1 waker:  word = new (seq_cst);    if sleepers > 0 (seq_cst): futex_wake
+ *   waiter: sleepers += 1 (seq_cst); futex_wait(round, old) unless it has changed
+ *   waker:  round = new (seq_cst);   if sleepers > 0: sleepers = 0, futex_wake all
+ * Who sleeps through several rounds was woken at the first and costs the others no more calls.
  *
  * It splits no work and knows no op; and it never spins without bound, so an idle worker uses no
  * CPU and a machine with other tenants is not starved by it.
@@ -29,29 +40,30 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
+#define LATE_ROUNDS 64 /* about a microsecond */
 /* About 50 us of pause instructions: longer than nearly every phase, shorter than a scheduler's
  * slice. */
 #define SPIN_ROUNDS 2000
 
-/* A word that waiters watch, alone on its cache line with its count of sleepers. */
-struct watched_word {
-    _Alignas(64) _Atomic uint32_t value;
-    _Atomic uint32_t sleepers;
-};
-
 struct pool_member {
+    _Alignas(64) _Atomic uint32_t taken; /* the round in which the lane was taken last */
     struct cpu_thread_pool *pool;
     uint32_t index;
     pthread_t thread;
 };
 
+/* What changes every round, every walk and never, on cache lines of their own. */
 struct cpu_thread_pool {
-    struct watched_word run;     /* counts runs; members other than the caller wait for the next */
-    struct watched_word barrier; /* counts barriers passed */
-    _Alignas(64) _Atomic uint32_t arrived;
+    _Alignas(64) _Atomic uint32_t round;    /* wraps; what waiters sleep on */
+    _Atomic uint32_t sleepers;              /* since the last waking */
+    _Alignas(64) _Atomic uint32_t returned; /* lanes of the round */
+    _Alignas(64) _Atomic bool own_lanes;    /* of this walk: nobody takes another member's */
     _Atomic bool stopping;
     uint32_t threads;
-    cpu_thread_fn *fn;
+    /* Of the walk; for those who have taken a lane of it. */
+    uint32_t first_round;
+    uint32_t last_round;
+    cpu_phase_fn *fn;
     void *context;
     struct pool_member members[]; /* [threads]; 0 is the caller */
 };
@@ -65,24 +77,71 @@ static void pause_briefly(void)
 #endif
 }
 
-static void word_wait_change(struct watched_word *word, uint32_t old)
+static bool is_phase(uint32_t round)
 {
-    for (int i = 0; i < SPIN_ROUNDS; i++) {
-        if (atomic_load_explicit(&word->value, memory_order_acquire) != old)
-            return;
-        pause_briefly();
-    }
-    atomic_fetch_add(&word->sleepers, 1);
-    while (atomic_load(&word->value) == old)
-        syscall(SYS_futex, &word->value, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
-    atomic_fetch_sub(&word->sleepers, 1);
+    return round % 2 == 0;
 }
 
-static void word_advance(struct watched_word *word)
+static void set_round(struct cpu_thread_pool *pool, uint32_t round)
 {
-    atomic_fetch_add(&word->value, 1);
-    if (atomic_load(&word->sleepers) > 0)
-        syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    atomic_store(&pool->round, round);
+    if (atomic_load(&pool->sleepers) > 0) {
+        atomic_store(&pool->sleepers, 0);
+        syscall(SYS_futex, &pool->round, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    }
+}
+
+/* Takes a lane of this round and runs it; false: somebody has, or the round is over. */
+static bool run_lane(struct cpu_thread_pool *pool, uint32_t lane, uint32_t round)
+{
+    uint32_t before = round - 2;
+    if (!atomic_compare_exchange_strong(&pool->members[lane].taken, &before, round))
+        return false;
+    pool->fn(pool->context, (round - pool->first_round) / 2, lane);
+    bool is_last = round == pool->last_round;
+    if (atomic_fetch_add(&pool->returned, 1) + 1 == pool->threads) {
+        atomic_store_explicit(&pool->returned, 0, memory_order_relaxed);
+        set_round(pool, is_last ? round + 1 : round + 2);
+    }
+    return true;
+}
+
+/* The lanes of members that are late; false: there were none. */
+static bool run_late_lanes(struct cpu_thread_pool *pool, uint32_t index, uint32_t round)
+{
+    bool found = false;
+    for (uint32_t i = 1; i < pool->threads; i++) {
+        uint32_t lane = (index + i) % pool->threads;
+        if (atomic_load_explicit(&pool->members[lane].taken, memory_order_relaxed) != round)
+            found |= run_lane(pool, lane, round);
+    }
+    return found;
+}
+
+static bool round_is(const struct cpu_thread_pool *pool, uint32_t round)
+{
+    return atomic_load_explicit(&pool->round, memory_order_acquire) == round;
+}
+
+/* Until the round is another one; in a phase, *late says whether members were missing in the last
+ * that this one has waited for. */
+static void wait_for_change(struct cpu_thread_pool *pool, uint32_t index, uint32_t round,
+                            bool *late)
+{
+    bool helps = is_phase(round) && !atomic_load_explicit(&pool->own_lanes, memory_order_relaxed);
+    uint32_t patience = *late ? 0 : LATE_ROUNDS;
+    for (uint32_t i = 0; i < SPIN_ROUNDS; i++) {
+        if (!round_is(pool, round))
+            return;
+        if (helps && i == patience)
+            *late = run_late_lanes(pool, index, round);
+        pause_briefly();
+    }
+    while (round_is(pool, round)) {
+        atomic_fetch_add(&pool->sleepers, 1);
+        if (atomic_load(&pool->round) == round)
+            syscall(SYS_futex, &pool->round, FUTEX_WAIT_PRIVATE, round, NULL, NULL, 0);
+    }
 }
 
 uint32_t cpu_thread_pool_usable_cpus(void)
@@ -95,17 +154,22 @@ uint32_t cpu_thread_pool_usable_cpus(void)
     return count < 1 ? 1 : count < LIMIT_THREADS ? count : LIMIT_THREADS;
 }
 
+/* Returns when the round is another one. */
+static void take_part(struct cpu_thread_pool *pool, uint32_t index, uint32_t round, bool *late)
+{
+    if (is_phase(round))
+        (void)run_lane(pool, index, round);
+    wait_for_change(pool, index, round, late);
+}
+
 static void *member_main(void *argument)
 {
     struct pool_member *member = argument;
     struct cpu_thread_pool *pool = member->pool;
-    for (uint32_t seen = 0;; seen++) {
-        word_wait_change(&pool->run, seen);
-        if (atomic_load(&pool->stopping))
-            return NULL;
-        pool->fn(pool->context, member->index);
-        cpu_thread_pool_barrier(pool);
-    }
+    bool late = false;
+    while (!atomic_load(&pool->stopping))
+        take_part(pool, member->index, atomic_load(&pool->round), &late);
+    return NULL;
 }
 
 enum result cpu_thread_pool_create(uint32_t threads, struct cpu_thread_pool **pool,
@@ -121,6 +185,7 @@ enum result cpu_thread_pool_create(uint32_t threads, struct cpu_thread_pool **po
     if (!p)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a thread pool");
     memset(p, 0, bytes);
+    p->round = 1;
     for (p->threads = 1; p->threads < threads; p->threads++) {
         struct pool_member *member = &p->members[p->threads];
         *member = (struct pool_member){.pool = p, .index = p->threads};
@@ -141,7 +206,7 @@ void cpu_thread_pool_destroy(struct cpu_thread_pool *pool)
     if (!pool)
         return;
     atomic_store(&pool->stopping, true);
-    word_advance(&pool->run);
+    set_round(pool, atomic_load(&pool->round) + 2);
     for (uint32_t i = 1; i < pool->threads; i++)
         must(pthread_join(pool->members[i].thread, NULL) == 0);
     free(pool);
@@ -152,25 +217,49 @@ uint32_t cpu_thread_pool_threads(const struct cpu_thread_pool *pool)
     return pool->threads;
 }
 
-void cpu_thread_pool_run(struct cpu_thread_pool *pool, cpu_thread_fn *fn, void *context)
+static void walk(struct cpu_thread_pool *pool, uint32_t phases)
 {
-    pool->fn = fn;
-    pool->context = context;
-    word_advance(&pool->run);
-    fn(context, 0);
-    cpu_thread_pool_barrier(pool);
+    uint32_t first = atomic_load_explicit(&pool->round, memory_order_relaxed) + 1;
+    bool late = false;
+    must(phases > 0 && is_phase(first));
+    pool->first_round = first;
+    pool->last_round = first + 2 * (phases - 1);
+    set_round(pool, first);
+    for (uint32_t round = first; is_phase(round); round = atomic_load(&pool->round))
+        take_part(pool, 0, round, &late);
 }
 
-void cpu_thread_pool_barrier(struct cpu_thread_pool *pool)
+void cpu_thread_pool_walk(struct cpu_thread_pool *pool, cpu_phase_fn *fn, void *context,
+                          uint32_t phases)
 {
-    if (pool->threads == 1)
+    if (pool->threads == 1) {
+        for (uint32_t phase = 0; phase < phases; phase++)
+            fn(context, phase, 0);
         return;
-    /* read before arriving: after the last arrival the word may move at any moment */
-    uint32_t passed = atomic_load_explicit(&pool->barrier.value, memory_order_relaxed);
-    if (atomic_fetch_add(&pool->arrived, 1) + 1 == pool->threads) {
-        atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
-        word_advance(&pool->barrier);
-    } else {
-        word_wait_change(&pool->barrier, passed);
     }
+    pool->fn = fn;
+    pool->context = context;
+    atomic_store_explicit(&pool->own_lanes, false, memory_order_relaxed);
+    walk(pool, phases);
+}
+
+struct thread_call {
+    cpu_thread_fn *fn;
+    void *context;
+};
+
+static void call_thread(void *context, uint32_t phase, uint32_t lane)
+{
+    const struct thread_call *call = context;
+    (void)phase;
+    call->fn(call->context, lane);
+}
+
+void cpu_thread_pool_run(struct cpu_thread_pool *pool, cpu_thread_fn *fn, void *context)
+{
+    struct thread_call call = {fn, context};
+    pool->fn = call_thread;
+    pool->context = &call;
+    atomic_store_explicit(&pool->own_lanes, true, memory_order_relaxed);
+    walk(pool, 1);
 }

@@ -1,9 +1,10 @@
 /*
  * Barriers and quantization, decided once per plan.
  *
- * Every thread walks the whole plan. Two ways of sharing an op's work exist:
+ * Every lane of a walk (cpu_step.c) does its share of every op. Two ways of sharing an op's work
+ * exist:
  *
- *   ROWS   thread t does the same share of rows in every op of this kind (norms, rope, kv_write,
+ *   ROWS   lane t does the same share of rows in every op of this kind (norms, rope, kv_write,
  * embed_rows) CLAIM  threads take pieces from a counter; any thread may do any piece
  *
  * Runs of ROWS ops over the same rows need no barrier between them: each thread reads what it
