@@ -205,11 +205,18 @@ enum result image_encoder_advance(struct image_encoder *encoder, const struct st
         return RESULT_OK;
     bool beside = streams_wait(encoder->table);
     enum result result = begins ? begin(encoder, error) : RESULT_OK;
+    if (begins && beside)
+        return result; /* to take pixels in was as much as a step can spare */
     if (result == RESULT_OK)
         result = go_on(encoder, step_pace_patch_work(pace, beside), patch_work, error);
     if (result == RESULT_OK && encoder->work_left == 0)
         finish(encoder);
     return result;
+}
+
+bool image_encoder_is_busy(const struct image_encoder *encoder)
+{
+    return encoder->count > 0;
 }
 
 void image_encoder_add_names(const struct image_encoder *encoder)

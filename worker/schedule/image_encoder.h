@@ -38,12 +38,15 @@ struct image_encoder {
     struct encode_picture pictures[IMAGE_ENCODER_BATCH];
 };
 
+/* A batch is under way, of which there is more to launch. */
+bool image_encoder_is_busy(const struct image_encoder *encoder);
+
 /* The last fields are zeroed by the caller. Gives back what a batch that is not finished holds. */
 void image_encoder_fini(struct image_encoder *encoder);
 
 /* Shares what is there with those that need it, begins a batch if none is under way and something
- * is needed, and launches a part of it. *patch_work: patch rows times stages that were launched, 0
- * when there was nothing to do. */
+ * is needed, and launches a part of it; beside streams that wait, in the next call. *patch_work:
+ * patch rows times stages that were launched. */
 enum result image_encoder_advance(struct image_encoder *encoder, const struct step_pace *pace,
                                   uint64_t *patch_work, struct error_text *error) RESULT_CHECKED;
 

@@ -66,7 +66,7 @@ static enum result encode(struct worker_engine *engine, bool *encoded, struct er
         return RESULT_OK;
     }
     enum result result = image_encoder_advance(&engine->encoder, &engine->pace, &patch_work, error);
-    *encoded = patch_work > 0;
+    *encoded = patch_work > 0 || image_encoder_is_busy(&engine->encoder);
     engine->patch_work += patch_work;
     return result;
 }

@@ -65,7 +65,7 @@ static struct engine_rig_options options_of(const struct model_vision *vision)
 {
     struct engine_rig_options options = engine_rig_defaults();
     options.vocab_tokens = VOCAB;
-    options.kv_blocks[0] = 16;
+    options.kv_blocks[0] = 14;
     options.vision = vision;
     options.patch_rows = 200; /* the largest picture has 180 */
     options.feature_rows = 64;
@@ -242,6 +242,37 @@ static void test_nobody_waits_for_another_ones_picture(void **state)
     drawn_catalog_fini(&catalog);
 }
 
+/* Taking a picture's pixels in is as much as a step beside a stream can spare; alone, the first
+ * part of the tower comes with it. */
+static void test_beside_a_stream_encoding_begins_a_step_after_its_pixels(void **state)
+{
+    (void)state;
+    for (uint32_t beside = 0; beside < 2; beside++) {
+        static struct drawn_request made;
+        struct drawn_catalog catalog;
+        drawn_catalog_make(&catalog, PICTURES, 4, PLACEHOLDER);
+        struct engine_rig_options options = options_of(&small_vision);
+        struct engine_rig rig;
+        engine_rig_open(&rig, &options);
+        const struct test_request text = words(60);
+        if (beside)
+            assert_true(test_frontend_submit(rig.frontend, 1, &text));
+        for (uint32_t turn = 0; turn < 3; turn++)
+            engine_rig_turn(&rig);
+        submit_one(&rig, &made, &catalog, 0, 1);
+        assert_int_equal(engine_rig_turn(&rig), STEP_WORKED);
+        assert_int_equal(fake_backend_vision_totals(rig.backend).begins, 1);
+        assert_int_equal(fake_backend_vision_totals(rig.backend).parts > 0, !beside);
+        assert_int_equal(engine_rig_turn(&rig), STEP_WORKED);
+        assert_true(fake_backend_vision_totals(rig.backend).parts > 0);
+        engine_rig_finish(&rig, 100);
+        engine_rig_check_reply(&rig, &made.request, &rig.frontend->replies[0]);
+        engine_rig_close(&rig);
+        drawn_request_fini(&made);
+        drawn_catalog_fini(&catalog);
+    }
+}
+
 /* Whether the last step had rows of prompts with pictures. */
 static bool shows_rows(const struct worker_engine *engine)
 {
@@ -303,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_a_pool_of_one_picture),
         cmocka_unit_test(test_the_same_picture_is_encoded_once),
         cmocka_unit_test(test_nobody_waits_for_another_ones_picture),
+        cmocka_unit_test(test_beside_a_stream_encoding_begins_a_step_after_its_pixels),
         cmocka_unit_test(test_encoding_and_its_rows_take_turns_beside_a_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
