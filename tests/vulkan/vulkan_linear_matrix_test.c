@@ -20,7 +20,7 @@
 #include "worker/backend/vulkan/vulkan_matrix_policy.h"
 #include "worker/backend/vulkan/vulkan_register_probe.h"
 
-enum { GUARD_BYTES = 256, GUARD = 0xAA };
+enum { GUARD_BYTES = 256, GUARD = 0xAA, NAN_HALF = 0xffff };
 
 /* A product and all that is known of it on the host. */
 struct product {
@@ -141,22 +141,27 @@ static void upload_weights(struct vulkan_trial *trial, struct product *p)
     p->weights = (struct vulkan_matrix_push){codes->address, high->address, scales->address};
 }
 
-static uint64_t upload_x(struct vulkan_trial *trial, const struct product *p, enum vulkan_form form)
+/* What a kernel may read, but not use, is NaN. */
+static uint64_t upload_x(struct vulkan_trial *trial, const struct product *p,
+                         const struct vulkan_matrix_choice *choice)
 {
     size_t count = (size_t)p->request.rows * p->request.k;
-    if (form == VULKAN_FORM_F32)
+    size_t readable = (size_t)choice->x_rows * p->request.k;
+    if (choice->x_form == VULKAN_FORM_F32)
         return guarded_buffer(trial, p->x, count * sizeof *p->x)->address;
-    uint16_t *halves = must_alloc(count, sizeof *halves);
-    for (size_t i = 0; i < count; i++)
-        halves[i] = half_bits(p->x[i]);
-    uint64_t address = guarded_buffer(trial, halves, count * sizeof *halves)->address;
+    uint16_t *halves = must_alloc(readable, sizeof *halves);
+    for (size_t i = 0; i < readable; i++)
+        halves[i] = i < count ? half_bits(p->x[i]) : NAN_HALF;
+    uint64_t address = guarded_buffer(trial, halves, readable * sizeof *halves)->address;
     free(halves);
     return address;
 }
 
+/* What it leaves as it was is NaN. */
 static void unpack(struct vulkan_trial *trial, struct product *p,
                    const struct vulkan_matrix_choice *choice, const struct vulkan_buffer *halves)
 {
+    memset(halves->mapped, NAN_HALF & 0xff, choice->unpacked_bytes);
     const struct vulkan_matrix_unpack_push push = {
         p->weights, halves->address, (uint32_t)((uint64_t)p->request.n * p->request.k / 8), 0};
     vulkan_trial_run(trial, choice->unpack.shader, &choice->unpack.constants, &push, sizeof push,
@@ -220,7 +225,7 @@ static void check_product(struct vulkan_trial *trial, struct product *p, uint64_
     memset(p->counters->mapped, 0, p->counters->bytes);
     const struct vulkan_buffer *partials = guarded_buffer(trial, NULL, choice.partial_bytes);
     struct vulkan_linear_matrix_push push = {.weights = p->weights,
-                                             .x = upload_x(trial, p, choice.x_form),
+                                             .x = upload_x(trial, p, &choice),
                                              .out_f32 = p->out_f32->address,
                                              .out_f16 = p->out_f16->address,
                                              .partials = partials->address,
@@ -379,23 +384,51 @@ static void test_workgroups_multiply_by_whole_matrices(void **state)
     struct vulkan_trial *trial = *state;
     if (trial->device->facts.tier < VULKAN_NV_MATRIX2)
         skip();
-    for (uint32_t i = 0; i < 16; i++) {
-        bool whole = i % 4 == 3;
+    for (uint32_t i = 0; i < 32; i++) {
+        bool whole = i % 8 >= 6, packed = i % 2;
+        uint32_t kind = packed ? i % VULKAN_WEIGHT_F32 : i / 2 * 3 % VULKAN_WEIGHT_KIND_COUNT;
+        uint32_t unit = columns_unit((enum vulkan_weight_kind)kind);
         struct product p = {
-            .tiling = {.path = i % 2 ? VULKAN_MATRIX_NV2_PACKED : VULKAN_MATRIX_NV2_UNPACKED,
+            .tiling = {.path = packed ? VULKAN_MATRIX_NV2_PACKED : VULKAN_MATRIX_NV2_UNPACKED,
                        .rows = 128,
                        .columns = 128,
                        .k = 64,
                        .splits = 1,
                        .invocations = 256}};
         p.request =
-            (struct vulkan_matrix_request){.kind = (enum vulkan_weight_kind)(i % VULKAN_WEIGHT_F32),
+            (struct vulkan_matrix_request){.kind = (enum vulkan_weight_kind)kind,
                                            .rows = whole ? 256 : 131 + 7 * i,
                                            .n = whole ? 256 : 250 + 6 * i,
-                                           .k = whole ? 512 : 256 * (1 + i % 3),
+                                           .k = whole ? 512 : unit * (256 / unit + i % 3),
                                            .epilogue = (enum vulkan_linear_epilogue)(i % 5 % 4),
                                            .forms = VULKAN_FORM_F32 | VULKAN_FORM_F16};
         check_product(trial, &p, i);
+    }
+}
+
+/* Those whose outputs fill tiles are read where they are. */
+static void test_workgroups_multiply_by_halves_in_place(void **state)
+{
+    struct vulkan_trial *trial = *state;
+    if (trial->device->facts.tier < VULKAN_NV_MATRIX2)
+        skip();
+    for (uint32_t n = 120; n <= 136; n += 8) {
+        struct product p = {.tiling = {.path = VULKAN_MATRIX_NV2_UNPACKED,
+                                       .rows = 64,
+                                       .columns = 64,
+                                       .k = 64,
+                                       .splits = 1,
+                                       .invocations = 128},
+                            .request = {.kind = VULKAN_WEIGHT_F16,
+                                        .rows = n + 9,
+                                        .n = n,
+                                        .k = 96,
+                                        .epilogue = VULKAN_LINEAR_ADD,
+                                        .forms = VULKAN_FORM_F32}};
+        struct vulkan_matrix_choice choice;
+        vulkan_matrix_choice_make(&trial->device->facts, &p.request, &p.tiling, &choice);
+        assert_int_equal(choice.unpacked_bytes, n == 128 ? 0 : (n + 63) / 64 * 64 * 96 * 2);
+        check_product(trial, &p, n);
     }
 }
 
@@ -414,8 +447,6 @@ static void test_unpacked_weights_are_the_checkpoints(void **state)
                                        .k = 64,
                                        .splits = 1,
                                        .invocations = 256}};
-        if (kind == VULKAN_WEIGHT_F16)
-            continue; /* is its own */
         product_init(&p, kind);
         struct vulkan_matrix_choice choice;
         vulkan_matrix_choice_make(&trial->device->facts, &p.request, &p.tiling, &choice);
@@ -488,6 +519,7 @@ int main(void)
         cmocka_unit_test(test_splits_add_up),
         cmocka_unit_test(test_fragments_in_registers_multiply_every_kind),
         cmocka_unit_test(test_workgroups_multiply_by_whole_matrices),
+        cmocka_unit_test(test_workgroups_multiply_by_halves_in_place),
         cmocka_unit_test(test_unpacked_weights_are_the_checkpoints),
         cmocka_unit_test(test_the_policys_choices_multiply),
     };

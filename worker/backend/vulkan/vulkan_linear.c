@@ -202,6 +202,7 @@ static void record_matrix(struct vulkan_recorder *recorder, const struct linear_
     struct vulkan_matrix_choice choice;
     vulkan_matrix_choose(&program->device->facts, &request, &choice);
     must(choice.counter_count <= VULKAN_LINEAR_COUNTERS);
+    must(choice.x_rows < vulkan_program_rows(program, x->rows) + VULKAN_MATRIX_ROWS);
     must(work + choice.partial_bytes <= counters + program->scratch.bytes &&
          work + choice.unpacked_bytes <= counters + program->scratch.bytes);
     struct vulkan_linear_matrix_push push = {0};

@@ -160,37 +160,64 @@ static struct vulkan_matrix_tiling fragment_tiling(const struct vulkan_facts *fa
     return tiling;
 }
 
+/* Of the products of linear_matrix2_f16, which read whole tiles. */
+static uint64_t unpacked_bytes(const struct vulkan_matrix_request *request,
+                               const struct vulkan_matrix_tiling *tiling)
+{
+    uint32_t unit = tile_outputs(request, tiling);
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    uint64_t rows = request->n - outputs + (uint64_t)divide_up(outputs, unit) * unit;
+    return rows * request->k * sizeof(uint16_t);
+}
+
+/* F16 matrices that end with a tile are read as they are. */
+static bool lies_unpacked(const struct vulkan_matrix_request *request,
+                          const struct vulkan_matrix_tiling *tiling)
+{
+    uint64_t bytes = (uint64_t)request->n * request->k * sizeof(uint16_t);
+    return request->kind == VULKAN_WEIGHT_F16 && unpacked_bytes(request, tiling) == bytes;
+}
+
+/* Of a tiling of workgroups' matrices; whether there is one. */
+static bool choose_nv2_path(const struct vulkan_matrix_request *request,
+                            struct vulkan_matrix_tiling *tiling)
+{
+    bool unpacks = unpacked_bytes(request, tiling) <= request->scratch_bytes;
+    tiling->path = unpacks || lies_unpacked(request, tiling) ? VULKAN_MATRIX_NV2_UNPACKED
+                                                             : VULKAN_MATRIX_NV2_PACKED;
+    return tiling->path == VULKAN_MATRIX_NV2_UNPACKED ||
+           vulkan_weight_format_facts(request->kind).quantized;
+}
+
 /* The tile with the least time: as many rounds as the compute units need for all tiles, each as
  * long as a tile has sums, divided by what the size reaches of the largest one's speed. */
-static struct vulkan_matrix_tiling nv2_tiling(const struct vulkan_facts *facts,
-                                              const struct vulkan_matrix_request *request)
+static bool choose_nv2_tiling(const struct vulkan_facts *facts,
+                              const struct vulkan_matrix_request *request,
+                              struct vulkan_matrix_tiling *best)
 {
     static const struct {
         uint32_t rows, columns, invocations, percent;
     } sizes[] = {{128, 256, 256, 100}, {128, 128, 256, 98}, {64, 128, 128, 68}, {64, 64, 128, 68}};
     uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
-    bool packed = request->kind != VULKAN_WEIGHT_F16 &&
-                  (uint64_t)request->n * request->k * 2 > request->scratch_bytes;
-    struct vulkan_matrix_tiling best = {0};
     uint64_t best_time = UINT64_MAX;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct vulkan_matrix_tiling tiling = {.path = packed ? VULKAN_MATRIX_NV2_PACKED
-                                                             : VULKAN_MATRIX_NV2_UNPACKED,
-                                              .rows = sizes[i].rows,
+        struct vulkan_matrix_tiling tiling = {.rows = sizes[i].rows,
                                               .columns = sizes[i].columns,
                                               .k = 64,
                                               .splits = 1,
                                               .invocations = sizes[i].invocations};
+        if (!choose_nv2_path(request, &tiling))
+            continue;
         /* Decoding is slow in the largest tile. */
-        bool slow = packed && i == 0;
+        bool slow = tiling.path == VULKAN_MATRIX_NV2_PACKED && i == 0;
         uint64_t time = (uint64_t)divide_up(tile_count(request, &tiling), units) * tiling.rows *
                         tiling.columns * (slow ? 200 : 100) / sizes[i].percent;
         if (time < best_time) {
             best_time = time;
-            best = tiling;
+            *best = tiling;
         }
     }
-    return best;
+    return best_time < UINT64_MAX;
 }
 
 static struct vulkan_matrix_tiling plain_tiling(const struct vulkan_facts *facts,
@@ -240,16 +267,15 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
                                                         const struct vulkan_matrix_request *request)
 {
     must(request->rows > 0 && request->n > 0 && request->k > 0);
-    bool float_kind = !vulkan_weight_format_facts(request->kind).quantized;
     bool matrix = request->k % COLUMN_UNIT == 0 && vulkan_matrix_has_units(facts);
     if (!matrix && suits_lanes(facts, request))
         return lane_tiling(facts);
     if (!matrix)
         return plain_tiling(facts, request);
-    bool decodable = !float_kind || request->kind == VULKAN_WEIGHT_F16 ||
-                     request->scratch_bytes >= (uint64_t)request->n * request->k * 2;
-    if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 && decodable)
-        return nv2_tiling(facts, request);
+    struct vulkan_matrix_tiling tiling;
+    if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 &&
+        choose_nv2_tiling(facts, request, &tiling))
+        return tiling;
     return suits_fragment(facts, request) ? fragment_tiling(facts, request)
                                           : khr_tiling(facts, request);
 }
@@ -259,7 +285,7 @@ static void make_unpack(const struct vulkan_matrix_request *request,
 {
     uint32_t groups = divide_up((uint32_t)((uint64_t)request->n * request->k / 8), 256);
     uint32_t across = groups < 32768 ? groups : 32768;
-    choice->unpacked_bytes = (uint64_t)request->n * request->k * 2;
+    choice->unpacked_bytes = unpacked_bytes(request, &choice->tiling);
     choice->unpack = (struct vulkan_matrix_dispatch){
         .shader = "matrix_unpack",
         .constants = {.count = 2, .values = {256, request->kind}},
@@ -267,11 +293,15 @@ static void make_unpack(const struct vulkan_matrix_request *request,
     };
 }
 
-static const char *nv2_shader(bool packed, bool whole)
+static const char *nv2_shader(const struct vulkan_matrix_request *request,
+                              const struct vulkan_matrix_tiling *t)
 {
-    if (packed)
-        return whole ? "linear_matrix2_packed_whole" : "linear_matrix2_packed";
-    return whole ? "linear_matrix2_f16_whole" : "linear_matrix2_f16";
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    bool whole = request->rows % t->rows == 0 && request->k % t->k == 0 && request->k % 64 == 0 &&
+                 outputs % tile_outputs(request, t) == 0;
+    if (t->path == VULKAN_MATRIX_NV2_UNPACKED)
+        return whole ? "linear_matrix2_f16_whole" : "linear_matrix2_f16";
+    return whole ? "linear_matrix2_packed_whole" : "linear_matrix2_packed";
 }
 
 static void make_product(const struct vulkan_facts *facts,
@@ -313,9 +343,7 @@ static void make_product(const struct vulkan_facts *facts,
         values[VULKAN_LINEAR_MATRIX_STAGES] = t->stages;
         values[VULKAN_LINEAR_MATRIX_SPLIT] = t->splits > 1;
     } else {
-        bool whole = request->rows % t->rows == 0 && request->k % t->k == 0 &&
-                     request->k % 64 == 0 && outputs % tile_outputs(request, t) == 0;
-        choice->product.shader = nv2_shader(t->path == VULKAN_MATRIX_NV2_PACKED, whole);
+        choice->product.shader = nv2_shader(request, t);
         choice->product.constants.count = VULKAN_LINEAR_MATRIX_TILE_K + 1;
         values[0] = t->invocations;
     }
@@ -343,7 +371,10 @@ void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
     values[VULKAN_LINEAR_MATRIX_EPILOGUE] = request->epilogue;
     values[VULKAN_LINEAR_MATRIX_FORMS] = request->forms;
     make_product(facts, request, &choice->tiling, choice);
-    if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED && request->kind != VULKAN_WEIGHT_F16)
+    choice->x_rows = request->rows;
+    if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED)
+        choice->x_rows = choice->product.grid.x * tiling->rows;
+    if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED && !lies_unpacked(request, tiling))
         make_unpack(request, choice);
     if (choice->splits > 1) {
         choice->counter_count = tile_count(request, tiling);

@@ -8,7 +8,8 @@
  *   khr           linear_matrix            KHR matrix units
  *   fragment      linear_fragment          few rows, where fragments lie as it expects (facts)
  *   nv2 packed    linear_matrix2_packed    NV matrix 2, weights decoded as they are loaded
- *   nv2 unpacked  linear_matrix2_f16       the same after matrix_unpack into scratch memory
+ *   nv2 unpacked  linear_matrix2_f16       the same after matrix_unpack into scratch memory (or F16
+ *                                          matrices whose outputs fill their tiles)
  *
  * All but tile and plain take x in f16. A choice is good for its very shape; nothing in it is an
  * address.
@@ -19,6 +20,9 @@
 #include "worker/backend/vulkan/vulkan_commands.h"
 #include "worker/backend/vulkan/vulkan_push.h"
 #include "worker/backend/vulkan/vulkan_weight_format.h"
+
+/* Rows of the largest tile. Wherever x lies in f16 there is memory behind it up to a multiple. */
+#define VULKAN_MATRIX_ROWS 128u
 
 struct vulkan_matrix_request {
     enum vulkan_weight_kind kind;
@@ -59,8 +63,9 @@ struct vulkan_matrix_dispatch {
 struct vulkan_matrix_choice {
     struct vulkan_matrix_tiling tiling;
     enum vulkan_form x_form; /* f16 or f32 */
+    uint32_t x_rows; /* that are read; what those from request->rows on hold does not matter */
     /* First, with vulkan_matrix_unpack_push, when unpacked_bytes > 0; behind it a barrier. Then the
-     * product's weights.codes is the scratch memory. */
+     * product's weights.codes is the scratch memory, which has room for whole tiles of outputs. */
     struct vulkan_matrix_dispatch unpack;
     uint64_t unpacked_bytes;
     struct vulkan_matrix_dispatch product; /* with vulkan_linear_matrix_push */

@@ -14,6 +14,7 @@
 #include "worker/backend/vulkan/vulkan_attention.h"
 #include "worker/backend/vulkan/vulkan_commands.h"
 #include "worker/backend/vulkan/vulkan_linear.h"
+#include "worker/backend/vulkan/vulkan_matrix_policy.h"
 #include "worker/backend/vulkan/vulkan_moe.h"
 #include "worker/backend/vulkan/vulkan_padding.h"
 #include "worker/backend/vulkan/vulkan_recurrent.h"
@@ -43,6 +44,7 @@ static uint64_t lay_tensor(const struct vulkan_program *program, struct vulkan_t
                            bool forms, uint64_t address)
 {
     uint64_t rows = vulkan_program_rows(program, tensor->rows);
+    uint64_t half_rows = (rows + VULKAN_MATRIX_ROWS - 1) / VULKAN_MATRIX_ROWS * VULKAN_MATRIX_ROWS;
     rows = (rows + VULKAN_ROW_PADDING - 1) / VULKAN_ROW_PADDING * VULKAN_ROW_PADDING;
     uint64_t at = address;
     tensor->f32 = at;
@@ -50,7 +52,7 @@ static uint64_t lay_tensor(const struct vulkan_program *program, struct vulkan_t
     if (forms) {
         tensor->f16 = at;
         uint64_t tiles = (tensor->columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-        at += align_piece(rows * tiles * TILE_COLUMNS * sizeof(uint16_t));
+        at += align_piece(half_rows * tiles * TILE_COLUMNS * sizeof(uint16_t));
         tensor->q8 = at;
         at += align_piece(rows * tensor->columns);
         tensor->q8_terms = at;

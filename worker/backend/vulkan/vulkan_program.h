@@ -13,8 +13,8 @@
 #include "worker/backend/vulkan/vulkan_kernels.h"
 #include "worker/backend/vulkan/vulkan_weights.h"
 
-/* Rows of f16 and q8 forms are padded to a multiple of this, so that a matrix kernel may read whole
- * tiles. */
+/* Rows are padded to a multiple of this, those of f16 forms to one of VULKAN_MATRIX_ROWS, so that
+ * matrix kernels may read whole tiles. */
 #define VULKAN_ROW_PADDING 16u
 
 struct vulkan_tensor {

@@ -76,6 +76,27 @@ static uint64_t shared_bytes(const struct vulkan_matrix_tiling *t)
     }
 }
 
+/* Whole tiles of x and of the weights can be read. */
+static void check_room(const struct vulkan_matrix_request *request,
+                       const struct vulkan_matrix_choice *choice)
+{
+    const struct vulkan_matrix_tiling *t = &choice->tiling;
+    bool gated = request->epilogue >= VULKAN_LINEAR_GATE_SILU;
+    uint64_t outputs = gated ? request->n / 2 : request->n;
+    uint64_t tiled = (uint64_t)choice->product.grid.y * t->columns / (gated ? 2 : 1);
+    if (t->path != VULKAN_MATRIX_NV2_UNPACKED) {
+        assert_int_equal(choice->x_rows, request->rows);
+        assert_int_equal(choice->unpacked_bytes, 0);
+        return;
+    }
+    assert_int_equal(choice->x_rows, choice->product.grid.x * t->rows);
+    assert_int_equal(VULKAN_MATRIX_ROWS % t->rows, 0);
+    if (choice->unpacked_bytes > 0)
+        assert_int_equal(choice->unpacked_bytes, (request->n - outputs + tiled) * request->k * 2);
+    else
+        assert_true(request->kind == VULKAN_WEIGHT_F16 && tiled == outputs);
+}
+
 static void check_choice(const struct vulkan_facts *facts,
                          const struct vulkan_matrix_request *request)
 {
@@ -109,6 +130,7 @@ static void check_choice(const struct vulkan_facts *facts,
     if (t->path == VULKAN_MATRIX_NV2_PACKED)
         assert_true(quantized && facts->tier >= VULKAN_NV_MATRIX2);
     assert_true(choice.unpacked_bytes <= request->scratch_bytes);
+    check_room(request, &choice);
     if (choice.unpacked_bytes > 0)
         assert_true(choice.unpack.grid.x <= 65535 && choice.unpack.grid.y <= 65535);
     assert_true((choice.splits > 1) == (choice.partial_bytes > 0));
