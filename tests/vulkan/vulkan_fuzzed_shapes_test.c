@@ -134,8 +134,10 @@ static struct op_case draw_attention(struct test_random *random)
     draw_steps(random, &c, POSITIONS_MAX - OP_TRIAL_STEPS);
     if (between(random, 0, 3) == 0)
         c.params.attention.soft_cap = (float)between(random, 1, 60);
-    if (head_dim % KV_CODEC_ALIGNMENT == 0 && c.window == 0 && between(random, 0, 1) == 0)
+    if (head_dim % KV_CODEC_ALIGNMENT == 0 && c.window == 0 && between(random, 0, 1) == 0) {
         c.quantization = draw_quantization(random);
+        c.params.attention.scale *= (float)M_SQRT1_2; /* keys become f16 there, too */
+    }
     return c;
 }
 
