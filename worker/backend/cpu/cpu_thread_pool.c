@@ -22,6 +22,9 @@
  *   waker:  round = new (seq_cst);   if sleepers > 0: sleepers = 0, futex_wake all
  * Who sleeps through several rounds was woken at the first and costs the others no more calls.
  *
+ * Behind a walk everybody yields once: others that wait for these cores (the frontend, which hands
+ * on what the walk has made) would else get them when a slice of the scheduler is over, 3 ms.
+ *
  * It splits no work and knows no op; and it never spins without bound, so an idle worker uses no
  * CPU and a machine with other tenants is not starved by it.
  */
@@ -159,6 +162,8 @@ static void take_part(struct cpu_thread_pool *pool, uint32_t index, uint32_t rou
 {
     if (is_phase(round))
         (void)run_lane(pool, index, round);
+    else
+        (void)sched_yield();
     wait_for_change(pool, index, round, late);
 }
 
@@ -235,12 +240,13 @@ void cpu_thread_pool_walk(struct cpu_thread_pool *pool, cpu_phase_fn *fn, void *
     if (pool->threads == 1) {
         for (uint32_t phase = 0; phase < phases; phase++)
             fn(context, phase, 0);
-        return;
+    } else {
+        pool->fn = fn;
+        pool->context = context;
+        atomic_store_explicit(&pool->own_lanes, false, memory_order_relaxed);
+        walk(pool, phases);
     }
-    pool->fn = fn;
-    pool->context = context;
-    atomic_store_explicit(&pool->own_lanes, false, memory_order_relaxed);
-    walk(pool, phases);
+    (void)sched_yield();
 }
 
 struct thread_call {
