@@ -196,10 +196,11 @@ static void record_matrix(struct vulkan_recorder *recorder, const struct linear_
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_tensor *x = &program->tensors[task->op->inputs[0]];
     const struct vulkan_tensor *out = output_of(program, task);
-    const struct vulkan_matrix_request request = matrix_request(task, matrix);
+    struct vulkan_matrix_request request = matrix_request(task, matrix);
     const uint64_t counters = program->scratch.address;
     const uint64_t work = counters + VULKAN_LINEAR_COUNTERS * sizeof(uint32_t);
     struct vulkan_matrix_choice choice;
+    request.unaligned = (column | out->columns) % 32 != 0;
     vulkan_matrix_choose(&program->device->facts, &request, &choice);
     must(choice.counter_count <= VULKAN_LINEAR_COUNTERS);
     must(choice.x_rows < vulkan_program_rows(program, x->rows) + VULKAN_MATRIX_ROWS);

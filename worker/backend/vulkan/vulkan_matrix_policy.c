@@ -298,7 +298,7 @@ static const char *nv2_shader(const struct vulkan_matrix_request *request,
 {
     uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
     bool whole = request->rows % t->rows == 0 && request->k % t->k == 0 && request->k % 64 == 0 &&
-                 outputs % tile_outputs(request, t) == 0;
+                 outputs % tile_outputs(request, t) == 0 && !request->unaligned;
     if (t->path == VULKAN_MATRIX_NV2_UNPACKED)
         return whole ? "linear_matrix2_f16_whole" : "linear_matrix2_f16";
     return whole ? "linear_matrix2_packed_whole" : "linear_matrix2_packed";

@@ -31,6 +31,7 @@ struct vulkan_matrix_request {
     uint32_t k;
     enum vulkan_linear_epilogue epilogue;
     uint32_t forms;         /* of the output: f32, f16 or both */
+    bool unaligned;         /* outputs begin or rows of them end beside a multiple of 32 columns */
     uint64_t scratch_bytes; /* memory there is for unpacked weights */
 };
 

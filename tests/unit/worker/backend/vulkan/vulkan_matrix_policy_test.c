@@ -162,11 +162,39 @@ static void test_few_tiles_are_split_and_many_are_not(void **state)
     assert_int_equal(choice.splits, 1);
 }
 
+/* Kernels without edges write rows of whole 32 columns: not those beside matrices of other widths.
+ */
+static void test_only_aligned_outputs_have_no_edges(void **state)
+{
+    (void)state;
+    const struct vulkan_facts *h200 = &devices[5];
+    for (uint32_t rows = 256; rows <= 257; rows++) {
+        for (uint32_t packed = 0; packed < 2; packed++) {
+            const char *form = packed ? "linear_matrix2_packed" : "linear_matrix2_f16";
+            struct vulkan_matrix_request request = {.kind = VULKAN_WEIGHT_Q4_0,
+                                                    .rows = rows,
+                                                    .n = 4096,
+                                                    .k = 4096,
+                                                    .forms = VULKAN_FORM_F32,
+                                                    .scratch_bytes = packed ? 0 : 1u << 30};
+            struct vulkan_matrix_choice choice;
+            vulkan_matrix_choose(h200, &request, &choice);
+            const char *end = choice.product.shader + strlen(form);
+            assert_memory_equal(choice.product.shader, form, strlen(form));
+            assert_string_equal(end, rows == 256 ? "_whole" : "");
+            request.unaligned = true;
+            vulkan_matrix_choose(h200, &request, &choice);
+            assert_string_equal(choice.product.shader, form);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_cover_the_product_within_the_devices_limits),
         cmocka_unit_test(test_few_tiles_are_split_and_many_are_not),
+        cmocka_unit_test(test_only_aligned_outputs_have_no_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
