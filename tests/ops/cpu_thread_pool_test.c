@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <time.h>
 
 #include "proto/limits.h"

@@ -9,7 +9,7 @@
  *
  * A machine with other tenants may wake a thread milliseconds late. So no phase waits for a member,
  * only for its lanes: each is taken once a round, by its own member or, when that has not come by
- * the time another one has spun for LATE_ROUNDS, by that one. Who finds lanes of late members
+ * the time another one has spun for LATE_SPINS, by that one. Who finds lanes of late members
  * takes them without further ado in the next phase. A member that comes late joins at the round
  * that it finds. Only a thread that is stopped inside a lane holds the others up.
  *
@@ -43,10 +43,10 @@
 #include "proto/limits.h"
 #include "proto/must.h"
 
-#define LATE_ROUNDS 64 /* about a microsecond */
+#define LATE_SPINS 64 /* about a microsecond */
 /* About 50 us of pause instructions: longer than nearly every phase, shorter than a scheduler's
  * slice. */
-#define SPIN_ROUNDS 2000
+#define SPINS_MOST 2000
 
 struct pool_member {
     _Alignas(64) _Atomic uint32_t taken; /* the round in which the lane was taken last */
@@ -55,7 +55,8 @@ struct pool_member {
     pthread_t thread;
 };
 
-/* What changes every round, every walk and never, on cache lines of their own. */
+/* What everybody watches and what everybody writes in a round have cache lines of their own; the
+ * rest is read in every round and written between walks at most. */
 struct cpu_thread_pool {
     _Alignas(64) _Atomic uint32_t round;    /* wraps; what waiters sleep on */
     _Atomic uint32_t sleepers;              /* since the last waking */
@@ -132,8 +133,8 @@ static void wait_for_change(struct cpu_thread_pool *pool, uint32_t index, uint32
                             bool *late)
 {
     bool helps = is_phase(round) && !atomic_load_explicit(&pool->own_lanes, memory_order_relaxed);
-    uint32_t patience = *late ? 0 : LATE_ROUNDS;
-    for (uint32_t i = 0; i < SPIN_ROUNDS; i++) {
+    uint32_t patience = *late ? 0 : LATE_SPINS;
+    for (uint32_t i = 0; i < SPINS_MOST; i++) {
         if (!round_is(pool, round))
             return;
         if (helps && i == patience)
