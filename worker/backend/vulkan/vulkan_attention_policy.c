@@ -44,8 +44,8 @@
 #define MATRIX_HEAD_TILE    16u
 #define MATRIX_HEAD_DIM     256u /* beyond it the sums would not fit in registers */
 #define MATRIX_CPU_HEAD_DIM 48u  /* beyond it a driver for the CPU compiles for a minute */
-#define MATRIX_SPLIT_TOKENS 256u
-#define MATRIX_LEVELS       64u /* of codes of 1 to 4 bits */
+#define MATRIX_SPLIT_ROOT   4u   /* 64 positions of 256, 256 of 4,096: README.md has the figures */
+#define MATRIX_LEVELS       64u  /* of codes of 1 to 4 bits */
 #define MATRIX_PER_UNIT     2u
 /* Of the kernel for codes, of which registers let one workgroup of eight subgroups be on a unit, or
  * one of twelve that has fewer each: more loads and lookups in flight, and more to add up at the
@@ -433,7 +433,7 @@ static struct vulkan_attention_choice choose_matrix(const struct vulkan_facts *f
                         [VULKAN_ATTENTION_MATRIX_FRAGMENTS] = 1,
                         [VULKAN_ATTENTION_MATRIX_SUBGROUPS] = plan->subgroups,
                         [VULKAN_ATTENTION_MATRIX_SPLITS] = splits,
-                        [VULKAN_ATTENTION_MATRIX_SPLIT_TOKENS] = MATRIX_SPLIT_TOKENS,
+                        [VULKAN_ATTENTION_MATRIX_SPLIT_ROOT] = MATRIX_SPLIT_ROOT,
                         [VULKAN_ATTENTION_MATRIX_WINDOW] = shape->window,
                         [VULKAN_ATTENTION_MATRIX_KV_GROUP] = shape->kv_group,
                         [VULKAN_ATTENTION_MATRIX_UNIT_ROWS] = plan->unit->m,

@@ -8,6 +8,7 @@
 #include "worker/backend/vulkan/vulkan_dot_policy.h"
 
 #include "proto/must.h"
+#include "worker/backend/vulkan/vulkan_matrix_policy.h"
 
 #define INVOCATIONS        256u
 #define NORM_INVOCATIONS   512u  /* the norm is shared by more */
@@ -21,7 +22,8 @@
 #define LEAST_TEAMS_UNIT   7u    /* teams that a compute unit should have at least */
 #define SPLIT_OUTPUTS_MOST 4096u /* up to here four subgroups share a row of W, else two */
 #define LANE_BLOCKS_MAX    4u
-#define CPU_ROWS           2u /* on a driver for the CPU: beyond them linear_plain is faster */
+#define CPU_ROWS           2u   /* on a driver for the CPU: beyond them linear_plain is faster */
+#define UNIT_OUTPUTS       256u /* below, a matrix has too few tiles for matrix units */
 
 #define REGISTER_ROWS_LEAST      3u /* with fewer, packed dots are faster */
 #define REGISTER_LANES           32u
@@ -62,11 +64,23 @@ static bool suits_register(const struct vulkan_facts *facts,
            facts->max_invocations >= REGISTER_SUBGROUPS_MOST * REGISTER_LANES;
 }
 
+/* Floats of 16 bits are unpacked for each row, where packed codes are for all of them: from three
+ * rows on matrix units are faster, several times at eight. */
+static bool suits_units(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
+{
+    bool halves = request->kind == VULKAN_WEIGHT_F16 || request->kind == VULKAN_WEIGHT_BF16;
+    return halves && request->n >= UNIT_OUTPUTS && request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0 &&
+           facts->type != VK_PHYSICAL_DEVICE_TYPE_CPU && vulkan_matrix_has_units(facts);
+}
+
 bool vulkan_dot_suits(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
 {
     bool plain = facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU && facts->tier < VULKAN_KHR_MATRIX &&
                  request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0;
-    return request->rows <= (plain ? CPU_ROWS : VULKAN_DOT_ROWS) || suits_register(facts, request);
+    uint32_t most = plain                         ? CPU_ROWS
+                    : suits_units(facts, request) ? VULKAN_HALF_DOT_ROWS
+                                                  : VULKAN_DOT_ROWS;
+    return request->rows <= most || suits_register(facts, request);
 }
 
 enum vulkan_linear_input vulkan_dot_input(const struct vulkan_facts *facts,

@@ -12,6 +12,7 @@
 #include "worker/backend/vulkan/vulkan_weight_format.h"
 
 #define VULKAN_DOT_ROWS      8u  /* of linear_dot, at most */
+#define VULKAN_HALF_DOT_ROWS 2u  /* and where a device has matrix units for floats of 16 bits */
 #define VULKAN_REGISTER_ROWS 32u /* of linear_register */
 
 struct vulkan_dot_request {

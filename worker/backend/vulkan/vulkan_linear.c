@@ -265,7 +265,7 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
     uint32_t most_rows =
         vulkan_program_rows(program, program->tensors[program->plan->ops[index].output].rows);
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
-        for (uint32_t rows = VULKAN_DOT_ROWS + 1; rows <= most_rows;
+        for (uint32_t rows = VULKAN_HALF_DOT_ROWS + 1; rows <= most_rows;
              rows = vulkan_linear_next_rows(rows, most_rows)) {
             struct vulkan_linear_way way = {.gate = is_gateable(program, index)};
             const struct linear_task task = make_task(program, index, rows, way, 0);

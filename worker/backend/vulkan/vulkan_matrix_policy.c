@@ -131,6 +131,20 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
     return tiling;
 }
 
+/* Of small matrices: too few columns to be split, and so few tiles that the smallest, of which
+ * there are most and each is done soonest, are all done at once. */
+static bool choose_small_tiling(const struct vulkan_facts *facts,
+                                const struct vulkan_matrix_request *request,
+                                struct vulkan_matrix_tiling *tiling)
+{
+    const struct vulkan_matrix_tiling small = {VULKAN_MATRIX_KHR, 16, 32, 128, 16, 16, 1, 1, 0, 0};
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
+    *tiling = small;
+    return request->rows <= WIDE_ROWS && unit_shape(facts)->k >= 16 && khr_fits(facts, &small) &&
+           divide_up(request->k, small.k) < 2 * SPLIT_STEPS_LEAST &&
+           tile_count(request, &small) <= units * GROUPS_PER_UNIT;
+}
+
 static bool suits_fragment(const struct vulkan_facts *facts,
                            const struct vulkan_matrix_request *request)
 {
@@ -276,8 +290,9 @@ struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_fact
     if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 &&
         choose_nv2_tiling(facts, request, &tiling))
         return tiling;
-    return suits_fragment(facts, request) ? fragment_tiling(facts, request)
-                                          : khr_tiling(facts, request);
+    if (suits_fragment(facts, request))
+        return fragment_tiling(facts, request);
+    return choose_small_tiling(facts, request, &tiling) ? tiling : khr_tiling(facts, request);
 }
 
 static void make_unpack(const struct vulkan_matrix_request *request,

@@ -15,8 +15,9 @@
  * product. A row's maximum is only moved, and its sums rescaled, when it grows by more than
  * LAZINESS: weights may then be as large as 2^LAZINESS, far inside f16.
  *
- * Long contexts may be split over workgroups (SPLITS) as in attention_rows.comp; the last one to
- * finish adds the parts up in the order of their positions.
+ * Contexts may be split over workgroups (SPLITS) as in attention_rows.comp; the last one to finish
+ * adds the parts up in the order of their positions. One workgroup then takes time for the positions
+ * of a split, and the last one for their number: the sum is least where the one grows with the other.
  *
  * PACKED: keys and values are quantized (kv_codes.glsl). Codes are what is read ahead; they become
  * halves before they go into shared memory, once for all rows of the tile. Where they are of rotated
@@ -48,7 +49,7 @@ layout(constant_id = 6) const uint SPAN = 32; /* positions at a time: of 32, or 
 layout(constant_id = 7) const uint FRAGMENTS = 1;
 layout(constant_id = 8) const uint SUBGROUPS = 4;
 layout(constant_id = 9) const uint SPLITS = 1;
-layout(constant_id = 10) const uint SPLIT_TOKENS = 256;
+layout(constant_id = 10) const uint SPLIT_ROOT = 4; /* a split has this many roots of its context */
 layout(constant_id = 11) const uint WINDOW = 0;
 layout(constant_id = 12) const uint KV_GROUP = 0;
 layout(constant_id = 13) const uint UNIT_ROWS = 16;
@@ -166,8 +167,9 @@ bool find_work()
         first_seen = max(first_seen, StepSights(push.query_norm).at[first_row].begin);
     }
     uint aligned = first_seen - first_seen % KV_BLOCK_TOKENS;
-    uint share = (last - aligned + SPLITS - 1) / SPLITS;
-    share = max(SPLIT_TOKENS, (share + SPAN - 1) / SPAN * SPAN);
+    uint least = uint(ceil(float(SPLIT_ROOT) * sqrt(float(last - aligned))));
+    uint share = max((last - aligned + SPLITS - 1) / SPLITS, least);
+    share = (share + SPAN - 1) / SPAN * SPAN;
     splits = (last - aligned + share - 1) / share;
     split = gl_WorkGroupID.y;
     begin = aligned + split * share;

@@ -144,6 +144,42 @@ static void test_more_rows_are_for_matrix_kernels(void **state)
     assert_false(vulkan_dot_suits(&facts, &request));
 }
 
+static void test_floats_of_16_bits_have_matrix_units_sooner(void **state)
+{
+    (void)state;
+    struct vulkan_facts facts = {.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+                                 .tier = VULKAN_KHR_MATRIX,
+                                 .subgroup_size = 32,
+                                 .max_invocations = 1024,
+                                 .shared_bytes = 49152,
+                                 .compute_units = 132,
+                                 .matrix_khr = true,
+                                 .matrix_shape_count = 1,
+                                 .matrix_shapes = {{VULKAN_MATRIX_F16_F32, 16, 16, 16}}};
+    struct vulkan_dot_request request = {.n = 4096, .k = 4096};
+    static const enum vulkan_weight_kind halves[] = {VULKAN_WEIGHT_F16, VULKAN_WEIGHT_BF16};
+    for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++) {
+        request.kind = halves[i];
+        request.rows = VULKAN_HALF_DOT_ROWS;
+        assert_true(vulkan_dot_suits(&facts, &request));
+        request.rows++;
+        assert_false(vulkan_dot_suits(&facts, &request));
+        request.n = 128; /* scores of experts */
+        assert_true(vulkan_dot_suits(&facts, &request));
+        request.n = 4096;
+    }
+    request.kind = VULKAN_WEIGHT_F32; /* which matrix units would round */
+    assert_true(vulkan_dot_suits(&facts, &request));
+    request.kind = VULKAN_WEIGHT_Q4_0;
+    assert_true(vulkan_dot_suits(&facts, &request));
+    request.kind = VULKAN_WEIGHT_F16;
+    request.k = 4100; /* which they do not take */
+    assert_true(vulkan_dot_suits(&facts, &request));
+    request.k = 4096;
+    facts.tier = VULKAN_DOT;
+    assert_true(vulkan_dot_suits(&facts, &request));
+}
+
 static void test_drivers_for_the_cpu_have_matrix_kernels_sooner(void **state)
 {
     (void)state;
@@ -168,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choices_fit_device_and_shape),
         cmocka_unit_test(test_more_rows_are_for_matrix_kernels),
+        cmocka_unit_test(test_floats_of_16_bits_have_matrix_units_sooner),
         cmocka_unit_test(test_drivers_for_the_cpu_have_matrix_kernels_sooner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
