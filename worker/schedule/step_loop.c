@@ -68,18 +68,20 @@ static enum result encode(struct worker_engine *engine, bool *encoded, struct er
     enum result result = image_encoder_advance(&engine->encoder, &engine->pace, &patch_work, error);
     *encoded = patch_work > 0 || image_encoder_is_busy(&engine->encoder);
     engine->patch_work += patch_work;
+    if (*encoded && engine->pipeline.depth == 1) /* the device has done it while it was called */
+        engine->patch_us = 1 + step_pipeline_lone_us(&engine->pipeline);
     return result;
 }
 
-/* A device that works while it is called has now done what is not a step's. */
+/* What a device that works while it is called has done, and no step is to be counted with. */
 static void note_lone_patches(struct worker_engine *engine)
 {
-    if (engine->pipeline.depth > 1 || engine->patch_work == 0)
+    if (engine->patch_us == 0)
         return;
-    step_pace_note(&engine->pace,
-                   &(struct step_cost){.patch_work = engine->patch_work,
-                                       .time_us = step_pipeline_lone_us(&engine->pipeline)});
-    engine->patch_work = 0;
+    step_pace_note(&engine->pace, &(struct step_cost){.patch_work = engine->patch_work,
+                                                      .patch_us = engine->patch_us,
+                                                      .time_us = engine->patch_us});
+    engine->patch_work = engine->patch_us = 0;
 }
 
 /* Plans the next step and launches it unless it is empty. */
@@ -98,8 +100,9 @@ static enum result launch_step(struct worker_engine *engine, bool *launched, boo
         note_lone_patches(engine);
         return RESULT_OK;
     }
-    result = step_pipeline_launch(&engine->pipeline, prompt_rows, engine->patch_work, error);
-    engine->patch_work = 0;
+    result = step_pipeline_launch(&engine->pipeline, prompt_rows, engine->patch_work,
+                                  engine->patch_us, error);
+    engine->patch_work = engine->patch_us = 0;
     if (result == RESULT_OK)
         advance(engine, builder);
     return result;
@@ -116,6 +119,7 @@ static enum result finish_step(struct worker_engine *engine, struct error_text *
     step_pace_note(&engine->pace, &(struct step_cost){.prompt_rows = done.prompt_rows,
                                                       .decode_rows = rows - done.prompt_rows,
                                                       .patch_work = done.patch_work,
+                                                      .patch_us = done.patch_us,
                                                       .time_us = done.time_us});
     uint32_t generated = step_publisher_apply(engine, &done);
     gauge_board_add_step(engine->gauges, &(struct gauge_step){.prompt_rows = done.prompt_rows,

@@ -89,12 +89,13 @@ void step_pipeline_call_roll(const struct step_pipeline *pipeline)
 }
 
 enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt_rows,
-                                 uint64_t patch_work, struct error_text *error)
+                                 uint64_t patch_work, uint64_t patch_us, struct error_text *error)
 {
     struct step_under_way *step = next_step(pipeline);
     const struct step_batch *batch = step_batch_builder_batch(step->builder);
     step->prompt_rows = prompt_rows;
     step->patch_work = patch_work;
+    step->patch_us = patch_us;
     add_names(pipeline, step->builder);
     worker_fault_step(&pipeline->options.fault, pipeline->launches++, batch);
     pipeline->under_way++;
@@ -120,6 +121,7 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
                                .results = pipeline->results,
                                .prompt_rows = step->prompt_rows,
                                .patch_work = step->patch_work,
+                               .patch_us = step->patch_us,
                                .time_us = pipeline->ended_us - began_us};
     pipeline->oldest = (pipeline->oldest + 1) % pipeline->depth;
     pipeline->under_way--;

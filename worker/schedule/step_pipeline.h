@@ -27,6 +27,7 @@ struct step_under_way {
     struct step_batch_builder *builder;
     uint32_t prompt_rows;
     uint64_t patch_work;
+    uint64_t patch_us;
     uint64_t began_us; /* when what belongs to it could be under way at the earliest */
 };
 
@@ -53,22 +54,25 @@ bool step_pipeline_is_full(const struct step_pipeline *pipeline);
  * backend is given from here on counts as the step's time. */
 struct step_batch_builder *step_pipeline_begin(struct step_pipeline *pipeline);
 /* Launches what was built. `prompt_rows`: how many of its rows are prompts'; `patch_work`: what was
- * encoded of pictures since the step before was launched (step_pace.h). */
+ * encoded of pictures since the step before was launched, and `patch_us`: in what time, where that
+ * is known (step_pace.h). */
 enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt_rows,
-                                 uint64_t patch_work, struct error_text *error) RESULT_CHECKED;
+                                 uint64_t patch_work, uint64_t patch_us,
+                                 struct error_text *error) RESULT_CHECKED;
 
 struct step_done {
     struct step_batch_builder *builder;  /* until the next begin */
     const struct sampled_token *results; /* [logit rows of its batch] until the next wait */
     uint32_t prompt_rows;
     uint64_t patch_work;
+    uint64_t patch_us;
     uint64_t time_us; /* that the device had for it: since the step before was done */
 };
 /* Waits for the oldest step under way. */
 enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done *done,
                                struct error_text *error) RESULT_CHECKED;
 
-/* Since the last begin, which nothing was launched for. */
+/* Since the last begin, which nothing was launched for yet. */
 uint64_t step_pipeline_lone_us(const struct step_pipeline *pipeline);
 
 /* Makes the roster say whose rows are under way, and nothing else. */

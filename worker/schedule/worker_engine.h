@@ -46,6 +46,7 @@ struct worker_engine {
     struct step_pipeline pipeline;
     struct image_encoder encoder;
     uint64_t patch_work; /* launched and not yet counted as a step's */
+    uint64_t patch_us;   /* that pictures took, on a device that works while it is called */
     bool shown_waits;    /* rows of prompts with pictures, for a step without patch work */
     struct step_pace pace;
     struct step_candidate *candidates; /* [max_sequences], as the next one */

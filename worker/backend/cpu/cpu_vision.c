@@ -18,22 +18,28 @@
 
 #include "proto/must.h"
 
-#define PLAIN_WORK 16u /* multiply-adds in whose time other ops make a number, about */
+/* In whose time so many multiply-adds of a matrix are done, about: measured with the demo model's
+ * tower (AVX-512). What is off here makes parts uneven, and steps that have one beside streams. */
+#define PLAIN_WORK   16u /* other ops make a number, */
+#define PIXELS_WORK  40u /* pixels are made one, */
+#define SCORE_WORK   64u /* a head sees a row, besides its products, */
+#define FEATURE_WORK 2u  /* one is done over features, of which a slice has few rows */
 
 /* --- units ------------------------------------------------------------------------------------ */
 
 static uint64_t op_row_work(const struct plan *plan, const struct plan_op *op)
 {
-    uint64_t work = 0;
+    uint64_t work = 0, each = op->stem == OP_patch_rows ? PIXELS_WORK : PLAIN_WORK;
     for (uint32_t i = 0; i < OP_WEIGHTS_MAX && op->weights[i] != PLAN_NONE; i++) {
         const struct plan_weight *weight = &plan->weights[op->weights[i]];
         if (op->stem == OP_linear || op->stem == OP_linear_add)
             work += (uint64_t)weight->rows * weight->columns;
     }
     plan_tensor_id made = op->output != PLAN_NONE ? op->output : op->inputs[0];
-    work += (uint64_t)PLAIN_WORK * plan->tensors[made].columns;
+    work += each * plan->tensors[made].columns;
     uint32_t square = plan->vision.merge_side * plan->vision.merge_side;
-    return plan->tensors[made].rows == PLAN_ROWS_FEATURES ? work / square + 1 : work;
+    bool features = plan->tensors[made].rows == PLAN_ROWS_FEATURES;
+    return features ? FEATURE_WORK * work / square + 1 : work;
 }
 
 /* Ops [first_op, end_op), of which no other than the first is an attention. */
@@ -50,7 +56,7 @@ static void add_unit(struct cpu_vision *vision, uint32_t first_op, uint32_t end_
                                  .end_op = first_op + 1,
                                  .keys_only = true,
                                  .row_work = 2 * PLAIN_WORK * columns};
-        unit.pair_work = 2 * columns + (uint64_t)PLAIN_WORK * params->queries.heads;
+        unit.pair_work = 2 * columns + (uint64_t)SCORE_WORK * params->queries.heads;
         unit.windowed = params->windowed;
     }
     for (uint32_t i = first_op; i < end_op; i++)

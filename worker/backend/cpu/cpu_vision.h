@@ -19,7 +19,7 @@ struct vision_unit {
 
 /* The fewest patch rows that are run at once, but for a batch's last: weights that pass by are used
  * that often. Rounded up to whole squares. */
-#define CPU_VISION_SLICE_ROWS 32u
+#define CPU_VISION_SLICE_ROWS 16u
 
 struct cpu_vision {
     struct cpu_program program;

@@ -70,7 +70,8 @@ static struct engine_rig_options options_of(const struct model_vision *vision)
     options.patch_rows = 200; /* the largest picture has 180 */
     options.feature_rows = 64;
     options.kept_images = 4;
-    options.pace = (struct step_pace){.row_us = 10, .stream_us = 100, .patch_us = 1};
+    options.pace = (struct step_pace){
+        .row_us = 10, .stream_us = 100, .patch_us = 1, .added_us = {10, 20, 40, 80}};
     return options;
 }
 

@@ -89,28 +89,95 @@ static void test_patches_are_learned_apart(void **state)
     assert_true(step_pace_patch_work(&pace, false) > 0);
 }
 
-static void test_rows_of_pictures_go_at_the_pace_of_patches(void **state)
+/* Steps of four streams last 10 ms; rows of prompts add what `added_us` says of them. Returns how
+ * many rows the last of `steps` steps had, and in *long_steps how many of them took more than
+ * `most_us`. */
+static uint32_t run_shown(struct step_pace *pace, uint64_t (*added_us)(uint32_t rows), int steps,
+                          uint64_t most_us, int *long_steps)
+{
+    uint32_t rows = 0;
+    *long_steps = 0;
+    for (int i = 0; i < steps; i++) {
+        rows = step_pace_shown_rows(pace, 0, 512);
+        *long_steps += 10000 + added_us(rows) > most_us;
+        note(pace, rows, 4, 0, 10000 + added_us(rows));
+    }
+    return rows;
+}
+
+static uint64_t line(uint32_t rows)
+{
+    return 500u * rows;
+}
+
+static uint64_t stairs(uint32_t rows)
+{
+    return rows < 4 ? 1000 : rows < 128 ? 2500 : 9000;
+}
+
+static uint64_t wall(uint32_t rows)
+{
+    return rows < 2 ? 7000 : 20000;
+}
+
+static void test_rows_of_pictures_add_no_more_than_their_share(void **state)
+{
+    (void)state;
+    int long_steps;
+    struct step_pace pace = {0};
+    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 64); /* nothing is known */
+    for (int i = 0; i < 40; i++)
+        note(&pace, 0, 4, 0, 10000);
+    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 1); /* of rows nothing is known */
+    assert_int_equal(run_shown(&pace, line, 20, 16000, &long_steps), 8);
+    assert_int_equal(long_steps, 0); /* sixteen would add twice as much as eight: not tried */
+    assert_int_equal(step_pace_shown_rows(&pace, 0, 5), 5);
+    assert_int_equal(step_pace_shown_rows(&pace, 1, 512), 0); /* beside patches none */
+    struct step_pace stepped = {.stream_us = 10000};
+    assert_int_equal(run_shown(&stepped, stairs, 20, 16000, &long_steps), 64);
+    assert_int_equal(long_steps, 1);
+    struct step_pace walled = {.stream_us = 10000};
+    assert_int_equal(run_shown(&walled, wall, 20, 17000, &long_steps), 1); /* in any case */
+    assert_int_equal(long_steps, 0);
+}
+
+static void test_rows_of_pictures_follow_a_change(void **state)
+{
+    (void)state;
+    int long_steps;
+    struct step_pace pace = {.stream_us = 10000};
+    (void)run_shown(&pace, wall, 40, 17000, &long_steps);
+    assert_int_equal(run_shown(&pace, stairs, 2000, 16000, &long_steps), 64);
+    assert_in_range(long_steps, 1, 20); /* 128 rows are tried now and then, not often */
+    assert_int_equal(run_shown(&pace, wall, 200, 17000, &long_steps), 1);
+}
+
+static void test_rows_beside_long_steps_are_those_of_words(void **state)
+{
+    (void)state;
+    struct step_pace pace = {.stream_us = 1000000};
+    note(&pace, 1, 4, 0, 1060000); /* two would add 120 ms, which is not much of a second */
+    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 1);
+    note(&pace, 2, 4, 0, 1090000);
+    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 2);
+}
+
+static void test_patches_whose_time_is_known_leave_the_rest_to_rows(void **state)
 {
     (void)state;
     struct step_pace pace = {0};
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 64);
-    note(&pace, 100, 0, 0, 10000);                              /* 0.1 ms a row */
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 512); /* beside what is not known */
-    note(&pace, 0, 4, 0, 20000); /* streams alone: 20 ms a step, of which encoding may add 8 */
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 80);
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 50), 50);
-    note(&pace, 0, 4, 1000, 30000); /* 10 us for a patch row in a stage */
-    assert_int_equal(step_pace_shown_rows(&pace, 600, 512), 20);
-    assert_int_equal(step_pace_shown_rows(&pace, 760, 512), 4);
-    assert_int_equal(step_pace_shown_rows(&pace, 765, 512),
-                     0); /* too few for a step of their own */
-    assert_int_equal(step_pace_shown_rows(&pace, 600000, 512), 0);
-    for (int i = 0; i < 60; i++)
-        note(&pace, 0, 1, 0, 10);                             /* brief steps */
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 4); /* without encoding, in any case */
-    for (int i = 0; i < 80; i++)
-        note(&pace, 0, 1, 0, 10000000); /* long ones: no more than a prompt of words */
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 100000), step_pace_mixed_rows(&pace, 100000));
+    struct step_cost cost = {
+        .decode_rows = 4, .patch_work = 1000, .patch_us = 5000, .time_us = 15000};
+    step_pace_note(&pace, &cost);
+    assert_int_equal(step_pace_patch_work(&pace, true), 800); /* 4 of 10 ms, at 5 us */
+    cost = (struct step_cost){.prompt_rows = 100, .patch_us = 5000, .time_us = 15000};
+    step_pace_note(&pace, &cost); /* pixels were taken in, no patches encoded */
+    assert_int_equal(step_pace_lone_rows(&pace, 10000), 5000);
+    assert_int_equal(step_pace_patch_work(&pace, true), 800);
+    for (int i = 0; i < 40; i++)
+        step_pace_note(&pace, &(struct step_cost){.decode_rows = 4, .patch_us = 9, .time_us = 3});
+    assert_in_range(step_pace_patch_work(&pace, true), 0,
+                    1); /* clocks that contradict each other */
 }
 
 static void test_an_interrupted_step_counts_for_little(void **state)
@@ -135,7 +202,10 @@ int main(void)
         cmocka_unit_test(test_few_rows_teach_nothing),
         cmocka_unit_test(test_odd_times_stay_in_range),
         cmocka_unit_test(test_patches_are_learned_apart),
-        cmocka_unit_test(test_rows_of_pictures_go_at_the_pace_of_patches),
+        cmocka_unit_test(test_rows_of_pictures_add_no_more_than_their_share),
+        cmocka_unit_test(test_rows_of_pictures_follow_a_change),
+        cmocka_unit_test(test_rows_beside_long_steps_are_those_of_words),
+        cmocka_unit_test(test_patches_whose_time_is_known_leave_the_rest_to_rows),
         cmocka_unit_test(test_an_interrupted_step_counts_for_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
