@@ -200,8 +200,34 @@ void http_exchange_reply_error(struct http_exchange *exchange, const struct api_
     text_buffer_fini(&body);
 }
 
+/* A chunk on its way, as parts of a write. */
+struct chunk {
+    char size[24];
+    struct iovec parts[3];
+    int part_count; /* none of no bytes: an empty chunk would end the reply */
+};
+
+static void chunk_make(const struct http_exchange *exchange, const char *bytes, size_t count,
+                       struct chunk *chunk)
+{
+    struct iovec body = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = count};
+    chunk->part_count = 0;
+    if (count == 0)
+        return;
+    if (!exchange->chunked) {
+        chunk->parts[chunk->part_count++] = body;
+        return;
+    }
+    int size_bytes = snprintf(chunk->size, sizeof chunk->size, "%zx\r\n", count);
+    chunk->parts[chunk->part_count++] =
+        (struct iovec){.iov_base = chunk->size, .iov_len = (size_t)size_bytes};
+    chunk->parts[chunk->part_count++] = body;
+    chunk->parts[chunk->part_count++] =
+        (struct iovec){.iov_base = (void *)(uintptr_t) "\r\n", .iov_len = 2};
+}
+
 void http_exchange_begin(struct http_exchange *exchange, int status, const char *content_type,
-                         const char *extra_headers)
+                         const char *extra_headers, const char *first, size_t first_bytes)
 {
     must(!exchange->begun);
     exchange->begun = true;
@@ -213,36 +239,38 @@ void http_exchange_begin(struct http_exchange *exchange, int status, const char 
     text_buffer_append_text(&head, extra_headers);
     text_buffer_append_text(&head,
                             exchange->chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
-    struct iovec part = {.iov_base = head.bytes, .iov_len = head.length};
+    struct chunk chunk;
+    struct iovec parts[4] = {{.iov_base = head.bytes, .iov_len = head.length}};
+    chunk_make(exchange, first, first_bytes, &chunk);
+    memcpy(parts + 1, chunk.parts, (size_t)chunk.part_count * sizeof parts[0]);
     if (head.failed)
         http_connection_break(exchange->connection);
     else
-        reply_write(exchange, &part, 1);
+        reply_write(exchange, parts, 1 + chunk.part_count);
     text_buffer_fini(&head);
 }
 
 void http_exchange_send(struct http_exchange *exchange, const char *bytes, size_t count)
 {
     must(exchange->begun);
-    if (count == 0)
-        return; /* an empty chunk would end the reply */
-    char size[24];
-    int size_bytes = snprintf(size, sizeof size, "%zx\r\n", count);
-    struct iovec parts[3] = {{.iov_base = size, .iov_len = (size_t)size_bytes},
-                             {.iov_base = (void *)(uintptr_t)bytes, .iov_len = count},
-                             {.iov_base = (void *)(uintptr_t) "\r\n", .iov_len = 2}};
-    if (exchange->chunked)
-        reply_write(exchange, parts, 3);
-    else
-        reply_write(exchange, &parts[1], 1);
+    struct chunk chunk;
+    chunk_make(exchange, bytes, count, &chunk);
+    if (chunk.part_count > 0)
+        reply_write(exchange, chunk.parts, chunk.part_count);
 }
 
-void http_exchange_end(struct http_exchange *exchange)
+void http_exchange_end(struct http_exchange *exchange, const char *last, size_t last_bytes)
 {
     must(exchange->begun);
-    struct iovec last = {.iov_base = (void *)(uintptr_t) "0\r\n\r\n", .iov_len = 5};
+    struct chunk chunk;
+    struct iovec parts[4];
+    chunk_make(exchange, last, last_bytes, &chunk);
+    memcpy(parts, chunk.parts, (size_t)chunk.part_count * sizeof parts[0]);
     if (exchange->chunked)
-        reply_write(exchange, &last, 1);
+        parts[chunk.part_count++] =
+            (struct iovec){.iov_base = (void *)(uintptr_t) "0\r\n\r\n", .iov_len = 5};
+    if (chunk.part_count > 0)
+        reply_write(exchange, parts, chunk.part_count);
     http_connection_reply_done(exchange->connection);
 }
 

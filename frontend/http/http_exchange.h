@@ -62,11 +62,13 @@ void http_exchange_reply(struct http_exchange *exchange, int status, const char 
 /* The error as JSON, with Retry-After when it has one, and with what a 401 needs. */
 void http_exchange_reply_error(struct http_exchange *exchange, const struct api_error *error);
 
-/* A reply of unknown length: chunked, or (HTTP/1.0) up to the connection's end. */
+/* A reply of unknown length: chunked, or (HTTP/1.0) up to the connection's end. Its first bytes go
+ * out with the head, its last with the end, since a packet costs as much as what is in it; either
+ * may be none. */
 void http_exchange_begin(struct http_exchange *exchange, int status, const char *content_type,
-                         const char *extra_headers);
+                         const char *extra_headers, const char *first, size_t first_bytes);
 void http_exchange_send(struct http_exchange *exchange, const char *bytes, size_t count);
-void http_exchange_end(struct http_exchange *exchange);
+void http_exchange_end(struct http_exchange *exchange, const char *last, size_t last_bytes);
 /* Ends the exchange and the connection without completing the reply: the client sees a cut. */
 void http_exchange_abort(struct http_exchange *exchange);
 /* Bytes of this connection that the kernel has not taken yet. */

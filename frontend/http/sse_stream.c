@@ -13,22 +13,27 @@
 #include "proto/must.h"
 
 void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
-                     size_t max_unsent_bytes, int64_t now_ms)
+                     size_t max_unsent_bytes, int64_t now_ms, const char *first, size_t first_bytes)
 {
     *stream = (struct sse_stream){.exchange = exchange,
                                   .max_unsent_bytes = max_unsent_bytes,
                                   .last_sent_ms = now_ms,
                                   .silence = ": keep-alive\n\n"};
     http_exchange_begin(exchange, 200, "text/event-stream; charset=utf-8",
-                        "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n");
+                        "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n", first, first_bytes);
+}
+
+static bool has_room(const struct sse_stream *stream, size_t count)
+{
+    return http_exchange_unsent_bytes(stream->exchange) + count <= stream->max_unsent_bytes &&
+           !http_exchange_is_crowding(stream->exchange);
 }
 
 enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t count,
                             int64_t now_ms)
 {
     must(stream->exchange != NULL);
-    if (http_exchange_unsent_bytes(stream->exchange) + count > stream->max_unsent_bytes ||
-        http_exchange_is_crowding(stream->exchange))
+    if (!has_room(stream, count))
         return RESULT_FULL;
     http_exchange_send(stream->exchange, bytes, count);
     stream->last_sent_ms = now_ms;
@@ -45,10 +50,14 @@ void sse_stream_keep_alive(struct sse_stream *stream, int64_t now_ms, int64_t in
     stream->last_sent_ms = now_ms;
 }
 
-void sse_stream_close(struct sse_stream *stream)
+enum result sse_stream_close(struct sse_stream *stream, const char *last, size_t last_bytes)
 {
-    http_exchange_end(stream->exchange);
+    must(stream->exchange != NULL);
+    if (!has_room(stream, last_bytes))
+        return RESULT_FULL;
+    http_exchange_end(stream->exchange, last, last_bytes);
     stream->exchange = NULL;
+    return RESULT_OK;
 }
 
 void sse_stream_abort(struct sse_stream *stream)

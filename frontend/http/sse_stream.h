@@ -16,15 +16,18 @@ struct sse_stream {
     const char *silence; /* what fills it: a comment, unless the caller sets another event */
 };
 
-/* Sends the headers. `now_ms` is monotonic. */
+/* Sends the headers and the first events, which may be none. `now_ms` is monotonic. */
 void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
-                     size_t max_unsent_bytes, int64_t now_ms);
+                     size_t max_unsent_bytes, int64_t now_ms, const char *first,
+                     size_t first_bytes);
 /* Whole events. RESULT_FULL: the reader is too slow; nothing was sent, and the caller aborts. */
 enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t count,
                             int64_t now_ms) RESULT_CHECKED;
 /* Sends `silence` when nothing was sent for `interval_ms`. */
 void sse_stream_keep_alive(struct sse_stream *stream, int64_t now_ms, int64_t interval_ms);
-void sse_stream_close(struct sse_stream *stream);
+/* Sends the last events, which may be none, and the end; otherwise as sse_stream_send(). */
+enum result sse_stream_close(struct sse_stream *stream, const char *last,
+                             size_t last_bytes) RESULT_CHECKED;
 /* Cuts the connection. */
 void sse_stream_abort(struct sse_stream *stream);
 

@@ -23,7 +23,7 @@ struct chat_engine {
     struct waiting_queue waiting;
     struct waiting_queue suspects; /* those of the waiting requests that run alone */
     struct poison_memory poison;
-    struct request_id *dirty; /* [slots] requests with tokens since their last flush */
+    struct request_id *dirty; /* [slots] requests of which the batch under way told something */
     uint32_t dirty_count;
     uint64_t next_arrival;
     bool ready_told; /* the context was agreed on with the first ready worker */

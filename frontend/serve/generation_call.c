@@ -181,12 +181,18 @@ static void log_slow_reader(const struct generation_call *call)
     log_event(LOG_WARN, "slow_reader_cut", fields, 2);
 }
 
+enum flush { FLUSH_GOES_ON, FLUSH_ENDS };
+
 /* Sends what is in `out`. False: the stream could not take it and is cut. */
-static bool stream_flush(struct generation_call *call)
+static bool stream_flush(struct generation_call *call, enum flush flush)
 {
-    bool good =
-        !call->out.failed && sse_stream_send(&call->stream, call->out.bytes, call->out.length,
-                                             monotonic_clock_ms()) == RESULT_OK;
+    const struct text_buffer *out = &call->out;
+    bool good = !out->failed;
+    if (good && flush == FLUSH_ENDS)
+        good = sse_stream_close(&call->stream, out->bytes, out->length) == RESULT_OK;
+    else if (good)
+        good = sse_stream_send(&call->stream, out->bytes, out->length, monotonic_clock_ms()) ==
+               RESULT_OK;
     text_buffer_clear(&call->out);
     if (!good) {
         call->calls->counters.slow_readers_cut++;
@@ -245,13 +251,11 @@ static void answers_share(struct generation_call *call, const struct prepared_ge
 
 static void stream_open(struct generation_call *call)
 {
+    call->format->reply_begin(call->reply, &call->out);
     sse_stream_open(&call->stream, call->exchange, call->calls->options->stream_buffer_bytes,
-                    monotonic_clock_ms());
+                    monotonic_clock_ms(), call->out.bytes, call->out.length);
     if (call->format->silence)
         call->stream.silence = call->format->silence;
-    call->format->reply_begin(call->reply, &call->out);
-    if (call->out.length > 0)
-        http_exchange_send(call->exchange, call->out.bytes, call->out.length);
     text_buffer_clear(&call->out);
     call->calls->stream_begins(call->calls->context);
 }
@@ -304,7 +308,7 @@ static void on_flush(void *context)
     struct generation_call *call = ((struct generation_choice *)context)->call;
     if (!call->exchange)
         text_buffer_clear(&call->out);
-    else if (call->streams && call->out.length > 0 && !stream_flush(call))
+    else if (call->streams && call->out.length > 0 && !stream_flush(call, FLUSH_GOES_ON))
         call_leave(call);
 }
 
@@ -314,8 +318,7 @@ static void call_answer(struct generation_call *call)
     if (!call->exchange)
         return;
     if (call->streams) {
-        if (stream_flush(call))
-            sse_stream_close(&call->stream);
+        (void)stream_flush(call, FLUSH_ENDS);
     } else if (call->out.failed) {
         http_exchange_abort(call->exchange);
     } else {

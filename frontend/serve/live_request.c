@@ -121,7 +121,6 @@ const char *live_request_name(const struct live_request *request)
 bool live_request_leave(struct live_request *request)
 {
     must(request->state != LIVE_REQUEST_FREE && request->state != LIVE_REQUEST_LEAVING);
-    must(!request->dirty);
     bool with_worker = live_request_is_with_worker(request);
     request->sink = NULL;
     request->sink_context = NULL;

@@ -91,7 +91,15 @@ struct live_request {
     struct request_timeline timeline;      /* goes on when it runs again */
     struct live_request *previous_waiting; /* neighbours in a waiting queue */
     struct live_request *next_waiting;
-    bool dirty; /* has tokens since the last flush */
+    /* What a batch of the worker's events said of it (worker_events.c). */
+    bool dirty;    /* it said something: the request is on the engine's list */
+    bool complete; /* its answer is, and the worker need not go on */
+    bool ended;    /* the worker has said its last word: */
+    struct worker_last_word {
+        enum token_event_kind kind; /* FINISHED or FAILED */
+        enum finish_reason finish;
+        enum result failure;
+    } last_word;
 };
 
 /* Each function is one edge of the drawing and aborts (must) on any other. */

@@ -47,7 +47,6 @@ static void leave(struct chat_engine *engine, struct live_request *request,
                   enum request_outcome outcome)
 {
     measure(engine, request, outcome);
-    request->dirty = false;
     if (live_request_leave(request))
         slot_give(engine, request);
 }

@@ -3,8 +3,10 @@
  * event finds its slot, the slot's generation, and whose it is.
  *
  * Tokens of one wake-up are handed to the sinks as they come; each request that got some is flushed
- * once when the batch ends. A token is in the journal before anyone else hears of it, so whatever a
- * client has seen is what a replay goes on from.
+ * once when the batch ends. Requests that end are ended after that: to answer, close and account
+ * for one takes as long as to flush several, and streams that go on wait for their next token. A
+ * token is in the journal before anyone else hears of it, so whatever a client has seen is what a
+ * replay goes on from.
  */
 #include "frontend/serve/worker_events.h"
 
@@ -34,7 +36,7 @@ static void schedule_note(struct live_request *request, const struct token_event
     request->timeline.scheduled_us = plausible ? now_us - (int64_t)event->step_time_us : queued_us;
 }
 
-/* The request is flushed when the batch ends. */
+/* The request is looked at when the batch ends. */
 static void dirty_note(struct chat_engine *engine, struct live_request *request)
 {
     if (request->dirty)
@@ -100,12 +102,10 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     if (request->suspect &&
         poison_policy_acquits(&request->crashes, (uint32_t)request->generated.count))
         request_dispatch_acquit(engine, request);
-    if (complete) {
+    if (complete)
         request_end_cancel(engine, request);
-        request_end_finish(engine, request, FINISH_STOP_TOKEN);
-    } else {
-        dirty_note(engine, request);
-    }
+    request->complete = complete;
+    dirty_note(engine, request);
     return RESULT_OK;
 }
 
@@ -136,16 +136,27 @@ static void failure_words(enum result failure, struct api_error *error)
 
 /* A request that ran before and now leaves no room for a token has reached its length: the worker
  * that died told its last token and not its end. */
-static bool has_reached_length(const struct live_request *request, const struct token_event *event)
+static bool has_reached_length(const struct live_request *request)
 {
-    return event->kind == TOKEN_EVENT_FAILED && request->generated.count > 0 &&
-           (event->failure == RESULT_CONTEXT_EXCEEDED || event->failure == RESULT_TOO_LARGE);
+    const struct worker_last_word *word = &request->last_word;
+    return word->kind == TOKEN_EVENT_FAILED && request->generated.count > 0 &&
+           (word->failure == RESULT_CONTEXT_EXCEEDED || word->failure == RESULT_TOO_LARGE);
 }
 
-static void on_last_event(struct chat_engine *engine, struct live_request *request,
-                          const struct token_event *event)
+static void note_last_event(struct chat_engine *engine, struct live_request *request,
+                            const struct token_event *event)
 {
-    bool cancelled = event->kind == TOKEN_EVENT_FINISHED && event->finish == FINISH_CANCELLED;
+    request->ended = true;
+    request->last_word = (struct worker_last_word){.kind = (enum token_event_kind)event->kind,
+                                                   .finish = (enum finish_reason)event->finish,
+                                                   .failure = (enum result)event->failure};
+    dirty_note(engine, request);
+}
+
+static void heed_last_word(struct chat_engine *engine, struct live_request *request)
+{
+    const struct worker_last_word *word = &request->last_word;
+    bool cancelled = word->kind == TOKEN_EVENT_FINISHED && word->finish == FINISH_CANCELLED;
     if (cancelled && request->recalled && request->state != LIVE_REQUEST_LEAVING) {
         worker_pool_note_done(engine->workers, request->worker, request->id);
         live_request_requeue(request);
@@ -153,13 +164,13 @@ static void on_last_event(struct chat_engine *engine, struct live_request *reque
         return;
     }
     if (request->state != LIVE_REQUEST_LEAVING) {
-        if (event->kind == TOKEN_EVENT_FINISHED && !cancelled) {
-            request_end_finish(engine, request, (enum finish_reason)event->finish);
-        } else if (has_reached_length(request, event)) {
+        if (word->kind == TOKEN_EVENT_FINISHED && !cancelled) {
+            request_end_finish(engine, request, word->finish);
+        } else if (has_reached_length(request)) {
             request_end_finish(engine, request, FINISH_LENGTH);
         } else {
             struct api_error error;
-            failure_words(cancelled ? RESULT_CANCELLED : (enum result)event->failure, &error);
+            failure_words(cancelled ? RESULT_CANCELLED : word->failure, &error);
             request_end_fail(engine, request, &error);
         }
     }
@@ -174,25 +185,49 @@ enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
         return RESULT_OK; /* stale: it ended while the event was on its way */
     if (!live_request_is_with_worker(request) || request->worker != worker)
         return RESULT_CORRUPT;
+    bool listens = request->state != LIVE_REQUEST_LEAVING && !request->complete;
+    if (request->ended)
+        return RESULT_OK; /* as stale as if it were gone */
     if (event->kind == TOKEN_EVENT_FINISHED || event->kind == TOKEN_EVENT_FAILED)
-        on_last_event(engine, request, event);
-    else if (event->kind == TOKEN_EVENT_TOKEN && request->state != LIVE_REQUEST_LEAVING)
+        note_last_event(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_TOKEN && listens)
         return on_token(engine, request, event);
-    else if (event->kind == TOKEN_EVENT_PROGRESS && request->state != LIVE_REQUEST_LEAVING)
+    else if (event->kind == TOKEN_EVENT_PROGRESS && listens)
         on_progress(engine, request, event);
-    else if (event->kind == TOKEN_EVENT_ALTERNATIVES && request->state != LIVE_REQUEST_LEAVING)
+    else if (event->kind == TOKEN_EVENT_ALTERNATIVES && listens)
         return live_request_alternatives(request, event->alternatives, event->alternative_count);
     return RESULT_OK;
 }
 
+/* Streams that go on. */
+static void flush(struct live_request *request)
+{
+    if (request->complete || request->ended || request->state == LIVE_REQUEST_LEAVING)
+        return;
+    request->sink->flush(request->sink_context);
+}
+
+/* What has ended, unless its client left since. */
+static void end(struct chat_engine *engine, struct live_request *request)
+{
+    bool complete = request->complete, ended = request->ended;
+    request->dirty = request->complete = request->ended = false;
+    if (complete && request->state != LIVE_REQUEST_LEAVING)
+        request_end_finish(engine, request, FINISH_STOP_TOKEN);
+    if (ended)
+        heed_last_word(engine, request);
+}
+
 void worker_events_end_batch(struct chat_engine *engine)
 {
-    for (uint32_t i = 0; i < engine->dirty_count; i++) {
-        struct live_request *request = request_table_find(engine->table, engine->dirty[i]);
-        if (!request || !request->dirty)
-            continue;
-        request->dirty = false;
-        request->sink->flush(request->sink_context);
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < engine->dirty_count; i++) {
+            struct live_request *request = request_table_find(engine->table, engine->dirty[i]);
+            if (request && pass == 0)
+                flush(request);
+            else if (request)
+                end(engine, request);
+        }
     }
     engine->dirty_count = 0;
     request_dispatch_run(engine);

@@ -381,17 +381,18 @@ static void a_stream_is_chunked_and_ends(void **state)
     int fd = client_open();
     struct sse_stream stream;
     client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
-    sse_stream_open(&stream, held, 1000, 0);
+    sse_stream_open(&stream, held, 1000, 0, "data: w\n\n", 9);
     assert_int_equal(sse_stream_send(&stream, "data: x\n\n", 9, 5), RESULT_OK);
     sse_stream_keep_alive(&stream, 10, 6); /* too early */
     sse_stream_keep_alive(&stream, 11, 6);
     sse_stream_keep_alive(&stream, 12, 6); /* just sent */
-    sse_stream_close(&stream);
+    assert_int_equal(sse_stream_close(&stream, "data: z\n\n", 9), RESULT_OK);
     assert_true(client_receive(fd, "\r\n0\r\n\r\n"));
     assert_reply_has("Content-Type: text/event-stream");
     assert_reply_has("Cache-Control: no-cache\r\n");
     assert_reply_has("X-Accel-Buffering: no\r\n");
-    assert_reply_has("\r\n\r\n9\r\ndata: x\n\n\r\ne\r\n: keep-alive\n\n\r\n0\r\n\r\n");
+    assert_reply_has("\r\n\r\n9\r\ndata: w\n\n\r\n9\r\ndata: x\n\n\r\n"
+                     "e\r\n: keep-alive\n\n\r\n9\r\ndata: z\n\n\r\n0\r\n\r\n");
     assert_int_equal(gone_count, 0);
     close(fd);
 }
@@ -402,9 +403,9 @@ static void a_stream_to_an_old_client_ends_with_the_connection(void **state)
     int fd = client_open();
     struct sse_stream stream;
     client_send_held(fd, "POST /hold HTTP/1.0\r\nContent-Length: 0\r\n\r\n");
-    sse_stream_open(&stream, held, 1000, 0);
+    sse_stream_open(&stream, held, 1000, 0, NULL, 0);
     assert_int_equal(sse_stream_send(&stream, "data: x\n\n", 9, 5), RESULT_OK);
-    sse_stream_close(&stream);
+    assert_int_equal(sse_stream_close(&stream, NULL, 0), RESULT_OK);
     assert_false(client_receive(fd, NULL));
     assert_reply_has("\r\n\r\ndata: x\n\n");
     close(fd);
@@ -418,7 +419,7 @@ static void a_slow_reader_fills_its_bound_and_is_cut(void **state)
     int fd = client_open();
     struct sse_stream stream;
     client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
-    sse_stream_open(&stream, held, 50000, 0);
+    sse_stream_open(&stream, held, 50000, 0, NULL, 0);
     int sent = 0;
     while (sent < 10000 && sse_stream_send(&stream, event, sizeof event, 0) == RESULT_OK)
         sent++;
@@ -463,7 +464,7 @@ static void slow_readers_share_a_bound(void **state)
     for (int i = 0; i < 2; i++) {
         fds[i] = client_open();
         client_send_held(fds[i], "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
-        sse_stream_open(&streams[i], held, 100u << 20, 0);
+        sse_stream_open(&streams[i], held, 100u << 20, 0, NULL, 0);
     }
     /* The bound of the two together is 1 MB: the first fills it, the second is not cut for it. */
     int sent = 0;
@@ -476,7 +477,7 @@ static void slow_readers_share_a_bound(void **state)
                      http_exchange_unsent_bytes(streams[0].exchange));
     sse_stream_abort(&streams[0]);
     TURN_UNTIL(http_server_unsent_bytes(server) == 0);
-    sse_stream_close(&streams[1]);
+    assert_int_equal(sse_stream_close(&streams[1], NULL, 0), RESULT_OK);
     close(fds[0]);
     close(fds[1]);
 }
