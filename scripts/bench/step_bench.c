@@ -11,6 +11,8 @@
  *              [--pipeline-cache FOLDER]
  *              [--picture 1024x1024] of a model that sees: a picture of so many pixels is encoded,
  * and a prompt that shows it is answered by one token
+ *              [--beside 1,16,64]  decode steps of one sequence in which another one's prompt has
+ * so many rows
  *              [--tokens 1,2,3]   instead of measuring: feed these ids, print the greedy
  * continuation and resident memory
  *              [--perplexity]     of these ids, each predicted from all before it
@@ -56,6 +58,7 @@ struct bench {
     struct picture_shape picture; /* tiles 0: none */
     struct number_list prompts;
     struct number_list batches;
+    struct number_list beside;
     struct number_list tokens;
     struct kv_quantization_wish kv_wish;
     struct backend_options options;
@@ -151,6 +154,9 @@ static uint32_t longest_sequence(const struct bench *bench)
     for (uint32_t i = 0; i < bench->prompts.count; i++)
         if (bench->prompts.values[i] > longest)
             longest = bench->prompts.values[i];
+    for (uint32_t i = 0; i < bench->beside.count; i++)
+        if (bench->context + bench->beside.values[i] > longest)
+            longest = bench->context + bench->beside.values[i];
     return longest < CONTEXT_MAX ? longest : CONTEXT_MAX;
 }
 
@@ -162,7 +168,7 @@ static uint32_t most_sequences(const struct bench *bench)
         if (bench->batches.values[i] > most)
             most = bench->batches.values[i];
     must(most <= BATCH_MAX);
-    return most;
+    return bench->beside.count > 0 && most < 2 ? 2 : most;
 }
 
 static void parse_options(struct bench *bench, int argc, char **argv)
@@ -172,6 +178,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
                                             {"activation-bits", required_argument, NULL, 'a'},
                                             {"prompts", required_argument, NULL, 'p'},
                                             {"batches", required_argument, NULL, 'b'},
+                                            {"beside", required_argument, NULL, 'w'},
                                             {"decode", required_argument, NULL, 'd'},
                                             {"context", required_argument, NULL, 'c'},
                                             {"repeat", required_argument, NULL, 'r'},
@@ -197,6 +204,7 @@ static void parse_options(struct bench *bench, int argc, char **argv)
         case 'a': bench->options.activation_bits = (uint32_t)atoi(optarg); break;
         case 'p': bench->prompts = parse_list(optarg); break;
         case 'b': bench->batches = parse_list(optarg); break;
+        case 'w': bench->beside = parse_list(optarg); break;
         case 'd': bench->decode_steps = (uint32_t)atoi(optarg); break;
         case 'c': bench->context = (uint32_t)atoi(optarg); break;
         case 'r': bench->repeat = (uint32_t)atoi(optarg); break;
@@ -491,6 +499,63 @@ static void measure_decode(struct bench *bench, uint32_t sequences)
            bench->context, distinct);
 }
 
+/* A step in which the first sequence decodes, and the second one's prompt has `rows` rows at the
+ * bench's context: only the first one's row is drawn from. */
+static void launch_beside(struct bench *bench, uint32_t rows, uint32_t position, uint32_t id)
+{
+    static uint32_t ids[PROMPT_CHUNK];
+    static struct sampling_params params;
+    params = sampling_params_default();
+    const struct row_sampling sampling = {.params = &params, .position = position + 1};
+    const uint32_t logit_row = 0;
+    struct step_sequence parts[2] = {
+        {0, 1, position, {NULL}, 0, STATE_SLOT_NONE, STATE_SLOT_NONE},
+        {1, rows, bench->context, {NULL}, 1, STATE_SLOT_NONE, STATE_SLOT_NONE}};
+    for (uint32_t s = 0; s < 2; s++)
+        for (uint32_t g = 0; g < KV_GROUPS_MAX; g++)
+            parts[s].block_tables[g] = bench->blocks[s];
+    ids[0] = id;
+    for (uint32_t i = 0; i < rows; i++)
+        ids[1 + i] = token_id(bench, i);
+    const struct step_batch batch = {.row_count = 1 + rows,
+                                     .token_ids = ids,
+                                     .sequence_count = 2,
+                                     .sequences = parts,
+                                     .logit_row_count = 1,
+                                     .logit_rows = &logit_row,
+                                     .samplings = &sampling};
+    struct error_text error;
+    if (bench->backend->interface->step_launch(bench->backend, &batch, &error) != RESULT_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        exit(1);
+    }
+}
+
+static void measure_beside(struct bench *bench, uint32_t rows)
+{
+    struct sampled_token result = {.token = token_id(bench, 0)};
+    bool ahead = bench->backend->interface->step_depth(bench->backend) > 1;
+    double best = 1e9;
+    must(rows < PROMPT_CHUNK);
+    for (uint32_t r = 0; r < bench->repeat; r++) {
+        double start = now_s(bench);
+        launch_beside(bench, rows, bench->context, result.token);
+        for (uint32_t i = 1; i < bench->decode_steps; i++) {
+            if (!ahead)
+                wait_step(bench, &result);
+            launch_beside(bench, rows, bench->context + i,
+                          ahead ? STEP_TOKEN_SAMPLED : result.token);
+            if (ahead)
+                wait_step(bench, &result);
+        }
+        wait_step(bench, &result);
+        double took = now_s(bench) - start;
+        best = took < best ? took : best;
+    }
+    printf("beside %5u rows of a prompt  %.3f ms a step (context %u)\n", rows,
+           best * 1e3 / bench->decode_steps, bench->context);
+}
+
 static void print_resident(void)
 {
     char line[128];
@@ -591,6 +656,8 @@ int main(int argc, char **argv)
             measure_prompt(&bench, bench.prompts.values[i]);
         for (uint32_t i = 0; i < bench.batches.count; i++)
             measure_decode(&bench, bench.batches.values[i]);
+        for (uint32_t i = 0; i < bench.beside.count; i++)
+            measure_beside(&bench, bench.beside.values[i]);
     }
     print_resident();
     fflush(stdout);
