@@ -12,6 +12,8 @@
 
 #include "proto/must.h"
 
+#define FRAME_BYTES 32u /* of a chunk around its bytes, and of the last one, at most */
+
 void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
                      size_t max_unsent_bytes, int64_t now_ms, const char *first, size_t first_bytes)
 {
@@ -25,8 +27,8 @@ void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
 
 static bool has_room(const struct sse_stream *stream, size_t count)
 {
-    return http_exchange_unsent_bytes(stream->exchange) + count <= stream->max_unsent_bytes &&
-           !http_exchange_is_crowding(stream->exchange);
+    size_t unsent = http_exchange_unsent_bytes(stream->exchange) + count + FRAME_BYTES;
+    return unsent <= stream->max_unsent_bytes && !http_exchange_is_crowding(stream->exchange);
 }
 
 enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t count,
