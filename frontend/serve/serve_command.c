@@ -27,6 +27,7 @@
 #include "frontend/serve/cache_routes.h"
 #include "frontend/serve/generation_route.h"
 #include "frontend/serve/inspect_route.h"
+#include "frontend/serve/loop_slice.h"
 #include "frontend/serve/metrics_page.h"
 #include "frontend/serve/monotonic_clock.h"
 #include "frontend/serve/responses_routes.h"
@@ -407,6 +408,7 @@ int serve_command_run(const struct options *options)
     struct serve_command command = {.options = options};
     struct error_text error;
     signal(SIGPIPE, SIG_IGN);
+    loop_slice_shorten();
     command.base = base_create();
     command.manager = service_manager_create(&(struct service_manager_config){
         .base = command.base, .context = &command, .write_status = on_write_status});

@@ -49,7 +49,7 @@ layout(constant_id = 6) const uint SPAN = 32; /* positions at a time: of 32, or 
 layout(constant_id = 7) const uint FRAGMENTS = 1;
 layout(constant_id = 8) const uint SUBGROUPS = 4;
 layout(constant_id = 9) const uint SPLITS = 1;
-layout(constant_id = 10) const uint SPLIT_ROOT = 4; /* a split has this many roots of its context */
+layout(constant_id = 10) const uint SPLIT_ROOT = 4; /* a split has so many roots of its context */
 layout(constant_id = 11) const uint WINDOW = 0;
 layout(constant_id = 12) const uint KV_GROUP = 0;
 layout(constant_id = 13) const uint UNIT_ROWS = 16;
@@ -167,7 +167,7 @@ bool find_work()
         first_seen = max(first_seen, StepSights(push.query_norm).at[first_row].begin);
     }
     uint aligned = first_seen - first_seen % KV_BLOCK_TOKENS;
-    uint least = uint(ceil(float(SPLIT_ROOT) * sqrt(float(last - aligned))));
+    uint least = max(2 * SPAN, uint(ceil(float(SPLIT_ROOT) * sqrt(float(last - aligned)))));
     uint share = max((last - aligned + SPLITS - 1) / SPLITS, least);
     share = (share + SPAN - 1) / SPAN * SPAN;
     splits = (last - aligned + share - 1) / share;

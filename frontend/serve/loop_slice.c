@@ -1,0 +1,41 @@
+/*
+ * A thread that wakes waits until the one that has its core has used up a slice, 3 ms mostly,
+ * unless it asks for shorter slices itself. The event loop's turns take microseconds, streams wait
+ * for them, and the threads that prepare prompts and pictures, or compute, share its cores.
+ *
+ * Children would inherit the slice; the flag that prevents it also takes a raised priority from
+ * them, so a process that has one is left as it is.
+ */
+#include "frontend/serve/loop_slice.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SLICE_NS      100000u /* the least that there is */
+#define RESET_ON_FORK 1u
+
+/* The kernel's struct sched_attr, which not every C library has. */
+struct attributes {
+    uint32_t size;
+    uint32_t policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns; /* of the usual policy it is the slice */
+    uint64_t deadline_ns;
+    uint64_t period_ns;
+};
+
+void loop_slice_shorten(void)
+{
+    errno = 0;
+    int nice = getpriority(PRIO_PROCESS, 0);
+    if (nice < 0 || errno != 0)
+        return;
+    const struct attributes wanted = {
+        .size = sizeof wanted, .flags = RESET_ON_FORK, .nice = nice, .runtime_ns = SLICE_NS};
+    (void)syscall(SYS_sched_setattr, 0, &wanted, 0);
+}

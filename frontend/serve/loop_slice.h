@@ -1,0 +1,12 @@
+/*
+ * How soon the event loop's thread runs when it wakes.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_LOOP_SLICE_H
+#define SHOAL_FRONTEND_SERVE_LOOP_SLICE_H
+
+/* Asks for the shortest slices of the scheduler for the calling thread alone, not for threads and
+ * processes that it makes. Where the kernel knows none (before Linux 6.12), or the process runs at
+ * a priority that somebody raised, nothing changes. */
+void loop_slice_shorten(void);
+
+#endif
