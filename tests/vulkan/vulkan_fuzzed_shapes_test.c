@@ -136,9 +136,7 @@ static struct op_case draw_attention(struct test_random *random)
         c.params.attention.soft_cap = (float)between(random, 1, 60);
     if (head_dim % KV_CODEC_ALIGNMENT == 0 && c.window == 0 && between(random, 0, 1) == 0) {
         c.quantization = draw_quantization(random);
-        /* Keys become f16 there, too, and a row that sees few positions averages nothing: scores as
-         * models have them. */
-        c.params.attention.scale /= 4;
+        c.params.attention.scale *= (float)M_SQRT1_2; /* keys become f16 there, too */
     }
     return c;
 }

@@ -188,6 +188,16 @@ uint half_of(float x)
     return sign | ((bits + 0xfff + (bits >> 13 & 1)) >> 13) - (112 << 10);
 }
 
+/* The nearest float to a / b, likewise: a device's own division may be some units off, and halves
+ * are often just between two codes. b is not 0. */
+float divided(float a, float b)
+{
+    precise float near = a / b;
+    precise float left = fma(-near, b, a);
+    precise float nearest = near + left / b;
+    return nearest;
+}
+
 /* By all of the workgroup. */
 void transform_gathered()
 {
@@ -254,7 +264,7 @@ vec2 measure_group(uint64_t side, uint slot, uint bits, uint group, bool keeps)
         high = max(high, shared_head[gathered(d)]);
     }
     float most = float((1 << bits) - 1);
-    uint bias = half_of(low), scale = half_of(high / most - low / most);
+    uint bias = half_of(low), scale = half_of(divided(high, most) - divided(low, most));
     uint at = kv_row_bytes(2 * bits) * KV_BLOCK_TOKENS / 2 + group * KV_BLOCK_TOKENS + slot;
     if (keeps) {
         store_short(side, at, scale);
@@ -282,7 +292,7 @@ uint find_code(uint bits, float x, vec2 group)
 {
     if (ROTATED)
         return uint(x);
-    float code = group.y > 0.0 ? roundEven((x - group.x) / group.y) : 0.0;
+    float code = group.y > 0.0 ? roundEven(divided(x - group.x, group.y)) : 0.0;
     return uint(clamp(code, 0.0, float((1 << bits) - 1)));
 }
 
