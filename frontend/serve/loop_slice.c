@@ -9,6 +9,7 @@
 #include "frontend/serve/loop_slice.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -33,9 +34,12 @@ void loop_slice_shorten(void)
 {
     errno = 0;
     int nice = getpriority(PRIO_PROCESS, 0);
-    if (nice < 0 || errno != 0)
+    if (nice < 0 || errno != 0 || sched_getscheduler(0) != SCHED_OTHER)
         return;
-    const struct attributes wanted = {
-        .size = sizeof wanted, .flags = RESET_ON_FORK, .nice = nice, .runtime_ns = SLICE_NS};
+    const struct attributes wanted = {.size = sizeof wanted,
+                                      .policy = SCHED_OTHER,
+                                      .flags = RESET_ON_FORK,
+                                      .nice = nice,
+                                      .runtime_ns = SLICE_NS};
     (void)syscall(SYS_sched_setattr, 0, &wanted, 0);
 }

@@ -5,8 +5,8 @@
 #define SHOAL_FRONTEND_SERVE_LOOP_SLICE_H
 
 /* Asks for the shortest slices of the scheduler for the calling thread alone, not for threads and
- * processes that it makes. Where the kernel knows none (before Linux 6.12), or the process runs at
- * a priority that somebody raised, nothing changes. */
+ * processes that it makes. Where the kernel knows none (before Linux 6.12), or somebody has
+ * raised the process's priority or given it another policy, nothing changes. */
 void loop_slice_shorten(void);
 
 #endif
