@@ -111,6 +111,7 @@ static void make_free(struct live_request *request)
 {
     request->state = LIVE_REQUEST_FREE;
     request->id.generation++;
+    request->dirty = request->complete = request->ended = false; /* what is listed is not it */
 }
 
 const char *live_request_name(const struct live_request *request)

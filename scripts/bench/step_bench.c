@@ -283,6 +283,15 @@ static void load(struct bench *bench)
            now_s(bench) - start);
 }
 
+static void launch(struct bench *bench, const struct step_batch *batch)
+{
+    struct error_text error;
+    if (bench->backend->interface->step_launch(bench->backend, batch, &error) == RESULT_OK)
+        return;
+    fprintf(stderr, "%s\n", error.text);
+    exit(1);
+}
+
 /* Begins one step: `sequences` sequences of `rows` rows each from `position`; draws the last row of
  * each when `draws`. */
 static void launch_step(struct bench *bench, uint32_t sequences, uint32_t rows, uint32_t position,
@@ -309,11 +318,7 @@ static void launch_step(struct bench *bench, uint32_t sequences, uint32_t rows, 
                                .logit_rows = logit_rows,
                                .samplings = samplings,
                                .feature_rows = bench->feature_rows};
-    struct error_text error;
-    if (bench->backend->interface->step_launch(bench->backend, &batch, &error) != RESULT_OK) {
-        fprintf(stderr, "%s\n", error.text);
-        exit(1);
-    }
+    launch(bench, &batch);
 }
 
 static void wait_step(struct bench *bench, struct sampled_token *results)
@@ -524,11 +529,7 @@ static void launch_beside(struct bench *bench, uint32_t rows, uint32_t position,
                                      .logit_row_count = 1,
                                      .logit_rows = &logit_row,
                                      .samplings = &sampling};
-    struct error_text error;
-    if (bench->backend->interface->step_launch(bench->backend, &batch, &error) != RESULT_OK) {
-        fprintf(stderr, "%s\n", error.text);
-        exit(1);
-    }
+    launch(bench, &batch);
 }
 
 static void measure_beside(struct bench *bench, uint32_t rows)

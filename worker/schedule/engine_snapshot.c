@@ -76,8 +76,10 @@ struct step_snapshot engine_snapshot_step(struct worker_engine *engine)
         .step_tokens = engine->parts.step_tokens,
         .mixed_prefill_tokens =
             step_pace_mixed_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
-        .shown_prefill_tokens = step_pace_shown_rows(&engine->pace, engine->patch_work,
-                                                     engine->parts.mixed_prefill_tokens),
+        .shown_prefill_tokens =
+            engine->patch_work > 0 /* one of the two is as much as a stream bears */
+                ? 0
+                : step_pace_shown_rows(&engine->pace, engine->parts.mixed_prefill_tokens),
         .lone_prefill_tokens = step_pace_lone_rows(&engine->pace, engine->parts.step_tokens),
         .candidate_count = sequence_table_running(engine->table),
         .candidates = engine->candidates,

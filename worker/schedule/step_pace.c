@@ -30,10 +30,8 @@
 #define SHOWN_SHARE     0.6   /* of one: what rows of a prompt with pictures may add to it */
 #define LEAST_ADDED     0.01  /* of one: counts as added in any case */
 #define FADES           0.001 /* of what a size adds, for each step of the size below */
-#define LEAST_FALL                                                                                 \
-    0.8 /* of a price in one step, at most: a part that was done before its step began looks free  \
-         */
-#define LEAST_SHARE     0.1 /* of a step with patches that counts as theirs, whatever rows take */
+#define LEAST_FALL      0.8   /* of a price in one step: parts done before it began look free */
+#define LEAST_SHARE     0.1   /* of a step with patches that counts as theirs, whatever rows take */
 #define MOST_PATCH_WORK (1ull << 40)
 
 static void average(double *value, double measured)
@@ -130,11 +128,9 @@ uint32_t step_pace_lone_rows(const struct step_pace *pace, uint32_t most)
     return rows_within(pace, LONE_STEP_US, most);
 }
 
-uint32_t step_pace_shown_rows(const struct step_pace *pace, uint64_t patch_work, uint32_t most)
+uint32_t step_pace_shown_rows(const struct step_pace *pace, uint32_t most)
 {
     double most_us = SHOWN_SHARE * pace->stream_us;
-    if (patch_work > 0)
-        return 0;
     if (most_us <= 0.0)
         return step_pace_mixed_rows(pace, most);
     if (most_us > MIXED_STEP_US)

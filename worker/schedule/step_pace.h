@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STEP_PACE_SIZES 12u
+#define STEP_PACE_SIZES 12u /* of chunks, by powers of two */
 
 /* 0 = nothing measured yet. */
 struct step_pace {
@@ -39,8 +39,8 @@ uint32_t step_pace_mixed_rows(const struct step_pace *pace, uint32_t most);
 uint32_t step_pace_lone_rows(const struct step_pace *pace, uint32_t most);
 /* Beside streams, of prompts with pictures: as many as are known to add no more than such rows may,
  * or twice as many where what these add is not known and twice what those add would do; at least
- * one. 0: beside so much patch work none, they go in a step without. */
-uint32_t step_pace_shown_rows(const struct step_pace *pace, uint64_t patch_work, uint32_t most);
+ * one. */
+uint32_t step_pace_shown_rows(const struct step_pace *pace, uint32_t most);
 
 /* Patch rows times stages that should be launched beside the next step; 0 when it cannot be said or
  * less than a patch fits: the least that can be launched, then. Beside streams that wait, so much

@@ -68,7 +68,9 @@ static void a_request_with_the_worker_keeps_its_slot_until_the_last_word(void **
     assert_null(request->sink);
     assert_null(request_table_take(table)); /* nobody else gets it meanwhile */
     assert_ptr_equal(request_table_find(table, id), request);
+    request->dirty = request->complete = request->ended = true; /* a batch is under way */
     live_request_worker_done(request);
+    assert_false(request->dirty || request->complete || request->ended);
     request_table_give(table, request);
     assert_null(request_table_find(table, id)); /* a stale event finds nothing */
     struct live_request *next = request_table_take(table);

@@ -98,7 +98,7 @@ static uint32_t run_shown(struct step_pace *pace, uint64_t (*added_us)(uint32_t 
     uint32_t rows = 0;
     *long_steps = 0;
     for (int i = 0; i < steps; i++) {
-        rows = step_pace_shown_rows(pace, 0, 512);
+        rows = step_pace_shown_rows(pace, 512);
         *long_steps += 10000 + added_us(rows) > most_us;
         note(pace, rows, 4, 0, 10000 + added_us(rows));
     }
@@ -125,14 +125,13 @@ static void test_rows_of_pictures_add_no_more_than_their_share(void **state)
     (void)state;
     int long_steps;
     struct step_pace pace = {0};
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 64); /* nothing is known */
+    assert_int_equal(step_pace_shown_rows(&pace, 512), 64); /* nothing is known */
     for (int i = 0; i < 40; i++)
         note(&pace, 0, 4, 0, 10000);
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 1); /* of rows nothing is known */
+    assert_int_equal(step_pace_shown_rows(&pace, 512), 1); /* of rows nothing is known */
     assert_int_equal(run_shown(&pace, line, 20, 16000, &long_steps), 8);
     assert_int_equal(long_steps, 0); /* sixteen would add twice as much as eight: not tried */
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 5), 5);
-    assert_int_equal(step_pace_shown_rows(&pace, 1, 512), 0); /* beside patches none */
+    assert_int_equal(step_pace_shown_rows(&pace, 5), 5);
     struct step_pace stepped = {.stream_us = 10000};
     assert_int_equal(run_shown(&stepped, stairs, 20, 16000, &long_steps), 64);
     assert_int_equal(long_steps, 1);
@@ -157,9 +156,9 @@ static void test_rows_beside_long_steps_are_those_of_words(void **state)
     (void)state;
     struct step_pace pace = {.stream_us = 1000000};
     note(&pace, 1, 4, 0, 1060000); /* two would add 120 ms, which is not much of a second */
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 1);
+    assert_int_equal(step_pace_shown_rows(&pace, 512), 1);
     note(&pace, 2, 4, 0, 1090000);
-    assert_int_equal(step_pace_shown_rows(&pace, 0, 512), 2);
+    assert_int_equal(step_pace_shown_rows(&pace, 512), 2);
 }
 
 static void test_patches_whose_time_is_known_leave_the_rest_to_rows(void **state)
