@@ -52,7 +52,7 @@ PROTO_SRC    := $(call sources,proto)
 SHM_SRC      := $(call sources,shm)
 FRONTEND_SRC := $(filter-out frontend/main.c,$(call sources,frontend))
 WORKER_SRC   := $(filter-out worker/main.c,$(call sources,worker))
-LOAD_SRC     := $(filter-out scripts/load/main.c,$(call sources,scripts/load)) frontend/reply/text_buffer.c
+LOAD_SRC     := $(filter-out scripts/load/main.c,$(call sources,scripts/load)) frontend/base/text_buffer.c
 
 LIB_BASE     := $(BUILD)/libshoal-base.a
 LIB_FRONTEND := $(BUILD)/libshoal-frontend.a
@@ -93,7 +93,7 @@ endif
 # Text in, text out, on the thread that asks: nothing that the thread sanitizer could see, but where a test starts threads.
 TEXT_TESTS      := $(filter-out %_threads_test.c,$(call sources,tests/unit/frontend/prompt tests/unit/frontend/reply tests/unit/frontend/api tests/unit/frontend/image))
 # The worker decides on one thread; single ops are on several in row_independence_test and in the models' tests.
-LONE_TESTS      := $(filter-out %_threads_test.c %_thread_pool_test.c %/row_independence_test.c,$(call sources,tests/ops $(addprefix tests/unit/worker/,schedule cache sample model)))
+LONE_TESTS      := $(filter-out %_threads_test.c %_thread_pool_test.c %/row_independence_test.c,$(call sources,tests/ops $(addprefix tests/unit/worker/,schedule cache sample model plan)))
 # Long runs of steps that the other models' tests divide among the same threads.
 LONG_TESTS      := $(addprefix tests/model/,chunk_independence_test.c checkpoint_forms_test.c prefix_equality_test.c)
 ifneq ($(filter thread,$(SANS)),)
@@ -143,13 +143,14 @@ $(OBJ)/%.o: %.c Makefile
 # take minutes each to compile with checks in them. The portable kernels, which share every contract with them, are
 # instrumented, and the tests run both.
 KERNEL_OPT := $(if $(SAN),-O2 -fno-sanitize=all,-O3)
-$(OBJ)/worker/backend/cpu/%.o: CFLAGS += $(if $(SAN),-O2,-O3)
+$(OBJ)/worker/backend/cpu/%.o $(OBJ)/worker/backend/host/%.o: CFLAGS += $(if $(SAN),-O2,-O3)
 # Loops over pixels, which are to be vectorized.
 $(OBJ)/frontend/image/image_resizer.o: CFLAGS += $(if $(SAN),-O2,-O3)
 $(OBJ)/%_avx2.o:   CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c
 $(OBJ)/%_avx512.o: CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 # Pure functions over bytes, run over every weight at every start: the thread sanitizer has nothing to see in them.
-PER_WEIGHT_OBJ := $(addprefix $(OBJ)/worker/,backend/cpu/packed_weight.o backend/cpu/ggml_dequantize.o model/content_hash.o $(addprefix model/,weight_source.o weight_affine.o weight_fp8.o))
+PER_WEIGHT_OBJ := $(addprefix $(OBJ)/worker/,backend/cpu/weights/packed_weight.o backend/host/ggml_dequantize.o \
+    $(addprefix plan/,content_hash.o weight_source.o weight_affine.o weight_fp8.o))
 $(PER_WEIGHT_OBJ): CFLAGS += $(if $(filter thread,$(SANS)),-fno-sanitize=thread)
 
 $(LIB_BASE): $(call objects,$(PROTO_SRC) $(SHM_SRC))

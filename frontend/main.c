@@ -9,8 +9,8 @@
 
 #include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
-#include "frontend/serve/hub_cache.h"
 #include "frontend/serve/serve_command.h"
+#include "frontend/serve/settings/hub_cache.h"
 
 #define SHOAL_VERSION "0.1.0"
 

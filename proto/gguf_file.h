@@ -65,7 +65,7 @@ struct ggml_block {
 /* Of a type that kernels read; {0,0} for others. */
 struct ggml_block ggml_type_block(enum ggml_type type);
 /* Of a type that a file may hold: those, and those that become another type at load
- * (worker/model/weight_source.h); {0,0} for types that nobody reads. */
+ * (worker/plan/weight_source.h); {0,0} for types that nobody reads. */
 struct ggml_block ggml_type_stored_block(enum ggml_type type);
 const char *ggml_type_name(enum ggml_type type); /* "Q4_1"; "?" when unknown */
 

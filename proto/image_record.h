@@ -10,7 +10,7 @@
  *   20     height          I2: likewise
  *   24     tiles           I2: 1..LIMIT_IMAGE_TILES frames of that size, in prompt order; all
  *                              pixels together <= LIMIT_IMAGE_PIXELS. Patches and features follow
- *                              from these by the family's rules (worker/model/model_vision.h)
+ *                              from these by the family's rules (worker/plan/model_vision.h)
  *   28     first_token     I3: index in the prompt of its first placeholder, not before the end of
  *                              the picture before it
  *   32     span_tokens     I3: up to and with its last placeholder; inside the prompt without what

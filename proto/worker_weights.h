@@ -1,6 +1,6 @@
 /*
  * Where a worker's prepared weights are, as it tells the frontend, which holds the vault: memory
- * that outlives workers (worker/backend/backend.h).
+ * that outlives workers (worker/backend/host/backend.h).
  */
 #ifndef SHOAL_PROTO_WORKER_WEIGHTS_H
 #define SHOAL_PROTO_WORKER_WEIGHTS_H

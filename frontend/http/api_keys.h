@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "frontend/api/client_key.h"
+#include "frontend/base/client_key.h"
 #include "frontend/http/http_parser.h"
 #include "proto/result.h"
 

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
+#include "frontend/base/text_buffer.h"
 #include "frontend/http/http_parser.h"
-#include "frontend/reply/text_buffer.h"
 #include "proto/result.h"
 
 struct cors_policy {

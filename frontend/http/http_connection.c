@@ -25,8 +25,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "frontend/base/monotonic_clock.h"
 #include "frontend/http/http_transport.h"
-#include "frontend/serve/monotonic_clock.h"
 #include "proto/must.h"
 
 #define READ_BYTES 65536u

@@ -10,8 +10,8 @@
 #include <sys/uio.h>
 #include <time.h>
 
+#include "frontend/base/monotonic_clock.h"
 #include "frontend/http/http_connection.h"
-#include "frontend/serve/monotonic_clock.h"
 #include "proto/must.h"
 
 #define STATUS_CLIENT_LEFT 499 /* in the log only: no reply was begun */

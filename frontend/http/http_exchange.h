@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "frontend/api/api_error.h"
-#include "frontend/api/client_key.h"
+#include "frontend/base/api_error.h"
+#include "frontend/base/client_key.h"
 #include "frontend/http/http_parser.h"
 #include "proto/log.h"
 

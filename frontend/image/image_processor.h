@@ -19,9 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frontend/base/text_buffer.h"
 #include "frontend/image/image_pixels.h"
 #include "frontend/image/image_resizer.h"
-#include "frontend/reply/text_buffer.h"
 #include "proto/image_record.h"
 #include "proto/json_value.h"
 #include "proto/keyed_hash.h"

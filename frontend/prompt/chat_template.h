@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/prompt/tokenizer.h" /* struct prompt_span */
+#include "frontend/prompt/tokenizer/tokenizer.h" /* struct prompt_span */
 #include "proto/result.h"
 
 struct cJSON;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "frontend/reply/utf8_stream.h"
+#include "frontend/base/utf8_stream.h"
 
 void call_writer_clear(struct call_writer *writer)
 {

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "frontend/base/text_buffer.h"
 #include "frontend/reply/json_value_scanner.h"
-#include "frontend/reply/text_buffer.h"
 #include "proto/limits.h"
 
 /* What a reader of calls says to a byte. The last *unread bytes are to be read again: by the reader

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
 
 enum json_scan {
     JSON_SCAN_MORE,

@@ -8,7 +8,7 @@
 #ifndef SHOAL_FRONTEND_REPLY_MARK_TOKENS_H
 #define SHOAL_FRONTEND_REPLY_MARK_TOKENS_H
 
-#include "frontend/prompt/tokenizer.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "frontend/reply/reasoning_format.h"
 #include "frontend/reply/tool_format.h"
 

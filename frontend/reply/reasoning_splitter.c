@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
 #include "frontend/reply/token_tally.h"
 #include "proto/must.h"
 

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "frontend/prompt/tokenizer.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "frontend/reply/reasoning_format.h"
 #include "frontend/reply/tool_format.h"
 #include "proto/result.h"

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "frontend/reply/utf8_stream.h"
+#include "frontend/base/utf8_stream.h"
 #include "proto/must.h"
 
 void reply_sender_fini(struct reply_sender *sender)

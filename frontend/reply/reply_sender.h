@@ -7,9 +7,9 @@
 
 #include <stdbool.h>
 
+#include "frontend/base/text_buffer.h"
 #include "frontend/reply/call_writer.h"
 #include "frontend/reply/reply_event.h"
-#include "frontend/reply/text_buffer.h"
 
 struct reply_sender {
     struct reply_event_sink sink;

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "frontend/reply/utf8_stream.h"
+#include "frontend/base/utf8_stream.h"
 #include "proto/must.h"
 
 enum { REPLACEMENT_BYTES = 3 }; /* of U+FFFD */

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/prompt/tokenizer.h"
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 
 struct reply_text;
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
 #include "proto/limits.h"
 
 struct stop_string {

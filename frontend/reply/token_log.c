@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/reply/utf8_stream.h"
+#include "frontend/base/utf8_stream.h"
 #include "proto/must.h"
 
 /* What OpenAI's API gives for a probability of zero: JSON knows no infinity. */

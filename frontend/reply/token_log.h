@@ -17,8 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/prompt/tokenizer.h"
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "proto/limits.h"
 #include "proto/token_event.h"
 

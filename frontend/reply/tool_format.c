@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/base/text_buffer.h"
 #include "frontend/reply/literal_arguments.h"
-#include "frontend/reply/text_buffer.h"
 #include "frontend/reply/tool_form.h"
 
 enum id_form { ID_PLAIN, ID_NINE };

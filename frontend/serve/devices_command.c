@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frontend/serve/child_process.h"
+#include "frontend/serve/worker/child_process.h"
 
 int devices_command_run(const struct options *options)
 {

@@ -4,7 +4,7 @@
 #ifndef SHOAL_FRONTEND_SERVE_DEVICES_COMMAND_H
 #define SHOAL_FRONTEND_SERVE_DEVICES_COMMAND_H
 
-#include "frontend/serve/options.h"
+#include "frontend/serve/settings/options.h"
 
 /* Returns the exit status. */
 int devices_command_run(const struct options *options);

@@ -14,13 +14,13 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "frontend/api/chat_format.h"
-#include "frontend/api/completions_format.h"
+#include "frontend/api/chat/chat_format.h"
+#include "frontend/api/chat/completions_format.h"
+#include "frontend/base/monotonic_clock.h"
+#include "frontend/base/utf8_stream.h"
 #include "frontend/image/media_folder.h"
 #include "frontend/reply/reply_text.h"
-#include "frontend/reply/utf8_stream.h"
-#include "frontend/serve/chat_engine.h"
-#include "frontend/serve/monotonic_clock.h"
+#include "frontend/serve/engine/chat_engine.h"
 #include "proto/must.h"
 
 struct generate_command {

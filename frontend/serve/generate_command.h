@@ -5,7 +5,7 @@
 #ifndef SHOAL_FRONTEND_SERVE_GENERATE_COMMAND_H
 #define SHOAL_FRONTEND_SERVE_GENERATE_COMMAND_H
 
-#include "frontend/serve/options.h"
+#include "frontend/serve/settings/options.h"
 
 /* Returns the exit status: 0 for a whole answer, 1 for an error, 128 + signal when interrupted. */
 int generate_command_run(const struct options *options);

@@ -23,7 +23,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "frontend/serve/monotonic_clock.h"
+#include "frontend/base/monotonic_clock.h"
 #include "proto/log.h"
 #include "proto/must.h"
 

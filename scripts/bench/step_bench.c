@@ -31,7 +31,7 @@
 
 #include "proto/device_name.h"
 #include "proto/must.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 #include "worker/model/model.h"
 
 #define BATCH_MAX           64

@@ -17,9 +17,9 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/vulkan/vulkan_commands.h"
-#include "worker/backend/vulkan/vulkan_push.h"
-#include "worker/backend/vulkan/vulkan_weight_format.h"
+#include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 
 #define REPEATS      5u
 #define CHAIN        32u

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/vulkan/vulkan_matrix_policy.h"
+#include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 
 #define REPEATS        5u
 #define WARM_FIRST_NS  8e8

@@ -16,8 +16,8 @@
 
 #include "proto/limits.h"
 #include "proto/must.h"
-#include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/backend/vulkan/vulkan_sampler.h"
+#include "worker/backend/vulkan/record/vulkan_batch.h"
+#include "worker/backend/vulkan/step/vulkan_sampler.h"
 #include "worker/sample/token_counts.h"
 
 #define ROWS_MAX        256u

@@ -3,7 +3,7 @@
 
 usage: kv_codec.py FILE
 
-An independent statement of worker/cache/kv_codec.h: codes are found and packed bit by bit, in double precision. Rows
+An independent statement of worker/plan/kv_codec.h: codes are found and packed bit by bit, in double precision. Rows
 whose codes hang on rounding (closer to a decision than f32 can tell) are drawn anew. scripts/bench/kv_quality.py
 computes with the same functions. Needs numpy.
 """

@@ -4,7 +4,7 @@
 #ifndef SHOAL_SCRIPTS_LOAD_CHAT_PROMPT_H
 #define SHOAL_SCRIPTS_LOAD_CHAT_PROMPT_H
 
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
 #include "proto/result.h"
 #include "scripts/load/load_random.h"
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
 #include "scripts/load/load_summary.h"
 
 void load_report_print(const struct load_summary *summary, const struct load_options *options,

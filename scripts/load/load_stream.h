@@ -6,7 +6,7 @@
 
 #include <sys/socket.h>
 
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
 #include "scripts/load/load_record.h"
 
 #define LOAD_STREAM_BODY_BYTES (256u << 20) /* of one reply; a million chunks of 250 bytes */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes frontend/prompt/utf8_nfc_table.c from this Python's unicodedata.
+"""Writes frontend/prompt/tokenizer/utf8_nfc_table.c from this Python's unicodedata.
 
-Usage: scripts/unicode/make_nfc_tables.py > frontend/prompt/utf8_nfc_table.c
+Usage: scripts/unicode/make_nfc_tables.py > frontend/prompt/tokenizer/utf8_nfc_table.c
 The Unicode version is the interpreter's; it is written into the file's opening comment.
 """
 import sys
@@ -65,7 +65,7 @@ sys.stdout.write(f"""/*
  * Hangul syllables are not listed: they are arithmetic.
  * nfc_compositions: indices into nfc_decompositions of the pairs that compose, ordered by (first, second).
  */
-#include "frontend/prompt/utf8_nfc_table.h"
+#include "frontend/prompt/tokenizer/utf8_nfc_table.h"
 
 // clang-format off
 const struct nfc_class nfc_classes[] = {{

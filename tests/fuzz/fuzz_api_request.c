@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/api/chat_format.h"
-#include "frontend/api/generation_prepare.h"
-#include "frontend/api/messages_error.h"
-#include "frontend/api/messages_format.h"
-#include "frontend/api/response_store.h"
-#include "frontend/api/responses_format.h"
+#include "frontend/api/chat/chat_format.h"
+#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/messages/messages_error.h"
+#include "frontend/api/messages/messages_format.h"
+#include "frontend/api/responses/response_store.h"
+#include "frontend/api/responses/responses_format.h"
 #include "proto/must.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/support/tiny_vision.h"

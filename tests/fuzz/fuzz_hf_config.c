@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/model/checkpoint_hf.h"
-#include "worker/model/checkpoint_hf_vision.h"
+#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_vision.h"
+#include "worker/model/hf/shard_index.h"
 #include "worker/model/model_family.h"
-#include "worker/model/shard_index.h"
 
 /* Of layers that keep state: what their sizes are multiplied with stays within 32 bits. */
 static void check_recurrent(const struct model_config *c)

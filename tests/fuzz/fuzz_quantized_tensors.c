@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/model/checkpoint_quantization.h"
+#include "worker/model/hf/checkpoint_quantization.h"
 
 enum { COLUMNS_MOST = 4096 };
 

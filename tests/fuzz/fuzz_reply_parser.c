@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/utf8_stream.h"
 #include "frontend/reply/reply_parser.h"
-#include "frontend/reply/utf8_stream.h"
 #include "proto/must.h"
 #include "tests/support/event_log.h"
 

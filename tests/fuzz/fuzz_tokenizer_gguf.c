@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/tokenizer.h"
-#include "frontend/prompt/tokenizer_state.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
+#include "frontend/prompt/tokenizer/tokenizer_state.h"
 #include "proto/gguf_file.h"
 #include "proto/must.h"
 

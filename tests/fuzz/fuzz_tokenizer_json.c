@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/tokenizer.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "proto/must.h"
 #include "tests/support/tokenizer_probe.h"
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/tokenizer.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "proto/must.h"
 #include "proto/utf8.h"
 

@@ -22,7 +22,7 @@
 #include "tests/support/engine_rig.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tower_scene.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 #include "worker/model/model.h"
 
 #define SLOTS         10u

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "proto/must.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 #include "worker/model/model.h"
 
 #define SMOLLM2   "build/cache/models/smollm2-135m-instruct-q4_1.gguf"

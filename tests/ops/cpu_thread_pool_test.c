@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "proto/limits.h"
-#include "worker/backend/cpu/cpu_thread_pool.h"
+#include "worker/backend/host/cpu_thread_pool.h"
 
 enum { THREADS_MAX = 5, PHASES = 60, RUNS = 20 };
 

@@ -16,7 +16,7 @@
 #include "tests/support/op_fixture.h"
 #include "tests/support/row_expect.h"
 
-#include "worker/backend/cpu/ggml_dequantize.h"
+#include "worker/backend/host/ggml_dequantize.h"
 
 enum { ROWS = 13, COLUMNS = 768, OUTPUTS = 32 };
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/model/weight_source.h"
+#include "worker/backend/host/ggml_dequantize.h"
+#include "worker/plan/weight_source.h"
 
 enum { COLUMNS_MAX = 2048, LINE_BYTES = 32768 };
 

@@ -16,7 +16,7 @@
 #include "tests/support/op_fixture.h"
 
 #include "worker/backend/cpu/cpu_kv_cache.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
+#include "worker/backend/host/ggml_dequantize.h"
 
 enum {
     ROWS = 21,

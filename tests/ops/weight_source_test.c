@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/model/weight_source.h"
+#include "worker/backend/host/ggml_dequantize.h"
+#include "worker/plan/weight_source.h"
 
 enum { LINE_BYTES = 16384, VALUES_MAX = 1024, CASES = 27 };
 

@@ -29,8 +29,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "frontend/prompt/tokenizer.h"
-#include "frontend/reply/text_buffer.h"
+#include "frontend/base/text_buffer.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "proto/gguf_file.h"
 #include "proto/log.h"
 #include "proto/mapped_file.h"

@@ -17,9 +17,9 @@ class Tree:
         for name in ("Makefile", "README.md", "LICENSE", ".gitignore"):
             self.write(name, "text\n")
         self.write(".clang-format", (REPOSITORY / ".clang-format").read_text())
-        for header in ("proto/result.h", "shm/doorbell.h", "shm/segment.h", "shm/spsc_ring.h", "frontend/prompt/tokenizer.h",
-                       "worker/model/plan.h", "worker/backend/cpu/thread_pool.h", "worker/backend/vulkan/vulkan_memory.h",
-                       "worker/backend/vulkan/vulkan_tier.h"):
+        for header in ("proto/result.h", "shm/doorbell.h", "shm/segment.h", "shm/spsc_ring.h", "frontend/prompt/tokenizer/tokenizer.h",
+                       "worker/plan/plan.h", "worker/backend/cpu/thread_pool.h", "worker/backend/vulkan/device/vulkan_memory.h",
+                       "worker/backend/host/vulkan_tier.h"):
             self.write(header, "int declared;\n")
 
     def write(self, path, text):

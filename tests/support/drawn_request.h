@@ -10,7 +10,7 @@
 
 #include "tests/support/test_frontend.h"
 #include "tests/support/test_random.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 #define DRAWN_TOKENS_MAX 512u
 #define DRAWN_IMAGES_MAX 8u

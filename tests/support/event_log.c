@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/reply/utf8_stream.h"
+#include "frontend/base/utf8_stream.h"
 #include "proto/must.h"
 
 /* Bytes that are whole characters come through a decoder as they are. */

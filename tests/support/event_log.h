@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "frontend/base/text_buffer.h"
 #include "frontend/reply/reply_event.h"
-#include "frontend/reply/text_buffer.h"
 
 struct cJSON;
 

@@ -14,7 +14,7 @@
 #define SHOAL_TESTS_SUPPORT_FAKE_BACKEND_H
 
 #include "tests/support/fake_vision.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 struct fake_backend_options {
     const struct kv_layout *layout; /* outlives the backend */

@@ -9,7 +9,7 @@
 #ifndef SHOAL_TESTS_SUPPORT_FAKE_VISION_H
 #define SHOAL_TESTS_SUPPORT_FAKE_VISION_H
 
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 struct fake_vision_options {
     const struct model_vision *vision; /* outlives it */

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
+#include "frontend/base/text_buffer.h"
 #include "frontend/reply/reply_event.h"
-#include "frontend/reply/text_buffer.h"
 
 #define HEARD_CALLS 160
 

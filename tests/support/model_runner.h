@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 #include "worker/model/model.h"
 
 struct model_runner_options {

@@ -1,5 +1,5 @@
 /*
- * One op, tried on any backend through the public interface (worker/backend/backend.h).
+ * One op, tried on any backend through the public interface (worker/backend/host/backend.h).
  *
  * A trial is a whole small plan: embed_rows brings the op's inputs from tables of random numbers,
  * then comes the op, and gather_rows takes its output to the logits, where last_logits() shows it.
@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 #define OP_TRIAL_SEQUENCES 2u
 #define OP_TRIAL_STEPS     8u

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
+#include "worker/backend/host/ggml_dequantize.h"
 
 enum { TENSORS_MAX = 64, WEIGHTS_MAX = 64, OPS_MAX = 64 };
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "tests/support/test_random.h"
-#include "worker/model/plan.h"
+#include "worker/plan/plan.h"
 
 struct plan_sketch;
 

@@ -8,7 +8,7 @@
 #ifndef SHOAL_TESTS_SUPPORT_RECURRENT_SCHEDULE_H
 #define SHOAL_TESTS_SUPPORT_RECURRENT_SCHEDULE_H
 
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 struct recurrent_schedule_options {
     const char *path;

@@ -5,7 +5,7 @@
 #ifndef SHOAL_TESTS_SUPPORT_TINY_ASSETS_H
 #define SHOAL_TESTS_SUPPORT_TINY_ASSETS_H
 
-#include "frontend/serve/model_assets.h"
+#include "frontend/assets/model_assets.h"
 #include "tests/support/tiny_tokenizer.h"
 
 /* `source`: a chat template's, or NULL. A test changes afterwards what it wants otherwise. */

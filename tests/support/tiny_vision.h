@@ -6,8 +6,8 @@
 #ifndef SHOAL_TESTS_SUPPORT_TINY_VISION_H
 #define SHOAL_TESTS_SUPPORT_TINY_VISION_H
 
-#include "frontend/serve/model_assets.h"
-#include "frontend/serve/vision_assets.h"
+#include "frontend/assets/model_assets.h"
+#include "frontend/assets/vision_assets.h"
 
 /* Ends the program when something cannot be opened. */
 void tiny_vision_open(struct model_assets *assets, struct media_policy media);

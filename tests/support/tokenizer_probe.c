@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "frontend/prompt/tokenizer.h"
-#include "frontend/prompt/tokenizer_state.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
+#include "frontend/prompt/tokenizer/tokenizer_state.h"
 #include "proto/must.h"
 
 enum { MOST = 200 };

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "tests/support/model_runner.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 #define SCENE_PICTURES   8u
 #define SCENE_PROMPTS    8u

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/backend/vulkan/vulkan_kv_tables.h"
-#include "worker/cache/kv_layout.h"
+#include "worker/backend/vulkan/record/vulkan_batch.h"
+#include "worker/backend/vulkan/weights/vulkan_kv_tables.h"
+#include "worker/plan/kv_layout.h"
 
 #define SEED        9u
 #define WORDS_BYTES 96u

@@ -12,9 +12,9 @@
 
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_trial.h"
-#include "worker/backend/vulkan/vulkan_attention_policy.h"
-#include "worker/backend/vulkan/vulkan_attention_push.h"
-#include "worker/cache/kv_codec.h"
+#include "worker/backend/vulkan/device/vulkan_attention_push.h"
+#include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
+#include "worker/plan/kv_codec.h"
 
 #define CODES_SCENE_PARTS 8u
 

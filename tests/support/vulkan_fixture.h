@@ -5,7 +5,7 @@
 #ifndef SHOAL_TESTS_SUPPORT_VULKAN_FIXTURE_H
 #define SHOAL_TESTS_SUPPORT_VULKAN_FIXTURE_H
 
-#include "worker/backend/vulkan/vulkan_device.h"
+#include "worker/backend/vulkan/device/vulkan_device.h"
 
 /* cmocka's group set-up and tear-down: *state is the struct vulkan_device. */
 int vulkan_fixture_setup(void **state);

@@ -14,10 +14,10 @@
 #include <math.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/cache/kv_layout.h"
-#include "worker/model/model_config.h"
+#include "worker/backend/host/ggml_dequantize.h"
+#include "worker/backend/vulkan/record/vulkan_batch.h"
+#include "worker/plan/kv_layout.h"
+#include "worker/plan/model_config.h"
 
 #define POISON 0xFFFFu /* an f16 NaN */
 

@@ -11,8 +11,8 @@
 
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_trial.h"
-#include "worker/backend/vulkan/vulkan_attention_policy.h"
-#include "worker/backend/vulkan/vulkan_attention_push.h"
+#include "worker/backend/vulkan/device/vulkan_attention_push.h"
+#include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
 
 #define HEADS_SCENE_PARTS 8u
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "proto/must.h"
-#include "worker/backend/vulkan/vulkan_attention_policy.h"
+#include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
 
 static void check(enum result result, const struct error_text *error)
 {

@@ -5,8 +5,8 @@
 #ifndef SHOAL_TESTS_SUPPORT_VULKAN_TRIAL_H
 #define SHOAL_TESTS_SUPPORT_VULKAN_TRIAL_H
 
-#include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/backend/vulkan/vulkan_commands.h"
+#include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/record/vulkan_batch.h"
 
 #define VULKAN_TRIAL_BUFFERS 32u
 

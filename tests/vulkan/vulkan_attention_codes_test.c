@@ -16,7 +16,7 @@
 
 #include "tests/support/vulkan_codes_scene.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_register_probe.h"
+#include "worker/backend/vulkan/device/vulkan_register_probe.h"
 
 #define TOLERANCE 2e-3 /* op_list.h: attention */
 

@@ -15,10 +15,10 @@
 #include "tests/support/tiled_places.h"
 #include "tests/support/vulkan_fixture.h"
 #include "tests/support/vulkan_heads_scene.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/cache/kv_layout.h"
-#include "worker/model/model_config.h"
+#include "worker/backend/host/ggml_dequantize.h"
+#include "worker/backend/vulkan/record/vulkan_batch.h"
+#include "worker/plan/kv_layout.h"
+#include "worker/plan/model_config.h"
 
 #define TOLERANCE 2e-3 /* op_list.h: attention */
 

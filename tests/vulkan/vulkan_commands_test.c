@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_commands.h"
+#include "worker/backend/vulkan/device/vulkan_commands.h"
 
 #define WORDS 1000u
 #define BYTES (WORDS * 4u)

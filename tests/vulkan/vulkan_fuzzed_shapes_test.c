@@ -19,7 +19,7 @@
 #include "tests/support/op_check.h"
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/cache/kv_codec.h"
+#include "worker/plan/kv_codec.h"
 
 #define OUTPUTS_MAX   700u
 #define COLUMNS_MAX   2048u

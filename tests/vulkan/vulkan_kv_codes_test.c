@@ -22,13 +22,13 @@
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_fixture.h"
 #include "tests/support/vulkan_trial.h"
-#include "worker/backend/vulkan/vulkan_attention_policy.h"
-#include "worker/backend/vulkan/vulkan_attention_push.h"
-#include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/backend/vulkan/vulkan_kernels.h"
-#include "worker/backend/vulkan/vulkan_kv_tables.h"
-#include "worker/cache/kv_codec.h"
-#include "worker/cache/kv_layout.h"
+#include "worker/backend/vulkan/device/vulkan_attention_push.h"
+#include "worker/backend/vulkan/device/vulkan_kernels.h"
+#include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
+#include "worker/backend/vulkan/record/vulkan_batch.h"
+#include "worker/backend/vulkan/weights/vulkan_kv_tables.h"
+#include "worker/plan/kv_codec.h"
+#include "worker/plan/kv_layout.h"
 
 #define KV_HEADS   3u
 #define SEQUENCES  2u

@@ -12,8 +12,8 @@
 
 #include "proto/must.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_commands.h"
-#include "worker/backend/vulkan/vulkan_kv_noise.h"
+#include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/weights/vulkan_kv_noise.h"
 #include "worker/cache/kv_noise.h"
 
 #define CHECKPOINT "build/checkpoints/llama-f32"

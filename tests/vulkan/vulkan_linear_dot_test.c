@@ -17,12 +17,12 @@
 #include "tests/support/plan_sketch.h"
 #include "tests/support/tiled_places.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/backend/vulkan/vulkan_commands.h"
-#include "worker/backend/vulkan/vulkan_dot_policy.h"
-#include "worker/backend/vulkan/vulkan_push.h"
-#include "worker/backend/vulkan/vulkan_register_probe.h"
-#include "worker/backend/vulkan/vulkan_weight_format.h"
+#include "worker/backend/host/ggml_dequantize.h"
+#include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/backend/vulkan/device/vulkan_register_probe.h"
+#include "worker/backend/vulkan/policy/vulkan_dot_policy.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 
 #define POISON      0x7fc0deadu
 #define NORM_OFFSET 0.025f

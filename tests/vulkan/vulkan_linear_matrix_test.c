@@ -16,9 +16,9 @@
 #include "tests/support/plan_sketch.h"
 #include "tests/support/vulkan_fixture.h"
 #include "tests/support/vulkan_trial.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/backend/vulkan/vulkan_matrix_policy.h"
-#include "worker/backend/vulkan/vulkan_register_probe.h"
+#include "worker/backend/host/ggml_dequantize.h"
+#include "worker/backend/vulkan/device/vulkan_register_probe.h"
+#include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 
 enum { GUARD_BYTES = 256, GUARD = 0xAA, NAN_HALF = 0xffff };
 

@@ -12,7 +12,7 @@
 
 #include "tests/support/op_check.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_moe_policy.h"
+#include "worker/backend/vulkan/policy/vulkan_moe_policy.h"
 
 struct mixture {
     enum ggml_type gate_up, down;

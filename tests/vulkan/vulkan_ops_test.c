@@ -11,7 +11,7 @@
 
 #include "tests/support/op_check.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_dot_policy.h"
+#include "worker/backend/vulkan/policy/vulkan_dot_policy.h"
 
 #define DOT_ROWS VULKAN_DOT_ROWS /* up to here each number of rows has kernels of its own */
 

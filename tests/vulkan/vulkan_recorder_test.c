@@ -12,9 +12,9 @@
 #include "proto/must.h"
 #include "tests/support/plan_sketch.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_linear.h"
-#include "worker/backend/vulkan/vulkan_matrix_policy.h"
-#include "worker/backend/vulkan/vulkan_recorder.h"
+#include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
+#include "worker/backend/vulkan/record/vulkan_linear.h"
+#include "worker/backend/vulkan/record/vulkan_recorder.h"
 
 enum { HEADS = 4, HEAD_DIM = 16, QKV = 3 * HEADS * HEAD_DIM, VOCAB = 64, STEP_ROWS = 40 };
 

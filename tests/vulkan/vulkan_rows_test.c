@@ -16,12 +16,12 @@
 #include "tests/support/tiled_places.h"
 #include "tests/support/vulkan_fixture.h"
 #include "tests/support/vulkan_trial.h"
-#include "worker/backend/backend.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
-#include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/backend/vulkan/vulkan_push.h"
-#include "worker/backend/vulkan/vulkan_row_policy.h"
-#include "worker/backend/vulkan/vulkan_weight_format.h"
+#include "worker/backend/host/backend.h"
+#include "worker/backend/host/ggml_dequantize.h"
+#include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/backend/vulkan/policy/vulkan_row_policy.h"
+#include "worker/backend/vulkan/record/vulkan_batch.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 
 #define ROWS        3u
 #define COLUMNS_MAX 5120u

@@ -16,10 +16,10 @@
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_fixture.h"
 #include "tests/support/vulkan_trial.h"
-#include "worker/backend/vulkan/vulkan_batch.h"
-#include "worker/backend/vulkan/vulkan_push.h"
-#include "worker/backend/vulkan/vulkan_row_policy.h"
-#include "worker/backend/vulkan/vulkan_sampler.h"
+#include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/backend/vulkan/policy/vulkan_row_policy.h"
+#include "worker/backend/vulkan/record/vulkan_batch.h"
+#include "worker/backend/vulkan/step/vulkan_sampler.h"
 #include "worker/sample/token_counts.h"
 
 #define ROWS         48u

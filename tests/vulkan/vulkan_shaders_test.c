@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_shaders.h"
+#include "worker/backend/vulkan/device/vulkan_shaders.h"
 
 #define SPIRV_MAGIC              0x07230203u
 #define SPIRV_HEADER_WORDS       5u

@@ -14,8 +14,8 @@
 #include "proto/must.h"
 #include "tests/support/plan_sketch.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_step.h"
-#include "worker/backend/vulkan/vulkan_weight_loader.h"
+#include "worker/backend/vulkan/step/vulkan_step.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
 
 enum { HEAD_DIM = 16, QKV = 3 * HEAD_DIM, VOCAB = 64, BLOCKS = 4, ROWS = 3 };
 

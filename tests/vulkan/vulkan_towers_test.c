@@ -13,7 +13,7 @@
 
 #include "tests/support/tower_scene.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_vision.h"
+#include "worker/backend/vulkan/step/vulkan_vision.h"
 
 /* Of the largest number. Keys and values of patches are f16, and what goes into matrix units. */
 #define DIFFERENCE_MOST 2e-3

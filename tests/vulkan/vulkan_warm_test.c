@@ -13,8 +13,8 @@
 #include "tests/support/plan_sketch.h"
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_recorder.h"
-#include "worker/backend/vulkan/vulkan_warm.h"
+#include "worker/backend/vulkan/record/vulkan_recorder.h"
+#include "worker/backend/vulkan/step/vulkan_warm.h"
 #include "worker/model/model.h"
 
 enum { STEPS_OF_ROWS = 24 };

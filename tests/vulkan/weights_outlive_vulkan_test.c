@@ -26,9 +26,9 @@
 #include "proto/must.h"
 #include "tests/support/tiny_checkpoint.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/vulkan_commands.h"
-#include "worker/backend/vulkan/vulkan_manifest.h"
-#include "worker/backend/vulkan/vulkan_weight_loader.h"
+#include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/weights/vulkan_manifest.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
 
 #define MATRIX_FLOATS  1024u
 #define FORECAST_BYTES 1024u  /* of the weights: too low, so that they take several allocations */

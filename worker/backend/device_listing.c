@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "worker/backend/backend.h"
-#include "worker/backend/cpu/cpu_kernels.h"
-#include "worker/backend/vulkan/vulkan_listing.h"
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/host/backend.h"
+#include "worker/backend/vulkan/device/vulkan_listing.h"
 
 #define ROWS_MAX  (1u + LIMIT_DEVICES)
 #define GIGABYTE  1e9

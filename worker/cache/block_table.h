@@ -13,7 +13,7 @@
 
 #include "proto/result.h"
 #include "worker/cache/kv_block_pool.h"
-#include "worker/cache/kv_layout.h"
+#include "worker/plan/kv_layout.h"
 
 struct block_table {
     uint32_t *blocks;      /* [capacity] what a backend reads */

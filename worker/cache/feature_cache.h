@@ -19,7 +19,7 @@
 
 #include "proto/image_record.h"
 #include "proto/result.h"
-#include "worker/model/model_vision.h"
+#include "worker/plan/model_vision.h"
 
 #define FEATURE_IMAGE_NONE UINT32_MAX
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "proto/result.h"
-#include "worker/cache/kv_layout.h"
+#include "worker/plan/kv_layout.h"
 
 struct kv_budget_request {
     uint32_t element_bytes;  /* of one key or value element in the backend */

@@ -5,7 +5,7 @@
 #include "worker/cache/kv_noise.h"
 
 #include "proto/ggml_half.h"
-#include "worker/cache/kv_layout.h"
+#include "worker/plan/kv_layout.h"
 #include "worker/sample/uniform.h"
 
 #define SEED  0x53484F414C4E4F49ull /* "SHOALNOI" */

@@ -6,7 +6,7 @@
 #ifndef SHOAL_WORKER_CACHE_KV_NOISE_H
 #define SHOAL_WORKER_CACHE_KV_NOISE_H
 
-#include "worker/cache/kv_codec.h"
+#include "worker/plan/kv_codec.h"
 
 enum kv_noise_stream { KV_NOISE_KEYS, KV_NOISE_VALUES };
 

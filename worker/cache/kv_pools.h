@@ -11,7 +11,7 @@
 #include "proto/result.h"
 #include "worker/cache/feature_cache.h"
 #include "worker/cache/kv_block_pool.h"
-#include "worker/cache/kv_layout.h"
+#include "worker/plan/kv_layout.h"
 
 struct prefix_cache;
 

@@ -16,13 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "worker/model/checkpoint_folder.h"
-#include "worker/model/checkpoint_gguf.h"
-#include "worker/model/checkpoint_hf.h"
-#include "worker/model/checkpoint_hf_vision.h"
-#include "worker/model/checkpoint_shared.h"
-#include "worker/model/gguf_parts.h"
-#include "worker/model/plan_builder.h"
+#include "worker/model/build/plan_builder.h"
+#include "worker/model/checkpoint/checkpoint_shared.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/gguf/gguf_parts.h"
+#include "worker/model/hf/checkpoint_folder.h"
+#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf_vision.h"
 
 struct model {
     struct gguf_parts *gguf;

@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 #include "proto/result.h"
-#include "worker/model/model_config.h"
-#include "worker/model/model_vision.h"
-#include "worker/model/plan.h"
+#include "worker/plan/model_config.h"
+#include "worker/plan/model_vision.h"
+#include "worker/plan/plan.h"
 
 struct model; /* opaque */
 

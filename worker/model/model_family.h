@@ -6,11 +6,11 @@
 #define SHOAL_WORKER_MODEL_MODEL_FAMILY_H
 
 #include "proto/gguf_file.h"
-#include "worker/model/checkpoint_hf.h"
-#include "worker/model/checkpoint_keys.h"
-#include "worker/model/model_config.h"
-#include "worker/model/plan_builder.h"
-#include "worker/model/vision_config.h"
+#include "worker/model/build/plan_builder.h"
+#include "worker/model/checkpoint/checkpoint_keys.h"
+#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/plan/model_config.h"
+#include "worker/plan/vision_config.h"
 
 struct model_family {
     const char *architecture; /* general.architecture */

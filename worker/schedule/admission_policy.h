@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "proto/result.h"
-#include "worker/cache/kv_layout.h"
+#include "worker/plan/kv_layout.h"
 
 struct admission_limits {
     uint32_t context_tokens;    /* known tokens of a sequence at most */

@@ -1,6 +1,6 @@
 /*
  * Pictures become features in the background of steps: a batch of those that running prefills need
- * next is encoded in parts (worker/backend/backend.h), one in each turn, as large as the pace
+ * next is encoded in parts (worker/backend/host/backend.h), one in each turn, as large as the pace
  * allows beside streams that wait for their next token.
  *
  * Who needs features gets them in the order of arrival and of its prompt. What the feature cache
@@ -12,7 +12,7 @@
 #define SHOAL_WORKER_SCHEDULE_IMAGE_ENCODER_H
 
 #include "proto/worker_gauges.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/sequence_table.h"
 #include "worker/schedule/step_pace.h"

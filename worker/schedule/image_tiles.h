@@ -15,7 +15,7 @@
 
 #include "proto/image_record.h"
 #include "proto/result.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 struct image_tile {
     uint32_t first_token;

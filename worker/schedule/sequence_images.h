@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "worker/cache/feature_cache.h"
-#include "worker/model/model_vision.h"
+#include "worker/plan/model_vision.h"
 #include "worker/schedule/image_tiles.h"
 
 struct sequence_image {

@@ -15,7 +15,7 @@
 
 #include "proto/must.h"
 #include "worker/cache/prefix_cache.h"
-#include "worker/cache/state_layout.h"
+#include "worker/plan/state_layout.h"
 
 #define SHARED_LOOKS 4096u /* blocks; some 0.2 ms */
 

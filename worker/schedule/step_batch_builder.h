@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 #include "worker/schedule/sequence.h"
 
 struct step_batch_builder;

@@ -19,7 +19,7 @@
  */
 #include "worker/schedule/step_pace.h"
 
-#include "worker/cache/kv_layout.h"
+#include "worker/plan/kv_layout.h"
 
 #define MIXED_STEP_US   100000.0 /* a stream's pause that readers hardly notice */
 #define LONE_STEP_US    500000.0 /* how late a cancel or a heartbeat may be */

@@ -8,7 +8,7 @@
 #ifndef SHOAL_WORKER_SCHEDULE_STEP_PIPELINE_H
 #define SHOAL_WORKER_SCHEDULE_STEP_PIPELINE_H
 
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/step_batch_builder.h"
 #include "worker/schedule/worker_fault.h"

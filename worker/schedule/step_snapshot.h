@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "worker/cache/kv_layout.h"
+#include "worker/plan/kv_layout.h"
 #include "worker/schedule/image_tiles.h"
 
 /* A running sequence. */

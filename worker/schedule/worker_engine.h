@@ -5,7 +5,7 @@
 #ifndef SHOAL_WORKER_SCHEDULE_WORKER_ENGINE_H
 #define SHOAL_WORKER_SCHEDULE_WORKER_ENGINE_H
 
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 #include "worker/schedule/admission_policy.h"
 #include "worker/schedule/frontend_link.h"
 #include "worker/schedule/image_encoder.h"

@@ -11,7 +11,7 @@
 #ifndef SHOAL_WORKER_SCHEDULE_WORKER_FAULT_H
 #define SHOAL_WORKER_SCHEDULE_WORKER_FAULT_H
 
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 enum worker_fault_kind {
     WORKER_FAULT_NONE = 0,

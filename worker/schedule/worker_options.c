@@ -13,7 +13,7 @@
 
 #include "proto/limits.h"
 #include "proto/must.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/host/backend.h"
 
 #define KV_CACHE_BYTES_MAX   (1ull << 48) /* what a process can map */
 #define DEFAULT_SEQUENCES    64u

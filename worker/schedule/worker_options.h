@@ -12,7 +12,7 @@
 #include "proto/kv_quantization.h"
 #include "proto/log.h"
 #include "proto/result.h"
-#include "worker/backend/vulkan/vulkan_tier.h"
+#include "worker/backend/host/vulkan_tier.h"
 
 struct worker_options {
     int segment_fd;

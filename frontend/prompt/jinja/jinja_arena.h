@@ -2,8 +2,8 @@
  * Memory of one compiled template or of one rendering: taken piece by piece, given back all at
  * once, never more than a fixed number of bytes. An arena belongs to one thread at a time.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_ARENA_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_ARENA_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_ARENA_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>

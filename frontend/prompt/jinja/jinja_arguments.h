@@ -1,7 +1,7 @@
 /* Arguments between the parentheses of calls, filters and tests. NULL or false: the parser failed.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_ARGUMENTS_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_ARGUMENTS_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_ARGUMENTS_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_ARGUMENTS_H
 
 #include "frontend/prompt/jinja/jinja_expression.h"
 

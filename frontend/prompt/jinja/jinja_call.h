@@ -2,8 +2,8 @@
  * Calls: of builtins (functions, methods, filters, tests) with their parameters bound by name or
  * position, of macros, and of the few objects that can be called.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_CALL_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_CALL_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_CALL_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_CALL_H
 
 #include "frontend/prompt/jinja/jinja_frame.h"
 #include "frontend/prompt/jinja/jinja_run.h"

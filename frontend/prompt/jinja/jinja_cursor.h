@@ -1,7 +1,7 @@
 /* Going through anything that Python can iterate: sequences, strings by character, dictionaries by
  * key, iterators. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_CURSOR_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_CURSOR_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_CURSOR_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_CURSOR_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 

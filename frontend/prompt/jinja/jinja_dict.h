@@ -2,8 +2,8 @@
  * Insertion-ordered dictionaries. Filled while they are made, then only read (a namespace's names
  * excepted).
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_DICT_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_DICT_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_DICT_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_DICT_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 

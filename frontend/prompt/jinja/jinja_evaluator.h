@@ -1,6 +1,6 @@
 /* Expressions to values. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_EVALUATOR_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_EVALUATOR_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_EVALUATOR_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_EVALUATOR_H
 
 #include "frontend/prompt/jinja/jinja_frame.h"
 

@@ -1,6 +1,6 @@
 /* Statements to output. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_EXECUTOR_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_EXECUTOR_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_EXECUTOR_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_EXECUTOR_H
 
 #include "frontend/prompt/jinja/jinja_frame.h"
 #include "frontend/prompt/jinja/jinja_loop.h"

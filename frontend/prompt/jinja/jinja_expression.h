@@ -1,8 +1,8 @@
 /*
  * The parser's half for expressions, and the state that both halves share.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_EXPRESSION_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_EXPRESSION_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_EXPRESSION_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_EXPRESSION_H
 
 #include "frontend/prompt/jinja/jinja_arena.h"
 #include "frontend/prompt/jinja/jinja_node.h"

@@ -1,6 +1,6 @@
 /* What stands behind `|`. Each builtin's self is the value that is filtered. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_FILTERS_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_FILTERS_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FILTERS_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FILTERS_H
 
 #include "frontend/prompt/jinja/jinja_value.h"
 

@@ -1,6 +1,6 @@
 /* String formatting: `text % values`, the format filter, and str.format(). */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_FORMAT_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_FORMAT_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FORMAT_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FORMAT_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 

@@ -1,6 +1,6 @@
 /* One value shown as a format specification says; shared by percent signs and braces. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_FORMAT_SPEC_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_FORMAT_SPEC_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FORMAT_SPEC_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FORMAT_SPEC_H
 
 #include "frontend/prompt/jinja/jinja_string.h"
 

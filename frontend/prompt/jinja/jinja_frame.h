@@ -1,6 +1,6 @@
 /* Scopes at work: the values of one scope's slots, and the way out to the scopes around it. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_FRAME_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_FRAME_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FRAME_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FRAME_H
 
 #include "frontend/prompt/jinja/jinja_node.h"
 #include "frontend/prompt/jinja/jinja_run.h"

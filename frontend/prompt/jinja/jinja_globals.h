@@ -1,7 +1,7 @@
 /* What every template can call without being given it: range, dict, namespace, cycler, joiner,
  * raise_exception … */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_GLOBALS_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_GLOBALS_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_GLOBALS_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_GLOBALS_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 

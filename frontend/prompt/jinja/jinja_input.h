@@ -1,6 +1,6 @@
 /* A caller's JSON as values. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_INPUT_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_INPUT_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_INPUT_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_INPUT_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 

@@ -4,8 +4,8 @@
  * dropped, `-` strips, `+` keeps, and one newline at the template's end is dropped. \r\n and \r
  * become \n.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_LEXER_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_LEXER_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_LEXER_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_LEXER_H
 
 #include "frontend/prompt/jinja/jinja_arena.h"
 #include "frontend/prompt/jinja/jinja_token.h"

@@ -1,6 +1,6 @@
 /* One token of code: a name, number, string or operator. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_LEXER_LITERAL_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_LEXER_LITERAL_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_LEXER_LITERAL_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_LEXER_LITERAL_H
 
 #include "frontend/prompt/jinja/jinja_arena.h"
 #include "frontend/prompt/jinja/jinja_token.h"

@@ -1,6 +1,6 @@
 /* A `for` loop at work, and the `loop` variable that its body sees. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_LOOP_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_LOOP_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_LOOP_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_LOOP_H
 
 #include "frontend/prompt/jinja/jinja_cursor.h"
 #include "frontend/prompt/jinja/jinja_frame.h"

@@ -1,6 +1,6 @@
 /* Bodies that become strings when called: macros, call blocks, recursive loops. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_MACRO_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_MACRO_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_MACRO_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_MACRO_H
 
 #include "frontend/prompt/jinja/jinja_call.h"
 #include "frontend/prompt/jinja/jinja_loop.h"

@@ -1,6 +1,6 @@
 /* HTML escaping, and strings that are marked as escaped. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_MARKUP_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_MARKUP_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_MARKUP_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_MARKUP_H
 
 #include "frontend/prompt/jinja/jinja_string.h"
 

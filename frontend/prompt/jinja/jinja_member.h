@@ -1,6 +1,6 @@
 /* `x.name`, `x[key]` and `x[a:b:c]`, with the sandbox's rules. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_MEMBER_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_MEMBER_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_MEMBER_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_MEMBER_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 

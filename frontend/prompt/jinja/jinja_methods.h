@@ -1,6 +1,6 @@
 /* The methods of strings, lists, tuples and dictionaries, as tables. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_METHODS_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_METHODS_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_METHODS_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_METHODS_H
 
 #include "frontend/prompt/jinja/jinja_string.h"
 

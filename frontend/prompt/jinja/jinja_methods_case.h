@@ -1,6 +1,6 @@
 /* String methods about case, classes of characters and width; listed in jinja_methods_string.c. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_METHODS_CASE_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_METHODS_CASE_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_METHODS_CASE_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_METHODS_CASE_H
 
 #include "frontend/prompt/jinja/jinja_value.h"
 

@@ -2,8 +2,8 @@
  * The syntax tree: immutable once the scope pass (jinja_scope.h) has bound its names. Everything
  * lives in the compiled template's arena.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_NODE_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_NODE_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_NODE_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_NODE_H
 
 #include "frontend/prompt/jinja/jinja_token.h"
 #include "frontend/prompt/jinja/jinja_value.h"

@@ -1,6 +1,6 @@
 /* Python's operators. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_OPERATOR_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_OPERATOR_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_OPERATOR_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_OPERATOR_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 #include "frontend/prompt/jinja/jinja_token.h"

@@ -2,8 +2,8 @@
  * Tokens to a syntax tree, by jinja2's grammar with the extensions that Hugging Face turns on (loop
  * controls, generation blocks).
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_PARSER_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_PARSER_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_PARSER_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_PARSER_H
 
 #include "frontend/prompt/jinja/jinja_arena.h"
 #include "frontend/prompt/jinja/jinja_node.h"

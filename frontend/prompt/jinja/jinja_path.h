@@ -1,6 +1,6 @@
 /* The `attribute=` of filters: `a.b.0`, looked up in item after item. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_PATH_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_PATH_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_PATH_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_PATH_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 

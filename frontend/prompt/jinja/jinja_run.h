@@ -4,8 +4,8 @@
  * Every function of the interpreter that takes a run returns false when it failed, after one of the
  * jinja_fail calls below said why; callers only pass the false on.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_RUN_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_RUN_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_RUN_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_RUN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * writes to, what a name means before it is set, and what a loop, macro or block sees of what is
  * around it.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_SCOPE_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_SCOPE_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_SCOPE_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_SCOPE_H
 
 #include "frontend/prompt/jinja/jinja_arena.h"
 #include "frontend/prompt/jinja/jinja_node.h"

@@ -1,6 +1,6 @@
 /* strftime(), in UTC and in English, whatever the process's locale and time zone are. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_STRFTIME_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_STRFTIME_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_STRFTIME_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_STRFTIME_H
 
 #include "frontend/prompt/jinja/jinja_string.h"
 

@@ -4,8 +4,8 @@
  * Positions are in bytes here; what counts characters says so. Slices share their bytes with what
  * they were cut from.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_STRING_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_STRING_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_STRING_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_STRING_H
 
 #include "frontend/prompt/jinja/jinja_run.h"
 

@@ -1,6 +1,6 @@
 /* What stands behind `is`. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_TESTS_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_TESTS_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_TESTS_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_TESTS_H
 
 #include "frontend/prompt/jinja/jinja_value.h"
 

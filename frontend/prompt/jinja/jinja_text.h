@@ -1,6 +1,6 @@
 /* Values as text: Python's str() and repr(). */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_TEXT_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_TEXT_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_TEXT_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_TEXT_H
 
 #include "frontend/prompt/jinja/jinja_string.h"
 

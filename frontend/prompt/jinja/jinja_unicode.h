@@ -1,8 +1,8 @@
 /*
  * What Python's str knows about characters: classes (isalpha() and its kin) and case mappings.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_UNICODE_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_UNICODE_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_UNICODE_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_UNICODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

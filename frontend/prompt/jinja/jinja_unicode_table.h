@@ -1,7 +1,7 @@
 /* Generated facts behind jinja_unicode.c; see the opening comment of jinja_unicode_table.c. All
  * tables are sorted. */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_UNICODE_TABLE_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_UNICODE_TABLE_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_UNICODE_TABLE_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_UNICODE_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>

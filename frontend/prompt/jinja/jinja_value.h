@@ -5,8 +5,8 @@
  * in an arena (the compiled template's for literals, the rendering's for the rest). Strings carry
  * the provenance of each byte.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_JINJA_VALUE_H
-#define SHOAL_FRONTEND_PROMPT_JINJA_VALUE_H
+#ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_VALUE_H
+#define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_VALUE_H
 
 #include <stdbool.h>
 #include <stddef.h>

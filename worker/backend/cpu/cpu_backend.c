@@ -14,11 +14,11 @@
 
 #include "proto/limits.h"
 #include "proto/must.h"
-#include "worker/backend/backend.h"
-#include "worker/backend/cpu/cpu_kernels.h"
 #include "worker/backend/cpu/cpu_program.h"
 #include "worker/backend/cpu/cpu_step.h"
 #include "worker/backend/cpu/cpu_vision.h"
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/host/backend.h"
 
 struct finished_step {
     uint32_t count;

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "worker/backend/cpu/cpu_memory.h"
+#include "worker/backend/host/cpu_memory.h"
 
 struct cpu_features {
     uint32_t rows;

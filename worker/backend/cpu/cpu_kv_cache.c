@@ -9,14 +9,14 @@
  *
  * Quantized groups have rows in place of elements, for keys as for values: bits of several
  * positions must not share a byte, because threads write different rows of a step. A position
- * before --quantized-kv-start is written in full precision, too (worker/cache/kv_layout.h).
+ * before --quantized-kv-start is written in full precision, too (worker/plan/kv_layout.h).
  */
 #include "worker/backend/cpu/cpu_kv_cache.h"
 
 #include <float.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/cpu_ops.h"
+#include "worker/backend/cpu/ops/cpu_ops.h"
 
 #define CHUNK 64u
 

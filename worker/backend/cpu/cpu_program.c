@@ -14,8 +14,8 @@
 
 #include "proto/must.h"
 #include "worker/backend/cpu/cpu_state.h"
-#include "worker/backend/cpu/ggml_dequantize.h"
 #include "worker/backend/cpu/op_order.h"
+#include "worker/backend/host/ggml_dequantize.h"
 
 #define ALIGNMENT 64u
 

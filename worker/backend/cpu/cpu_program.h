@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "worker/backend/backend.h"
-#include "worker/backend/cpu/cpu_kernels.h"
-#include "worker/backend/cpu/cpu_memory.h"
-#include "worker/backend/cpu/cpu_weights.h"
-#include "worker/cache/kv_codec.h"
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/weights/cpu_weights.h"
+#include "worker/backend/host/backend.h"
+#include "worker/backend/host/cpu_memory.h"
+#include "worker/plan/kv_codec.h"
 
 /* What the op's neighbours require of it. */
 struct op_note {

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/cpu_moe.h"
-#include "worker/backend/cpu/cpu_ops.h"
 #include "worker/backend/cpu/cpu_state.h"
+#include "worker/backend/cpu/ops/cpu_moe.h"
+#include "worker/backend/cpu/ops/cpu_ops.h"
 
 #define PIECES_PER_BEAT 64u /* of one op; a piece takes well below a millisecond */
 

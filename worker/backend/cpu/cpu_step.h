@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #include "worker/backend/cpu/cpu_features.h"
-#include "worker/backend/cpu/cpu_patches.h"
 #include "worker/backend/cpu/cpu_program.h"
+#include "worker/backend/host/cpu_patches.h"
 
 /* Patch rows [first, end) of a batch of pictures, whole squares, and the features that they become.
  */

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "frontend/api/messages_error.h"
+#include "frontend/api/messages/messages_error.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/sse_stream.h"
 

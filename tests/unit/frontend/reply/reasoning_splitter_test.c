@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/utf8_stream.h"
 #include "frontend/reply/mark_tokens.h"
 #include "frontend/reply/reasoning_splitter.h"
 #include "frontend/reply/reply_text.h"
-#include "frontend/reply/utf8_stream.h"
 #include "tests/support/cut_trial.h"
 #include "tests/support/event_log.h"
 #include "tests/support/template_case.h"

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/utf8_stream.h"
 #include "frontend/reply/reply_text.h"
 #include "frontend/reply/stop_matcher.h"
 #include "frontend/reply/token_log.h"
-#include "frontend/reply/utf8_stream.h"
 #include "tests/support/test_random.h"
 #include "tests/support/tiny_tokenizer.h"
 

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/base/text_buffer.h"
 #include "frontend/reply/harmony_parser.h"
-#include "frontend/reply/text_buffer.h"
 #include "frontend/reply/tool_call_parser.h"
 #include "proto/limits.h"
 #include "tests/support/heard_reply.h"

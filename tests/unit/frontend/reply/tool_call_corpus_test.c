@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/tokenizer.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "frontend/reply/harmony_parser.h"
 #include "frontend/reply/tool_call_parser.h"
 #include "tests/support/heard_reply.h"

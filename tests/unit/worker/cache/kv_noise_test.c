@@ -13,8 +13,8 @@
 
 #include "proto/ggml_half.h"
 #include "proto/must.h"
-#include "worker/cache/kv_layout.h"
 #include "worker/cache/kv_noise.h"
+#include "worker/plan/kv_layout.h"
 
 enum { DIM = 64, COUNT = 8, ROWS = COUNT * KV_BLOCK_TOKENS };
 

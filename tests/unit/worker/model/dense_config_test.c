@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "worker/model/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf.h"
 #include "worker/model/model_family.h"
 
 #define SIZES                                                                                      \

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/tiny_checkpoint.h"
-#include "worker/model/checkpoint_hf_rope.h"
+#include "worker/model/hf/checkpoint_hf_rope.h"
 
 #define HEAD_DIM 8
 #define CONTEXT  64 /* of tiny checkpoints */

@@ -12,7 +12,7 @@
 
 #include "proto/gguf_file.h"
 #include "tests/support/gguf_builder.h"
-#include "worker/model/checkpoint_gguf.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/model_family.h"
 
 #define KEYS (sizeof whole / sizeof whole[0])

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "worker/model/model.h"
-#include "worker/model/plan_check.h"
+#include "worker/plan/plan_check.h"
 
 static struct model *model;
 static const struct plan *plan;

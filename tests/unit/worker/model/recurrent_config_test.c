@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "worker/cache/kv_layout.h"
-#include "worker/cache/state_layout.h"
-#include "worker/model/checkpoint_hf.h"
+#include "worker/model/hf/checkpoint_hf.h"
 #include "worker/model/model_family.h"
+#include "worker/plan/kv_layout.h"
+#include "worker/plan/state_layout.h"
 
 #define LFM2                                                                                       \
     "\"model_type\":\"lfm2\",\"hidden_size\":64,\"num_hidden_layers\":4,\"vocab_size\":100,"       \

@@ -1,7 +1,7 @@
 #version 450
 /*
  * Moves the matrices of a gated delta net on, row by row, and answers each row
- * (worker/backend/op_list.h, gated_delta).
+ * (worker/plan/op_list.h, gated_delta).
  *
  * A matrix's value columns do not know of each other: a subgroup takes one column of one value head
  * of one sequence through all rows of the step, its lanes holding the key dimension in registers.

@@ -1,5 +1,5 @@
 /*
- * Quantized keys and values (worker/cache/kv_codec.h, whose byte map this is). A region is
+ * Quantized keys and values (worker/plan/kv_codec.h, whose byte map this is). A region is
  * [physical block][kv head][a side of KV_BLOCK_TOKENS positions].
  *
  * Before including, the includer has HEAD_DIM and

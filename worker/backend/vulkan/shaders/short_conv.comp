@@ -1,7 +1,7 @@
 #version 450
 /*
  * A convolution of each channel with itself over the last TAPS rows of its sequence
- * (worker/backend/op_list.h, short_conv), and the columns of input that its sequence keeps for the
+ * (worker/plan/op_list.h, short_conv), and the columns of input that its sequence keeps for the
  * rows of later steps.
  *
  * Inputs of the step's own rows are read where they lie, so rows need not wait for each other; only

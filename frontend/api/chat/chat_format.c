@@ -1,0 +1,234 @@
+/*
+ * Chat replies as the OpenAI API shapes them.
+ *
+ * The part of a chunk that never changes within a stream (id, object, created, model) is written
+ * once into `head`; a delta costs a few appends. A reply that is not streamed is collected in its
+ * choices and written whole at the end. The last chunk of a stream, or the body, also has
+ * llama.cpp's `timings`.
+ */
+#include "frontend/api/chat/chat_format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/chat/chat_choice.h"
+#include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/answer_timings.h"
+#include "frontend/api/generation/generation_share.h"
+#include "proto/must.h"
+
+struct api_reply {
+    bool stream;
+    bool include_usage;
+    bool timings_per_token;
+    bool return_progress;
+    uint32_t prompt_tokens;
+    struct answer_timings timings;
+    struct text_buffer
+        head;       /* {"id":…,"object":…,"created":…,"model":… without the closing brace */
+    uint32_t ended; /* choices */
+    uint32_t choice_count;
+    struct chat_choice *choices[]; /* [choice_count] */
+};
+
+static struct api_reply *create(const struct reply_config *config)
+{
+    const struct generation_request *request = &config->prepared->request;
+    const char *model = config->assets->model_id;
+    uint32_t choices = generation_share_answers(config->prepared);
+    struct api_reply *reply = must_alloc(1, sizeof *reply + choices * sizeof reply->choices[0]);
+    reply->stream = request->stream;
+    reply->include_usage = request->include_usage;
+    reply->timings_per_token = request->timings_per_token;
+    reply->return_progress = request->return_progress;
+    reply->prompt_tokens = (uint32_t)config->prepared->prompt.count;
+    reply->choice_count = choices;
+    for (uint32_t i = 0; i < choices; i++)
+        reply->choices[i] = chat_choice_create(config, i);
+    text_buffer_append_format(&reply->head, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,",
+                              config->id,
+                              reply->stream ? "chat.completion.chunk" : "chat.completion",
+                              (long long)config->created_unix_s);
+    text_buffer_append_text(&reply->head, "\"model\":");
+    text_buffer_append_json_string(&reply->head, model, strlen(model));
+    return reply;
+}
+
+static void destroy(struct api_reply *reply)
+{
+    for (uint32_t i = 0; i < reply->choice_count; i++)
+        chat_choice_destroy(reply->choices[i]);
+    text_buffer_fini(&reply->head);
+    free(reply);
+}
+
+/* --- usage and timings ----------------------------------------------------------------------- */
+
+/* Of all choices: the prompt once, and as cached what each of them found: of pictures that
+ * are new, one choice has them encoded and the others share them. */
+static struct answer_usage usage_sum(const struct api_reply *reply)
+{
+    struct answer_usage sum = {.prompt_tokens = reply->prompt_tokens,
+                               .cached = {.tokens = UINT32_MAX, .images = UINT32_MAX}};
+    for (uint32_t i = 0; i < reply->choice_count; i++) {
+        const struct answer_usage *usage = chat_choice_usage(reply->choices[i]);
+        sum.completion_tokens += usage->completion_tokens;
+        sum.reasoning_tokens += usage->reasoning_tokens;
+        if (usage->cached.tokens < sum.cached.tokens)
+            sum.cached.tokens = usage->cached.tokens;
+        if (usage->cached.images < sum.cached.images)
+            sum.cached.images = usage->cached.images;
+    }
+    return sum;
+}
+
+static void write_usage(const struct api_reply *reply, struct text_buffer *out)
+{
+    struct answer_usage usage = usage_sum(reply);
+    text_buffer_append_format(out,
+                              "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
+                              "\"total_tokens\":%u,\"prompt_tokens_details\":{\"cached_tokens\":%u,"
+                              "\"cached_images\":%u},"
+                              "\"completion_tokens_details\":{\"reasoning_tokens\":%u}}",
+                              usage.prompt_tokens, usage.completion_tokens,
+                              usage.prompt_tokens + usage.completion_tokens, usage.cached.tokens,
+                              usage.cached.images, usage.reasoning_tokens);
+}
+
+static void write_timings(const struct api_reply *reply, struct text_buffer *out)
+{
+    text_buffer_append_text(out, ",\"timings\":");
+    answer_timings_write(&reply->timings, reply->prompt_tokens, usage_sum(reply).cached.tokens,
+                         out);
+}
+
+/* --- a stream -------------------------------------------------------------------------------- */
+
+/* data: {head,"choices":[{"index":0,"delta":<delta>,"logprobs":null,"finish_reason":<finish>}]
+ * [,"usage":null][,"timings":{…}]} */
+static void chunk_write(struct api_reply *reply, uint32_t choice, const char *delta,
+                        size_t delta_bytes, const char *finish, struct text_buffer *out)
+{
+    text_buffer_append_text(out, "data: ");
+    text_buffer_append(out, reply->head.bytes, reply->head.length);
+    text_buffer_append_format(out, ",\"choices\":[{\"index\":%u,\"delta\":", choice);
+    text_buffer_append(out, delta, delta_bytes);
+    text_buffer_append_text(out, ",\"logprobs\":");
+    chat_choice_write_logprobs(reply->choices[choice], out);
+    text_buffer_append_format(out,
+                              finish ? ",\"finish_reason\":\"%s\"}]" : ",\"finish_reason\":%s}]",
+                              finish ? finish : "null");
+    if (reply->include_usage)
+        text_buffer_append_text(out, ",\"usage\":null");
+    bool is_last = finish && reply->ended == reply->choice_count && !reply->include_usage;
+    if (is_last || (reply->timings_per_token && reply->timings.tokens > 0))
+        write_timings(reply, out);
+    text_buffer_append_text(out, "}\n\n");
+}
+
+static void deltas_write(struct api_reply *reply, uint32_t choice, struct text_buffer *out)
+{
+    const char *delta;
+    size_t bytes;
+    while (reply->stream && chat_choice_take_delta(reply->choices[choice], &delta, &bytes))
+        chunk_write(reply, choice, delta, bytes, NULL, out);
+}
+
+static void begin(struct api_reply *reply, struct text_buffer *out)
+{
+    static const char role[] = "{\"role\":\"assistant\",\"content\":\"\"}";
+    for (uint32_t i = 0; reply->stream && i < reply->choice_count; i++)
+        chunk_write(reply, i, role, sizeof role - 1, NULL, out);
+}
+
+static void progress(struct api_reply *reply, uint32_t choice,
+                     const struct reply_progress *progress, struct text_buffer *out)
+{
+    if (!reply->stream || !reply->return_progress)
+        return;
+    text_buffer_append_text(out, "data: ");
+    text_buffer_append(out, reply->head.bytes, reply->head.length);
+    text_buffer_append_format(out,
+                              ",\"choices\":[{\"index\":%u,\"delta\":{},\"logprobs\":null,"
+                              "\"finish_reason\":null}],\"prompt_progress\":",
+                              choice);
+    answer_timings_write_progress(progress, out);
+    text_buffer_append_text(out, "}\n\n");
+}
+
+static bool token(struct api_reply *reply, uint32_t choice, const struct reply_token *token,
+                  struct text_buffer *out)
+{
+    answer_timings_note(&reply->timings, token);
+    bool stopped = chat_choice_push(reply->choices[choice], token);
+    deltas_write(reply, choice, out);
+    return stopped;
+}
+
+static void choice_end(struct api_reply *reply, uint32_t choice, enum finish_reason finish,
+                       struct cached_prompt cached, struct text_buffer *out)
+{
+    struct chat_choice *ending = reply->choices[choice];
+    chat_choice_finish(ending, finish, cached);
+    deltas_write(reply, choice, out);
+    reply->ended++;
+    if (reply->stream)
+        chunk_write(reply, choice, "{}", 2, chat_choice_finish_name(ending), out);
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+static void body_write(struct api_reply *reply, struct text_buffer *out)
+{
+    text_buffer_append(out, reply->head.bytes, reply->head.length);
+    text_buffer_append_text(out, ",\"choices\":[");
+    for (uint32_t i = 0; i < reply->choice_count; i++) {
+        struct chat_choice *choice = reply->choices[i];
+        text_buffer_append_format(out, "%s{\"index\":%u,\"message\":", i > 0 ? "," : "", i);
+        chat_choice_write_message(choice, out);
+        text_buffer_append_text(out, ",\"logprobs\":");
+        chat_choice_write_logprobs(choice, out);
+        text_buffer_append_format(out, ",\"finish_reason\":\"%s\"}",
+                                  chat_choice_finish_name(choice));
+    }
+    text_buffer_append_text(out, "],");
+    write_usage(reply, out);
+    write_timings(reply, out);
+    text_buffer_append_text(out, "}");
+}
+
+static void end(struct api_reply *reply, struct text_buffer *out)
+{
+    if (!reply->stream) {
+        body_write(reply, out);
+        return;
+    }
+    if (reply->include_usage) {
+        text_buffer_append_text(out, "data: ");
+        text_buffer_append(out, reply->head.bytes, reply->head.length);
+        text_buffer_append_text(out, ",\"choices\":[],");
+        write_usage(reply, out);
+        write_timings(reply, out);
+        text_buffer_append_text(out, "}\n\n");
+    }
+    text_buffer_append_text(out, "data: [DONE]\n\n");
+}
+
+static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
+{
+    must(reply->stream);
+    text_buffer_append_text(out, "data: ");
+    api_error_write_json(error, out);
+    text_buffer_append_text(out, "\n\ndata: [DONE]\n\n");
+}
+
+const struct api_format chat_format = {.id_prefix = "chatcmpl-",
+                                       .parse = chat_request_parse,
+                                       .reply_create = create,
+                                       .reply_destroy = destroy,
+                                       .reply_begin = begin,
+                                       .reply_progress = progress,
+                                       .reply_token = token,
+                                       .reply_choice_end = choice_end,
+                                       .reply_end = end,
+                                       .reply_fail = fail};

@@ -1,0 +1,12 @@
+/*
+ * OpenAI's chat completions: POST /v1/chat/completions. Streams are SSE chunks in the order role,
+ * deltas, finish_reason, usage, [DONE]; else one chat.completion object.
+ */
+#ifndef SHOAL_FRONTEND_API_CHAT_CHAT_FORMAT_H
+#define SHOAL_FRONTEND_API_CHAT_CHAT_FORMAT_H
+
+#include "frontend/api/generation/api_format.h"
+
+extern const struct api_format chat_format;
+
+#endif

@@ -1,0 +1,406 @@
+/*
+ * Reading the body of a chat request: a short list of readers, run in order until one refuses.
+ *
+ * Fields of the official API, and those of other servers that clients send, whose feature this
+ * build lacks are listed; whoever asks for one is refused, because an ignored grammar would be a
+ * wrong answer that looks like a right one. What only describes the request (user, metadata, store,
+ * service_tier …) is left unread.
+ */
+#include "frontend/api/chat/chat_request.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <string.h>
+
+#include "frontend/api/chat/chat_messages.h"
+#include "frontend/api/chat/chat_tools.h"
+#include "frontend/api/generation/request_fields.h"
+
+typedef enum result reader(const struct parse_context *context, cJSON *body,
+                           struct generation_request *request, struct api_error *error);
+
+static enum result max_tokens_read(const struct parse_context *context, cJSON *body,
+                                   struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    static const char *const names[] = {"max_completion_tokens", "max_tokens"};
+    for (size_t i = 0; i < 2; i++) {
+        bool present;
+        int64_t value = 0;
+        enum result result = request_fields_read_integer(body, names[i], 1, LIMIT_CONTEXT_TOKENS,
+                                                         &present, &value, error);
+        if (result != RESULT_OK)
+            return result;
+        if (present && request->max_new_tokens == 0)
+            request->max_new_tokens = (uint32_t)value;
+    }
+    return request_fields_read_ends(body, request, error);
+}
+
+enum result chat_request_read_stream(cJSON *body, struct generation_request *request,
+                                     struct api_error *error)
+{
+    enum result result =
+        request_fields_read_bool(body, "stream", "stream", &request->stream, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(body, "timings_per_token", "timings_per_token",
+                                          &request->timings_per_token, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(body, "return_progress", "return_progress",
+                                          &request->return_progress, error);
+    if (result != RESULT_OK)
+        return result;
+    if (request->return_progress && !request->stream)
+        return api_error_invalid(error, "return_progress",
+                                 "return_progress is only allowed when stream is true");
+    const cJSON *options = request_fields_member(body, "stream_options");
+    if (!options)
+        return RESULT_OK;
+    if (!cJSON_IsObject(options))
+        return api_error_invalid(error, "stream_options", "stream_options must be an object");
+    if (!request->stream)
+        return api_error_invalid(error, "stream_options",
+                                 "stream_options is only allowed when stream is true");
+    return request_fields_read_bool(options, "include_usage", "stream_options.include_usage",
+                                    &request->include_usage, error);
+}
+
+static enum result stream_read(const struct parse_context *context, cJSON *body,
+                               struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    return chat_request_read_stream(body, request, error);
+}
+
+static enum result choices_read(const struct parse_context *context, cJSON *body,
+                                struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    bool present;
+    int64_t value = 1;
+    enum result result =
+        request_fields_read_integer(body, "n", 1, LIMIT_CHOICES, &present, &value, error);
+    request->choices = (uint32_t)value;
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(body, "logprobs", "logprobs", &request->logprobs, error);
+    value = 0;
+    if (result == RESULT_OK)
+        result = request_fields_read_integer(body, "top_logprobs", 0, LIMIT_TOP_LOGPROBS, &present,
+                                             &value, error);
+    request->top_logprobs = (uint32_t)value;
+    if (result == RESULT_OK && value > 0 && !request->logprobs)
+        return api_error_invalid(error, "top_logprobs",
+                                 "top_logprobs is only allowed when logprobs is true");
+    return result;
+}
+
+/* --- thinking, the template ------------------------------------------------------------------ */
+
+/* Adds a variable for the template; one that the client set itself stays. */
+static enum result variable_add(cJSON *body, struct generation_request *request, const char *name,
+                                cJSON *value, struct api_error *error)
+{
+    if (!request->template_variables)
+        request->template_variables = cJSON_AddObjectToObject(body, "chat_template_kwargs");
+    if (cJSON_GetObjectItemCaseSensitive(request->template_variables, name)) {
+        cJSON_Delete(value);
+        return RESULT_OK;
+    }
+    if (cJSON_AddItemToObject(request->template_variables, name, value))
+        return RESULT_OK;
+    cJSON_Delete(value);
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+}
+
+static enum result variables_read(cJSON *body, struct generation_request *request,
+                                  struct api_error *error)
+{
+    cJSON *variables = cJSON_GetObjectItemCaseSensitive(body, "chat_template_kwargs");
+    if (cJSON_IsNull(variables)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(body, "chat_template_kwargs");
+        variables = NULL;
+    }
+    if (variables && !cJSON_IsObject(variables))
+        return api_error_invalid(error, "chat_template_kwargs",
+                                 "chat_template_kwargs must be an object");
+    if (cJSON_GetArraySize(variables) > (int)LIMIT_TEMPLATE_VARIABLES)
+        return api_error_invalid(error, "chat_template_kwargs", "more than %u variables",
+                                 LIMIT_TEMPLATE_VARIABLES);
+    request->template_variables = variables;
+    return RESULT_OK;
+}
+
+static enum result prefill_read(const struct parse_context *context, cJSON *body,
+                                struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    const cJSON *generation = request_fields_member(body, "add_generation_prompt");
+    bool generate;
+    enum result result = request_fields_read_bool(body, "add_generation_prompt",
+                                                  "add_generation_prompt", &generate, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(body, "continue_final_message", "continue_final_message",
+                                          &request->continue_final_message, error);
+    if (result != RESULT_OK)
+        return result;
+    if (request->continue_final_message && generation && generate)
+        return api_error_invalid(error, "continue_final_message",
+                                 "continue_final_message and add_generation_prompt cannot both be "
+                                 "true");
+    request->no_generation_prompt = generation && !generate;
+    return RESULT_OK;
+}
+
+static enum result effort_read(cJSON *body, struct generation_request *request,
+                               struct api_error *error)
+{
+    static const char *const words[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
+    const char *effort;
+    enum result result = request_fields_read_string(body, "reasoning_effort", 16, &effort, error);
+    if (result != RESULT_OK || !effort)
+        return result;
+    size_t i = 0;
+    while (i < sizeof words / sizeof words[0] && strcmp(effort, words[i]) != 0)
+        i++;
+    if (i == sizeof words / sizeof words[0])
+        return api_error_invalid(error, "reasoning_effort",
+                                 "reasoning_effort must be one of none, minimal, low, medium, "
+                                 "high, xhigh and max");
+    if (i == 0)
+        request->thinking = THINKING_OFF;
+    return variable_add(body, request, "reasoning_effort", cJSON_CreateString(effort), error);
+}
+
+static enum result tags_read(const cJSON *body, struct generation_request *request,
+                             struct api_error *error)
+{
+    enum result result = request_fields_read_string(
+        body, "thinking_start_token", LIMIT_REASONING_TAG_BYTES, &request->thinking_start, error);
+    if (result != RESULT_OK)
+        return result;
+    return request_fields_read_string(body, "thinking_end_token", LIMIT_REASONING_TAG_BYTES,
+                                      &request->thinking_end, error);
+}
+
+enum result chat_request_read_thinking(cJSON *body, struct generation_request *request,
+                                       struct api_error *error)
+{
+    bool present;
+    bool enabled;
+    int64_t budget = 0;
+    enum result result = variables_read(body, request, error);
+    if (result == RESULT_OK)
+        result = effort_read(body, request, error);
+    if (result == RESULT_OK)
+        result = tags_read(body, request, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_integer(body, "thinking_budget", 0, LIMIT_CONTEXT_TOKENS,
+                                             &present, &budget, error);
+    if (result != RESULT_OK)
+        return result;
+    request->thinking_budget = present ? (uint32_t)budget : THINKING_BUDGET_NONE;
+    result = request_fields_read_bool(body, "enable_thinking", "enable_thinking", &enabled, error);
+    if (result != RESULT_OK)
+        return result;
+    const cJSON *own =
+        request->template_variables
+            ? cJSON_GetObjectItemCaseSensitive(request->template_variables, "enable_thinking")
+            : NULL;
+    if (request_fields_member(body, "enable_thinking"))
+        request->thinking = enabled ? THINKING_ON : THINKING_OFF;
+    else if (cJSON_IsBool(own))
+        request->thinking = cJSON_IsTrue(own) ? THINKING_ON : THINKING_OFF;
+    return RESULT_OK;
+}
+
+/* --- what this build does not do ------------------------------------------------------------- */
+
+/* Other servers' fields of which one value changes nothing here; any other would. */
+static const struct {
+    const char *name;
+    double harmless; /* true counts as 1 */
+    const char *instead;
+} foreign_fields[] = {
+    {"n_predict", -1, ": use max_tokens"},
+    {"repeat_penalty", 1, ": use repetition_penalty"},
+    {"t_max_predict_ms", 0, ""},
+    {"parse_tool_calls", 1, ""},
+    {"id_slot", -1, ""}, /* llama.cpp's */
+    {"length_penalty", 1, ""},
+    {"skip_special_tokens", 1, ""},
+    {"thinking_token_budget", -1, ": use thinking_budget"},
+    {"priority", 0, ""}, /* vLLM's */
+};
+
+static enum result foreign_refuse(const cJSON *body, struct api_error *error)
+{
+    for (size_t i = 0; i < sizeof foreign_fields / sizeof foreign_fields[0]; i++) {
+        const char *name = foreign_fields[i].name;
+        const cJSON *item = request_fields_member(body, name);
+        double value = cJSON_IsNumber(item) ? item->valuedouble : cJSON_IsTrue(item) ? 1 : NAN;
+        if (item && value != foreign_fields[i].harmless)
+            return api_error_invalid(error, name, "%s is not supported%s", name,
+                                     foreign_fields[i].instead);
+    }
+    return RESULT_OK;
+}
+
+enum result chat_request_refuse_lacking(const cJSON *body, struct api_error *error)
+{
+    static const char *const names[] = {"audio",
+                                        "prediction",
+                                        "web_search_options", /* official */
+
+                                        "use_beam_search",
+                                        "stop_token_ids",
+                                        "include_stop_str_in_output",
+                                        "allowed_token_ids",
+                                        "bad_words",
+                                        "prompt_logprobs",
+                                        "truncate_prompt_tokens",
+                                        "return_token_ids",
+                                        "return_tokens_as_token_ids",
+                                        "prompt_embeds",
+                                        "mm_processor_kwargs",
+                                        "cache_salt",
+
+                                        "documents",
+                                        "chat_template",
+                                        "structured_outputs",
+                                        "guided_json",
+                                        "guided_regex",
+                                        "guided_choice",
+                                        "guided_grammar", /* vLLM's */
+                                        "grammar",
+                                        "json_schema",
+                                        "mirostat",
+                                        "dry_multiplier",
+                                        "xtc_probability",
+                                        "dynatemp_range",
+                                        "n_probs",
+                                        "samplers",
+                                        "post_sampling_probs",
+                                        "return_tokens",
+                                        "lora", /* llama.cpp's */
+                                        "logits_processors",
+                                        "p_less",
+                                        "adapter_path",
+                                        NULL};
+    enum result result = request_fields_refuse(body, names, error);
+    if (result == RESULT_OK)
+        result = foreign_refuse(body, error);
+    if (result != RESULT_OK)
+        return result;
+    const cJSON *format = request_fields_member(body, "response_format");
+    const cJSON *type = format ? request_fields_member(format, "type") : NULL;
+    if (format && !(cJSON_IsString(type) && strcmp(type->valuestring, "text") == 0))
+        return api_error_invalid(error, "response_format",
+                                 "only response_format {\"type\": \"text\"} is supported");
+    const cJSON *verbosity = request_fields_member(body, "verbosity");
+    if (verbosity && !(cJSON_IsString(verbosity) && strcmp(verbosity->valuestring, "medium") == 0))
+        return api_error_invalid(error, "verbosity", "only verbosity 'medium' is supported");
+    const cJSON *modality;
+    cJSON_ArrayForEach(modality, request_fields_member(body, "modalities"))
+    {
+        if (!cJSON_IsString(modality) || strcmp(modality->valuestring, "text") != 0)
+            return api_error_invalid(error, "modalities", "answers are text only");
+    }
+    return RESULT_OK;
+}
+
+static enum result lacking_refuse(const struct parse_context *context, cJSON *body,
+                                  struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    (void)request;
+    static const char *const names[] = {"best_of", "echo", "suffix",
+                                        "reasoning", /* an object is Responses': reasoning_effort */
+                                        NULL};
+    enum result result = chat_request_refuse_lacking(body, error);
+    return result == RESULT_OK ? request_fields_refuse(body, names, error) : result;
+}
+
+/* --- all of it ------------------------------------------------------------------------------- */
+
+enum result chat_request_read_settings(const struct parse_context *context, cJSON *body,
+                                       struct generation_request *request, struct api_error *error)
+{
+    const struct model_assets *assets = context->assets;
+    enum result result =
+        request_fields_read_sampling(body, assets, context->random_seed, &request->sampling, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_stop(body, "stop", request, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_logit_bias(body, tokenizer_vocab_tokens(assets->tokenizer),
+                                                request, error);
+    return result;
+}
+
+static enum result tools_read(const struct parse_context *context, cJSON *body,
+                              struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    return chat_tools_read(body, request, error);
+}
+
+/* mlx-vlm's: one side of a square, or width and height. */
+static enum result resize_shape_read(const cJSON *body, struct generation_request *request,
+                                     struct api_error *error)
+{
+    static const char name[] = "resize_shape";
+    const cJSON *item = request_fields_member(body, name);
+    uint32_t sides[2] = {0};
+    int count = 0;
+    if (!item)
+        return RESULT_OK;
+    const cJSON *side = cJSON_IsArray(item) ? item->child : item;
+    for (; side && count < 3; side = cJSON_IsArray(item) ? side->next : NULL, count++) {
+        double value = cJSON_IsNumber(side) ? side->valuedouble : 0;
+        if (!(value >= 1 && value <= LIMIT_IMAGE_SIDE && value == (double)(uint32_t)value))
+            count = 3;
+        else if (count < 2)
+            sides[count] = (uint32_t)value;
+    }
+    if (count < 1 || count > 2)
+        return api_error_invalid(error, name, "%s must be one or two whole numbers from 1 to %u",
+                                 name, LIMIT_IMAGE_SIDE);
+    request->box_width = sides[0];
+    request->box_height = count == 2 ? sides[1] : sides[0];
+    return RESULT_OK;
+}
+
+static enum result thinking_read(const struct parse_context *context, cJSON *body,
+                                 struct generation_request *request, struct api_error *error)
+{
+    (void)context;
+    return chat_request_read_thinking(body, request, error);
+}
+
+static enum result messages_read(const struct parse_context *context, cJSON *body,
+                                 struct generation_request *request, struct api_error *error)
+{
+    enum result result = resize_shape_read(body, request, error);
+    if (result != RESULT_OK)
+        return result;
+    request->images.taken = context->assets->vision != NULL;
+    request->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
+    return chat_messages_normalize(request->messages, &request->images, error);
+}
+
+enum result chat_request_parse(const struct parse_context *context, const char *json,
+                               size_t json_bytes, struct generation_request *request,
+                               struct api_error *error)
+{
+    static reader *const readers[] = {
+        lacking_refuse, stream_read,   max_tokens_read, choices_read, chat_request_read_settings,
+        prefill_read,   thinking_read, tools_read,      messages_read};
+    *request = (struct generation_request){0};
+    enum result result = request_fields_read_body(json, json_bytes, &request->body, error);
+    if (result == RESULT_OK)
+        result = request_fields_check_model(request->body, context->assets, error);
+    for (size_t i = 0; result == RESULT_OK && i < sizeof readers / sizeof readers[0]; i++)
+        result = readers[i](context, request->body, request, error);
+    if (result != RESULT_OK)
+        generation_request_fini(request);
+    return result;
+}

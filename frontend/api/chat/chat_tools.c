@@ -1,0 +1,286 @@
+/*
+ * Checking tools.
+ *
+ * A tool's name goes into prompts, into the marks of calls and back to the client, and its schema
+ * into templates and the parser of calls: so names are of a plain alphabet, and a schema is bounded
+ * in depth and size before anyone walks it. What a schema says is not looked at here; whoever reads
+ * it (tool_call_parser.h) takes what it understands.
+ *
+ * Tools of other types than functions run on the servers of whoever offers them: refused.
+ */
+#include "frontend/api/chat/chat_tools.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/api/generation/request_fields.h"
+
+static const struct chat_tools_words chat_words = {
+    .list = "tools", .function = ".function", .parameters = "parameters", .choice = "tool_choice"};
+
+/* "tools[3].function.name" */
+static const char *tool_place(char place[96], const struct chat_tools_words *words, int index,
+                              const char *function, const char *member)
+{
+    snprintf(place, 96, "%s[%d]%s%s%s", words->list, index, function, member[0] ? "." : "", member);
+    return place;
+}
+
+static enum result out_of_memory(struct api_error *error)
+{
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+}
+
+static bool is_name(const char *name)
+{
+    size_t length = strlen(name);
+    static const char *const alphabet =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:";
+    return length >= 1 && length <= LIMIT_TOOL_OFFERED_NAME_BYTES &&
+           strspn(name, alphabet) == length;
+}
+
+/* --- one tool -------------------------------------------------------------------------------- */
+
+/* Adds what the value takes as text to *bytes, roughly; false where it is nested too deeply. */
+static bool schema_measure(const cJSON *value, uint32_t depth, size_t *bytes)
+{
+    if (depth > LIMIT_TOOL_DEPTH)
+        return false;
+    *bytes += 8 + (value->string ? strlen(value->string) : 0) +
+              (cJSON_IsString(value) ? strlen(value->valuestring) : 0);
+    for (const cJSON *child = value->child; child; child = child->next) {
+        if (!schema_measure(child, depth + 1, bytes))
+            return false;
+    }
+    return true;
+}
+
+static void nulls_drop(cJSON *object)
+{
+    cJSON *next;
+    for (cJSON *item = object->child; item; item = next) {
+        next = item->next;
+        if (cJSON_IsNull(item))
+            cJSON_Delete(cJSON_DetachItemViaPointer(object, item));
+    }
+}
+
+static enum result parameters_normalize(cJSON *function, const char *place, struct api_error *error)
+{
+    cJSON *parameters = cJSON_GetObjectItemCaseSensitive(function, "parameters");
+    if (!parameters) {
+        parameters = cJSON_AddObjectToObject(function, "parameters");
+        if (!parameters || !cJSON_AddStringToObject(parameters, "type", "object") ||
+            !cJSON_AddObjectToObject(parameters, "properties"))
+            return out_of_memory(error);
+        return RESULT_OK;
+    }
+    if (!cJSON_IsObject(parameters))
+        return api_error_invalid(error, place, "a tool's parameters must be a JSON schema object");
+    size_t bytes = 0;
+    if (!schema_measure(parameters, 1, &bytes))
+        return api_error_invalid(error, place, "the schema is nested more than %u levels deep",
+                                 LIMIT_TOOL_DEPTH);
+    if (bytes > LIMIT_TOOL_SCHEMA_BYTES)
+        return api_error_invalid(error, place, "the schema is larger than %u bytes",
+                                 LIMIT_TOOL_SCHEMA_BYTES);
+    return RESULT_OK;
+}
+
+static enum result function_normalize(cJSON *function, const struct chat_tools_words *words,
+                                      int index, struct api_error *error)
+{
+    char place[96];
+    nulls_drop(function);
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(function, "name");
+    if (!cJSON_IsString(name) || !is_name(name->valuestring))
+        return api_error_invalid(error, tool_place(place, words, index, words->function, "name"),
+                                 "a tool needs a name of 1 to %u letters, digits, '_', '-', '.' "
+                                 "and ':'",
+                                 LIMIT_TOOL_OFFERED_NAME_BYTES);
+    const cJSON *description = cJSON_GetObjectItemCaseSensitive(function, "description");
+    if (description && !cJSON_IsString(description))
+        return api_error_invalid(error,
+                                 tool_place(place, words, index, words->function, "description"),
+                                 "a tool's description must be a string");
+    const cJSON *strict = cJSON_GetObjectItemCaseSensitive(function, "strict");
+    if (strict && !cJSON_IsBool(strict))
+        return api_error_invalid(error, tool_place(place, words, index, words->function, "strict"),
+                                 "strict must be true or false");
+    return parameters_normalize(
+        function, tool_place(place, words, index, words->function, words->parameters), error);
+}
+
+static enum result tool_normalize(cJSON *tool, const struct chat_tools_words *words, int index,
+                                  struct api_error *error)
+{
+    char place[96];
+    if (!cJSON_IsObject(tool))
+        return api_error_invalid(error, tool_place(place, words, index, "", ""),
+                                 "a tool must be an object");
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(tool, "type");
+    if (!cJSON_IsString(type))
+        return api_error_invalid(error, tool_place(place, words, index, "", "type"),
+                                 "a tool needs a string 'type'");
+    if (strcmp(type->valuestring, "function") != 0)
+        return api_error_invalid(error, tool_place(place, words, index, "", "type"),
+                                 "tools of type '%.40s' are not supported: only 'function' is",
+                                 type->valuestring);
+    cJSON *function = cJSON_GetObjectItemCaseSensitive(tool, "function");
+    if (!cJSON_IsObject(function))
+        return api_error_invalid(error, tool_place(place, words, index, words->function, ""),
+                                 "a tool of type 'function' needs an object 'function'");
+    return function_normalize(function, words, index, error);
+}
+
+/* --- the list -------------------------------------------------------------------------------- */
+
+static const char *tool_name(const cJSON *tool)
+{
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(tool, "function"),
+                                            "name")
+        ->valuestring;
+}
+
+static cJSON *tool_find(cJSON *tools, const char *name)
+{
+    cJSON *tool;
+    cJSON_ArrayForEach(tool, tools)
+    {
+        if (strcmp(tool_name(tool), name) == 0)
+            return tool;
+    }
+    return NULL;
+}
+
+enum result chat_tools_normalize(cJSON *tools, const struct chat_tools_words *words,
+                                 struct api_error *error)
+{
+    char place[96];
+    if (!cJSON_IsArray(tools))
+        return api_error_invalid(error, words->list, "%s must be a list", words->list);
+    int index = 0;
+    cJSON *tool;
+    cJSON_ArrayForEach(tool, tools)
+    {
+        if ((unsigned)index >= LIMIT_TOOLS)
+            return api_error_invalid(error, words->list, "more than %u tools", LIMIT_TOOLS);
+        enum result result = tool_normalize(tool, words, index, error);
+        if (result != RESULT_OK)
+            return result;
+        if (tool_find(tools, tool_name(tool)) != tool)
+            return api_error_invalid(error,
+                                     tool_place(place, words, index, words->function, "name"),
+                                     "there are two tools of the name '%s'", tool_name(tool));
+        index++;
+    }
+    return RESULT_OK;
+}
+
+enum result chat_tools_choose(cJSON *tools, enum tool_choice choice, const char *name,
+                              const struct chat_tools_words *words,
+                              struct generation_request *request, struct api_error *error)
+{
+    bool has_tools = tools && tools->child;
+    if (!has_tools && (choice == TOOL_CHOICE_REQUIRED || choice == TOOL_CHOICE_NAMED))
+        return api_error_invalid(error, words->choice, "%s asks for a call, but %s has no tool",
+                                 words->choice, words->list);
+    if (choice == TOOL_CHOICE_NAMED && !tool_find(tools, name))
+        return api_error_invalid(error, words->choice, "%s has no tool of the name '%.64s'",
+                                 words->list, name);
+    request->tools = has_tools ? tools : NULL;
+    request->tool_choice = choice;
+    request->tool_name = choice == TOOL_CHOICE_NAMED ? name : NULL;
+    return RESULT_OK;
+}
+
+/* --- the fields of a chat body --------------------------------------------------------------- */
+
+static const struct {
+    const char *word;
+    enum tool_choice choice;
+} choice_words[] = {
+    {"auto", TOOL_CHOICE_AUTO}, {"none", TOOL_CHOICE_NONE}, {"required", TOOL_CHOICE_REQUIRED}};
+
+static bool choice_find(const char *word, enum tool_choice *choice)
+{
+    for (size_t i = 0; i < sizeof choice_words / sizeof choice_words[0]; i++) {
+        if (strcmp(word, choice_words[i].word) == 0) {
+            *choice = choice_words[i].choice;
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum result choice_refuse(struct api_error *error)
+{
+    return api_error_invalid(
+        error, "tool_choice",
+        "tool_choice must be 'none', 'auto', 'required' or "
+        "{\"type\": \"function\", \"function\": {\"name\": \"…\"}} with a tool's name");
+}
+
+static enum result choice_read(const cJSON *item, enum tool_choice *choice, const char **name,
+                               struct api_error *error)
+{
+    *choice = TOOL_CHOICE_AUTO;
+    *name = NULL;
+    if (!item)
+        return RESULT_OK;
+    if (cJSON_IsString(item))
+        return choice_find(item->valuestring, choice) ? RESULT_OK : choice_refuse(error);
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "type");
+    const cJSON *function = cJSON_GetObjectItemCaseSensitive(item, "function");
+    const cJSON *word = cJSON_GetObjectItemCaseSensitive(function, "name");
+    if (!cJSON_IsString(type) || strcmp(type->valuestring, "function") != 0 ||
+        !cJSON_IsString(word))
+        return choice_refuse(error);
+    *choice = TOOL_CHOICE_NAMED;
+    *name = word->valuestring;
+    return RESULT_OK;
+}
+
+/* Since 2023 `tools` stands in their place; an answer in the shape that belongs to them is not
+ * written here. */
+static enum result former_refuse(const cJSON *body, struct api_error *error)
+{
+    static const char *const names[][2] = {{"functions", "tools"},
+                                           {"function_call", "tool_choice"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (request_fields_member(body, names[i][0]))
+            return api_error_invalid(error, names[i][0], "%s is not supported: use %s", names[i][0],
+                                     names[i][1]);
+    }
+    return RESULT_OK;
+}
+
+static enum result parallel_read(const cJSON *body, struct generation_request *request,
+                                 struct api_error *error)
+{
+    static const char *const name = "parallel_tool_calls";
+    bool parallel;
+    enum result result = request_fields_read_bool(body, name, name, &parallel, error);
+    request->single_tool_call = request_fields_member(body, name) && !parallel;
+    return result;
+}
+
+enum result chat_tools_read(cJSON *body, struct generation_request *request,
+                            struct api_error *error)
+{
+    cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
+    enum tool_choice choice;
+    const char *name;
+    enum result result = former_refuse(body, error);
+    if (result == RESULT_OK && tools && !cJSON_IsNull(tools))
+        result = chat_tools_normalize(tools, &chat_words, error);
+    if (result == RESULT_OK)
+        result = choice_read(request_fields_member(body, "tool_choice"), &choice, &name, error);
+    if (result == RESULT_OK)
+        result = parallel_read(body, request, error);
+    if (result == RESULT_OK)
+        result = chat_tools_choose(tools, choice, name, &chat_words, request, error);
+    return result;
+}

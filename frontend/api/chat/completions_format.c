@@ -1,0 +1,336 @@
+/*
+ * Completions as the OpenAI API shapes them: {"choices":[{"index","text","logprobs",
+ * "finish_reason"}]}, streamed or whole.
+ *
+ * A choice is text and, where asked for, log-probabilities in the shape that only this API has:
+ * four lists, with tokens that are no whole characters written as "bytes:\xe2\x82".
+ */
+#include "frontend/api/chat/completions_format.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/chat/completions_request.h"
+#include "frontend/api/generation/answer_timings.h"
+#include "frontend/api/generation/generation_share.h"
+#include "frontend/base/utf8_stream.h"
+#include "frontend/reply/reply_text.h"
+#include "frontend/reply/stop_matcher.h"
+#include "frontend/reply/token_log.h"
+#include "proto/must.h"
+
+struct completion {
+    struct reply_text *decoder;
+    struct stop_matcher stops;
+    struct text_buffer text; /* streaming: of the next chunk; else of all */
+    struct token_log *log;   /* NULL: none */
+    uint32_t tokens;
+    uint32_t cached_tokens;
+    const char *finish; /* NULL: it has not ended */
+};
+
+struct api_reply {
+    const struct tokenizer *tokenizer;
+    bool stream;
+    bool include_usage;
+    uint32_t prompt_tokens;   /* of all prompts */
+    struct text_buffer piece; /* scratch: the text of one token */
+    struct answer_timings timings;
+    struct text_buffer head; /* {"id":…,"object":…,"created":…,"model":… */
+    uint32_t ended;
+    uint32_t choice_count;
+    struct completion choices[]; /* [choice_count] */
+};
+
+/* --- echo ------------------------------------------------------------------------------------ */
+
+/* The text of a prompt of token ids; special tokens show theirs, since the client wrote them. */
+static void ids_decode(const struct tokenizer *tokenizer, const struct token_list *tokens,
+                       struct text_buffer *out)
+{
+    struct utf8_stream utf8 = {0};
+    for (size_t i = 0; i < tokens->count; i++) {
+        const char *bytes;
+        size_t count;
+        tokenizer_token_bytes(tokenizer, tokens->ids[i], &bytes, &count);
+        utf8_stream_push(&utf8, bytes, count, out);
+    }
+    utf8_stream_finish(&utf8, out);
+}
+
+static void prompt_echo(struct api_reply *reply, const struct prepared_generation *prepared,
+                        uint32_t choice, const cJSON *prompt)
+{
+    struct text_buffer *out = &reply->choices[choice].text;
+    if (cJSON_IsString(prompt))
+        text_buffer_append_text(out, prompt->valuestring);
+    else
+        ids_decode(reply->tokenizer, generation_share_prompt(prepared, choice), out);
+}
+
+/* --- create, destroy ------------------------------------------------------------------------- */
+
+static struct api_reply *create(const struct reply_config *config)
+{
+    const struct prepared_generation *prepared = config->prepared;
+    const struct generation_request *request = &prepared->request;
+    uint32_t count = generation_share_answers(prepared);
+    uint32_t each = count / (1 + prepared->more_prompt_count);
+    struct api_reply *reply = must_alloc(1, sizeof *reply + count * sizeof reply->choices[0]);
+    reply->tokenizer = config->assets->tokenizer;
+    reply->stream = request->stream;
+    reply->include_usage = request->include_usage;
+    reply->choice_count = count;
+    const cJSON *prompt = request->prompts->child;
+    for (uint32_t i = 0; i < count; i++) {
+        struct completion *choice = &reply->choices[i];
+        choice->decoder = reply_text_create(config->assets->tokenizer);
+        stop_matcher_init(&choice->stops, request->stops, request->stop_count);
+        if (request->logprobs)
+            choice->log = token_log_create(config->assets->tokenizer);
+        if (request->echo)
+            prompt_echo(reply, prepared, i, prompt);
+        if (i % each == 0)
+            reply->prompt_tokens += (uint32_t)generation_share_prompt(prepared, i)->count;
+        if ((i + 1) % each == 0)
+            prompt = prompt->next;
+    }
+    text_buffer_append_format(
+        &reply->head,
+        "{\"id\":\"%s\",\"object\":\"text_completion\",\"created\":%lld,\"model\":", config->id,
+        (long long)config->created_unix_s);
+    text_buffer_append_json_string(&reply->head, config->assets->model_id,
+                                   strlen(config->assets->model_id));
+    return reply;
+}
+
+static void destroy(struct api_reply *reply)
+{
+    for (uint32_t i = 0; i < reply->choice_count; i++) {
+        reply_text_destroy(reply->choices[i].decoder);
+        stop_matcher_fini(&reply->choices[i].stops);
+        token_log_destroy(reply->choices[i].log);
+        text_buffer_fini(&reply->choices[i].text);
+    }
+    text_buffer_fini(&reply->head);
+    text_buffer_fini(&reply->piece);
+    free(reply);
+}
+
+/* --- log-probabilities ----------------------------------------------------------------------- */
+
+/* Whether the bytes are whole characters, and so their own text. */
+static bool is_text(const char *bytes, size_t count)
+{
+    struct utf8_stream utf8 = {0};
+    struct text_buffer decoded = {0};
+    utf8_stream_push(&utf8, bytes, count, &decoded);
+    bool same = utf8.pending_bytes == 0 && decoded.length == count &&
+                (count == 0 || memcmp(decoded.bytes, bytes, count) == 0);
+    text_buffer_fini(&decoded);
+    return same;
+}
+
+static void name_write(const struct tokenizer *tokenizer, uint32_t token, size_t skipped,
+                       size_t shown, struct text_buffer *out)
+{
+    const char *bytes;
+    size_t count;
+    tokenizer_token_bytes(tokenizer, token, &bytes, &count);
+    if (shown > count - skipped)
+        shown = count - skipped;
+    bytes += skipped;
+    if (is_text(bytes, shown)) {
+        text_buffer_append_json_string(out, bytes, shown);
+        return;
+    }
+    text_buffer_append_text(out, "\"bytes:");
+    for (size_t i = 0; i < shown; i++)
+        text_buffer_append_format(out, "\\\\x%02x", (unsigned)(unsigned char)bytes[i]);
+    text_buffer_append_text(out, "\"");
+}
+
+/* {"<token>":<logprob>,…}: the most likely ones, and the drawn one. */
+static void top_write(const struct tokenizer *tokenizer, const struct token_log_entry *entry,
+                      struct text_buffer *out)
+{
+    bool has_own = false;
+    text_buffer_append_text(out, "{");
+    for (uint32_t i = 0; i <= entry->alternative_count; i++) {
+        bool is_own = i == entry->alternative_count;
+        struct token_logprob one = is_own ? entry->own : entry->alternatives[i];
+        if (is_own && has_own)
+            break;
+        has_own |= one.token == entry->own.token;
+        text_buffer_append_text(out, i > 0 ? "," : "");
+        name_write(tokenizer, one.token, 0, SIZE_MAX, out);
+        text_buffer_append_text(out, ":");
+        token_log_write_logprob(one.logprob, out);
+    }
+    text_buffer_append_text(out, "}");
+}
+
+static void logprobs_write(const struct api_reply *reply, struct completion *choice,
+                           struct text_buffer *out)
+{
+    struct text_buffer lists[3] = {0}; /* token_logprobs, top_logprobs, text_offset */
+    struct token_log_entry entry;
+    const char *comma = "";
+    if (!choice->log) {
+        text_buffer_append_text(out, "null");
+        return;
+    }
+    text_buffer_append_text(out, "{\"tokens\":[");
+    while (token_log_take(choice->log, &entry)) {
+        text_buffer_append_text(out, comma);
+        name_write(reply->tokenizer, entry.own.token, entry.skipped_bytes, entry.shown_bytes, out);
+        for (size_t i = 0; i < 3; i++)
+            text_buffer_append_text(&lists[i], comma);
+        token_log_write_logprob(entry.own.logprob, &lists[0]);
+        top_write(reply->tokenizer, &entry, &lists[1]);
+        text_buffer_append_format(&lists[2], "%llu", (unsigned long long)entry.text_offset);
+        comma = ",";
+    }
+    static const char *const names[] = {"token_logprobs", "top_logprobs", "text_offset"};
+    for (size_t i = 0; i < 3; i++) {
+        text_buffer_append_format(out, "],\"%s\":[", names[i]);
+        if (lists[i].length > 0)
+            text_buffer_append(out, lists[i].bytes, lists[i].length);
+        text_buffer_fini(&lists[i]);
+    }
+    text_buffer_append_text(out, "]}");
+}
+
+/* --- writing --------------------------------------------------------------------------------- */
+
+static void write_usage(const struct api_reply *reply, struct text_buffer *out)
+{
+    uint32_t tokens = 0;
+    uint32_t cached = reply->choices[0].cached_tokens;
+    for (uint32_t i = 0; i < reply->choice_count; i++)
+        tokens += reply->choices[i].tokens;
+    text_buffer_append_format(out,
+                              "\"usage\":{\"prompt_tokens\":%u,\"completion_tokens\":%u,"
+                              "\"total_tokens\":%u,\"prompt_tokens_details\":{\"cached_tokens\":%u}"
+                              "},\"timings\":",
+                              reply->prompt_tokens, tokens, reply->prompt_tokens + tokens, cached);
+    answer_timings_write(&reply->timings, reply->prompt_tokens, cached, out);
+}
+
+static void choice_write(const struct api_reply *reply, uint32_t index, struct text_buffer *out)
+{
+    struct completion *choice = (struct completion *)(uintptr_t)&reply->choices[index];
+    text_buffer_append_format(out, "{\"index\":%u,\"text\":", index);
+    text_buffer_append_json_string(out, choice->text.bytes ? choice->text.bytes : "",
+                                   choice->text.length);
+    text_buffer_append_text(out, ",\"logprobs\":");
+    logprobs_write(reply, choice, out);
+    text_buffer_append_format(
+        out, choice->finish ? ",\"finish_reason\":\"%s\"}" : ",\"finish_reason\":%s}",
+        choice->finish ? choice->finish : "null");
+    text_buffer_clear(&choice->text);
+}
+
+static void chunk_write(const struct api_reply *reply, uint32_t index, struct text_buffer *out)
+{
+    const struct completion *choice = &reply->choices[index];
+    if (!reply->stream || (choice->text.length == 0 && !choice->finish))
+        return;
+    text_buffer_append_text(out, "data: ");
+    text_buffer_append(out, reply->head.bytes, reply->head.length);
+    text_buffer_append_text(out, ",\"choices\":[");
+    choice_write(reply, index, out);
+    text_buffer_append_text(out, reply->include_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+}
+
+static void begin(struct api_reply *reply, struct text_buffer *out)
+{
+    for (uint32_t i = 0; i < reply->choice_count; i++)
+        chunk_write(reply, i, out); /* what is echoed */
+}
+
+/* What came into the text from `before` on is shown. */
+static void text_note(struct completion *choice, size_t before)
+{
+    must(!choice->text.failed);
+    if (choice->log)
+        token_log_show(choice->log, choice->text.length - before);
+}
+
+static bool token(struct api_reply *reply, uint32_t index, const struct reply_token *token,
+                  struct text_buffer *out)
+{
+    struct completion *choice = &reply->choices[index];
+    choice->tokens++;
+    answer_timings_note(&reply->timings, token);
+    if (token->is_stop)
+        return false;
+    if (choice->log)
+        token_log_push(choice->log, (struct token_logprob){token->id, token->logprob},
+                       token->alternatives, token->alternative_count);
+    size_t before = choice->text.length;
+    text_buffer_clear(&reply->piece);
+    reply_text_push(choice->decoder, token->id, &reply->piece);
+    bool stopped =
+        stop_matcher_push(&choice->stops, reply->piece.bytes, reply->piece.length, &choice->text);
+    text_note(choice, before);
+    chunk_write(reply, index, out);
+    return stopped;
+}
+
+static void choice_end(struct api_reply *reply, uint32_t index, enum finish_reason finish,
+                       struct cached_prompt cached, struct text_buffer *out)
+{
+    struct completion *choice = &reply->choices[index];
+    size_t before = choice->text.length;
+    text_buffer_clear(&reply->piece);
+    reply_text_finish(choice->decoder, &reply->piece);
+    (void)stop_matcher_push(&choice->stops, reply->piece.bytes, reply->piece.length, &choice->text);
+    stop_matcher_release(&choice->stops, &choice->text);
+    text_note(choice, before);
+    bool cut = stop_matcher_string(&choice->stops) != NULL;
+    if (choice->log)
+        token_log_end(choice->log, cut);
+    choice->cached_tokens = cached.tokens;
+    choice->finish = finish == FINISH_LENGTH && !cut ? "length" : "stop";
+    reply->ended++;
+    chunk_write(reply, index, out);
+}
+
+static void end(struct api_reply *reply, struct text_buffer *out)
+{
+    if (reply->stream && !reply->include_usage) {
+        text_buffer_append_text(out, "data: [DONE]\n\n");
+        return;
+    }
+    if (reply->stream)
+        text_buffer_append_text(out, "data: ");
+    text_buffer_append(out, reply->head.bytes, reply->head.length);
+    text_buffer_append_text(out, ",\"choices\":[");
+    for (uint32_t i = 0; !reply->stream && i < reply->choice_count; i++) {
+        text_buffer_append_text(out, i > 0 ? "," : "");
+        choice_write(reply, i, out);
+    }
+    text_buffer_append_text(out, "],");
+    write_usage(reply, out);
+    text_buffer_append_text(out, reply->stream ? "}\n\ndata: [DONE]\n\n" : "}");
+}
+
+static void fail(struct api_reply *reply, const struct api_error *error, struct text_buffer *out)
+{
+    must(reply->stream);
+    text_buffer_append_text(out, "data: ");
+    api_error_write_json(error, out);
+    text_buffer_append_text(out, "\n\ndata: [DONE]\n\n");
+}
+
+const struct api_format completions_format = {.id_prefix = "cmpl-",
+                                              .parse = completions_request_parse,
+                                              .reply_create = create,
+                                              .reply_destroy = destroy,
+                                              .reply_begin = begin,
+                                              .reply_token = token,
+                                              .reply_choice_end = choice_end,
+                                              .reply_end = end,
+                                              .reply_fail = fail};

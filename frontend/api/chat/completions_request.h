@@ -1,0 +1,14 @@
+/*
+ * The body of POST /v1/completions, checked.
+ */
+#ifndef SHOAL_FRONTEND_API_CHAT_COMPLETIONS_REQUEST_H
+#define SHOAL_FRONTEND_API_CHAT_COMPLETIONS_REQUEST_H
+
+#include "frontend/api/generation/api_format.h"
+
+/* On failure *request is empty. request->prompts is a list, whatever shape the body had. */
+enum result completions_request_parse(const struct parse_context *context, const char *json,
+                                      size_t json_bytes, struct generation_request *request,
+                                      struct api_error *error) RESULT_CHECKED;
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * Text that an answer cannot choose, as token ids: the beginning of a required tool call, and the
+ * tags of reasoning.
+ *
+ * A worker knows no text, so what it must write, and where thinking begins and ends, is told to it
+ * as the tokens that the text encodes to, special tokens included. A tag whose text a model may cut
+ * into other tokens than the tokenizer does is recognised in none but these; all published ones are
+ * of special tokens, or are cut alike in the places where they stand.
+ *
+ * In a prompt that opened a section a required call comes behind its end; else at once.
+ */
+#include "frontend/api/generation/forced_prepare.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum result text_encode(const struct model_assets *assets, const char *text, size_t length,
+                               size_t max_tokens, struct token_list *tokens, uint32_t *added)
+{
+    const struct prompt_span span = {text, length, true};
+    size_t before = tokens->count;
+    enum result result = tokenizer_encode(assets->tokenizer, &span, 1, before + max_tokens, tokens);
+    *added = (uint32_t)(tokens->count - before);
+    return result;
+}
+
+static enum result encode_error(enum result result, const char *parameter, unsigned max_tokens,
+                                struct api_error *error)
+{
+    if (result == RESULT_OUT_OF_MEMORY)
+        return api_error_set(error, result, 500, NULL, "out of memory");
+    return api_error_invalid(error, parameter, "what it forces takes more than %u tokens",
+                             max_tokens);
+}
+
+/* The name of the tool that must be called; NULL: any of several. */
+static const char *required_name(const struct generation_request *request)
+{
+    if (request->tool_choice == TOOL_CHOICE_NAMED)
+        return request->tool_name;
+    if (cJSON_GetArraySize(request->tools) != 1)
+        return NULL;
+    const cJSON *function = cJSON_GetObjectItemCaseSensitive(request->tools->child, "function");
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(function, "name"));
+}
+
+/* The beginning of the call that the request requires, as *tokens. */
+static enum result prefix_encode(const struct model_assets *assets,
+                                 struct prepared_generation *prepared, struct token_list *tokens,
+                                 struct api_error *error)
+{
+    const struct generation_request *request = &prepared->request;
+    bool required =
+        request->tool_choice == TOOL_CHOICE_REQUIRED || request->tool_choice == TOOL_CHOICE_NAMED;
+    if (!required || !request->tools)
+        return RESULT_OK;
+    const struct tool_format *format = assets->formats.tools;
+    struct text_buffer text = {0};
+    if (!format || !tool_format_forced_prefix(format, required_name(request), &text))
+        return api_error_invalid(error, "tool_choice",
+                                 "the form in which this model calls tools is %s: no call can be "
+                                 "required of it, only 'auto' and 'none' can be had",
+                                 format ? "known by the tool's name only" : "not known");
+    enum result result = text.failed
+                             ? RESULT_OUT_OF_MEMORY
+                             : text_encode(assets, text.bytes, text.length, LIMIT_PREFIX_TOKENS,
+                                           tokens, &prepared->forced.prefix_count);
+    text_buffer_fini(&text);
+    return result == RESULT_OK ? RESULT_OK
+                               : encode_error(result, "tool_choice", LIMIT_PREFIX_TOKENS, error);
+}
+
+static enum result tags_encode(const struct model_assets *assets,
+                               const struct reasoning_format *reasoning,
+                               struct forced_tokens *forced, struct token_list *tokens,
+                               struct api_error *error)
+{
+    const char *opening = reasoning->opening[0];
+    const char *closing = reasoning->closing[0];
+    enum result result = text_encode(assets, opening, strlen(opening), LIMIT_THINK_TOKENS, tokens,
+                                     &forced->think_start_count);
+    if (result == RESULT_OK)
+        result = text_encode(assets, closing, strlen(closing), LIMIT_THINK_TOKENS, tokens,
+                             &forced->think_end_count);
+    return result == RESULT_OK ? RESULT_OK
+                               : encode_error(result, "thinking_budget", LIMIT_THINK_TOKENS, error);
+}
+
+static enum result tokens_prepare(const struct model_assets *assets,
+                                  const struct reasoning_format *reasoning,
+                                  struct prepared_generation *prepared, struct api_error *error)
+{
+    struct forced_tokens *forced = &prepared->forced;
+    struct token_list tokens = {0};
+    bool has_budget = reasoning && prepared->request.thinking_budget != THINKING_BUDGET_NONE;
+    enum result result = prefix_encode(assets, prepared, &tokens, error);
+    bool waits = prepared->reasoning_open && forced->prefix_count > 0;
+    if (result == RESULT_OK && (has_budget || waits))
+        result = tags_encode(assets, reasoning, forced, &tokens, error);
+    if (result != RESULT_OK) {
+        token_list_fini(&tokens);
+        *forced = (struct forced_tokens){0};
+        return result;
+    }
+    forced->ids = tokens.ids;
+    forced->thinking_open = prepared->reasoning_open && (has_budget || waits);
+    forced->has_thinking_budget = has_budget;
+    forced->thinking_budget = has_budget ? prepared->request.thinking_budget : 0;
+    return RESULT_OK;
+}
+
+/* An answer that the prompt has begun goes on where its own text left off. */
+static bool starts_open(const struct reasoning_format *reasoning,
+                        const struct generation_request *request, const struct chat_prompt *prompt)
+{
+    if (reasoning_format_is_open(reasoning, prompt->text, prompt->text_bytes))
+        return true;
+    if (!request->continue_final_message)
+        return false;
+    const cJSON *last =
+        cJSON_GetArrayItem(request->messages, cJSON_GetArraySize(request->messages) - 1);
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(last, "content"));
+    return text && reasoning_format_is_open_after(reasoning, false, text, strlen(text));
+}
+
+enum result forced_prepare(const struct model_assets *assets, const struct chat_prompt *prompt,
+                           struct prepared_generation *prepared, struct api_error *error)
+{
+    const struct generation_request *request = &prepared->request;
+    struct reasoning_format custom;
+    const struct reasoning_format *reasoning = assets->formats.reasoning;
+    if (request->thinking_start || request->thinking_end) {
+        if (reasoning_format_set_custom(&custom, reasoning, request->thinking_start,
+                                        request->thinking_end) != RESULT_OK)
+            return api_error_invalid(
+                error, request->thinking_start ? "thinking_start_token" : "thinking_end_token",
+                "tags of reasoning have 1 to %u bytes, and cannot be set where the model's answers "
+                "are in the harmony format",
+                LIMIT_REASONING_TAG_BYTES);
+        reasoning = &custom;
+    }
+    prepared->reasoning_open = starts_open(reasoning, request, prompt);
+    return tokens_prepare(assets, reasoning, prepared, error);
+}

@@ -1,0 +1,20 @@
+/*
+ * What of an answer is decided before it begins: whether it starts inside of reasoning, and the
+ * tokens that a worker must force (forced_tokens.h).
+ */
+#ifndef SHOAL_FRONTEND_API_GENERATION_FORCED_PREPARE_H
+#define SHOAL_FRONTEND_API_GENERATION_FORCED_PREPARE_H
+
+#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/prompt/chat_template.h"
+
+/*
+ * Fills prepared->reasoning_open and prepared->forced from the rendered prompt and the request. A
+ * refusal names the parameter that cannot be obeyed. A thinking budget for a model without a format
+ * of reasoning asks for nothing.
+ */
+enum result forced_prepare(const struct model_assets *assets, const struct chat_prompt *prompt,
+                           struct prepared_generation *prepared,
+                           struct api_error *error) RESULT_CHECKED;
+
+#endif

@@ -1,0 +1,256 @@
+/*
+ * The slow part of a request, as one pure function: parse, render, tokenize, fit into the
+ * context.
+ *
+ * The template sees the variables that Hugging Face's apply_chat_template passes (messages, tools,
+ * add_generation_prompt, bos_token, eos_token); only the template's own text and these two tokens
+ * may become special tokens, so that no message can end a turn or speak as another role. What
+ * stands for pictures takes the place of the template's own markers before the text becomes tokens
+ * (image_prepare.h), and they are decoded last, when all else is known to be good.
+ */
+#include "frontend/api/generation/generation_prepare.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/generation/final_message.h"
+#include "frontend/api/generation/forced_prepare.h"
+#include "frontend/api/generation/image_prepare.h"
+#include "frontend/api/generation/raw_prompts.h"
+#include "frontend/assets/vision_assets.h"
+
+static enum result memory_error(struct api_error *error)
+{
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+}
+
+/* The request's own variables, which never take the place of what is there: bos_token and eos_token
+ * are trusted. */
+static bool variables_add_own(cJSON *variables, const struct generation_request *request)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, request->template_variables)
+    {
+        if (cJSON_GetObjectItemCaseSensitive(variables, item->string))
+            continue;
+        cJSON *copy = cJSON_Duplicate(item, true);
+        if (!cJSON_AddItemToObject(variables, item->string, copy)) {
+            cJSON_Delete(copy);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What templates call thinking that can be switched; one that the client set itself stays. */
+static bool variables_add_thinking(cJSON *variables, const struct generation_request *request)
+{
+    static const char *const names[] = {"enable_thinking", "thinking"};
+    for (size_t i = 0; request->thinking != THINKING_UNSET && i < 2; i++) {
+        if (!cJSON_GetObjectItemCaseSensitive(variables, names[i]) &&
+            !cJSON_AddBoolToObject(variables, names[i], request->thinking == THINKING_ON))
+            return false;
+    }
+    return true;
+}
+
+/* The template's variables. Messages and tools are lent, not copied. */
+static cJSON *template_variables(const struct model_assets *assets,
+                                 const struct generation_request *request)
+{
+    bool has_tools = request->tools && request->tool_choice != TOOL_CHOICE_NONE;
+    bool opens_answer = !request->continue_final_message && !request->no_generation_prompt;
+    cJSON *variables = cJSON_CreateObject();
+    if (!variables)
+        return NULL;
+    if (!cJSON_AddItemReferenceToObject(variables, "messages", request->messages) ||
+        !cJSON_AddBoolToObject(variables, "add_generation_prompt", opens_answer) ||
+        !(has_tools ? cJSON_AddItemReferenceToObject(variables, "tools", request->tools)
+                    : cJSON_AddNullToObject(variables, "tools") != NULL) ||
+        !cJSON_AddStringToObject(variables, "bos_token", assets->bos_text) ||
+        !cJSON_AddStringToObject(variables, "eos_token", assets->eos_text) ||
+        !variables_add_own(variables, request) || !variables_add_thinking(variables, request)) {
+        cJSON_Delete(variables);
+        return NULL;
+    }
+    return variables;
+}
+
+enum result generation_prepare_render(const struct model_assets *assets,
+                                      const struct generation_request *request, int64_t now_unix_s,
+                                      struct chat_prompt *prompt, struct api_error *error)
+{
+    static const char *const trusted[] = {"bos_token", "eos_token", NULL};
+    if (!assets->chat_template)
+        return api_error_invalid(error, "messages", "the model has no chat template");
+    if (call_form_apply(&assets->call_form, request->messages) != RESULT_OK)
+        return memory_error(error);
+    enum result result = RESULT_OK;
+    if (request->continue_final_message)
+        result = final_message_check(request->messages, error);
+    if (result != RESULT_OK)
+        return result;
+    if (assets->vision && image_form_apply(&assets->vision->form, request->messages) != RESULT_OK)
+        return memory_error(error);
+    cJSON *variables = template_variables(assets, request);
+    if (!variables)
+        return memory_error(error);
+    struct error_text words;
+    result =
+        chat_template_render(assets->chat_template, variables, trusted, now_unix_s, prompt, &words);
+    cJSON_Delete(variables);
+    if (result == RESULT_OUT_OF_MEMORY)
+        return memory_error(error);
+    if (result != RESULT_OK)
+        return api_error_invalid(error, "messages", "the chat template refused: %s", words.text);
+    if (request->continue_final_message)
+        return final_message_cut(request->messages, prompt, error);
+    return RESULT_OK;
+}
+
+static enum result context_error(const struct model_assets *assets, struct api_error *error)
+{
+    (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
+                        "this model's maximum context length is %u tokens; the messages and at "
+                        "least one token of answer need more",
+                        assets->context_tokens);
+    strcpy(error->param, "messages");
+    return RESULT_CONTEXT_EXCEEDED;
+}
+
+/* A template that writes bos itself and a tokenizer that adds it must not give two. */
+static bool needs_bos(const struct model_assets *assets, const struct chat_prompt *prompt)
+{
+    size_t length = strlen(assets->bos_text);
+    return tokenizer_adds_bos(assets->tokenizer) && tokenizer_bos_token(assets->tokenizer) >= 0 &&
+           !(length > 0 && prompt->text_bytes >= length &&
+             memcmp(prompt->text, assets->bos_text, length) == 0);
+}
+
+/* Puts the bos token in front of an empty list. */
+static enum result prompt_begin(const struct model_assets *assets, struct token_list *tokens)
+{
+    tokens->ids = malloc(16 * sizeof *tokens->ids);
+    if (!tokens->ids)
+        return RESULT_OUT_OF_MEMORY;
+    tokens->capacity = 16;
+    tokens->ids[tokens->count++] = (uint32_t)tokenizer_bos_token(assets->tokenizer);
+    return RESULT_OK;
+}
+
+/* Fewer than `bound` tokens. */
+static enum result prompt_encode(const struct model_assets *assets,
+                                 const struct chat_prompt *prompt, uint32_t bound,
+                                 struct token_list *tokens, struct api_error *error)
+{
+    enum result result = RESULT_OK;
+    if (needs_bos(assets, prompt))
+        result = prompt_begin(assets, tokens);
+    if (result == RESULT_OK)
+        result =
+            tokenizer_encode(assets->tokenizer, prompt->spans, prompt->span_count, bound, tokens);
+    if (result == RESULT_OUT_OF_MEMORY)
+        return memory_error(error);
+    if (result == RESULT_TOO_LARGE || tokens->count >= bound)
+        return context_error(assets, error);
+    if (result != RESULT_OK)
+        return api_error_invalid(error, "messages", "the tokenizer cannot split this text");
+    if (tokens->count == 0)
+        return api_error_invalid(error, "messages", "the rendered prompt is empty");
+    return RESULT_OK;
+}
+
+/* `answers`: else the prompt is only looked at, whether a context holds it or not. */
+static enum result messages_encode(const struct parse_context *context, bool answers,
+                                   int64_t now_unix_s, struct prepared_generation *prepared,
+                                   struct api_error *error)
+{
+    const struct model_assets *assets = context->assets;
+    struct chat_prompt prompt = {0};
+    struct image_work *work = NULL;
+    uint32_t bound = answers ? assets->context_tokens : LIMIT_CONTEXT_TOKENS;
+    enum result result = image_prepare_read(context, &prepared->request, bound, &work, error);
+    if (result == RESULT_OK)
+        result = generation_prepare_render(assets, &prepared->request, now_unix_s, &prompt, error);
+    if (result == RESULT_OK && work)
+        result = image_prepare_expand(work, &prompt, error);
+    if (result == RESULT_OK)
+        result = prompt_encode(assets, &prompt, bound, &prepared->prompt, error);
+    if (result == RESULT_OK && work)
+        result = image_prepare_find(work, &prepared->prompt, error);
+    if (result == RESULT_OK)
+        result = forced_prepare(assets, &prompt, prepared, error);
+    if (result == RESULT_OK && work && answers)
+        result = image_prepare_decode(work, &prepared->images, error);
+    image_prepare_end(work);
+    chat_prompt_fini(&prompt);
+    return result;
+}
+
+enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
+                               const char *body, size_t body_bytes, int64_t now_unix_s,
+                               struct prepared_generation *prepared, struct api_error *error)
+{
+    *prepared = (struct prepared_generation){0};
+    const struct model_assets *assets = context->assets;
+    bool answers = format->reply_create != NULL;
+    enum result result = format->parse(context, body, body_bytes, &prepared->request, error);
+    if (result == RESULT_OK)
+        result = prepared->request.prompts
+                     ? raw_prompts_encode(assets, prepared, error)
+                     : messages_encode(context, answers, now_unix_s, prepared, error);
+    if (result == RESULT_OK && answers)
+        result = generation_prepare_bound(assets, prepared, error);
+    if (result != RESULT_OK) {
+        prepared_generation_fini(prepared);
+        return result;
+    }
+    if (answers)
+        prepared->max_new_tokens =
+            generation_prepare_room(generation_prepare_most_tokens(assets), prepared->prompt.count,
+                                    prepared->request.max_new_tokens);
+    return RESULT_OK;
+}
+
+uint32_t generation_prepare_most_tokens(const struct model_assets *assets)
+{
+    uint32_t bound = assets->max_kv_tokens;
+    return bound > 0 && bound < assets->context_tokens ? bound : assets->context_tokens;
+}
+
+enum result generation_prepare_bound(const struct model_assets *assets,
+                                     const struct prepared_generation *prepared,
+                                     struct api_error *error)
+{
+    uint32_t asked = prepared->request.max_new_tokens > 0 ? prepared->request.max_new_tokens : 1;
+    size_t longest = prepared->prompt.count;
+    for (uint32_t i = 0; i < prepared->more_prompt_count; i++) {
+        if (prepared->more_prompts[i].count > longest)
+            longest = prepared->more_prompts[i].count;
+    }
+    if (assets->max_kv_tokens == 0 || longest + asked <= assets->max_kv_tokens)
+        return RESULT_OK;
+    return api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
+                         "a prompt of %zu tokens and %u of answer are more than this server's "
+                         "bound on a sequence, %u tokens (--max-kv-size)",
+                         longest, asked, assets->max_kv_tokens);
+}
+
+uint32_t generation_prepare_room(uint32_t context_tokens, size_t prompt_tokens, uint32_t asked)
+{
+    uint32_t room = context_tokens - (uint32_t)prompt_tokens;
+    return asked > 0 && asked < room ? asked : room;
+}
+
+void prepared_generation_fini(struct prepared_generation *prepared)
+{
+    generation_request_fini(&prepared->request);
+    token_list_fini(&prepared->prompt);
+    for (uint32_t i = 0; i < prepared->more_prompt_count; i++)
+        token_list_fini(&prepared->more_prompts[i]);
+    free(prepared->more_prompts);
+    free(prepared->forced.ids);
+    image_set_release(prepared->images);
+    *prepared = (struct prepared_generation){0};
+}

@@ -1,0 +1,45 @@
+/*
+ * The life of a request's settings. Readers fill them.
+ */
+#include "frontend/api/generation/generation_request.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+
+#include "proto/must.h"
+
+const struct reasoning_format *
+generation_request_reasoning(const struct generation_request *request,
+                             const struct reasoning_format *model, struct reasoning_format *custom)
+{
+    if (!request->thinking_start && !request->thinking_end)
+        return model;
+    must(reasoning_format_set_custom(custom, model, request->thinking_start,
+                                     request->thinking_end) == RESULT_OK);
+    return custom;
+}
+
+void generation_request_drop_body(struct generation_request *request)
+{
+    cJSON_Delete(request->body);
+    request_images_fini(&request->images);
+    request->body = NULL;
+    request->messages = NULL;
+    request->prompts = NULL;
+    request->tools = NULL;
+    request->tool_name = NULL;
+    request->template_variables = NULL;
+    request->thinking_start = NULL;
+    request->thinking_end = NULL;
+    request->stop_count = 0;
+}
+
+void generation_request_fini(struct generation_request *request)
+{
+    cJSON_Delete(request->body);
+    request_images_fini(&request->images);
+    free(request->logit_bias);
+    if (request->own.destroy)
+        request->own.destroy(request->own.state);
+    *request = (struct generation_request){0};
+}

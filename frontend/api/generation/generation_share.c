@@ -1,0 +1,72 @@
+/*
+ * Copies for live requests that run, are journalled and end each by itself. What belongs to the
+ * whole (the body, a format's own state, the other prompts) stays with the first.
+ */
+#include "frontend/api/generation/generation_share.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t choices_of(const struct prepared_generation *prepared)
+{
+    return prepared->request.choices > 0 ? prepared->request.choices : 1;
+}
+
+uint32_t generation_share_answers(const struct prepared_generation *prepared)
+{
+    return choices_of(prepared) * (1 + prepared->more_prompt_count);
+}
+
+const struct token_list *generation_share_prompt(const struct prepared_generation *prepared,
+                                                 uint32_t answer)
+{
+    uint32_t prompt = answer / choices_of(prepared);
+    return prompt == 0 ? &prepared->prompt : &prepared->more_prompts[prompt - 1];
+}
+
+/* NULL for none; false when memory runs out. */
+static bool copy(const void *from, size_t bytes, void **to)
+{
+    *to = NULL;
+    if (bytes == 0)
+        return true;
+    *to = malloc(bytes);
+    if (*to)
+        memcpy(*to, from, bytes);
+    return *to != NULL;
+}
+
+enum result generation_share_take(const struct prepared_generation *prepared,
+                                  uint32_t context_tokens, uint32_t answer,
+                                  struct prepared_generation *own)
+{
+    const struct generation_request *request = &prepared->request;
+    const struct token_list *prompt = generation_share_prompt(prepared, answer);
+    const struct forced_tokens *forced = &prepared->forced;
+    size_t forced_count =
+        (size_t)forced->prefix_count + forced->think_start_count + forced->think_end_count;
+    void *ids;
+    void *bias;
+    void *forced_ids;
+    bool good = copy(prompt->ids, prompt->count * sizeof *prompt->ids, &ids);
+    good &=
+        copy(request->logit_bias, request->logit_bias_count * sizeof *request->logit_bias, &bias);
+    good &= copy(forced->ids, forced_count * sizeof *forced->ids, &forced_ids);
+    *own = (struct prepared_generation){.request = *request, .forced = *forced};
+    own->prompt =
+        (struct token_list){.ids = ids, .count = prompt->count, .capacity = prompt->count};
+    own->forced.ids = forced_ids;
+    own->images = image_set_share(prepared->images);
+    own->request.logit_bias = bias;
+    own->request.body = NULL;
+    own->request.own = (struct format_state){0};
+    own->request.images = (struct request_images){0};
+    generation_request_drop_body(&own->request);
+    own->request.sampling.seed += answer % choices_of(prepared);
+    own->max_new_tokens =
+        generation_prepare_room(context_tokens, own->prompt.count, request->max_new_tokens);
+    if (good)
+        return RESULT_OK;
+    prepared_generation_fini(own);
+    return RESULT_OUT_OF_MEMORY;
+}

@@ -1,0 +1,321 @@
+/*
+ * Pictures are the one part of a request whose cost a client can hide: a file of a few kilobytes
+ * may say that it is of a hundred million pixels. Sizes are read first, all sums are made with
+ * them, and only a request that will run is decoded, one picture at a time.
+ *
+ * A placeholder counts only where the template wrote the marker: the text of markers and
+ * placeholders in a message is text (chat_template.h), and should a tokenizer make the
+ * placeholder's token of it all the same, the counts differ and the request is refused.
+ */
+#include "frontend/api/generation/image_prepare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/assets/vision_assets.h"
+#include "frontend/image/image_decoder.h"
+
+struct picture {
+    const struct request_image *named;
+    struct file_bytes file;
+    struct image_header header;
+    struct image_plan plan;
+};
+
+struct image_work {
+    struct vision_assets *vision;
+    uint32_t count;
+    struct image_record records[LIMIT_REQUEST_IMAGES]; /* [count] */
+    struct picture pictures[];
+};
+
+/* What of a picture is wrong, behind its place. */
+static enum result picture_refuse(const struct picture *picture, enum result result,
+                                  const struct error_text *why, struct api_error *error)
+{
+    if (result == RESULT_OUT_OF_MEMORY)
+        return api_error_set(error, result, 500, NULL, "out of memory");
+    (void)api_error_set(error, result, 400, "invalid_image", "%s: %s", picture->named->place,
+                        why->text);
+    snprintf(error->param, sizeof error->param, "%s", picture->named->place);
+    return result;
+}
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+static bool any_is_remote(const struct request_images *images)
+{
+    for (uint32_t i = 0; i < images->count; i++) {
+        if (image_source_is_remote(images->items[i].naming, images->items[i].name))
+            return true;
+    }
+    return false;
+}
+
+/* No worker takes more at once. */
+static enum result patches_check(const struct image_plan *plan, struct error_text *error)
+{
+    uint64_t patches = (uint64_t)plan->grid_w * plan->grid_h * plan->tiles;
+    if (patches <= LIMIT_PATCH_ROWS)
+        return RESULT_OK;
+    return error_set(error, RESULT_TOO_LARGE,
+                     "a picture of %u x %u pixels becomes %llu patches, more than %u: resize_shape "
+                     "makes it smaller",
+                     plan->width, plan->height, (unsigned long long)patches, LIMIT_PATCH_ROWS);
+}
+
+static enum result picture_read(const struct image_work *work,
+                                const struct generation_request *request, struct picture *picture,
+                                uint64_t *file_bytes, struct api_error *error)
+{
+    struct error_text why;
+    const struct vision_assets *vision = work->vision;
+    const struct request_image *named = picture->named;
+    const struct image_wish wish = {.detail = named->detail,
+                                    .box_width = request->box_width,
+                                    .box_height = request->box_height};
+    enum result result =
+        image_source_read(&vision->media, named->naming, named->name, &picture->file, &why);
+    *file_bytes += picture->file.count;
+    if (result == RESULT_OK && *file_bytes > LIMIT_REQUEST_PICTURE_BYTES)
+        result = error_set(&why, RESULT_TOO_LARGE, "with it the files have more than %u bytes",
+                           LIMIT_REQUEST_PICTURE_BYTES);
+    if (result == RESULT_OK)
+        result =
+            image_decoder_probe(picture->file.bytes, picture->file.count, &picture->header, &why);
+    if (result == RESULT_OK)
+        result = image_processor_plan(&vision->processor, picture->header.width,
+                                      picture->header.height, &wish, &picture->plan, &why);
+    if (result == RESULT_OK)
+        result = patches_check(&picture->plan, &why);
+    return result == RESULT_OK ? RESULT_OK : picture_refuse(picture, result, &why, error);
+}
+
+static enum result context_refuse(const struct picture *picture, uint32_t most_tokens,
+                                  struct api_error *error)
+{
+    (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
+                        "%s: with it the pictures stand for more than this model's context of %u "
+                        "tokens",
+                        picture->named->place, most_tokens);
+    snprintf(error->param, sizeof error->param, "%s", picture->named->place);
+    return RESULT_CONTEXT_EXCEEDED;
+}
+
+enum result image_prepare_read(const struct parse_context *context,
+                               const struct generation_request *request, uint32_t most_tokens,
+                               struct image_work **work, struct api_error *error)
+{
+    const struct request_images *images = &request->images;
+    uint64_t file_bytes = 0, tokens = 0;
+    *work = NULL;
+    if (images->count == 0)
+        return RESULT_OK;
+    if (context->needs_network && any_is_remote(images)) {
+        *context->needs_network = true;
+        return RESULT_CANCELLED;
+    }
+    struct image_work *made = calloc(1, sizeof *made + images->count * sizeof made->pictures[0]);
+    if (!made)
+        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    made->vision = context->assets->vision;
+    made->count = images->count;
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < images->count && result == RESULT_OK; i++) {
+        made->pictures[i].named = &images->items[i];
+        result = picture_read(made, request, &made->pictures[i], &file_bytes, error);
+        tokens += made->pictures[i].plan.token_count;
+        if (result == RESULT_OK && tokens >= most_tokens)
+            result = context_refuse(&made->pictures[i], most_tokens, error);
+    }
+    if (result == RESULT_OK)
+        *work = made;
+    else
+        image_prepare_end(made);
+    return result;
+}
+
+void image_prepare_end(struct image_work *work)
+{
+    for (uint32_t i = 0; work && i < work->count; i++)
+        file_bytes_fini(&work->pictures[i].file);
+    free(work);
+}
+
+/* --- placeholders ---------------------------------------------------------------------------- */
+
+static enum result count_refuse(const struct image_work *work, size_t found,
+                                struct api_error *error)
+{
+    (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
+                        "the chat template has places for %zu of the request's %u pictures", found,
+                        work->count);
+    strcpy(error->param, "messages");
+    return RESULT_INVALID;
+}
+
+/* One part of the prompt that is being written: its spans begin where the one before ends. */
+static void span_add(struct chat_prompt *prompt, size_t bytes, bool trusted)
+{
+    struct prompt_span *last = prompt->span_count ? &prompt->spans[prompt->span_count - 1] : NULL;
+    if (last && last->trusted == trusted)
+        last->text_bytes += bytes;
+    else if (bytes > 0)
+        prompt->spans[prompt->span_count++] =
+            (struct prompt_span){.text_bytes = bytes, .trusted = trusted};
+}
+
+/* Copies a span with its markers replaced by what stands for pictures from *next on. */
+static void span_expand(const struct image_work *work, const struct prompt_span *span,
+                        uint32_t *next, struct text_buffer *text)
+{
+    const struct image_processor *processor = &work->vision->processor;
+    const char *marker = processor->tokens.marker;
+    size_t marker_bytes = strlen(marker);
+    const char *at = span->text, *end = span->text + span->text_bytes, *found;
+    while (span->trusted && (found = memmem(at, (size_t)(end - at), marker, marker_bytes))) {
+        text_buffer_append(text, at, (size_t)(found - at));
+        image_processor_expand(processor, &work->pictures[(*next)++].plan, text);
+        at = found + marker_bytes;
+    }
+    text_buffer_append(text, at, (size_t)(end - at));
+}
+
+/* Points the spans into the text once it stays where it is. */
+static void spans_settle(struct chat_prompt *prompt)
+{
+    const char *at = prompt->text;
+    for (size_t i = 0; i < prompt->span_count; i++) {
+        prompt->spans[i].text = at;
+        at += prompt->spans[i].text_bytes;
+    }
+}
+
+enum result image_prepare_expand(const struct image_work *work, struct chat_prompt *prompt,
+                                 struct api_error *error)
+{
+    size_t found = image_form_count(prompt, work->vision->processor.tokens.marker);
+    struct text_buffer text = {0};
+    struct chat_prompt made = {0};
+    uint32_t next = 0;
+    if (found != work->count)
+        return count_refuse(work, found, error);
+    made.spans = calloc(prompt->span_count, sizeof *made.spans);
+    for (size_t i = 0; made.spans && i < prompt->span_count; i++) {
+        size_t before = text.length;
+        span_expand(work, &prompt->spans[i], &next, &text);
+        span_add(&made, text.length - before, prompt->spans[i].trusted);
+    }
+    if (!made.spans || text.failed) {
+        free(made.spans);
+        text_buffer_fini(&text);
+        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    }
+    made.text = text.bytes;
+    made.text_bytes = text.length;
+    spans_settle(&made);
+    chat_prompt_fini(prompt);
+    *prompt = made;
+    return RESULT_OK;
+}
+
+static size_t token_count(const struct token_list *tokens, uint32_t token)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < tokens->count; i++)
+        count += tokens->ids[i] == token;
+    return count;
+}
+
+enum result image_prepare_find(struct image_work *work, const struct token_list *tokens,
+                               struct api_error *error)
+{
+    uint32_t soft = work->vision->soft_token;
+    size_t wanted = 0, at = 0;
+    for (uint32_t i = 0; i < work->count; i++)
+        wanted += work->pictures[i].plan.token_count;
+    if (token_count(tokens, soft) != wanted) {
+        (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
+                            "a message contains the text of a picture's placeholder (%s)",
+                            work->vision->processor.tokens.soft);
+        strcpy(error->param, "messages");
+        return RESULT_INVALID;
+    }
+    for (uint32_t i = 0; i < work->count; i++) {
+        struct image_record *record = &work->records[i];
+        record->token_count = work->pictures[i].plan.token_count;
+        for (uint32_t have = 0; have < record->token_count; at++) {
+            if (tokens->ids[at] != soft)
+                continue;
+            if (have++ == 0)
+                record->first_token = (uint32_t)at;
+            record->span_tokens = (uint32_t)at + 1 - record->first_token;
+        }
+    }
+    return RESULT_OK;
+}
+
+/* --- pixels ---------------------------------------------------------------------------------- */
+
+static enum result set_refuse(enum result result, struct api_error *error)
+{
+    switch (result) {
+    case RESULT_FULL:
+        (void)api_error_set(error, result, 429, "images_full",
+                            "the pictures of other requests fill this server's memory for them");
+        error->retry_after_s = 1;
+        return result;
+    case RESULT_OUT_OF_MEMORY: return api_error_set(error, result, 500, NULL, "out of memory");
+    default:
+        (void)api_error_set(error, result, 400, "invalid_image",
+                            "the request's pictures are together larger than this server's memory "
+                            "for pictures");
+        strcpy(error->param, "messages");
+        return result;
+    }
+}
+
+static enum result picture_decode(const struct image_work *work, struct picture *picture,
+                                  struct image_record *record, uint8_t *out,
+                                  struct api_error *error)
+{
+    struct error_text why;
+    struct image_pixels pixels = {0};
+    const struct image_plan *plan = &picture->plan;
+    enum result result =
+        image_decoder_run(picture->file.bytes, picture->file.count, &picture->header,
+                          plan->wanted_width, plan->wanted_height, &pixels, &why);
+    if (result == RESULT_OK)
+        result = image_processor_run(&work->vision->processor, plan, &pixels, out,
+                                     record->content_hash, &why);
+    image_pixels_fini(&pixels);
+    file_bytes_fini(&picture->file);
+    return result == RESULT_OK ? RESULT_OK : picture_refuse(picture, result, &why, error);
+}
+
+enum result image_prepare_decode(struct image_work *work, struct image_set **set,
+                                 struct api_error *error)
+{
+    struct image_set *made;
+    for (uint32_t i = 0; i < work->count; i++) {
+        const struct image_plan *plan = &work->pictures[i].plan;
+        struct image_record *record = &work->records[i];
+        record->width = plan->tile_width;
+        record->height = plan->tile_height;
+        record->tiles = plan->tiles;
+        memcpy(record->scale, work->vision->processor.scale, sizeof record->scale);
+        memcpy(record->bias, work->vision->processor.bias, sizeof record->bias);
+    }
+    enum result result = image_set_create(work->records, work->count, &work->vision->budget, &made);
+    if (result != RESULT_OK)
+        return set_refuse(result, error);
+    for (uint32_t i = 0; i < work->count && result == RESULT_OK; i++)
+        result = picture_decode(work, &work->pictures[i], image_set_record(made, i),
+                                image_set_pixels(made, i), error);
+    if (result == RESULT_OK)
+        *set = made;
+    else
+        image_set_release(made);
+    return result;
+}

@@ -1,0 +1,39 @@
+/*
+ * A request's pictures on their way into its prompt, in four steps, of which the first three cost
+ * little and the last much, so that whatever can be refused is refused before anything is decoded:
+ *
+ *   image_prepare_read     names -> files, their sizes, how many tokens they stand for
+ *   image_prepare_expand   the rendered prompt's markers -> placeholders
+ *   image_prepare_find     where the placeholders are among the prompt's tokens
+ *   image_prepare_decode   files -> pixels, resized, in the form in which the worker takes them
+ *
+ * An error names the picture by its place in the client's own body.
+ */
+#ifndef SHOAL_FRONTEND_API_GENERATION_IMAGE_PREPARE_H
+#define SHOAL_FRONTEND_API_GENERATION_IMAGE_PREPARE_H
+
+#include "frontend/api/generation/api_format.h"
+#include "frontend/image/image_set.h"
+#include "frontend/prompt/chat_template.h"
+
+struct image_work; /* of one request */
+
+/* *work is NULL where the request names none. What stands for them must be below `most_tokens`.
+ * RESULT_CANCELLED and nothing else: the thread may not wait for the network, which
+ * context->needs_network says then. */
+enum result image_prepare_read(const struct parse_context *context,
+                               const struct generation_request *request, uint32_t most_tokens,
+                               struct image_work **work, struct api_error *error) RESULT_CHECKED;
+/* Replaces each marker that the template wrote. There must be one for each picture, in their order;
+ * what a user wrote is left alone. */
+enum result image_prepare_expand(const struct image_work *work, struct chat_prompt *prompt,
+                                 struct api_error *error) RESULT_CHECKED;
+enum result image_prepare_find(struct image_work *work, const struct token_list *tokens,
+                               struct api_error *error) RESULT_CHECKED;
+/* *set is the caller's. */
+enum result image_prepare_decode(struct image_work *work, struct image_set **set,
+                                 struct api_error *error) RESULT_CHECKED;
+/* NULL is fine, at any step. */
+void image_prepare_end(struct image_work *work);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * One prompt after the other; an error names its place in the body's list.
+ */
+#include "frontend/api/generation/raw_prompts.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Into an empty list. RESULT_TOO_LARGE beyond the context. */
+static enum result text_encode(const struct model_assets *assets, const char *text,
+                               struct token_list *tokens)
+{
+    int32_t bos = tokenizer_bos_token(assets->tokenizer);
+    if (tokenizer_adds_bos(assets->tokenizer) && bos >= 0) {
+        tokens->ids = malloc(sizeof *tokens->ids);
+        if (!tokens->ids)
+            return RESULT_OUT_OF_MEMORY;
+        tokens->capacity = tokens->count = 1;
+        tokens->ids[0] = (uint32_t)bos;
+    }
+    struct prompt_span span = {.text = text, .text_bytes = strlen(text), .trusted = false};
+    return tokenizer_encode(assets->tokenizer, &span, 1, assets->context_tokens, tokens);
+}
+
+static enum result ids_take(const struct model_assets *assets, const cJSON *list, const char *place,
+                            struct token_list *tokens, struct api_error *error)
+{
+    uint32_t vocab_tokens = tokenizer_vocab_tokens(assets->tokenizer);
+    size_t count = 0;
+    const cJSON *item;
+    for (item = list->child; item; item = item->next)
+        count++;
+    if (count >= assets->context_tokens)
+        return RESULT_TOO_LARGE;
+    tokens->ids = malloc((count + 1) * sizeof *tokens->ids);
+    if (!tokens->ids)
+        return RESULT_OUT_OF_MEMORY;
+    tokens->capacity = count + 1;
+    cJSON_ArrayForEach(item, list)
+    {
+        double id = cJSON_IsNumber(item) ? item->valuedouble : -1;
+        if (!(id >= 0 && id < vocab_tokens && floor(id) == id))
+            return api_error_invalid(error, place, "a token id must be an integer below %u",
+                                     vocab_tokens);
+        tokens->ids[tokens->count++] = (uint32_t)id;
+    }
+    return RESULT_OK;
+}
+
+static enum result one_encode(const struct model_assets *assets, const cJSON *prompt,
+                              const char *place, struct token_list *tokens, struct api_error *error)
+{
+    error->status = 0;
+    enum result result = cJSON_IsString(prompt) ? text_encode(assets, prompt->valuestring, tokens)
+                                                : ids_take(assets, prompt, place, tokens, error);
+    if (error->status != 0)
+        return result;
+    if (result == RESULT_OUT_OF_MEMORY)
+        return api_error_set(error, result, 500, NULL, "out of memory");
+    if (result == RESULT_OK && tokens->count == 0)
+        return api_error_invalid(error, place, "the prompt is empty");
+    if (result == RESULT_OK && tokens->count < assets->context_tokens)
+        return RESULT_OK;
+    (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
+                        "the prompt does not fit into the context of %u tokens",
+                        assets->context_tokens);
+    snprintf(error->param, sizeof error->param, "%s", place);
+    return RESULT_CONTEXT_EXCEEDED;
+}
+
+enum result raw_prompts_encode(const struct model_assets *assets,
+                               struct prepared_generation *prepared, struct api_error *error)
+{
+    const cJSON *prompts = prepared->request.prompts;
+    uint32_t count = (uint32_t)cJSON_GetArraySize(prompts);
+    prepared->more_prompts = calloc(count, sizeof *prepared->more_prompts);
+    if (!prepared->more_prompts)
+        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    prepared->more_prompt_count = count - 1;
+    uint32_t index = 0;
+    const cJSON *prompt;
+    cJSON_ArrayForEach(prompt, prompts)
+    {
+        char place[32];
+        snprintf(place, sizeof place, count > 1 ? "prompt[%u]" : "prompt", index);
+        struct token_list *tokens =
+            index == 0 ? &prepared->prompt : &prepared->more_prompts[index - 1];
+        enum result result = one_encode(assets, prompt, place, tokens, error);
+        if (result != RESULT_OK)
+            return result;
+        index++;
+    }
+    return RESULT_OK;
+}

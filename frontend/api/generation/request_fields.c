@@ -1,0 +1,357 @@
+/*
+ * Numbers are read through one table (name, range, where the checkpoint's own default stands, where
+ * the value goes); other fields have a reader each, which callers run in order until one refuses.
+ */
+#include "frontend/api/generation/request_fields.h"
+
+#include <cjson/cJSON.h>
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const cJSON *request_fields_member(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return item && !cJSON_IsNull(item) ? item : NULL;
+}
+
+/* cJSON ends a string at an escaped NUL and would cut a message short without a word. */
+static bool body_has_escaped_nul(const char *json, size_t json_bytes)
+{
+    for (size_t i = 0; i + 6 <= json_bytes; i++) {
+        if (json[i] != '\\')
+            continue;
+        if (memcmp(json + i + 1, "u0000", 5) == 0)
+            return true;
+        i++; /* an escape: its second byte is not the start of another */
+    }
+    return false;
+}
+
+/* Brackets outside of strings. cJSON bounds its own recursion; whoever walks a body later need not.
+ */
+static bool body_is_deep(const char *json, size_t json_bytes)
+{
+    size_t depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < json_bytes; i++) {
+        if (in_string && json[i] == '\\')
+            i++;
+        else if (json[i] == '"')
+            in_string = !in_string;
+        else if (!in_string && (json[i] == '{' || json[i] == '['))
+            depth++;
+        else if (!in_string && (json[i] == '}' || json[i] == ']') && depth > 0)
+            depth--;
+        if (depth > LIMIT_BODY_DEPTH)
+            return true;
+    }
+    return false;
+}
+
+enum result request_fields_read_body(const char *json, size_t json_bytes, cJSON **body,
+                                     struct api_error *error)
+{
+    if (memchr(json, '\0', json_bytes) || body_has_escaped_nul(json, json_bytes))
+        return api_error_invalid(error, "", "NUL characters are not accepted");
+    if (body_is_deep(json, json_bytes))
+        return api_error_invalid(error, "", "the body is nested more than %u levels deep",
+                                 LIMIT_BODY_DEPTH);
+    const char *end = NULL;
+    *body = cJSON_ParseWithLengthOpts(json, json_bytes, &end, false);
+    if (!*body) {
+        size_t at = end && end >= json && end <= json + json_bytes ? (size_t)(end - json) : 0;
+        return api_error_invalid(error, "", "the body is not valid JSON (near byte %zu)", at);
+    }
+    while (end < json + json_bytes && strchr(" \t\r\n", *end))
+        end++;
+    if (end != json + json_bytes)
+        return api_error_invalid(error, "", "the body goes on after its JSON value (byte %zu)",
+                                 (size_t)(end - json));
+    if (!cJSON_IsObject(*body))
+        return api_error_invalid(error, "", "the body must be a JSON object");
+    return RESULT_OK;
+}
+
+/* --- numbers --------------------------------------------------------------------------------- */
+
+#define CHECKPOINT_NONE SIZE_MAX
+
+static const struct float_field {
+    const char *name;
+    double least;
+    double most;
+    size_t offset; /* in struct sampling_params */
+    size_t
+        checkpoint_offset; /* in struct checkpoint_sampling; CHECKPOINT_NONE when it states none */
+    float api_default;
+} float_fields[] = {
+#define PARAM(field)      offsetof(struct sampling_params, field)
+#define CHECKPOINT(field) offsetof(struct checkpoint_sampling, field)
+    {"temperature", 0, 2, PARAM(temperature), CHECKPOINT(temperature), 1},
+    {"top_p", 0, 1, PARAM(top_p), CHECKPOINT(top_p), 1},
+    {"min_p", 0, 1, PARAM(min_p), CHECKPOINT(min_p), 0},
+    {"repetition_penalty", 0, 10, PARAM(repetition_penalty), CHECKPOINT(repetition_penalty), 1},
+    {"presence_penalty", -2, 2, PARAM(presence_penalty), CHECKPOINT_NONE, 0},
+    {"frequency_penalty", -2, 2, PARAM(frequency_penalty), CHECKPOINT_NONE, 0},
+    {"typical_p", 0, 1, PARAM(typical_p), CHECKPOINT_NONE, 1},
+    {"top_n_sigma", 0, 100, PARAM(top_n_sigma), CHECKPOINT_NONE, 0},
+#undef PARAM
+#undef CHECKPOINT
+};
+
+static enum result float_field_read(const cJSON *body, const struct float_field *field,
+                                    const struct checkpoint_sampling *checkpoint,
+                                    struct sampling_params *sampling, struct api_error *error)
+{
+    float value = field->api_default;
+    if (field->checkpoint_offset != CHECKPOINT_NONE) {
+        float own;
+        memcpy(&own, (const char *)checkpoint + field->checkpoint_offset, sizeof own);
+        if (isfinite(own))
+            value = own;
+    }
+    const cJSON *item = request_fields_member(body, field->name);
+    if (item) {
+        if (!cJSON_IsNumber(item))
+            return api_error_invalid(error, field->name, "%s must be a number", field->name);
+        if (!(item->valuedouble >= field->least && item->valuedouble <= field->most))
+            return api_error_invalid(error, field->name, "%s must be between %g and %g",
+                                     field->name, field->least, field->most);
+        value = (float)item->valuedouble;
+    }
+    memcpy((char *)sampling + field->offset, &value, sizeof value);
+    return RESULT_OK;
+}
+
+/* An integer member; *present tells whether it was there. Exact for magnitudes below 2^53. */
+enum result request_fields_read_integer(const cJSON *body, const char *name, double least,
+                                        double most, bool *present, int64_t *value,
+                                        struct api_error *error)
+{
+    const cJSON *item = request_fields_member(body, name);
+    *present = item != NULL;
+    if (!item)
+        return RESULT_OK;
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble) ||
+        floor(item->valuedouble) != item->valuedouble)
+        return api_error_invalid(error, name, "%s must be an integer", name);
+    if (item->valuedouble < least || item->valuedouble > most)
+        return api_error_invalid(error, name, "%s must be between %.0f and %.0f", name, least,
+                                 most);
+    *value = (int64_t)item->valuedouble;
+    return RESULT_OK;
+}
+
+/* How far back each penalty looks; 0 or absent: over everything. */
+static enum result contexts_read(const cJSON *body, struct sampling_params *sampling,
+                                 struct api_error *error)
+{
+    const struct {
+        const char *name;
+        uint32_t *tokens;
+    } fields[] = {{"repetition_context_size", &sampling->repetition_context},
+                  {"presence_context_size", &sampling->presence_context},
+                  {"frequency_context_size", &sampling->frequency_context}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        bool present;
+        int64_t value = 0;
+        enum result result = request_fields_read_integer(
+            body, fields[i].name, 0, LIMIT_CONTEXT_TOKENS, &present, &value, error);
+        if (result != RESULT_OK)
+            return result;
+        *fields[i].tokens = (uint32_t)value;
+    }
+    return RESULT_OK;
+}
+
+enum result request_fields_read_ends(const cJSON *body, struct generation_request *request,
+                                     struct api_error *error)
+{
+    bool present;
+    int64_t value = 0;
+    uint32_t most = request->max_new_tokens > 0 ? request->max_new_tokens : LIMIT_CONTEXT_TOKENS;
+    enum result result =
+        request_fields_read_integer(body, "min_tokens", 0, most, &present, &value, error);
+    request->min_tokens = (uint32_t)value;
+    if (result != RESULT_OK)
+        return result;
+    result =
+        request_fields_read_bool(body, "ignore_eos", "ignore_eos", &request->ignore_end, error);
+    if (result != RESULT_OK || !request_fields_member(body, "cache_prompt"))
+        return result;
+    bool cache_prompt = true;
+    result = request_fields_read_bool(body, "cache_prompt", "cache_prompt", &cache_prompt, error);
+    request->no_prefix_cache = !cache_prompt;
+    return result;
+}
+
+enum result request_fields_read_sampling(const cJSON *body, const struct model_assets *assets,
+                                         uint64_t random_seed, struct sampling_params *sampling,
+                                         struct api_error *error)
+{
+    *sampling = sampling_params_default();
+    for (size_t i = 0; i < sizeof float_fields / sizeof float_fields[0]; i++) {
+        enum result result =
+            float_field_read(body, &float_fields[i], &assets->sampling, sampling, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    if (sampling->top_p <= 0)
+        sampling->top_p = FLT_MIN; /* the API allows 0: only the most likely token */
+    if (sampling->typical_p <= 0)
+        sampling->typical_p = FLT_MIN; /* likewise */
+    bool present;
+    int64_t value = 0;
+    enum result result = contexts_read(body, sampling, error);
+    if (result != RESULT_OK)
+        return result;
+    result =
+        request_fields_read_integer(body, "top_k", -1, LIMIT_VOCAB_TOKENS, &present, &value, error);
+    if (result != RESULT_OK)
+        return result;
+    if (present)
+        sampling->top_k = value > 0 ? (uint32_t)value : 0;
+    else
+        sampling->top_k = assets->sampling.top_k == UINT32_MAX ? 0 : assets->sampling.top_k;
+    result = request_fields_read_integer(body, "seed", -9007199254740992.0, 9007199254740992.0,
+                                         &present, &value, error);
+    if (result != RESULT_OK)
+        return result;
+    sampling->seed = present ? (uint64_t)value : random_seed;
+    struct error_text words;
+    if (sampling_params_check(sampling, &words) != RESULT_OK)
+        return api_error_invalid(error, "", "%s", words.text);
+    return RESULT_OK;
+}
+
+/* --- stop strings, bias ---------------------------------------------------------------------- */
+
+static enum result stop_add(const cJSON *item, const char *name, struct generation_request *request,
+                            struct api_error *error)
+{
+    if (!cJSON_IsString(item))
+        return api_error_invalid(error, name, "%s must be a string or a list of strings", name);
+    size_t length = strlen(item->valuestring);
+    if (length < 1 || length > LIMIT_STOP_BYTES)
+        return api_error_invalid(error, name, "a stop string must have 1 to %u bytes",
+                                 LIMIT_STOP_BYTES);
+    if (request->stop_count == LIMIT_STOP_STRINGS)
+        return api_error_invalid(error, name, "more than %u stop strings", LIMIT_STOP_STRINGS);
+    request->stops[request->stop_count++] =
+        (struct stop_string){.bytes = item->valuestring, .length = length};
+    return RESULT_OK;
+}
+
+enum result request_fields_read_stop(const cJSON *body, const char *name,
+                                     struct generation_request *request, struct api_error *error)
+{
+    const cJSON *stop = request_fields_member(body, name);
+    if (!stop)
+        return RESULT_OK;
+    if (!cJSON_IsArray(stop))
+        return stop_add(stop, name, request, error);
+    const cJSON *item;
+    cJSON_ArrayForEach(item, stop)
+    {
+        enum result result = stop_add(item, name, request, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return RESULT_OK;
+}
+
+enum result request_fields_read_logit_bias(const cJSON *body, uint32_t vocab_tokens,
+                                           struct generation_request *request,
+                                           struct api_error *error)
+{
+    const char *name = "logit_bias";
+    const cJSON *map = request_fields_member(body, name);
+    if (!map)
+        return RESULT_OK;
+    if (!cJSON_IsObject(map))
+        return api_error_invalid(error, name, "logit_bias must be an object");
+    int count = cJSON_GetArraySize(map);
+    if (count < 0 || (unsigned)count > LIMIT_LOGIT_BIAS)
+        return api_error_invalid(error, name, "more than %u biases", LIMIT_LOGIT_BIAS);
+    request->logit_bias = calloc((size_t)count + 1, sizeof *request->logit_bias);
+    if (!request->logit_bias)
+        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, map)
+    {
+        char *end = NULL;
+        unsigned long token = strtoul(item->string, &end, 10);
+        if (item->string[0] < '0' || item->string[0] > '9' || *end || token >= vocab_tokens)
+            return api_error_invalid(error, name, "'%.40s' is not a token id below %u",
+                                     item->string, vocab_tokens);
+        if (!cJSON_IsNumber(item) || !(item->valuedouble >= -100 && item->valuedouble <= 100))
+            return api_error_invalid(error, name, "a bias must be a number between -100 and 100");
+        request->logit_bias[request->logit_bias_count++] =
+            (struct logit_bias_entry){.token = (uint32_t)token, .bias = (float)item->valuedouble};
+    }
+    return RESULT_OK;
+}
+
+enum result request_fields_read_bool(const cJSON *object, const char *name, const char *param,
+                                     bool *value, struct api_error *error)
+{
+    const cJSON *item = request_fields_member(object, name);
+    *value = false;
+    if (item && !cJSON_IsBool(item))
+        return api_error_invalid(error, param, "%s must be true or false", param);
+    *value = item && cJSON_IsTrue(item);
+    return RESULT_OK;
+}
+
+enum result request_fields_read_string(const cJSON *body, const char *name, size_t most,
+                                       const char **value, struct api_error *error)
+{
+    const cJSON *item = request_fields_member(body, name);
+    *value = NULL;
+    if (!item)
+        return RESULT_OK;
+    if (!cJSON_IsString(item))
+        return api_error_invalid(error, name, "%s must be a string", name);
+    size_t length = strlen(item->valuestring);
+    if (length < 1 || length > most)
+        return api_error_invalid(error, name, "%s must have 1 to %zu bytes", name, most);
+    *value = item->valuestring;
+    return RESULT_OK;
+}
+
+static bool is_off(const cJSON *item)
+{
+    return cJSON_IsFalse(item) || (cJSON_IsNumber(item) && item->valuedouble == 0) ||
+           (cJSON_IsString(item) && !item->valuestring[0]) ||
+           ((cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child);
+}
+
+enum result request_fields_refuse(const cJSON *body, const char *const names[],
+                                  struct api_error *error)
+{
+    for (; *names; names++) {
+        const cJSON *item = request_fields_member(body, *names);
+        if (item && !is_off(item))
+            return api_error_invalid(error, *names, "%s is not supported", *names);
+    }
+    return RESULT_OK;
+}
+
+enum result request_fields_check_model(const cJSON *body, const struct model_assets *assets,
+                                       struct api_error *error)
+{
+    const cJSON *model = request_fields_member(body, "model");
+    if (!model)
+        return RESULT_OK;
+    if (!cJSON_IsString(model))
+        return api_error_invalid(error, "model", "model must be a string");
+    if (strcmp(model->valuestring, assets->model_id) == 0)
+        return RESULT_OK;
+    (void)api_error_set(error, RESULT_NOT_FOUND, 404, "model_not_found",
+                        "the model '%.100s' does not exist; this server has '%.100s'",
+                        model->valuestring, assets->model_id);
+    strcpy(error->param, "model");
+    return RESULT_NOT_FOUND;
+}

@@ -1,0 +1,164 @@
+/*
+ * Three spellings of one thing.
+ *
+ *     {"type": "image_url", "image_url": "URL" or {"url": "URL", "detail": "low"}}
+ *     {"type": "input_image", "image_url": as above, "detail": "low"}
+ *     {"type": "image", "source": {"type": "base64", "data": "…"} or {"type": "url", "url": "URL"}}
+ *
+ * Refuses ids of uploaded files, which this server has none of, and members that it would have to
+ * ignore.
+ */
+#include "frontend/api/generation/request_images.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/limits.h"
+
+void request_images_fini(struct request_images *images)
+{
+    for (uint32_t i = 0; i < images->count; i++)
+        free(images->items[i].name);
+    free(images->items);
+    *images = (struct request_images){.taken = images->taken};
+}
+
+bool request_images_is_type(const char *type)
+{
+    static const char *const types[] = {"image_url", "input_image", "image"};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(type, types[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+struct cJSON *request_images_part(void)
+{
+    cJSON *part = cJSON_CreateObject();
+    if (cJSON_AddStringToObject(part, "type", "image"))
+        return part;
+    cJSON_Delete(part);
+    return NULL;
+}
+
+/* --- one part -------------------------------------------------------------------------------- */
+
+static enum result detail_read(const cJSON *object, const char *place, enum image_detail *detail,
+                               struct api_error *error)
+{
+    static const struct {
+        const char *name;
+        enum image_detail detail;
+    } details[] = {{"auto", IMAGE_DETAIL_AUTO},
+                   {"high", IMAGE_DETAIL_AUTO},
+                   {"original", IMAGE_DETAIL_AUTO},
+                   {"low", IMAGE_DETAIL_LOW}};
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, "detail");
+    if (!item || cJSON_IsNull(item))
+        return RESULT_OK;
+    for (size_t i = 0; cJSON_IsString(item) && i < sizeof details / sizeof details[0]; i++) {
+        if (strcmp(item->valuestring, details[i].name) == 0) {
+            *detail = details[i].detail;
+            return RESULT_OK;
+        }
+    }
+    return api_error_invalid(error, place, "detail must be auto, low or high");
+}
+
+/* An image_url or input_image. */
+static enum result url_part_read(const cJSON *part, const char *place, struct request_image *image,
+                                 const char **name, struct api_error *error)
+{
+    const cJSON *url = cJSON_GetObjectItemCaseSensitive(part, "image_url");
+    const cJSON *file = cJSON_GetObjectItemCaseSensitive(part, "file_id");
+    if (file && !cJSON_IsNull(file))
+        return api_error_invalid(error, place,
+                                 "uploaded files are not supported: send the picture itself");
+    enum result result = detail_read(part, place, &image->detail, error);
+    if (result == RESULT_OK && cJSON_IsObject(url)) {
+        result = detail_read(url, place, &image->detail, error);
+        url = cJSON_GetObjectItemCaseSensitive(url, "url");
+    }
+    if (result != RESULT_OK)
+        return result;
+    if (!cJSON_IsString(url))
+        return api_error_invalid(error, place,
+                                 "image_url must be a string or an object with a string 'url'");
+    image->naming = IMAGE_NAMED_BY_URI;
+    *name = url->valuestring;
+    return RESULT_OK;
+}
+
+/* An image block of Anthropic's. */
+static enum result source_read(const cJSON *part, const char *place, struct request_image *image,
+                               const char **name, struct api_error *error)
+{
+    static const struct {
+        const char *type;
+        const char *member;
+        enum image_naming naming;
+    } kinds[] = {{"base64", "data", IMAGE_NAMED_BY_BASE64}, {"url", "url", IMAGE_NAMED_BY_URI}};
+    const cJSON *source = cJSON_GetObjectItemCaseSensitive(part, "source");
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(source, "type");
+    if (!cJSON_IsObject(source) || !cJSON_IsString(type))
+        return api_error_invalid(error, place, "an image needs a source with a type");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(type->valuestring, kinds[i].type) != 0)
+            continue;
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(source, kinds[i].member);
+        if (!cJSON_IsString(value))
+            return api_error_invalid(error, place, "a source of type %s needs a string '%s'",
+                                     kinds[i].type, kinds[i].member);
+        image->naming = kinds[i].naming;
+        *name = value->valuestring;
+        return RESULT_OK;
+    }
+    return api_error_invalid(error, place,
+                             "sources of type '%.40s' are not supported: base64 and url are",
+                             type->valuestring);
+}
+
+/* Room for one more. */
+static bool list_grow(struct request_images *images)
+{
+    if (images->count < images->capacity)
+        return true;
+    uint32_t capacity = images->capacity ? 2 * images->capacity : 4;
+    struct request_image *grown = realloc(images->items, capacity * sizeof *grown);
+    if (!grown)
+        return false;
+    images->items = grown;
+    images->capacity = capacity;
+    return true;
+}
+
+enum result request_images_add(struct request_images *images, const cJSON *part, const char *place,
+                               struct api_error *error)
+{
+    const char *type = cJSON_GetObjectItemCaseSensitive(part, "type")->valuestring;
+    struct request_image image = {.detail = IMAGE_DETAIL_AUTO};
+    const char *name = NULL;
+    if (!images->taken)
+        return api_error_invalid(error, place,
+                                 "this model takes no pictures: parts of type '%s' are not "
+                                 "supported",
+                                 type);
+    if (images->count == LIMIT_REQUEST_IMAGES)
+        return api_error_invalid(error, place, "more than %u pictures", LIMIT_REQUEST_IMAGES);
+    enum result result = strcmp(type, "image") == 0
+                             ? source_read(part, place, &image, &name, error)
+                             : url_part_read(part, place, &image, &name, error);
+    if (result != RESULT_OK)
+        return result;
+    snprintf(image.place, sizeof image.place, "%s", place);
+    image.name = strdup(name);
+    if (!image.name || !list_grow(images)) {
+        free(image.name);
+        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    }
+    images->items[images->count++] = image;
+    return RESULT_OK;
+}

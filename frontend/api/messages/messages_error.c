@@ -1,0 +1,56 @@
+/*
+ * Errors as Anthropic's API words them, from one table of status to type.
+ *
+ * That API has no `param`: the place stands in front of the words, as in "max_tokens: …". Our codes
+ * go where its clients look for one, into details.error_code.
+ */
+#include "frontend/api/messages/messages_error.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    int status;
+    int shown; /* the status that goes out */
+    const char *type;
+} types[] = {
+    {401, 401, "authentication_error"}, {403, 403, "permission_error"},
+    {404, 404, "not_found_error"},      {408, 408, "timeout_error"},
+    {413, 413, "request_too_large"},    {429, 429, "rate_limit_error"},
+    {503, 529, "overloaded_error"},     {504, 504, "timeout_error"},
+};
+
+static void append_message(const struct api_error *error, struct text_buffer *out)
+{
+    char words[sizeof error->param + sizeof error->message + 2];
+    size_t bytes = strlen(error->param);
+    bool named = bytes == 0 || strncmp(error->message, error->param, bytes) == 0;
+    if (named)
+        snprintf(words, sizeof words, "%s", error->message);
+    else
+        snprintf(words, sizeof words, "%s: %s", error->param, error->message);
+    api_error_append_words(words, out);
+}
+
+int messages_error_write(const struct api_error *error, const char *request_id,
+                         struct text_buffer *out)
+{
+    int status = error->status;
+    const char *type = status >= 500 ? "api_error" : "invalid_request_error";
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (types[i].status != error->status)
+            continue;
+        status = types[i].shown;
+        type = types[i].type;
+    }
+    text_buffer_append_format(out,
+                              "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", type);
+    append_message(error, out);
+    if (error->code)
+        text_buffer_append_format(out, ",\"details\":{\"error_code\":\"%s\"}", error->code);
+    text_buffer_append_text(out, "},\"request_id\":");
+    api_error_append_words(request_id, out);
+    text_buffer_append_text(out, "}");
+    return status;
+}

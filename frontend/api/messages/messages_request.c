@@ -1,0 +1,258 @@
+/*
+ * Reading a body of Anthropic's messages API: a list of readers, run in order until one refuses.
+ *
+ * Sampling has Anthropic's fields (temperature, top_p, top_k) and, under the same names, those that
+ * only this server has. A body that is no JSON is tried once more with its lone backslashes
+ * doubled.
+ */
+#include "frontend/api/messages/messages_request.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/chat/chat_messages.h"
+#include "frontend/api/chat/chat_request.h"
+#include "frontend/api/generation/request_fields.h"
+#include "frontend/api/messages/lone_backslash.h"
+#include "frontend/api/messages/messages_tools.h"
+#include "frontend/api/messages/messages_turns.h"
+#include "proto/must.h"
+
+static enum result body_read(const char *json, size_t json_bytes, cJSON **body,
+                             struct api_error *error)
+{
+    enum result result = request_fields_read_body(json, json_bytes, body, error);
+    if (result == RESULT_OK)
+        return result;
+    size_t repaired_bytes;
+    char *repaired = lone_backslash_repair(json, json_bytes, &repaired_bytes);
+    if (repaired) {
+        cJSON_Delete(*body); /* JSON with more behind it */
+        *body = NULL;
+        result = request_fields_read_body(repaired, repaired_bytes, body, error);
+    }
+    free(repaired);
+    return result;
+}
+
+static enum result max_tokens_read(const cJSON *body, struct generation_request *request,
+                                   struct api_error *error)
+{
+    bool present;
+    int64_t value = 0;
+    enum result result = request_fields_read_integer(body, "max_tokens", 1, LIMIT_CONTEXT_TOKENS,
+                                                     &present, &value, error);
+    if (result == RESULT_OK && !present)
+        return api_error_invalid(error, "max_tokens", "max_tokens is required");
+    request->max_new_tokens = (uint32_t)value;
+    return result;
+}
+
+static enum result metadata_check(const cJSON *body, struct api_error *error)
+{
+    const cJSON *metadata = request_fields_member(body, "metadata");
+    const cJSON *user = metadata ? request_fields_member(metadata, "user_id") : NULL;
+    if (metadata && !cJSON_IsObject(metadata))
+        return api_error_invalid(error, "metadata", "metadata must be an object");
+    if (user && !cJSON_IsString(user))
+        return api_error_invalid(error, "metadata.user_id", "metadata.user_id must be a string");
+    return RESULT_OK;
+}
+
+/* --- thinking -------------------------------------------------------------------------------- */
+
+static enum result budget_read(const cJSON *thinking, struct generation_request *request,
+                               struct api_error *error)
+{
+    bool present;
+    int64_t value = 0;
+    enum result result = request_fields_read_integer(thinking, "budget_tokens", 1,
+                                                     LIMIT_CONTEXT_TOKENS, &present, &value, error);
+    if (result != RESULT_OK)
+        return result;
+    if (!present)
+        return api_error_invalid(error, "thinking.budget_tokens",
+                                 "thinking of type enabled needs budget_tokens");
+    if (request->max_new_tokens > 0 && value >= request->max_new_tokens)
+        return api_error_invalid(error, "thinking.budget_tokens",
+                                 "budget_tokens must be less than max_tokens");
+    request->thinking_budget = (uint32_t)value;
+    return RESULT_OK;
+}
+
+static enum result display_read(const cJSON *thinking, struct generation_request *request,
+                                struct api_error *error)
+{
+    const cJSON *display = request_fields_member(thinking, "display");
+    const char *word = cJSON_IsString(display) ? display->valuestring : "";
+    if (display && strcmp(word, "summarized") != 0 && strcmp(word, "omitted") != 0)
+        return api_error_invalid(error, "thinking.display",
+                                 "thinking.display must be 'summarized' or 'omitted'");
+    struct messages_state *state = must_alloc(1, sizeof *state);
+    state->omits_thinking = strcmp(word, "omitted") == 0;
+    request->own = (struct format_state){.state = state, .destroy = free};
+    return RESULT_OK;
+}
+
+static enum result thinking_read(const cJSON *body, struct generation_request *request,
+                                 struct api_error *error)
+{
+    request->thinking_budget = THINKING_BUDGET_NONE;
+    const cJSON *thinking = request_fields_member(body, "thinking");
+    if (!thinking)
+        return RESULT_OK;
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(thinking, "type");
+    const char *word = cJSON_IsString(type) ? type->valuestring : "";
+    enum result result = RESULT_OK;
+    if (strcmp(word, "enabled") == 0)
+        result = budget_read(thinking, request, error);
+    else if (strcmp(word, "adaptive") != 0 && strcmp(word, "disabled") != 0)
+        return api_error_invalid(
+            error, "thinking.type",
+            "thinking must be an object whose type is enabled, adaptive or disabled");
+    request->thinking = strcmp(word, "disabled") == 0 ? THINKING_OFF : THINKING_ON;
+    if (result == RESULT_OK)
+        result = display_read(thinking, request, error);
+    return result;
+}
+
+/* output_config.effort is the template's reasoning_effort. */
+static enum result effort_read(cJSON *body, struct generation_request *request,
+                               struct api_error *error)
+{
+    static const char *const efforts[] = {"low", "medium", "high", "xhigh", "max"};
+    const cJSON *config = request_fields_member(body, "output_config");
+    const cJSON *effort = config ? request_fields_member(config, "effort") : NULL;
+    if (config && !cJSON_IsObject(config))
+        return api_error_invalid(error, "output_config", "output_config must be an object");
+    if (config && request_fields_member(config, "format"))
+        return api_error_invalid(error, "output_config.format",
+                                 "output_config.format is not supported");
+    if (!effort)
+        return RESULT_OK;
+    size_t i = 0;
+    while (cJSON_IsString(effort) && i < 5 && strcmp(effort->valuestring, efforts[i]) != 0)
+        i++;
+    if (!cJSON_IsString(effort) || i == 5)
+        return api_error_invalid(error, "output_config.effort",
+                                 "effort must be low, medium, high, xhigh or max");
+    cJSON_DeleteItemFromObjectCaseSensitive(body, "template_variables");
+    cJSON *variables = cJSON_AddObjectToObject(body, "template_variables");
+    if (!variables || !cJSON_AddStringToObject(variables, "reasoning_effort", efforts[i]))
+        return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+    request->template_variables = variables;
+    return RESULT_OK;
+}
+
+/* --- what is not done here ------------------------------------------------------------------- */
+
+static bool is_empty(const cJSON *item)
+{
+    return (cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child;
+}
+
+/* Edits of the context: clearing earlier thinking is what templates do by themselves; any other
+ * would have to be done. */
+static enum result context_management_check(const cJSON *body, struct api_error *error)
+{
+    const cJSON *management = request_fields_member(body, "context_management");
+    const cJSON *edits = management ? request_fields_member(management, "edits") : NULL;
+    const cJSON *edit;
+    cJSON_ArrayForEach(edit, edits)
+    {
+        const cJSON *type = cJSON_GetObjectItemCaseSensitive(edit, "type");
+        if (!cJSON_IsString(type) || strcmp(type->valuestring, "clear_thinking_20251015") != 0)
+            return api_error_invalid(error, "context_management.edits",
+                                     "only clear_thinking_20251015 is supported");
+    }
+    return RESULT_OK;
+}
+
+static enum result unsupported_check(const cJSON *body, struct api_error *error)
+{
+    static const char *const names[] = {"container", "mcp_servers", "inference_geo", "diagnostics"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const cJSON *item = request_fields_member(body, names[i]);
+        if (item && !is_empty(item))
+            return api_error_invalid(error, names[i], "%s is not supported", names[i]);
+    }
+    const cJSON *speed = request_fields_member(body, "speed");
+    if (speed && !(cJSON_IsString(speed) && strcmp(speed->valuestring, "standard") == 0))
+        return api_error_invalid(error, "speed", "only the speed 'standard' is supported");
+    enum result result = context_management_check(body, error);
+    return result == RESULT_OK ? chat_request_refuse_lacking(body, error) : result;
+}
+
+/* An answer goes on with a last message that is the assistant's. */
+static bool is_begun(const cJSON *messages)
+{
+    const cJSON *last = messages->child->prev; /* a list's first knows its last */
+    return strcmp(cJSON_GetObjectItemCaseSensitive(last, "role")->valuestring, "assistant") == 0;
+}
+
+/* --- the body -------------------------------------------------------------------------------- */
+
+/* What a prompt is made of. */
+static enum result prompt_read(const struct parse_context *context,
+                               struct generation_request *request, struct api_error *error)
+{
+    cJSON *body = request->body;
+    enum result result = request_fields_check_model(body, context->assets, error);
+    request->images.taken = context->assets->vision != NULL;
+    if (result == RESULT_OK)
+        result = unsupported_check(body, error);
+    if (result == RESULT_OK)
+        result = thinking_read(body, request, error);
+    if (result == RESULT_OK)
+        result = effort_read(body, request, error);
+    if (result == RESULT_OK)
+        result = messages_tools_read(body, request, error);
+    if (result == RESULT_OK)
+        result = messages_turns_make(body, context->assets->model_id, &request->images, error);
+    if (result == RESULT_OK) {
+        request->messages = cJSON_GetObjectItemCaseSensitive(body, "messages");
+        request->continue_final_message = is_begun(request->messages);
+        result = chat_messages_normalize_made(request->messages, error);
+    }
+    return result;
+}
+
+enum result messages_request_parse_prompt(const struct parse_context *context, const char *json,
+                                          size_t json_bytes, struct generation_request *request,
+                                          struct api_error *error)
+{
+    *request = (struct generation_request){0};
+    enum result result = body_read(json, json_bytes, &request->body, error);
+    if (result == RESULT_OK)
+        result = prompt_read(context, request, error);
+    if (result != RESULT_OK)
+        generation_request_fini(request);
+    return result;
+}
+
+enum result messages_request_parse(const struct parse_context *context, const char *json,
+                                   size_t json_bytes, struct generation_request *request,
+                                   struct api_error *error)
+{
+    const struct model_assets *assets = context->assets;
+    *request = (struct generation_request){0};
+    enum result result = body_read(json, json_bytes, &request->body, error);
+    if (result == RESULT_OK)
+        result = max_tokens_read(request->body, request, error);
+    if (result == RESULT_OK)
+        result = metadata_check(request->body, error);
+    if (result == RESULT_OK)
+        result =
+            request_fields_read_bool(request->body, "stream", "stream", &request->stream, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_sampling(request->body, assets, context->random_seed,
+                                              &request->sampling, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_stop(request->body, "stop_sequences", request, error);
+    if (result == RESULT_OK)
+        result = prompt_read(context, request, error);
+    if (result != RESULT_OK)
+        generation_request_fini(request);
+    return result;
+}

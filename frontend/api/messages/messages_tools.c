@@ -1,0 +1,166 @@
+/*
+ * A tool is turned over member by member, so that the client's schema is moved and not copied; what
+ * its parts may hold is checked by chat_tools.c under the names that they have here.
+ */
+#include "frontend/api/messages/messages_tools.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "frontend/api/chat/chat_tools.h"
+#include "frontend/api/generation/request_fields.h"
+
+static const struct chat_tools_words words = {
+    .list = "tools", .function = "", .parameters = "input_schema", .choice = "tool_choice"};
+
+static enum result out_of_memory(struct api_error *error)
+{
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+}
+
+/* --- one tool -------------------------------------------------------------------------------- */
+
+static bool is_empty(const cJSON *item)
+{
+    return cJSON_IsFalse(item) || ((cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child);
+}
+
+static enum result tool_check(const cJSON *tool, int index, struct api_error *error)
+{
+    static const char *const promises[] = {"strict", "defer_loading", "input_examples"};
+    char place[96];
+    snprintf(place, sizeof place, "tools[%d]", index);
+    if (!cJSON_IsObject(tool))
+        return api_error_invalid(error, place, "a tool must be an object");
+    const cJSON *type = request_fields_member(tool, "type");
+    snprintf(place, sizeof place, "tools[%d].type", index);
+    if (type && !cJSON_IsString(type))
+        return api_error_invalid(error, place, "a tool's type must be a string");
+    if (type && strcmp(type->valuestring, "custom") != 0)
+        return api_error_invalid(error, place,
+                                 "tools of type '%.40s' are not supported: only 'custom' is, with "
+                                 "an input_schema",
+                                 type->valuestring);
+    for (size_t i = 0; i < sizeof promises / sizeof promises[0]; i++) {
+        const cJSON *item = request_fields_member(tool, promises[i]);
+        snprintf(place, sizeof place, "tools[%d].%s", index, promises[i]);
+        if (item && !is_empty(item))
+            return api_error_invalid(error, place, "%s is not supported", promises[i]);
+    }
+    snprintf(place, sizeof place, "tools[%d].input_schema", index);
+    if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(tool, "input_schema")))
+        return api_error_invalid(error, place, "a tool needs an object 'input_schema'");
+    return RESULT_OK;
+}
+
+/* Moves a member, if it is there, to `to` under another name. */
+static bool member_move(cJSON *from, const char *name, cJSON *to, const char *becomes)
+{
+    cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(from, name);
+    if (!item || cJSON_AddItemToObject(to, becomes, item))
+        return true;
+    cJSON_Delete(item);
+    return false;
+}
+
+/* {"type":"function","function":{"name","description","parameters"}} of what `tool` holds. */
+static cJSON *tool_turn_over(cJSON *tool)
+{
+    cJSON *turned = cJSON_CreateObject();
+    cJSON *function = NULL;
+    if (turned && cJSON_AddStringToObject(turned, "type", "function") &&
+        (function = cJSON_AddObjectToObject(turned, "function")) &&
+        member_move(tool, "name", function, "name") &&
+        member_move(tool, "description", function, "description") &&
+        member_move(tool, "input_schema", function, "parameters"))
+        return turned;
+    cJSON_Delete(turned);
+    return NULL;
+}
+
+/* The body's `tools` become the turned ones. */
+static enum result tools_turn_over(cJSON *body, cJSON *tools, struct api_error *error)
+{
+    if (!cJSON_IsArray(tools))
+        return api_error_invalid(error, "tools", "tools must be a list");
+    cJSON *turned = cJSON_CreateArray();
+    enum result result = turned ? RESULT_OK : out_of_memory(error);
+    int index = 0;
+    for (cJSON *tool = tools->child; tool && result == RESULT_OK; tool = tool->next) {
+        result = tool_check(tool, index++, error);
+        if (result != RESULT_OK)
+            break;
+        cJSON *one = tool_turn_over(tool);
+        if (!one || !cJSON_AddItemToArray(turned, one)) {
+            cJSON_Delete(one);
+            result = out_of_memory(error);
+        }
+    }
+    if (result == RESULT_OK && !cJSON_ReplaceItemInObjectCaseSensitive(body, "tools", turned))
+        result = out_of_memory(error);
+    if (result != RESULT_OK)
+        cJSON_Delete(turned);
+    return result;
+}
+
+/* --- the choice ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *type;
+    enum tool_choice choice;
+} choices[] = {
+    {"auto", TOOL_CHOICE_AUTO},
+    {"any", TOOL_CHOICE_REQUIRED},
+    {"tool", TOOL_CHOICE_NAMED},
+    {"none", TOOL_CHOICE_NONE},
+};
+
+static enum result choice_read(const cJSON *body, enum tool_choice *choice, const char **name,
+                               bool *single, struct api_error *error)
+{
+    *choice = TOOL_CHOICE_AUTO;
+    *name = NULL;
+    *single = false;
+    const cJSON *item = request_fields_member(body, "tool_choice");
+    if (!item)
+        return RESULT_OK;
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "type");
+    size_t i = 0;
+    while (cJSON_IsString(type) && i < sizeof choices / sizeof choices[0] &&
+           strcmp(choices[i].type, type->valuestring) != 0)
+        i++;
+    if (!cJSON_IsString(type) || i == sizeof choices / sizeof choices[0])
+        return api_error_invalid(
+            error, "tool_choice",
+            "tool_choice must be an object whose type is auto, any, tool or none");
+    *choice = choices[i].choice;
+    const cJSON *named = cJSON_GetObjectItemCaseSensitive(item, "name");
+    if (*choice == TOOL_CHOICE_NAMED && !cJSON_IsString(named))
+        return api_error_invalid(error, "tool_choice.name",
+                                 "tool_choice of type tool needs a string 'name'");
+    if (*choice == TOOL_CHOICE_NAMED)
+        *name = named->valuestring;
+    return request_fields_read_bool(item, "disable_parallel_tool_use",
+                                    "tool_choice.disable_parallel_tool_use", single, error);
+}
+
+enum result messages_tools_read(cJSON *body, struct generation_request *request,
+                                struct api_error *error)
+{
+    enum tool_choice choice;
+    const char *name;
+    cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
+    enum result result = choice_read(body, &choice, &name, &request->single_tool_call, error);
+    if (cJSON_IsNull(tools))
+        tools = NULL;
+    if (result == RESULT_OK && tools) {
+        result = tools_turn_over(body, tools, error);
+        tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
+        if (result == RESULT_OK)
+            result = chat_tools_normalize(tools, &words, error);
+    }
+    if (result == RESULT_OK)
+        result = chat_tools_choose(tools, choice, name, &words, request, error);
+    return result;
+}

@@ -1,0 +1,23 @@
+/*
+ * The signature of a thinking block: by which a block that comes back is known to be this model's
+ * own and unchanged.
+ */
+#ifndef SHOAL_FRONTEND_API_MESSAGES_THINKING_SIGNATURE_H
+#define SHOAL_FRONTEND_API_MESSAGES_THINKING_SIGNATURE_H
+
+#include <stddef.h>
+
+#define THINKING_SIGNATURE_BYTES 40u /* with the NUL */
+
+enum thinking_origin {
+    THINKING_OWN,     /* of this model, as it was written */
+    THINKING_CHANGED, /* of this model, with another text */
+    THINKING_FOREIGN  /* of another model or server */
+};
+
+void thinking_signature_make(const char *model_id, const char *text, size_t text_bytes,
+                             char signature[THINKING_SIGNATURE_BYTES]);
+enum thinking_origin thinking_signature_check(const char *model_id, const char *text,
+                                              size_t text_bytes, const char *signature);
+
+#endif

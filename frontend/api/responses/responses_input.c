@@ -1,0 +1,499 @@
+/*
+ * From items to messages.
+ *
+ * One table says of each type of item how it is checked and added and how it is kept; items of the
+ * chain and items that are referred to go the same way as those that the client sent, because they
+ * are kept in the shape in which the API shows them. A type without a row is refused by name: an
+ * item that were skipped would leave a hole in the conversation that nobody sees.
+ */
+#include "frontend/api/responses/responses_input.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/generation/request_fields.h"
+#include "frontend/api/responses/response_item_text.h"
+#include "proto/limits.h"
+#include "proto/must.h"
+
+struct reader {
+    struct responses_input *input;
+    struct cJSON *messages;
+    struct cJSON *turn;           /* the assistant message that still grows, or NULL */
+    struct text_buffer reasoning; /* that goes into the next one */
+    uint32_t item_count;
+    struct request_images *images;
+    struct api_error *error;
+};
+
+static enum result out_of_memory(struct api_error *error)
+{
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+}
+
+static const char *text_of(const cJSON *object, const char *member)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, member);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+/* --- messages -------------------------------------------------------------------------------- */
+
+static cJSON *message_add(struct reader *reader, const char *role)
+{
+    cJSON *message = cJSON_CreateObject();
+    if (!message || !cJSON_AddStringToObject(message, "role", role) ||
+        !cJSON_AddItemToArray(reader->messages, message)) {
+        cJSON_Delete(message);
+        return NULL;
+    }
+    return message;
+}
+
+/* Nothing more joins the assistant's message. Reasoning that led to none is of no use to the model.
+ */
+static void turn_close(struct reader *reader)
+{
+    reader->turn = NULL;
+    text_buffer_clear(&reader->reasoning);
+}
+
+/* The assistant's message that still grows, with the reasoning before it. */
+static cJSON *turn_open(struct reader *reader)
+{
+    if (reader->turn)
+        return reader->turn;
+    cJSON *turn = message_add(reader, "assistant");
+    if (!turn || reader->reasoning.failed ||
+        (reader->reasoning.length > 0 &&
+         !cJSON_AddStringToObject(turn, "reasoning_content", reader->reasoning.bytes)))
+        return NULL;
+    text_buffer_clear(&reader->reasoning);
+    reader->turn = turn;
+    return turn;
+}
+
+/* --- one item of each type ------------------------------------------------------------------- */
+
+static bool is_picture(const cJSON *part)
+{
+    const char *type = text_of(part, "type");
+    return type && strcmp(type, "input_image") == 0;
+}
+
+/* A list with pictures in it. */
+static cJSON *parts_copy(const cJSON *content)
+{
+    cJSON *list = cJSON_CreateArray();
+    const cJSON *part;
+    cJSON_ArrayForEach(part, content)
+    {
+        cJSON *copy = is_picture(part) ? request_images_part() : cJSON_CreateObject();
+        bool good = is_picture(part) ||
+                    (cJSON_AddStringToObject(copy, "type", "text") &&
+                     cJSON_AddStringToObject(copy, "text", response_item_text_of_part(part)));
+        if (!good || !cJSON_AddItemToArray(list, copy)) {
+            cJSON_Delete(copy);
+            cJSON_Delete(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* Content as chat templates have it: one text, parts joined by newlines, or a list where there are
+ * pictures. */
+static cJSON *content_copy(const cJSON *content)
+{
+    const cJSON *picture;
+    if (cJSON_IsString(content))
+        return cJSON_CreateString(content->valuestring);
+    cJSON_ArrayForEach(picture, content)
+    {
+        if (is_picture(picture))
+            return parts_copy(content);
+    }
+    struct text_buffer text = {0};
+    const cJSON *part;
+    cJSON_ArrayForEach(part, content)
+    {
+        if (part != content->child)
+            text_buffer_append(&text, "\n", 1);
+        text_buffer_append_text(&text, response_item_text_of_part(part));
+    }
+    cJSON *copy = text.failed ? NULL : cJSON_CreateString(text.bytes);
+    text_buffer_fini(&text);
+    return copy;
+}
+
+/* `with_pictures`: whether they may stand here; they are noted. */
+static enum result content_check(struct reader *reader, const cJSON *content, const char *place,
+                                 const char *member, bool with_pictures)
+{
+    char where[96];
+    snprintf(where, sizeof where, "%s.%s", place, member);
+    if (cJSON_IsString(content))
+        return RESULT_OK;
+    if (!cJSON_IsArray(content) || !content->child)
+        return api_error_invalid(reader->error, where,
+                                 "%s must be a string or a list of content parts", member);
+    const cJSON *part;
+    int index = 0;
+    cJSON_ArrayForEach(part, content)
+    {
+        const char *type = text_of(part, "type");
+        snprintf(where, sizeof where, "%s.%s[%d]", place, member, index++);
+        if (!type)
+            return api_error_invalid(reader->error, where,
+                                     "a content part must be an object with a type");
+        if (with_pictures && is_picture(part)) {
+            enum result result = request_images_add(reader->images, part, where, reader->error);
+            if (result != RESULT_OK)
+                return result;
+            continue;
+        }
+        if (!response_item_text_member(type))
+            return api_error_invalid(reader->error, where,
+                                     "content parts of type '%.40s' are not supported", type);
+        if (!response_item_text_of_part(part))
+            return api_error_invalid(reader->error, where,
+                                     "a part of type '%s' needs a string '%s'", type,
+                                     response_item_text_member(type));
+    }
+    return RESULT_OK;
+}
+
+static enum result message_read(struct reader *reader, const cJSON *item, const char *place)
+{
+    static const char *const roles[] = {"assistant", "user", "system", "developer"};
+    const cJSON *content = cJSON_GetObjectItemCaseSensitive(item, "content");
+    const char *role = text_of(item, "role");
+    char where[96];
+    size_t r = 0;
+    while (r < 4 && !(role && strcmp(role, roles[r]) == 0))
+        r++;
+    snprintf(where, sizeof where, "%s.role", place);
+    if (r == 4)
+        return api_error_invalid(reader->error, where,
+                                 "a message needs a role: user, assistant, system or developer");
+    enum result result = content_check(reader, content, place, "content", r == 1);
+    if (result != RESULT_OK)
+        return result;
+    bool assistant = r == 0;
+    if (!assistant || reader->turn) /* text behind text or calls is another message */
+        turn_close(reader);
+    cJSON *message = assistant ? turn_open(reader) : message_add(reader, role);
+    cJSON *copy = content_copy(content);
+    if (!message || !copy || !cJSON_AddItemToObject(message, "content", copy)) {
+        cJSON_Delete(copy);
+        return out_of_memory(reader->error);
+    }
+    return RESULT_OK;
+}
+
+static enum result reasoning_read(struct reader *reader, const cJSON *item, const char *place)
+{
+    if (reader->turn)
+        turn_close(reader);
+    if (reader->reasoning.length > 0)
+        text_buffer_append(&reader->reasoning, "\n", 1);
+    if (!response_item_text_of_reasoning(item, &reader->reasoning))
+        return api_error_invalid(reader->error, place,
+                                 "a reasoning item has lists of text parts in content and summary");
+    return RESULT_OK;
+}
+
+/* A string member that an item cannot do without. */
+static enum result member_check(struct reader *reader, const cJSON *item, const char *place,
+                                const char *member)
+{
+    char where[96];
+    snprintf(where, sizeof where, "%s.%s", place, member);
+    const char *text = text_of(item, member);
+    if (!text || !text[0])
+        return api_error_invalid(reader->error, where, "this item needs a string '%s'", member);
+    return RESULT_OK;
+}
+
+static cJSON *call_create(const cJSON *item)
+{
+    cJSON *call = cJSON_CreateObject();
+    cJSON *function = NULL;
+    if (call && cJSON_AddStringToObject(call, "id", text_of(item, "call_id")) &&
+        cJSON_AddStringToObject(call, "type", "function"))
+        function = cJSON_AddObjectToObject(call, "function");
+    if (function && cJSON_AddStringToObject(function, "name", text_of(item, "name")) &&
+        cJSON_AddStringToObject(function, "arguments", text_of(item, "arguments")))
+        return call;
+    cJSON_Delete(call);
+    return NULL;
+}
+
+static enum result call_read(struct reader *reader, const cJSON *item, const char *place)
+{
+    static const char *const members[] = {"call_id", "name", "arguments"};
+    for (size_t i = 0; i < 3; i++) {
+        enum result result = member_check(reader, item, place, members[i]);
+        if (result != RESULT_OK)
+            return result;
+    }
+    const char *status = text_of(item, "status");
+    if (status && strcmp(status, "incomplete") == 0)
+        return RESULT_OK;
+    cJSON *turn = turn_open(reader);
+    if (!turn)
+        return out_of_memory(reader->error);
+    cJSON *calls = cJSON_GetObjectItemCaseSensitive(turn, "tool_calls");
+    if (!calls)
+        calls = cJSON_AddArrayToObject(turn, "tool_calls");
+    cJSON *call = call_create(item);
+    if (!calls || !call || !cJSON_AddItemToArray(calls, call)) {
+        cJSON_Delete(call);
+        return out_of_memory(reader->error);
+    }
+    return RESULT_OK;
+}
+
+static enum result call_output_read(struct reader *reader, const cJSON *item, const char *place)
+{
+    const cJSON *output = cJSON_GetObjectItemCaseSensitive(item, "output");
+    enum result result = member_check(reader, item, place, "call_id");
+    if (result == RESULT_OK)
+        result = content_check(reader, output, place, "output", true);
+    if (result != RESULT_OK)
+        return result;
+    turn_close(reader);
+    cJSON *message = message_add(reader, "tool");
+    cJSON *copy = content_copy(output);
+    if (!message || !cJSON_AddStringToObject(message, "tool_call_id", text_of(item, "call_id")) ||
+        !copy || !cJSON_AddItemToObject(message, "content", copy)) {
+        cJSON_Delete(copy);
+        return out_of_memory(reader->error);
+    }
+    return RESULT_OK;
+}
+
+static const struct {
+    const char *type;
+    enum result (*read)(struct reader *reader, const cJSON *item, const char *place);
+} types[] = {
+    {"message", message_read},
+    {"reasoning", reasoning_read},
+    {"function_call", call_read},
+    {"function_call_output", call_output_read},
+};
+
+static enum result item_read(struct reader *reader, const cJSON *item, const char *place)
+{
+    const char *type = response_item_type(item);
+    char where[96];
+    if (reader->item_count++ == LIMIT_MESSAGES)
+        return api_error_invalid(reader->error, "input", "more than %u items", LIMIT_MESSAGES);
+    if (!cJSON_IsObject(item) || !type)
+        return api_error_invalid(reader->error, place, "an item must be an object with a type");
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (strcmp(types[i].type, type) == 0)
+            return types[i].read(reader, item, place);
+    }
+    snprintf(where, sizeof where, "%s.type", place);
+    return api_error_invalid(reader->error, where, "items of type '%.40s' are not supported", type);
+}
+
+/* --- what is kept ---------------------------------------------------------------------------- */
+
+/* The item at `index` of kept ones. */
+static enum result kept_item_read(struct reader *reader, const struct response_items *items,
+                                  size_t index, const char *place)
+{
+    const struct response_item_span *span = &items->spans[index];
+    cJSON *item = cJSON_ParseWithLength(items->text.bytes + span->start, span->bytes);
+    if (!item)
+        return out_of_memory(reader->error);
+    enum result result = item_read(reader, item, place);
+    cJSON_Delete(item);
+    return result;
+}
+
+static enum result reference_refuse(struct reader *reader, const char *place, const char *id)
+{
+    (void)api_error_set(reader->error, RESULT_NOT_FOUND, 404, NULL,
+                        "item with id '%.64s' not found", id);
+    snprintf(reader->error->param, sizeof reader->error->param, "%s", place);
+    return RESULT_NOT_FOUND;
+}
+
+static enum result reference_read(struct reader *reader, const cJSON *item, const char *place)
+{
+    struct responses_input *input = reader->input;
+    const char *id = text_of(item, "id");
+    char response_id[RESPONSE_ID_BYTES];
+    enum response_item_side side;
+    size_t index;
+    struct response_record *record = NULL;
+    if (!id)
+        return api_error_invalid(reader->error, place, "a reference needs a string 'id'");
+    if (input->store && response_item_id_read(id, response_id, &side, &index))
+        record = response_store_find(input->store, &input->client_key, response_id);
+    if (!record)
+        return reference_refuse(reader, place, id);
+    enum result result;
+    const struct response_items *items =
+        side == RESPONSE_INPUT ? response_record_input(record) : response_record_output(record);
+    if ((side == RESPONSE_OUTPUT && !response_status_is_final(response_record_status(record))) ||
+        index >= items->count) {
+        result = reference_refuse(reader, place, id);
+    } else {
+        result = kept_item_read(reader, items, index, place);
+        response_items_begin(&input->items);
+        response_items_write(items, index, response_id, side, &input->items.text);
+        response_items_end(&input->items, NULL);
+    }
+    response_record_release(record);
+    return result;
+}
+
+/* Input and output of `record`. */
+static enum result record_read(struct reader *reader, const struct response_record *record)
+{
+    const struct response_items *sides[] = {response_record_input(record),
+                                            response_record_output(record)};
+    for (size_t side = 0; side < 2; side++) {
+        for (size_t i = 0; i < sides[side]->count; i++) {
+            enum result result = kept_item_read(reader, sides[side], i, "previous_response_id");
+            if (result != RESULT_OK)
+                return result;
+        }
+    }
+    return RESULT_OK;
+}
+
+/* The chain that ends with input->previous, from its beginning on. */
+static enum result chain_read(struct reader *reader)
+{
+    const struct response_record *chain[LIMIT_MESSAGES];
+    size_t count = 0, bytes = 0;
+    for (const struct response_record *at = reader->input->previous; at;
+         at = response_record_previous(at)) {
+        bytes += response_record_input(at)->text.length + response_record_output(at)->text.length;
+        if (count == LIMIT_MESSAGES || bytes > LIMIT_CHAIN_BYTES)
+            return api_error_invalid(reader->error, "previous_response_id",
+                                     "the conversation has more than %u responses or %u bytes",
+                                     LIMIT_MESSAGES, LIMIT_CHAIN_BYTES);
+        chain[count++] = at;
+    }
+    while (count > 0) {
+        enum result result = record_read(reader, chain[--count]);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return RESULT_OK;
+}
+
+static enum result previous_find(struct reader *reader, const cJSON *body)
+{
+    static const char name[] = "previous_response_id";
+    struct responses_input *input = reader->input;
+    const cJSON *item = request_fields_member(body, name);
+    if (!item)
+        return RESULT_OK;
+    if (!cJSON_IsString(item))
+        return api_error_invalid(reader->error, name, "%s must be a string", name);
+    if (input->store)
+        input->previous = response_store_find(input->store, &input->client_key, item->valuestring);
+    if (!input->previous) {
+        (void)api_error_set(reader->error, RESULT_NOT_FOUND, 400, "previous_response_not_found",
+                            "previous response with id '%.64s' not found", item->valuestring);
+        strcpy(reader->error->param, name);
+        return RESULT_NOT_FOUND;
+    }
+    if (!response_status_is_final(response_record_status(input->previous)))
+        return api_error_invalid(reader->error, name, "the response '%.64s' is still being made",
+                                 item->valuestring);
+    return RESULT_OK;
+}
+
+/* --- the request ----------------------------------------------------------------------------- */
+
+static enum result instructions_read(struct reader *reader, const cJSON *body)
+{
+    const cJSON *item = request_fields_member(body, "instructions");
+    if (!item)
+        return RESULT_OK;
+    if (!cJSON_IsString(item))
+        return api_error_invalid(reader->error, "instructions", "instructions must be a string");
+    cJSON *message = message_add(reader, "system");
+    if (!message || !cJSON_AddStringToObject(message, "content", item->valuestring))
+        return out_of_memory(reader->error);
+    return RESULT_OK;
+}
+
+static enum result own_item_read(struct reader *reader, const cJSON *item, const char *place)
+{
+    const char *type = response_item_type(item);
+    if (type && strcmp(type, "item_reference") == 0)
+        return reference_read(reader, item, place);
+    enum result result = item_read(reader, item, place);
+    if (result == RESULT_OK)
+        response_item_text_keep(item, &reader->input->items);
+    return result;
+}
+
+static enum result own_items_read(struct reader *reader, const cJSON *body)
+{
+    const cJSON *list = request_fields_member(body, "input");
+    if (cJSON_IsString(list)) {
+        cJSON *item = cJSON_CreateObject();
+        enum result result = out_of_memory(reader->error);
+        if (item && cJSON_AddStringToObject(item, "role", "user") &&
+            cJSON_AddItemToObject(item, "content", cJSON_CreateStringReference(list->valuestring)))
+            result = own_item_read(reader, item, "input");
+        cJSON_Delete(item);
+        return result;
+    }
+    if (!cJSON_IsArray(list) || !list->child)
+        return api_error_invalid(reader->error, "input",
+                                 "input must be a string or a list of items");
+    int index = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        char place[64];
+        snprintf(place, sizeof place, "input[%d]", index++);
+        enum result result = own_item_read(reader, item, place);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return RESULT_OK;
+}
+
+enum result responses_input_read(struct cJSON *body, struct responses_input *input,
+                                 struct request_images *images, struct api_error *error)
+{
+    struct reader reader = {.input = input, .images = images, .error = error};
+    cJSON_DeleteItemFromObjectCaseSensitive(body, "messages");
+    reader.messages = cJSON_AddArrayToObject(body, "messages");
+    enum result result = reader.messages ? RESULT_OK : out_of_memory(error);
+    if (result == RESULT_OK)
+        result = instructions_read(&reader, body);
+    if (result == RESULT_OK)
+        result = previous_find(&reader, body);
+    if (result == RESULT_OK && input->previous)
+        result = chain_read(&reader);
+    if (result == RESULT_OK)
+        result = own_items_read(&reader, body);
+    text_buffer_fini(&reader.reasoning);
+    if (result == RESULT_OK && input->items.text.failed)
+        result = out_of_memory(error);
+    if (result != RESULT_OK)
+        responses_input_fini(input);
+    return result;
+}
+
+void responses_input_fini(struct responses_input *input)
+{
+    response_record_release(input->previous);
+    input->previous = NULL;
+    response_items_fini(&input->items);
+}

@@ -1,0 +1,253 @@
+/*
+ * A short list of readers, run in order until one refuses; then what the response object will show
+ * of the request is written down, because the body does not live as long as the answer.
+ */
+#include "frontend/api/responses/responses_request.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/chat/chat_messages.h"
+#include "frontend/api/chat/chat_tools.h"
+#include "frontend/api/generation/request_fields.h"
+#include "frontend/api/responses/responses_fields.h"
+#include "frontend/api/responses/responses_input.h"
+#include "proto/utf8.h"
+
+static const struct chat_tools_words words = {
+    .list = "tools", .function = "", .parameters = "parameters", .choice = "tool_choice"};
+
+static enum result out_of_memory(struct api_error *error)
+{
+    return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
+}
+
+/* --- tools ----------------------------------------------------------------------------------- */
+
+/* {"type":"function","name",…} becomes {"type":"function","function":{"name",…}}; other types stay
+ * for chat_tools_normalize() to refuse. `strict` goes: it changes nothing, and templates show what
+ * is there. */
+static bool tool_reshape(cJSON *tool)
+{
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(tool, "type");
+    static const char *const members[] = {"name", "description", "parameters"};
+    if (!cJSON_IsString(type) || strcmp(type->valuestring, "function") != 0)
+        return true;
+    cJSON *function = cJSON_CreateObject();
+    for (size_t i = 0; i < 3 && function; i++) {
+        cJSON *member = cJSON_DetachItemFromObjectCaseSensitive(tool, members[i]);
+        if (member && !cJSON_AddItemToObject(function, members[i], member)) {
+            cJSON_Delete(member);
+            cJSON_Delete(function);
+            function = NULL;
+        }
+    }
+    cJSON *kept = cJSON_DetachItemFromObjectCaseSensitive(tool, "type");
+    while (tool->child)
+        cJSON_Delete(cJSON_DetachItemViaPointer(tool, tool->child));
+    if (function && kept && cJSON_AddItemToObject(tool, "type", kept) &&
+        cJSON_AddItemToObject(tool, "function", function))
+        return true;
+    cJSON_Delete(function);
+    return false;
+}
+
+/* The list as the reply shows it: the client's, but that nothing is strict. */
+static enum result tools_show(cJSON *tools, char **shown, struct api_error *error)
+{
+    cJSON *tool;
+    cJSON_ArrayForEach(tool, tools)
+    {
+        const cJSON *strict = cJSON_GetObjectItemCaseSensitive(tool, "strict");
+        if (!cJSON_IsObject(tool))
+            continue; /* refused later */
+        if (strict && !cJSON_IsBool(strict) && !cJSON_IsNull(strict))
+            return api_error_invalid(error, "tools", "strict must be true or false");
+        cJSON_DeleteItemFromObjectCaseSensitive(tool, "strict");
+        if (!cJSON_AddFalseToObject(tool, "strict"))
+            return out_of_memory(error);
+    }
+    *shown = cJSON_PrintUnformatted(tools);
+    return *shown ? RESULT_OK : out_of_memory(error);
+}
+
+/* `tool_choice`: a word, or {"type":"function","name":"…"}. */
+static enum result choice_read(const cJSON *body, enum tool_choice *choice, const char **name,
+                               struct api_error *error)
+{
+    static const char *const choices[] = {[TOOL_CHOICE_AUTO] = "auto",
+                                          [TOOL_CHOICE_NONE] = "none",
+                                          [TOOL_CHOICE_REQUIRED] = "required"};
+    const cJSON *item = request_fields_member(body, "tool_choice");
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(item, "type");
+    const cJSON *named = cJSON_GetObjectItemCaseSensitive(item, "name");
+    *choice = TOOL_CHOICE_AUTO;
+    *name = NULL;
+    for (size_t i = 0; i < 3 && cJSON_IsString(item); i++) {
+        if (strcmp(item->valuestring, choices[i]) == 0) {
+            *choice = (enum tool_choice)i;
+            return RESULT_OK;
+        }
+    }
+    if (!item)
+        return RESULT_OK;
+    if (!cJSON_IsString(type) || strcmp(type->valuestring, "function") != 0 ||
+        !cJSON_IsString(named))
+        return api_error_invalid(error, "tool_choice",
+                                 "tool_choice must be 'none', 'auto', 'required' or "
+                                 "{\"type\": \"function\", \"name\": \"…\"} with a tool's name");
+    *choice = TOOL_CHOICE_NAMED;
+    *name = named->valuestring;
+    return RESULT_OK;
+}
+
+static enum result tools_read(cJSON *body, struct generation_request *request, char **shown,
+                              struct api_error *error)
+{
+    cJSON *tools = cJSON_GetObjectItemCaseSensitive(body, "tools");
+    enum tool_choice choice;
+    const char *name;
+    bool parallel;
+    enum result result = RESULT_OK;
+    if (tools && cJSON_IsNull(tools))
+        tools = NULL;
+    if (tools && !cJSON_IsArray(tools))
+        return api_error_invalid(error, "tools", "tools must be a list");
+    if (tools)
+        result = tools_show(tools, shown, error);
+    cJSON *tool;
+    cJSON_ArrayForEach(tool, tools)
+    {
+        if (result == RESULT_OK && !tool_reshape(tool))
+            result = out_of_memory(error);
+    }
+    if (result == RESULT_OK && tools)
+        result = chat_tools_normalize(tools, &words, error);
+    if (result == RESULT_OK)
+        result = choice_read(body, &choice, &name, error);
+    if (result == RESULT_OK)
+        result = chat_tools_choose(tools, choice, name, &words, request, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_bool(body, "parallel_tool_calls", "parallel_tool_calls",
+                                          &parallel, error);
+    if (result == RESULT_OK)
+        request->single_tool_call = request_fields_member(body, "parallel_tool_calls") && !parallel;
+    return result;
+}
+
+/* --- the record ------------------------------------------------------------------------------ */
+
+static enum result record_refuse(enum result result, struct api_error *error)
+{
+    if (result == RESULT_TOO_LARGE)
+        return api_error_invalid(error, "store",
+                                 "the request is larger than all that this server stores; send "
+                                 "store: false");
+    if (result == RESULT_OUT_OF_MEMORY)
+        return out_of_memory(error);
+    (void)api_error_set(error, result, 429, "response_store_full",
+                        "the store of responses is full of answers in the making; try again, or "
+                        "send store: false");
+    error->retry_after_s = 1;
+    return result;
+}
+
+static void record_drop(void *state)
+{
+    response_record_release(state);
+}
+
+static enum result record_make(const struct parse_context *context, struct responses_input *input,
+                               const struct responses_settings *settings, const char *tools,
+                               struct generation_request *request, struct api_error *error)
+{
+    struct response_draft draft = {.client_key = context->client_key, .kept = settings->store};
+    struct response_record *record;
+    if (settings->store) {
+        draft.previous = input->previous;
+        draft.input = input->items;
+    } else {
+        responses_input_fini(input);
+    }
+    responses_fields_write(request->body, request, settings, context->assets->model_id, tools,
+                           &draft.fields);
+    enum result result = response_record_create(context->format_context, &draft, &record);
+    if (result != RESULT_OK)
+        return record_refuse(result, error);
+    request->own = (struct format_state){.state = record, .destroy = record_drop};
+    return RESULT_OK;
+}
+
+/* --- the request ----------------------------------------------------------------------------- */
+
+static enum result settings_read(const struct parse_context *context,
+                                 struct generation_request *request,
+                                 struct responses_settings *settings, struct api_error *error)
+{
+    cJSON *body = request->body;
+    const struct model_assets *assets = context->assets;
+    enum result result = request_fields_check_model(body, assets, error);
+    if (result == RESULT_OK)
+        result = responses_fields_read(body, request, settings, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_sampling(body, assets, context->random_seed,
+                                              &request->sampling, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_ends(body, request, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_stop(body, "stop", request, error);
+    if (result == RESULT_OK)
+        result = request_fields_read_logit_bias(body, tokenizer_vocab_tokens(assets->tokenizer),
+                                                request, error);
+    return result;
+}
+
+static enum result body_read(const struct parse_context *context, const char *json,
+                             size_t json_bytes, bool counts, struct generation_request *request,
+                             struct api_error *error)
+{
+    struct responses_settings settings = {0};
+    struct responses_input input = {.store = context->format_context,
+                                    .client_key = context->client_key};
+    char *tools = NULL;
+    *request = (struct generation_request){0};
+    enum result result = utf8_is_valid(json, json_bytes)
+                             ? RESULT_OK
+                             : api_error_invalid(error, "", "the body is not valid UTF-8");
+    if (result == RESULT_OK)
+        result = request_fields_read_body(json, json_bytes, &request->body, error);
+    request->images.taken = context->assets->vision != NULL;
+    if (result == RESULT_OK)
+        result = settings_read(context, request, &settings, error);
+    if (result == RESULT_OK)
+        result = tools_read(request->body, request, &tools, error);
+    if (result == RESULT_OK)
+        result = responses_input_read(request->body, &input, &request->images, error);
+    if (result == RESULT_OK && !counts)
+        result = record_make(context, &input, &settings, tools ? tools : "[]", request, error);
+    else if (result == RESULT_OK)
+        responses_input_fini(&input);
+    if (result == RESULT_OK) {
+        request->messages = cJSON_GetObjectItemCaseSensitive(request->body, "messages");
+        result = chat_messages_normalize_made(request->messages, error);
+    }
+    free(tools);
+    if (result != RESULT_OK)
+        generation_request_fini(request);
+    return result;
+}
+
+enum result responses_request_parse(const struct parse_context *context, const char *json,
+                                    size_t json_bytes, struct generation_request *request,
+                                    struct api_error *error)
+{
+    return body_read(context, json, json_bytes, false, request, error);
+}
+
+enum result responses_count_parse(const struct parse_context *context, const char *json,
+                                  size_t json_bytes, struct generation_request *request,
+                                  struct api_error *error)
+{
+    return body_read(context, json, json_bytes, true, request, error);
+}

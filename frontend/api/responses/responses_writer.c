@@ -1,0 +1,343 @@
+/*
+ * Items and events of the Responses API.
+ *
+ * One item is open at a time; the kind of the next event (reply_event.h) decides whether it goes on
+ * or ends and another begins. One table says what the kinds are called and which events tell of
+ * them, so that all three go the same way: item added, part added, deltas, text done, part done,
+ * item done. A call has no content part.
+ */
+#include "frontend/api/responses/responses_writer.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+
+static const struct item_shape {
+    const char *type;
+    const char *part;        /* type of its one content part; NULL: it has none */
+    const char *delta_event; /* behind "response." */
+    const char *done_event;
+    const char *done_member; /* the whole text */
+} shapes[] = {
+    [RESPONSES_MESSAGE] = {"message", "output_text", "output_text.delta", "output_text.done",
+                           "text"},
+    [RESPONSES_REASONING] = {"reasoning", "reasoning_text", "reasoning_text.delta",
+                             "reasoning_text.done", "text"},
+    [RESPONSES_CALL] = {"function_call", NULL, "function_call_arguments.delta",
+                        "function_call_arguments.done", "arguments"},
+};
+
+/* --- pieces ---------------------------------------------------------------------------------- */
+
+static void string_write(struct text_buffer *out, const struct text_buffer *text)
+{
+    text_buffer_append_json_string(out, text->bytes ? text->bytes : "", text->length);
+}
+
+static void raw_write(struct text_buffer *out, const struct text_buffer *text)
+{
+    text_buffer_append(out, text->bytes, text->length);
+}
+
+static void item_id_write(const struct responses_writer *writer, struct text_buffer *out)
+{
+    text_buffer_append_text(out, "\"");
+    response_item_id_write(response_item_prefix(shapes[writer->open].type), writer->response_id,
+                           RESPONSE_OUTPUT, writer->items.count, out);
+    text_buffer_append_text(out, "\"");
+}
+
+/* The open item's content part; `whole`: with its text, else as it begins. */
+static void part_write(const struct responses_writer *writer, bool whole, struct text_buffer *out)
+{
+    static const struct text_buffer nothing;
+    text_buffer_append_format(out, "{\"type\":\"%s\",\"text\":", shapes[writer->open].part);
+    string_write(out, whole ? &writer->text : &nothing);
+    if (writer->open == RESPONSES_MESSAGE) {
+        text_buffer_append_text(out, ",\"annotations\":[],\"logprobs\":[");
+        raw_write(out, whole ? &writer->logprobs_all : &nothing);
+        text_buffer_append_text(out, "]");
+    }
+    text_buffer_append_text(out, "}");
+}
+
+/* The open item as it begins (status "in_progress") or as it is. */
+static void item_write(const struct responses_writer *writer, const char *status,
+                       struct text_buffer *out)
+{
+    bool whole = strcmp(status, "in_progress") != 0;
+    const struct item_shape *shape = &shapes[writer->open];
+    text_buffer_append_text(out, "{\"id\":");
+    item_id_write(writer, out);
+    text_buffer_append_format(out, ",\"type\":\"%s\",\"status\":\"%s\"", shape->type, status);
+    if (writer->open == RESPONSES_CALL) {
+        text_buffer_append_text(out, ",\"call_id\":");
+        string_write(out, &writer->call_id);
+        text_buffer_append_text(out, ",\"name\":");
+        string_write(out, &writer->name);
+        text_buffer_append_text(out, ",\"arguments\":");
+        if (whole)
+            string_write(out, &writer->text);
+        else
+            text_buffer_append_text(out, "\"\"");
+    } else {
+        text_buffer_append_text(out, writer->open == RESPONSES_MESSAGE
+                                         ? ",\"role\":\"assistant\",\"content\":["
+                                         : ",\"summary\":[],\"encrypted_content\":null,"
+                                           "\"content\":[");
+        if (whole)
+            part_write(writer, true, out);
+        text_buffer_append_text(out, "]");
+    }
+    text_buffer_append_text(out, "}");
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+static void event_open(struct responses_writer *writer, const char *name)
+{
+    text_buffer_append_format(
+        writer->out, "event: response.%s\ndata: {\"type\":\"response.%s\",\"sequence_number\":%llu",
+        name, name, (unsigned long long)writer->sequence++);
+}
+
+static void event_close(struct responses_writer *writer)
+{
+    text_buffer_append_text(writer->out, "}\n\n");
+}
+
+/* An event about the open item: everything up to what is its own. */
+static void item_event_open(struct responses_writer *writer, const char *name)
+{
+    event_open(writer, name);
+    text_buffer_append_text(writer->out, ",\"item_id\":");
+    item_id_write(writer, writer->out);
+    text_buffer_append_format(writer->out, ",\"output_index\":%zu", writer->items.count);
+    if (shapes[writer->open].part)
+        text_buffer_append_text(writer->out, ",\"content_index\":0");
+}
+
+static void item_event(struct responses_writer *writer, const char *name, const char *status)
+{
+    event_open(writer, name);
+    text_buffer_append_format(writer->out, ",\"output_index\":%zu,\"item\":", writer->items.count);
+    item_write(writer, status, writer->out);
+    event_close(writer);
+}
+
+static void part_event(struct responses_writer *writer, const char *name, bool whole)
+{
+    if (!shapes[writer->open].part)
+        return;
+    item_event_open(writer, name);
+    text_buffer_append_text(writer->out, ",\"part\":");
+    part_write(writer, whole, writer->out);
+    event_close(writer);
+}
+
+void responses_writer_tell(struct responses_writer *writer, const char *name,
+                           struct response_record *record)
+{
+    event_open(writer, name);
+    text_buffer_append_text(writer->out, ",\"response\":");
+    response_record_write(record, writer->out);
+    event_close(writer);
+}
+
+static void delta_event(struct responses_writer *writer, const char *bytes, size_t length)
+{
+    item_event_open(writer, shapes[writer->open].delta_event);
+    text_buffer_append_text(writer->out, ",\"delta\":");
+    text_buffer_append_json_string(writer->out, bytes, length);
+    if (writer->open == RESPONSES_MESSAGE) {
+        text_buffer_append_text(writer->out, ",\"logprobs\":[");
+        raw_write(writer->out, &writer->logprobs_new);
+        text_buffer_append_text(writer->out, "]");
+    }
+    event_close(writer);
+}
+
+static void done_event(struct responses_writer *writer)
+{
+    item_event_open(writer, shapes[writer->open].done_event);
+    text_buffer_append_format(writer->out, ",\"%s\":", shapes[writer->open].done_member);
+    string_write(writer->out, &writer->text);
+    if (writer->open == RESPONSES_MESSAGE) {
+        text_buffer_append_text(writer->out, ",\"logprobs\":[");
+        raw_write(writer->out, &writer->logprobs_all);
+        text_buffer_append_text(writer->out, "]");
+    } else if (writer->open == RESPONSES_CALL) {
+        text_buffer_append_text(writer->out, ",\"name\":");
+        string_write(writer->out, &writer->name);
+    }
+    event_close(writer);
+}
+
+/* --- items ----------------------------------------------------------------------------------- */
+
+void responses_writer_close(struct responses_writer *writer, const char *status)
+{
+    if (writer->open == RESPONSES_NO_ITEM)
+        return;
+    if (writer->stream) {
+        done_event(writer);
+        part_event(writer, "content_part.done", true);
+        item_event(writer, "output_item.done", status);
+    }
+    response_items_begin(&writer->items);
+    item_write(writer, status, &writer->items.text);
+    response_items_end(&writer->items, NULL);
+    writer->open = RESPONSES_NO_ITEM;
+    text_buffer_clear(&writer->text);
+    text_buffer_clear(&writer->logprobs_all);
+}
+
+static void item_open(struct responses_writer *writer, enum responses_item_kind kind)
+{
+    if (writer->open == kind && kind != RESPONSES_CALL)
+        return;
+    responses_writer_close(writer, "completed");
+    writer->open = kind;
+    if (!writer->stream)
+        return;
+    item_event(writer, "output_item.added", "in_progress");
+    part_event(writer, "content_part.added", false);
+}
+
+static void call_begin(struct responses_writer *writer, const struct reply_event *event)
+{
+    responses_writer_close(writer, "completed");
+    text_buffer_clear(&writer->name);
+    text_buffer_clear(&writer->call_id);
+    text_buffer_append(&writer->name, event->bytes, event->length);
+    if (event->id)
+        text_buffer_append_text(&writer->call_id, event->id);
+    else
+        text_buffer_append_format(&writer->call_id, "call_%s%04u",
+                                  writer->response_id + strlen(RESPONSE_ID_PREFIX), event->call);
+    item_open(writer, RESPONSES_CALL);
+}
+
+/* What the log may tell goes to the next delta and to the message. */
+static void logprobs_take(struct responses_writer *writer)
+{
+    text_buffer_clear(&writer->logprobs_new);
+    if (!writer->log || token_log_write(writer->log, &writer->logprobs_new) == 0)
+        return;
+    if (writer->logprobs_all.length > 0)
+        text_buffer_append_text(&writer->logprobs_all, ",");
+    raw_write(&writer->logprobs_all, &writer->logprobs_new);
+}
+
+static void token_log_add(struct responses_writer *writer)
+{
+    const struct reply_token *token = writer->token;
+    if (token)
+        token_log_push(writer->log, (struct token_logprob){token->id, token->logprob},
+                       token->alternatives, token->alternative_count);
+}
+
+/* A message behind reasoning or calls: what their tokens left in the log is not its. */
+static void log_renew(struct responses_writer *writer)
+{
+    token_log_destroy(writer->log);
+    writer->log = token_log_create(writer->tokenizer);
+    token_log_add(writer);
+    token_log_loosen(writer->log); /* marks and white space may be in its first token, too */
+    writer->loose = false;
+}
+
+void responses_writer_set_token(struct responses_writer *writer, const struct reply_token *token)
+{
+    writer->token = token;
+    if (writer->log && token && !token->is_stop)
+        token_log_add(writer);
+}
+
+void responses_writer_end_tokens(struct responses_writer *writer, bool cut)
+{
+    if (!writer->log || writer->open != RESPONSES_MESSAGE)
+        return;
+    token_log_end(writer->log, cut);
+    logprobs_take(writer);
+}
+
+/* More of the open item's text. */
+static void text_add(struct responses_writer *writer, const struct reply_event *event)
+{
+    text_buffer_append(&writer->text, event->bytes, event->length);
+    if (writer->log && writer->open == RESPONSES_MESSAGE) {
+        if (writer->loose)
+            log_renew(writer);
+        token_log_show(writer->log, event->length);
+        logprobs_take(writer);
+    } else {
+        writer->loose = true;
+    }
+    if (writer->stream)
+        delta_event(writer, event->bytes, event->length);
+}
+
+void responses_writer_take(void *context, const struct reply_event *event)
+{
+    struct responses_writer *writer = context;
+    switch (event->kind) {
+    case REPLY_CONTENT:
+        item_open(writer, RESPONSES_MESSAGE);
+        text_add(writer, event);
+        break;
+    case REPLY_REASONING:
+        item_open(writer, RESPONSES_REASONING);
+        text_add(writer, event);
+        break;
+    case REPLY_CALL_BEGIN: call_begin(writer, event); break;
+    case REPLY_CALL_ARGUMENTS:
+        must(writer->open == RESPONSES_CALL);
+        text_add(writer, event);
+        break;
+    case REPLY_CALL_END: responses_writer_close(writer, "completed"); break;
+    }
+}
+
+/* --- errors and the end --------------------------------------------------------------------- */
+
+void responses_writer_tell_error(struct responses_writer *writer, const struct api_error *error)
+{
+    struct text_buffer *out = writer->out;
+    text_buffer_append_format(
+        out, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":%llu,\"code\":",
+        (unsigned long long)writer->sequence++);
+    if (error->code)
+        text_buffer_append_format(out, "\"%s\"", error->code);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_text(out, ",\"message\":");
+    text_buffer_append_json_string(out, error->message, strlen(error->message));
+    text_buffer_append_text(out, ",\"param\":null}\n\n");
+}
+
+void responses_writer_end_empty(struct responses_writer *writer)
+{
+    if (writer->open == RESPONSES_NO_ITEM && writer->items.count == 0)
+        item_open(writer, RESPONSES_MESSAGE);
+}
+
+void responses_writer_init(struct responses_writer *writer, const char *response_id, bool stream,
+                           const struct tokenizer *tokenizer)
+{
+    *writer = (struct responses_writer){
+        .response_id = response_id, .stream = stream, .tokenizer = tokenizer};
+    if (tokenizer)
+        writer->log = token_log_create(tokenizer);
+}
+
+void responses_writer_fini(struct responses_writer *writer)
+{
+    response_items_fini(&writer->items);
+    text_buffer_fini(&writer->text);
+    text_buffer_fini(&writer->name);
+    text_buffer_fini(&writer->call_id);
+    text_buffer_fini(&writer->logprobs_all);
+    text_buffer_fini(&writer->logprobs_new);
+    token_log_destroy(writer->log);
+}

@@ -1,0 +1,260 @@
+/*
+ * Opening the frontend's half of a checkpoint: tokenizer, chat template, defaults. Files are
+ * mapped, read and unmapped; nothing here touches a weight. A GGUF is read here, a folder in
+ * folder_assets.c; what follows from either is settled here.
+ *
+ * A checkpoint without a chat template is served (chat requests then get a clear 400); one whose
+ * tokenizer or template cannot be read is refused, because guessing either gives wrong answers that
+ * look right.
+ */
+#include "frontend/assets/model_assets.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "frontend/assets/folder_assets.h"
+#include "frontend/assets/vision_assets.h"
+#include "proto/gguf_file.h"
+#include "proto/mapped_file.h"
+#include "proto/must.h"
+
+/* The name stands in JSON, URLs and logs. */
+static bool is_name_char(char c)
+{
+    return c > 0x20 && c < 0x7f && c != '"' && c != '\\';
+}
+
+/* "/models/SmolLM2-135M.gguf", or "/models/SmolLM2-135M/" of a folder -> "SmolLM2-135M" */
+static void name_from_path(const char *path, char *name, size_t name_bytes)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t start = end;
+    while (start > 0 && path[start - 1] != '/')
+        start--;
+    size_t length = end - start;
+    if (length > 5 && strncmp(path + end - 5, ".gguf", 5) == 0)
+        length -= 5;
+    if (length >= name_bytes)
+        length = name_bytes - 1;
+    for (size_t i = 0; i < length; i++)
+        name[i] = is_name_char(path[start + i]) ? path[start + i] : '-';
+    name[length] = '\0';
+}
+
+/* The working folder and the one above it are known by other names than "." and "..". */
+static void name_from_given(const char *path, char *name, size_t name_bytes)
+{
+    name_from_path(path, name, name_bytes);
+    char *real = strspn(name, "./") == strlen(name) ? realpath(path, NULL) : NULL;
+    if (real)
+        name_from_path(real, name, name_bytes);
+    free(real);
+}
+
+static enum result context_read(const struct gguf_file *gguf, uint32_t *context_tokens,
+                                struct error_text *error)
+{
+    struct gguf_string family;
+    if (gguf_file_string(gguf, "general.architecture", &family) != RESULT_OK || family.length > 64)
+        return error_set(error, RESULT_INVALID, "the checkpoint does not name its architecture");
+    char key[96];
+    snprintf(key, sizeof key, "%.*s.context_length", (int)family.length, family.bytes);
+    uint32_t trained = 0;
+    if (gguf_file_u32(gguf, key, &trained) != RESULT_OK || trained == 0)
+        return error_set(error, RESULT_INVALID, "the checkpoint has no usable %s", key);
+    *context_tokens = trained;
+    return RESULT_OK;
+}
+
+static void sampling_read(const struct gguf_file *gguf, struct checkpoint_sampling *sampling)
+{
+    (void)gguf_file_f32(gguf, "general.sampling.temp", &sampling->temperature);
+    (void)gguf_file_f32(gguf, "general.sampling.top_p", &sampling->top_p);
+    (void)gguf_file_f32(gguf, "general.sampling.min_p", &sampling->min_p);
+    (void)gguf_file_f32(gguf, "general.sampling.penalty_repeat", &sampling->repetition_penalty);
+    (void)gguf_file_u32(gguf, "general.sampling.top_k", &sampling->top_k);
+}
+
+/* A checkpoint's own default that no request could ask for is as good as none. */
+static void sampling_sift(struct checkpoint_sampling *sampling)
+{
+    if (!(sampling->temperature >= 0 && sampling->temperature <= 2))
+        sampling->temperature = NAN;
+    if (!(sampling->top_p > 0 && sampling->top_p <= 1))
+        sampling->top_p = NAN;
+    if (!(sampling->min_p >= 0 && sampling->min_p <= 1))
+        sampling->min_p = NAN;
+    if (!(sampling->repetition_penalty > 0 && sampling->repetition_penalty <= 10))
+        sampling->repetition_penalty = NAN;
+    if (sampling->top_k > LIMIT_VOCAB_TOKENS)
+        sampling->top_k = UINT32_MAX;
+}
+
+static char *token_text(const struct tokenizer *tokenizer, int32_t token)
+{
+    const char *bytes = "";
+    size_t byte_count = 0;
+    if (token >= 0)
+        tokenizer_token_bytes(tokenizer, (uint32_t)token, &bytes, &byte_count);
+    char *text = must_alloc(byte_count + 1, 1);
+    memcpy(text, bytes, byte_count);
+    return text;
+}
+
+/* A template from a file of its own, instead of the checkpoint's. */
+static enum result template_read(const char *path, struct chat_template **chat_template,
+                                 struct error_text *error)
+{
+    struct error_text reason;
+    struct mapped_file file;
+    enum result result = mapped_file_open(AT_FDCWD, path, &file, &reason);
+    if (result != RESULT_OK)
+        return error_set(error, result == RESULT_NOT_FOUND ? RESULT_IO : result,
+                         "cannot open %.150s: %s", path, reason.text);
+    result = chat_template_open(file.bytes, file.byte_count, chat_template, error);
+    mapped_file_close(&file);
+    return result;
+}
+
+static enum result gguf_read(const struct gguf_file *gguf, bool with_template,
+                             struct model_assets *assets, struct error_text *error)
+{
+    struct gguf_string source;
+    enum result result = context_read(gguf, &assets->context_tokens, error);
+    if (result == RESULT_OK)
+        result = tokenizer_open_gguf(gguf, &assets->tokenizer, error);
+    if (result == RESULT_OK && with_template &&
+        gguf_file_string(gguf, "tokenizer.chat_template", &source) == RESULT_OK)
+        result = chat_template_open(source.bytes, source.length, &assets->chat_template, error);
+    sampling_read(gguf, &assets->sampling);
+    return result;
+}
+
+static enum result file_read(const char *path, bool with_template, struct model_assets *assets,
+                             struct error_text *error)
+{
+    struct error_text reason;
+    struct mapped_file file;
+    struct gguf_file *gguf = NULL;
+    enum result result = mapped_file_open(AT_FDCWD, path, &file, &reason);
+    if (result != RESULT_OK)
+        return error_set(error, result == RESULT_NOT_FOUND ? RESULT_IO : result,
+                         "cannot open %.150s: %s", path, reason.text);
+    assets->created_unix_s = file.modified_ns / 1000000000;
+    result = gguf_file_open(file.bytes, file.byte_count, &gguf, error);
+    if (result == RESULT_OK)
+        result = gguf_read(gguf, with_template, assets, error);
+    gguf_file_close(gguf);
+    mapped_file_close(&file);
+    return result;
+}
+
+/* The checkpoint's own, of either format. */
+static enum result checkpoint_read(const char *path, bool with_template,
+                                   struct model_assets *assets, struct error_text *error)
+{
+    struct error_text reason;
+    int folder_fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (folder_fd < 0)
+        return file_read(path, with_template, assets, error);
+    enum result result = folder_assets_read(folder_fd, with_template, assets, &reason);
+    close(folder_fd);
+    return result == RESULT_OK ? RESULT_OK
+                               : error_set(error, result, "%.100s: %.150s", path, reason.text);
+}
+
+static enum result formats_choose(const struct reply_format_names *names,
+                                  struct model_assets *assets, struct error_text *error)
+{
+    size_t source_bytes = 0;
+    const char *source = NULL;
+    if (assets->chat_template)
+        source = chat_template_source(assets->chat_template, &source_bytes);
+    enum result result =
+        reply_formats_choose(&assets->formats, names, source, source_bytes, assets->tokenizer);
+    return result == RESULT_OK ? RESULT_OK : error_set(error, result, "out of memory");
+}
+
+/* A file of another kind than a folder has no vision part that is read. */
+static void vision_open(const struct model_assets_options *options, struct model_assets *assets)
+{
+    assets->vision = vision_assets_open(options->path, assets->chat_template, assets->tokenizer);
+    if (!assets->vision)
+        return;
+    assets->vision->media = options->media;
+    assets->vision->budget.most_bytes = options->image_bytes;
+}
+
+static enum result assets_read(const struct model_assets_options *options,
+                               struct model_assets *assets, struct error_text *error)
+{
+    const char *template_path = options->chat_template_path;
+    assets->sampling = (struct checkpoint_sampling){.temperature = NAN,
+                                                    .top_p = NAN,
+                                                    .min_p = NAN,
+                                                    .repetition_penalty = NAN,
+                                                    .top_k = UINT32_MAX};
+    enum result result = checkpoint_read(options->path, !template_path, assets, error);
+    if (result == RESULT_OK && template_path)
+        result = template_read(template_path, &assets->chat_template, error);
+    if (result == RESULT_OK)
+        result = formats_choose(&options->format_names, assets, error);
+    if (result != RESULT_OK)
+        return result;
+    if (assets->chat_template)
+        assets->call_form = call_form_find(assets->chat_template);
+    vision_open(options, assets);
+    uint32_t limit = options->context_limit > 0 ? options->context_limit : LIMIT_CONTEXT_TOKENS;
+    if (assets->context_tokens > limit)
+        assets->context_tokens = limit;
+    assets->max_kv_tokens = options->max_kv_tokens;
+    assets->stop_id_count = tokenizer_end_tokens(assets->tokenizer, assets->stop_ids);
+    assets->bos_text = token_text(assets->tokenizer, tokenizer_bos_token(assets->tokenizer));
+    assets->eos_text = token_text(assets->tokenizer, tokenizer_eos_token(assets->tokenizer));
+    sampling_sift(&assets->sampling);
+    return RESULT_OK;
+}
+
+enum result model_assets_open(const struct model_assets_options *options,
+                              struct model_assets *assets, struct error_text *error)
+{
+    const char *path = options->path;
+    const char *served_name = options->served_name;
+    *assets = (struct model_assets){0};
+    if (strlen(path) >= sizeof assets->path)
+        return error_set(error, RESULT_TOO_LARGE, "the model's path is too long");
+    if (served_name && strlen(served_name) >= sizeof assets->model_id)
+        return error_set(error, RESULT_TOO_LARGE, "the served model name is too long");
+    for (const char *at = served_name; at && *at; at++) {
+        if (!is_name_char(*at))
+            return error_set(error, RESULT_INVALID,
+                             "the served model name may hold printable ASCII only");
+    }
+    strcpy(assets->path, path);
+    if (served_name)
+        strcpy(assets->model_id, served_name);
+    else
+        name_from_given(path, assets->model_id, sizeof assets->model_id);
+    enum result result = assets_read(options, assets, error);
+    if (result != RESULT_OK)
+        model_assets_close(assets);
+    return result;
+}
+
+void model_assets_close(struct model_assets *assets)
+{
+    tokenizer_close(assets->tokenizer);
+    if (assets->chat_template)
+        chat_template_close(assets->chat_template);
+    reply_formats_fini(&assets->formats);
+    free(assets->vision);
+    free(assets->bos_text);
+    free(assets->eos_text);
+    *assets = (struct model_assets){0};
+}

@@ -1,0 +1,32 @@
+/*
+ * A growing byte buffer with JSON writing. Appending never fails visibly: when memory runs out the
+ * buffer turns `failed` and further appends do nothing, so that the writer checks once at the end.
+ * Always NUL-terminated when not failed.
+ */
+#ifndef SHOAL_FRONTEND_BASE_TEXT_BUFFER_H
+#define SHOAL_FRONTEND_BASE_TEXT_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct text_buffer {
+    char *bytes; /* malloc'd; text_buffer_fini() frees */
+    size_t length;
+    size_t capacity;
+    bool failed;
+};
+
+void text_buffer_fini(struct text_buffer *buffer);
+void text_buffer_clear(struct text_buffer *buffer); /* keeps the memory */
+void text_buffer_append(struct text_buffer *buffer, const char *bytes, size_t count);
+void text_buffer_append_text(struct text_buffer *buffer, const char *text);
+void text_buffer_append_format(struct text_buffer *buffer, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A quoted JSON string. `bytes` is valid UTF-8 (reply_text guarantees it); control characters,
+ * quotes and backslashes are escaped. */
+void text_buffer_append_json_string(struct text_buffer *buffer, const char *bytes, size_t count);
+/* Drops the first `count` bytes. */
+void text_buffer_consume(struct text_buffer *buffer, size_t count);
+
+#endif

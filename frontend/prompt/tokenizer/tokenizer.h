@@ -1,0 +1,112 @@
+/*
+ * Text to token ids and token ids to bytes, for the vocabulary of one checkpoint.
+ *
+ * Two algorithms behind one face: byte-level BPE (GPT-2, Llama 3, Qwen 2/3, SmolLM: a PCRE2 pattern
+ * splits the text, bytes are merged by rank inside each piece) and SentencePiece-style BPE with
+ * byte fallback (Gemma, Llama 2: no splitting, merges by score over the whole text). Both are O(n
+ * log n) on any input.
+ *
+ * A tokenizer is immutable after it was opened: any number of threads may use it at once.
+ * Reference: Hugging Face `tokenizers` (token for token); tests/unit/frontend/prompt and
+ * tests/unit/golden.
+ */
+#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_H
+#define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/result.h"
+
+struct gguf_file;
+struct tokenizer;
+
+/* Opens the tokenizer described by GGUF metadata (`tokenizer.ggml.*`). The file may be closed
+ * afterwards. */
+enum result tokenizer_open_gguf(const struct gguf_file *gguf, struct tokenizer **tokenizer,
+                                struct error_text *error) RESULT_CHECKED;
+
+/* Opens a Hugging Face `tokenizer.json` held in memory (`json_bytes` long; need not be
+ * NUL-terminated). */
+enum result tokenizer_open_json(const char *json, size_t json_bytes, struct tokenizer **tokenizer,
+                                struct error_text *error) RESULT_CHECKED;
+
+/* Opens a SentencePiece `tokenizer.model` (BPE only) held in memory. */
+enum result tokenizer_open_model(const void *bytes, size_t byte_count, struct tokenizer **tokenizer,
+                                 struct error_text *error) RESULT_CHECKED;
+
+/*
+ * What stands beside a tokenizer.json, for whoever opened it and before anyone else has it: the bos
+ * and eos tokens, whether bos goes in front, and ids that end a turn (once each; an id out of the
+ * vocabulary, or beyond LIMIT_STOP_TOKENS, is ignored).
+ */
+void tokenizer_set_bos(struct tokenizer *tokenizer, int32_t id);
+void tokenizer_set_eos(struct tokenizer *tokenizer, int32_t id);
+void tokenizer_set_adds_bos(struct tokenizer *tokenizer, bool adds);
+void tokenizer_add_end_token(struct tokenizer *tokenizer, int32_t id);
+
+void tokenizer_close(struct tokenizer *tokenizer);
+
+uint32_t tokenizer_vocab_tokens(const struct tokenizer *tokenizer);
+
+/* Ids that end a turn according to the checkpoint; at most LIMIT_STOP_TOKENS. Returns the count. */
+uint32_t tokenizer_end_tokens(const struct tokenizer *tokenizer, uint32_t ids[]);
+
+/* -1 where the checkpoint has none. */
+int32_t tokenizer_bos_token(const struct tokenizer *tokenizer);
+int32_t tokenizer_eos_token(const struct tokenizer *tokenizer);
+/* Whether a raw prompt (no chat template) gets the bos token in front (add_bos_token). */
+bool tokenizer_adds_bos(const struct tokenizer *tokenizer);
+
+/* The token whose content is exactly `text` (special tokens included), or -1. */
+int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text,
+                             size_t text_bytes);
+
+/* True for control/special tokens: their text is never shown to a client. */
+bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
+
+/*
+ * A prompt is a sequence of spans. In a `trusted` span (written by the chat template) the text of
+ * special tokens becomes those tokens; in an untrusted one (a user's text) it stays ordinary text.
+ * Normalization and splitting see adjoining untrusted and trusted text as one string wherever no
+ * special token stands between, exactly as if the whole prompt had been one string.
+ */
+struct prompt_span {
+    const char *text; /* any bytes; invalid UTF-8 is read as U+FFFD, as Hugging Face's Python caller
+                         would */
+    size_t text_bytes;
+    bool trusted;
+};
+
+struct token_list {
+    uint32_t *ids; /* malloc'd; token_list_fini() frees */
+    size_t count;
+    size_t capacity;
+};
+void token_list_fini(struct token_list *list);
+
+/*
+ * Appends the tokens of the spans to *out. Adds no bos or eos by itself.
+ * RESULT_TOO_LARGE when *out would hold more than `max_tokens` in all (found early: the work done
+ * stays proportional to max_tokens), RESULT_OUT_OF_MEMORY, RESULT_UNSUPPORTED when a checkpoint's
+ * own pattern needs more than its share of steps on this text. *out is then as before.
+ */
+enum result tokenizer_encode(const struct tokenizer *tokenizer, const struct prompt_span spans[],
+                             size_t span_count, size_t max_tokens,
+                             struct token_list *out) RESULT_CHECKED;
+
+/*
+ * The bytes that token `id` stands for, not NUL-terminated, owned by the tokenizer; empty for ids
+ * out of the vocabulary. Special tokens give their text (the caller decides whether to show it).
+ * Concatenating the bytes of a token sequence gives its text, apart from the leading space that
+ * SentencePiece prefixes (see tokenizer_strips_space).
+ */
+void tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, const char **bytes,
+                           size_t *byte_count);
+
+/* True when the first token's leading space is an artefact of the tokenizer (Llama 2) and is
+ * dropped from a text's start. */
+bool tokenizer_strips_space(const struct tokenizer *tokenizer);
+
+#endif

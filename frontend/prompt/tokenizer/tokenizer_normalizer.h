@@ -1,0 +1,39 @@
+/*
+ * Rewrites text before it is split: normalization form C, replacement of a string, a string put in
+ * front.
+ *
+ * Reference: Hugging Face `tokenizers`, normalizers NFC, Replace (of a string) and Prepend, alone
+ * or in sequence.
+ */
+#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_NORMALIZER_H
+#define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_NORMALIZER_H
+
+#include "frontend/prompt/tokenizer/tokenizer_text.h"
+#include "proto/limits.h"
+#include "proto/result.h"
+
+enum normalizer_step_kind { NORMALIZER_FORM_C, NORMALIZER_REPLACE, NORMALIZER_PREPEND };
+
+struct normalizer_step {
+    enum normalizer_step_kind kind;
+    char from[LIMIT_LITERAL_BYTES]; /* NORMALIZER_REPLACE: not empty */
+    size_t from_bytes;
+    char to[LIMIT_LITERAL_BYTES]; /* NORMALIZER_REPLACE, NORMALIZER_PREPEND */
+    size_t to_bytes;
+};
+
+struct normalizer {
+    struct normalizer_step steps[LIMIT_NORMALIZER_STEPS];
+    size_t step_count;
+};
+
+/* RESULT_TOO_LARGE over LIMIT_NORMALIZER_STEPS. */
+enum result normalizer_add(struct normalizer *normalizer,
+                           const struct normalizer_step *step) RESULT_CHECKED;
+
+/* Rewrites *text in place (through *spare, whose content is lost). RESULT_TOO_LARGE,
+ * RESULT_OUT_OF_MEMORY. */
+enum result normalizer_run(const struct normalizer *normalizer, struct marked_text *text,
+                           struct marked_text *spare) RESULT_CHECKED;
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * The token texts of one checkpoint: by id, and from text to id.
+ *
+ * A token has a text (what merges and look-ups work on: raw bytes for byte-level vocabularies, text
+ * with U+2581 for spaces for SentencePiece ones) and shown bytes (what it decodes to), which are
+ * the same unless set. Ids may have gaps. Filled once, then indexed, then read by any number of
+ * threads.
+ */
+#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_VOCABULARY_H
+#define SHOAL_FRONTEND_PROMPT_TOKENIZER_VOCABULARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/result.h"
+
+enum vocabulary_flag {
+    VOCABULARY_PRESENT = 1,
+    VOCABULARY_FINDABLE = 2, /* the text is in the model's vocabulary: merges may build it */
+    VOCABULARY_SPECIAL = 4,  /* control token: never from a user's text, never shown */
+    VOCABULARY_ADDED = 8,    /* matched in the text before any splitting */
+    VOCABULARY_BYTE = 16,    /* <0xNN> of byte fallback */
+};
+
+struct vocabulary_token {
+    uint32_t text_start;
+    uint32_t shown_start;
+    uint16_t text_bytes;
+    uint16_t shown_bytes;
+    uint8_t flags; /* enum vocabulary_flag */
+};
+
+struct vocabulary {
+    struct vocabulary_token *tokens; /* [token_count] */
+    uint32_t token_count;            /* highest id + 1 */
+    uint32_t token_capacity;
+    char *bytes;
+    size_t byte_count;
+    size_t byte_capacity;
+    uint32_t *slots; /* open addressing: 12 bits of hash above the id; all ones is free */
+    uint32_t slot_mask;
+    uint64_t seed; /* random: a crafted vocabulary cannot make look-ups collide */
+    uint32_t longest_bytes;
+};
+
+void vocabulary_init(struct vocabulary *vocabulary);
+void vocabulary_fini(struct vocabulary *vocabulary);
+
+/* Sets text and shown bytes of `id` and adds `flags`. RESULT_TOO_LARGE over LIMIT_VOCAB_TOKENS /
+ * LIMIT_TOKEN_BYTES. */
+enum result vocabulary_set_text(struct vocabulary *vocabulary, uint32_t id, const char *text,
+                                size_t text_bytes, unsigned flags) RESULT_CHECKED;
+/* Only the shown bytes, of a token that has a text. */
+enum result vocabulary_set_shown(struct vocabulary *vocabulary, uint32_t id, const char *shown,
+                                 size_t shown_bytes) RESULT_CHECKED;
+
+/* Builds the look-up over all FINDABLE tokens; of equal texts the lowest id is found. */
+enum result vocabulary_index(struct vocabulary *vocabulary) RESULT_CHECKED;
+
+/* -1 when no FINDABLE token has this text. */
+int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t text_bytes);
+
+bool vocabulary_has(const struct vocabulary *vocabulary, uint32_t id, unsigned flags);
+/* Bytes owned by the vocabulary; empty for an id outside of it. */
+const char *vocabulary_text(const struct vocabulary *vocabulary, uint32_t id, size_t *text_bytes);
+const char *vocabulary_shown(const struct vocabulary *vocabulary, uint32_t id, size_t *shown_bytes);
+
+/* A keyed 64-bit hash, and a fresh key for it. */
+uint64_t vocabulary_hash(uint64_t seed, const char *bytes, size_t byte_count);
+uint64_t vocabulary_random_seed(void);
+
+#endif

@@ -1,0 +1,332 @@
+/*
+ * The engine's life, and what clients ask of it: admission, cancellation, drain. What happens to a
+ * request in between is in the units that engine_state.h lists; they move live requests along their
+ * state machine (live_request.h) as preparation, workers and clients act.
+ *
+ * Admission is decided before a byte is parsed. It is refused while there is nothing to wait for:
+ * the model loads, every worker backs off after failed starts, the server drains, or the table is
+ * full. The moment between a worker's death and its successor is waited out instead.
+ */
+#include "frontend/serve/engine/chat_engine.h"
+
+#include <stdlib.h>
+
+#include "frontend/api/generation/generation_share.h"
+#include "frontend/base/monotonic_clock.h"
+#include "frontend/image/image_fetch.h"
+#include "frontend/serve/engine/asset_loader.h"
+#include "frontend/serve/engine/engine_state.h"
+#include "frontend/serve/engine/request_dispatch.h"
+#include "frontend/serve/engine/request_end.h"
+#include "frontend/serve/engine/worker_events.h"
+#include "frontend/serve/engine/worker_loss.h"
+#include "proto/log.h"
+#include "proto/must.h"
+
+#define FETCH_THREADS 8 /* that wait for other hosts: pictures that are fetched at once */
+
+static enum result refuse(struct api_error *error, int status, uint32_t retry_after_s,
+                          const char *code, const char *words)
+{
+    (void)api_error_set(error, RESULT_FULL, status, code, "%s", words);
+    error->retry_after_s = retry_after_s;
+    return RESULT_FULL;
+}
+
+/* --- from preparation ------------------------------------------------------------------------ */
+
+/* The server's own length for those that ask for none. */
+static void length_settle(const struct chat_engine *engine, struct prepared_generation *prepared)
+{
+    uint64_t usual = engine->config.options->max_tokens;
+    if (prepared->request.max_new_tokens == 0 && usual > 0 && usual < prepared->max_new_tokens)
+        prepared->max_new_tokens = (uint32_t)usual;
+}
+
+/* All answers to one body find room or none does. */
+static enum result room_check(struct chat_engine *engine, uint32_t answers, struct api_error *error)
+{
+    uint32_t slots = request_table_slots(engine->table);
+    if (answers > slots)
+        return api_error_invalid(error, "n", "this server takes %u answers at once at most", slots);
+    if (answers - 1 <= slots - request_table_live(engine->table))
+        return RESULT_OK;
+    engine->metrics.refused_busy++;
+    return refuse(error, 429, 1, "queue_full", "too many requests are waiting; try again");
+}
+
+static void queue(struct live_request *request, struct prepared_generation *prepared)
+{
+    struct chat_engine *engine = request->engine;
+    length_settle(engine, prepared);
+    live_request_queue(request, prepared);
+    request->timeline.queued_us = monotonic_clock_us();
+    request->arrival = engine->next_arrival++;
+    request->fingerprint = poison_memory_fingerprint(&engine->poison, &request->prepared);
+}
+
+static void on_prepared(void *context, enum result result, struct prepared_generation *prepared,
+                        const struct api_error *error)
+{
+    struct live_request *request = context;
+    struct chat_engine *engine = request->engine;
+    struct api_error no_room;
+    if (result != RESULT_OK) {
+        request_end_fail(engine, request, error);
+        return;
+    }
+    if (room_check(engine, generation_share_answers(prepared), &no_room) != RESULT_OK) {
+        prepared_generation_fini(prepared);
+        request_end_fail(engine, request, &no_room);
+        return;
+    }
+    queue(request, prepared);
+    request->sink->prepared(request->sink_context, &request->prepared);
+    generation_request_drop_body(
+        &request->prepared.request); /* megabytes, for as long as it lives */
+    if (request_dispatch_refuse_known(engine, request))
+        return;
+    request_dispatch_enqueue(engine, request);
+    request_dispatch_run(engine);
+}
+
+struct live_request *chat_engine_share(struct live_request *first, uint32_t answer,
+                                       const struct live_request_sink *sink, void *sink_context)
+{
+    struct chat_engine *engine = first->engine;
+    struct live_request *request = request_table_take(engine->table);
+    struct prepared_generation own;
+    must(request != NULL); /* room_check() */
+    must(generation_share_take(&first->prepared, generation_prepare_most_tokens(engine->assets),
+                               answer, &own) == RESULT_OK); /* bounded by the context: 4 MB */
+    request->engine = engine;
+    live_request_admit(request, sink, sink_context, first->timeline.arrived_us);
+    live_request_prepare(request, NULL);
+    queue(request, &own);
+    request_dispatch_enqueue(engine, request);
+    return request;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+/* Before the first request: nobody else reads the assets yet. */
+static void agree_on_context(struct chat_engine *engine, uint32_t worker)
+{
+    const struct worker_gauges *gauges =
+        worker_link_gauges(worker_pool_link(engine->workers, worker));
+    uint32_t most = atomic_load_explicit(&gauges->context_tokens, memory_order_relaxed);
+    if (most > 0 && most < engine->assets->context_tokens)
+        engine->assets->context_tokens = most;
+    log_info("model %s ready, context of %u tokens", engine->assets->model_id,
+             engine->assets->context_tokens);
+    serve_metrics_set_context(&engine->metrics, engine->assets->context_tokens);
+    engine->ready_told = true;
+}
+
+static void ready_check(struct chat_engine *engine)
+{
+    uint32_t worker = worker_pool_find_ready(engine->workers);
+    if (!engine->assets || worker == ROUTING_NONE)
+        return;
+    if (!engine->ready_told)
+        agree_on_context(engine, worker);
+    engine->config.ready(engine->config.context);
+    request_dispatch_run(engine);
+}
+
+static void on_assets(void *context, enum result result, struct model_assets *assets,
+                      const struct error_text *error)
+{
+    struct chat_engine *engine = context;
+    if (result != RESULT_OK) {
+        engine->config.failed(engine->config.context, error->text);
+        return;
+    }
+    engine->assets = assets;
+    ready_check(engine);
+}
+
+static void on_worker_ready(void *context, uint32_t worker)
+{
+    (void)worker;
+    ready_check(context);
+}
+
+static void on_worker_died(void *context, uint32_t worker)
+{
+    worker_loss_handle(context, worker);
+}
+
+static void on_workers_failed(void *context, const char *why)
+{
+    struct chat_engine *engine = context;
+    engine->config.failed(engine->config.context, why);
+}
+
+static void on_workers_drained(void *context)
+{
+    struct chat_engine *engine = context;
+    engine->config.drained(engine->config.context);
+}
+
+static enum result on_event(void *context, uint32_t worker, const struct token_event *event)
+{
+    return worker_events_handle(context, worker, event);
+}
+
+static void on_batch_end(void *context)
+{
+    worker_events_end_batch(context);
+}
+
+static enum result workers_start(struct chat_engine *engine, uint32_t slots,
+                                 struct error_text *error)
+{
+    struct worker_pool_config config = {.base = engine->config.base,
+                                        .options = engine->config.options,
+                                        .live_requests = slots,
+                                        .context = engine,
+                                        .ready = on_worker_ready,
+                                        .died = on_worker_died,
+                                        .failed = on_workers_failed,
+                                        .drained = on_workers_drained,
+                                        .event = on_event,
+                                        .batch_end = on_batch_end};
+    return worker_pool_create(&config, &engine->workers, error);
+}
+
+enum result chat_engine_create(const struct chat_engine_config *config, struct chat_engine **engine,
+                               struct error_text *error)
+{
+    const struct options *options = config->options;
+    uint32_t slots = (uint32_t)(options->workers * options->max_sequences + options->max_queue);
+    struct chat_engine *made = must_alloc(1, sizeof *made);
+    made->config = *config;
+    serve_metrics_init(&made->metrics);
+    poison_memory_init(&made->poison, (int64_t)options->poison_memory_s * 1000);
+    made->table = request_table_create(slots);
+    made->dirty = must_alloc(slots, sizeof made->dirty[0]);
+    bool fetches = options->media_domains.count > 0;
+    enum result result = fetches ? image_fetch_start(error) : RESULT_OK;
+    if (result == RESULT_OK)
+        result = workers_start(made, slots, error);
+    if (result != RESULT_OK) {
+        chat_engine_destroy(made);
+        return result;
+    }
+    made->preparation = prepare_pool_create(config->base, (uint32_t)options->prepare_threads,
+                                            fetches ? FETCH_THREADS : 0);
+    made->loader = asset_loader_create(&(struct asset_loader_config){
+        .base = config->base,
+        .assets = {.path = options->model,
+                   .served_name = options->served_model_name,
+                   .chat_template_path = options->chat_template,
+                   .format_names = {options->reasoning_format, options->tool_call_parser},
+                   .context_limit = (uint32_t)options->context_tokens,
+                   .max_kv_tokens = (uint32_t)options->max_kv_tokens,
+                   .media = options_media(options),
+                   .image_bytes = options->image_memory_bytes},
+        .context = made,
+        .done = on_assets});
+    *engine = made;
+    return RESULT_OK;
+}
+
+void chat_engine_destroy(struct chat_engine *engine)
+{
+    if (!engine)
+        return;
+    worker_pool_destroy(engine->workers);
+    prepare_pool_destroy(engine->preparation);
+    request_table_destroy(engine->table);
+    asset_loader_destroy(engine->loader);
+    free(engine->dirty);
+    free(engine);
+}
+
+const struct model_assets *chat_engine_assets(const struct chat_engine *engine)
+{
+    return engine->assets;
+}
+
+/* --- from clients ---------------------------------------------------------------------------- */
+
+enum result chat_engine_check_ready(const struct chat_engine *engine, struct api_error *error)
+{
+    if (engine->draining)
+        return refuse(error, 503, 5, "shutting_down", "the server is shutting down");
+    if (engine->ready_told && worker_pool_is_usable(engine->workers))
+        return RESULT_OK;
+    if (engine->ready_told)
+        return refuse(error, 503, 1, "worker_restarting", "the worker is being restarted");
+    (void)api_error_set(error, RESULT_FULL, 503, "model_loading", "the model is loading: %.0f %%",
+                        100 * worker_pool_load_progress(engine->workers));
+    error->retry_after_s = 1;
+    return RESULT_FULL;
+}
+
+enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *input,
+                              const struct live_request_sink *sink, void *sink_context,
+                              struct live_request **request, struct api_error *error)
+{
+    enum result result = chat_engine_check_ready(engine, error);
+    struct live_request *taken = result == RESULT_OK ? request_table_take(engine->table) : NULL;
+    if (result == RESULT_OK && !taken) {
+        engine->metrics.refused_busy++;
+        result = refuse(error, 429, 1, "queue_full", "too many requests are waiting; try again");
+    }
+    if (result != RESULT_OK) {
+        free(input->body);
+        return result;
+    }
+    taken->engine = engine;
+    live_request_admit(taken, sink, sink_context, monotonic_clock_us());
+    live_request_prepare(
+        taken, prepare_pool_submit(engine->preparation, engine->assets, input, on_prepared, taken));
+    *request = taken;
+    return RESULT_OK;
+}
+
+enum result chat_engine_inspect(struct chat_engine *engine, struct prepare_input *input,
+                                inspection *inspect, inspect_done *done, void *context,
+                                struct prepare_job **job, struct api_error *error)
+{
+    if (engine->draining || !engine->ready_told) {
+        free(input->body);
+        return chat_engine_check_ready(engine, error);
+    }
+    *job = prepare_pool_inspect(engine->preparation, engine->assets, input, inspect, done, context);
+    return RESULT_OK;
+}
+
+void chat_engine_drop_inspection(struct chat_engine *engine, struct prepare_job *job)
+{
+    prepare_pool_drop(engine->preparation, job);
+}
+
+void chat_engine_cancel(struct chat_engine *engine, struct live_request *request)
+{
+    request_end_withdraw(engine, request, OUTCOME_ABORT);
+}
+
+uint32_t chat_engine_reset_caches(struct chat_engine *engine)
+{
+    return worker_pool_reset_caches(engine->workers);
+}
+
+void chat_engine_drain(struct chat_engine *engine)
+{
+    engine->draining = true;
+    request_end_check_drain(engine);
+}
+
+void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error)
+{
+    for (uint32_t i = 0; i < request_table_slots(engine->table); i++) {
+        struct live_request *request = request_table_at(engine->table, i);
+        if (request->state == LIVE_REQUEST_FREE || request->state == LIVE_REQUEST_LEAVING)
+            continue;
+        request->sink->failed(request->sink_context, error);
+        request_end_withdraw(engine, request, OUTCOME_ERROR);
+    }
+}

@@ -1,0 +1,124 @@
+/*
+ * From a request's bytes to its tokens: admission, preparation, the worker, and back. Knows nothing
+ * of HTTP, so that `shoal serve` and `shoal generate` share it whole. Everything here is called
+ * from, and calls back on, the event loop's thread.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_CHAT_ENGINE_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_CHAT_ENGINE_H
+
+#include "frontend/serve/engine/live_request.h"
+#include "frontend/serve/engine/prepare_pool.h"
+#include "frontend/serve/metrics/serve_metrics.h"
+#include "frontend/serve/settings/options.h"
+#include "frontend/serve/worker/worker_supervisor.h"
+#include "proto/worker_gauges.h"
+
+struct chat_engine;
+
+struct chat_engine_config {
+    struct event_base *base;
+    const struct options *options; /* outlives the engine */
+    void *context;
+    void (*ready)(void *context);                   /* at first, and again after every restart */
+    void (*failed)(void *context, const char *why); /* the model can never be served */
+    void (*drained)(void *context);                 /* after chat_engine_drain() */
+};
+
+enum result chat_engine_create(const struct chat_engine_config *config, struct chat_engine **engine,
+                               struct error_text *error) RESULT_CHECKED;
+void chat_engine_destroy(struct chat_engine *engine);
+
+/* Takes over input->body in any case. On RESULT_OK the sink hears of the
+ * request until it ends or is cancelled. Otherwise *error is the answer: 503 while loading,
+ * restarting or draining, 429 when the queue is full; both are decided before a byte is parsed. */
+enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *input,
+                              const struct live_request_sink *sink, void *sink_context,
+                              struct live_request **request,
+                              struct api_error *error) RESULT_CHECKED;
+/* From within the sink's prepared() of `first`, for each of its other answers (generation_share.h),
+ * for which there is room: a live request of its own. */
+struct live_request *chat_engine_share(struct live_request *first, uint32_t answer,
+                                       const struct live_request_sink *sink, void *sink_context);
+/* The client is gone: its work stops within a step. Not from within token(), which returns true
+ * instead. */
+void chat_engine_cancel(struct chat_engine *engine, struct live_request *request);
+
+/* As prepare_pool_inspect(): the answer comes from a preparation thread, whatever workers do. Takes
+ * over input->body in any case. 503 before the model is known and while draining; how many there
+ * are at once is the caller's to bound. */
+enum result chat_engine_inspect(struct chat_engine *engine, struct prepare_input *input,
+                                inspection *inspect, inspect_done *done, void *context,
+                                struct prepare_job **job, struct api_error *error) RESULT_CHECKED;
+/* Its client is gone. */
+void chat_engine_drop_inspection(struct chat_engine *engine, struct prepare_job *job);
+
+/* RESULT_OK when a request would be admitted now, else the 503. While the successor of a worker
+ * that worked is being started, requests are admitted and wait for it. */
+enum result chat_engine_check_ready(const struct chat_engine *engine,
+                                    struct api_error *error) RESULT_CHECKED;
+/* NULL until they are open. */
+const struct model_assets *chat_engine_assets(const struct chat_engine *engine);
+
+/* Admits nothing more; drained() is called once the last request has ended and the worker has
+ * exited. */
+void chat_engine_drain(struct chat_engine *engine);
+/* Every ready worker forgets its caches; returns how many are ready. */
+uint32_t chat_engine_reset_caches(struct chat_engine *engine);
+/* Ends every request that is still live. */
+void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error);
+
+/* A look from outside, from gauges only. */
+struct chat_engine_status {
+    const char *state; /* "loading", "ready", "restarting", "draining" */
+    double load_progress;
+    uint32_t live;
+    uint32_t preparing;
+    uint32_t waiting; /* for room in the slab */
+    uint32_t with_worker;
+    uint32_t worker_running;
+    uint32_t worker_waiting;
+    uint64_t kv_block_tokens; /* 0 until a worker is ready */
+    uint64_t kv_blocks_total;
+    uint64_t kv_blocks_used;
+    uint64_t kv_blocks_cached; /* by the prefix cache, and held by nobody */
+    uint64_t prefix_places;
+    bool prefix_cache;      /* it is on */
+    uint64_t images_cached; /* whose features workers have */
+    uint64_t feature_bytes_used;
+    uint64_t feature_bytes_total;
+    uint64_t state_bytes; /* recurrent state of all workers */
+    uint64_t weights_bytes;
+    uint64_t slab_used_bytes;
+    uint32_t worker_restarts;
+    struct worker_totals totals; /* of all workers there have been */
+};
+void chat_engine_read_status(const struct chat_engine *engine, struct chat_engine_status *status);
+/* Whether a worker is ready and requests are admitted. */
+bool chat_engine_is_serving(const struct chat_engine *engine);
+
+uint32_t chat_engine_workers(const struct chat_engine *engine);
+/* `worker` < chat_engine_workers(). */
+void chat_engine_read_worker(const struct chat_engine *engine, uint32_t worker,
+                             struct worker_status *status);
+
+struct request_status {
+    struct request_id id;
+    const char *name;  /* what the log calls it; NULL when its client is gone */
+    const char *phase; /* "preparing", "waiting", "suspected", "handed_over", "prefill", "decode",
+                          "leaving" */
+    bool has_worker;
+    uint32_t worker;
+    uint64_t prompt_tokens;
+    uint64_t prompt_done; /* of these and, after a replay, of the generated ones */
+    uint64_t generated_tokens;
+    uint32_t replays;
+    int64_t arrived_us;
+};
+uint32_t chat_engine_slots(const struct chat_engine *engine);
+/* `slot` < chat_engine_slots(). False when it is free. */
+bool chat_engine_read_request(const struct chat_engine *engine, uint32_t slot,
+                              struct request_status *status);
+
+const struct serve_metrics *chat_engine_metrics(const struct chat_engine *engine);
+
+#endif

@@ -1,0 +1,34 @@
+/*
+ * What the parts of the engine share, private to them: chat_engine.c (life, clients),
+ * request_dispatch.c (to workers), worker_events.c (from workers), worker_loss.c (deaths),
+ * request_end.c (ends), engine_status.c (figures).
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATE_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATE_H
+
+#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/engine/poison_memory.h"
+#include "frontend/serve/engine/request_table.h"
+#include "frontend/serve/engine/waiting_queue.h"
+#include "frontend/serve/worker/worker_pool.h"
+
+struct chat_engine {
+    struct chat_engine_config config;
+    struct asset_loader *loader;
+    struct model_assets *assets; /* NULL until open */
+    struct prepare_pool *preparation;
+    struct request_table *table;
+    struct worker_pool *workers;
+    struct serve_metrics metrics;
+    struct waiting_queue waiting;
+    struct waiting_queue suspects; /* those of the waiting requests that run alone */
+    struct poison_memory poison;
+    struct request_id *dirty; /* [slots] requests of which the batch under way told something */
+    uint32_t dirty_count;
+    uint64_t next_arrival;
+    bool ready_told; /* the context was agreed on with the first ready worker */
+    bool draining;
+    bool workers_draining;
+};
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * The engine from outside: sums over the workers' gauges and counts of the request table.
+ * Everything is at hand, so an answer never waits for a worker, and what a worker says about itself
+ * is shown as its word beside what the frontend knows.
+ */
+#include "frontend/serve/engine/engine_state.h"
+
+#define GAUGE(gauges, member) atomic_load_explicit(&(gauges)->member, memory_order_relaxed)
+
+bool chat_engine_is_serving(const struct chat_engine *engine)
+{
+    return !engine->draining && engine->assets &&
+           worker_pool_find_ready(engine->workers) != ROUTING_NONE;
+}
+
+static const char *state_name(const struct chat_engine *engine)
+{
+    if (engine->draining)
+        return "draining";
+    if (chat_engine_is_serving(engine))
+        return "ready";
+    return engine->ready_told ? "restarting" : "loading";
+}
+
+static void add_worker(const struct chat_engine *engine, uint32_t worker,
+                       struct chat_engine_status *status)
+{
+    struct worker_status one;
+    worker_pool_read_status(engine->workers, worker, &one);
+    status->with_worker += one.requests;
+    status->worker_restarts += one.restarts;
+    status->worker_running += one.running;
+    status->worker_waiting += one.waiting;
+    status->kv_blocks_total += one.kv_blocks_total;
+    status->kv_blocks_used += one.kv_blocks_used;
+    status->slab_used_bytes += one.slab_used_bytes;
+    const struct worker_link *link = worker_pool_link(engine->workers, worker);
+    if (!link)
+        return;
+    const struct worker_gauges *gauges = worker_link_gauges(link);
+    worker_totals_add(&status->totals, gauges);
+    uint64_t block_tokens = GAUGE(gauges, kv_block_tokens);
+    uint64_t weights_bytes = GAUGE(gauges, weights_bytes);
+    status->state_bytes += GAUGE(gauges, state_bytes);
+    status->kv_blocks_cached += GAUGE(gauges, kv_blocks_cached);
+    status->prefix_places += GAUGE(gauges, prefix_places);
+    status->images_cached += GAUGE(gauges, images_cached);
+    status->feature_bytes_used += GAUGE(gauges, feature_bytes_used);
+    status->feature_bytes_total += GAUGE(gauges, feature_bytes_total);
+    status->prefix_cache |= GAUGE(gauges, prefix_cache) != 0;
+    if (block_tokens > 0)
+        status->kv_block_tokens = block_tokens;
+    if (weights_bytes > status->weights_bytes)
+        status->weights_bytes = weights_bytes; /* all workers share one copy */
+}
+
+void chat_engine_read_status(const struct chat_engine *engine, struct chat_engine_status *status)
+{
+    *status = (struct chat_engine_status){
+        .state = state_name(engine),
+        .load_progress = worker_pool_load_progress(engine->workers),
+        .live = request_table_live(engine->table),
+        .preparing = request_table_count(engine->table, LIVE_REQUEST_PREPARING),
+        .waiting = request_table_count(engine->table, LIVE_REQUEST_WAITING),
+        .totals = engine->metrics.workers_gone};
+    for (uint32_t i = 0; i < worker_pool_count(engine->workers); i++)
+        add_worker(engine, i, status);
+}
+
+uint32_t chat_engine_workers(const struct chat_engine *engine)
+{
+    return worker_pool_count(engine->workers);
+}
+
+void chat_engine_read_worker(const struct chat_engine *engine, uint32_t worker,
+                             struct worker_status *status)
+{
+    worker_pool_read_status(engine->workers, worker, status);
+}
+
+static const char *phase_name(const struct live_request *request)
+{
+    switch (request->state) {
+    case LIVE_REQUEST_PREPARING: return "preparing";
+    case LIVE_REQUEST_WAITING: return request->suspect ? "suspected" : "waiting";
+    case LIVE_REQUEST_SUBMITTED: return request->prompt_done > 0 ? "prefill" : "handed_over";
+    case LIVE_REQUEST_STREAMING: return "decode";
+    case LIVE_REQUEST_LEAVING: return "leaving";
+    default: return "admitted";
+    }
+}
+
+bool chat_engine_read_request(const struct chat_engine *engine, uint32_t slot,
+                              struct request_status *status)
+{
+    const struct live_request *request = request_table_at(engine->table, slot);
+    if (request->state == LIVE_REQUEST_FREE)
+        return false;
+    *status = (struct request_status){.id = request->id,
+                                      .name = request->sink ? live_request_name(request) : NULL,
+                                      .phase = phase_name(request),
+                                      .has_worker = live_request_is_with_worker(request),
+                                      .worker = request->worker,
+                                      .prompt_tokens = request->prepared.prompt.count,
+                                      .prompt_done = request->prompt_done,
+                                      .generated_tokens = request->generated.count,
+                                      .replays = request->replays,
+                                      .arrived_us = request->timeline.arrived_us};
+    return true;
+}
+
+uint32_t chat_engine_slots(const struct chat_engine *engine)
+{
+    return request_table_slots(engine->table);
+}
+
+const struct serve_metrics *chat_engine_metrics(const struct chat_engine *engine)
+{
+    return &engine->metrics;
+}

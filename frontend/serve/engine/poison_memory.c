@@ -1,0 +1,78 @@
+/*
+ * Clients and proxies repeat what failed. A request that has killed workers would do so again, four
+ * restarts at a time, so its fingerprint is kept for --poison-memory-s.
+ *
+ * A short list without order: convictions are rare, and while there are none a look costs one
+ * comparison. Refuses to keep prompts.
+ */
+#include "frontend/serve/engine/poison_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+void poison_memory_init(struct poison_memory *memory, int64_t keep_ms)
+{
+    *memory = (struct poison_memory){.key = keyed_hash_random_key(), .keep_ms = keep_ms};
+}
+
+uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
+                                   const struct prepared_generation *prepared)
+{
+    const struct generation_request *request = &prepared->request;
+    struct {
+        uint64_t prompt;
+        uint64_t biases;
+        uint64_t images;
+        struct sampling_params sampling;
+    } parts;
+    memset(&parts, 0, sizeof parts);
+    parts.prompt = keyed_hash(&memory->key, prepared->prompt.ids,
+                              prepared->prompt.count * sizeof *prepared->prompt.ids);
+    parts.biases = keyed_hash(&memory->key, request->logit_bias,
+                              request->logit_bias_count * sizeof *request->logit_bias);
+    if (prepared->images)
+        parts.images = keyed_hash(&memory->key, image_set_part(prepared->images),
+                                  image_set_count(prepared->images) * sizeof(struct image_record));
+    parts.sampling = request->sampling;
+    parts.sampling.seed = 0;
+    return keyed_hash(&memory->key, &parts, sizeof parts);
+}
+
+static void forget_old(struct poison_memory *memory, int64_t now_ms)
+{
+    for (uint32_t i = memory->count; i-- > 0;) {
+        if (now_ms >= memory->places[i].until_ms)
+            memory->places[i] = memory->places[--memory->count];
+    }
+}
+
+bool poison_memory_has(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms)
+{
+    forget_old(memory, now_ms);
+    for (uint32_t i = 0; i < memory->count; i++) {
+        if (memory->places[i].fingerprint == fingerprint)
+            return true;
+    }
+    return false;
+}
+
+void poison_memory_add(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms)
+{
+    forget_old(memory, now_ms);
+    uint32_t at = 0;
+    while (at < memory->count && memory->places[at].fingerprint != fingerprint)
+        at++;
+    if (at == POISON_MEMORY_PLACES) {
+        at = 0;
+        for (uint32_t i = 1; i < memory->count; i++) {
+            if (memory->places[i].until_ms < memory->places[at].until_ms)
+                at = i;
+        }
+    } else if (at == memory->count) {
+        memory->count++;
+    }
+    memory->places[at].fingerprint = fingerprint;
+    memory->places[at].until_ms = now_ms + memory->keep_ms;
+}

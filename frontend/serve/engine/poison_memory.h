@@ -1,0 +1,34 @@
+/*
+ * Fingerprints of requests that killed workers, for a while: the same request is refused at once.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_POISON_MEMORY_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_POISON_MEMORY_H
+
+#include <stdbool.h>
+
+#include "frontend/api/generation/generation_prepare.h"
+#include "proto/keyed_hash.h"
+
+#define POISON_MEMORY_PLACES 256u
+
+struct poison_memory {
+    struct keyed_hash_key key;
+    int64_t keep_ms;
+    uint32_t count;
+    struct {
+        uint64_t fingerprint;
+        int64_t until_ms;
+    } places[POISON_MEMORY_PLACES];
+};
+
+void poison_memory_init(struct poison_memory *memory, int64_t keep_ms);
+
+/* Of the prompt's ids, its pictures' records and of how tokens are drawn, but for the seed: a
+ * client that tries again gets another one. */
+uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
+                                   const struct prepared_generation *prepared);
+/* When there is no place left, the one that ends soonest is taken. */
+void poison_memory_add(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms);
+bool poison_memory_has(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms);
+
+#endif

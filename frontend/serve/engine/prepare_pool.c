@@ -1,0 +1,288 @@
+/*
+ * Tokenizing a million tokens takes a second; the event loop must not.
+ *
+ * Jobs wait in a queue under one mutex, which is held only to link and unlink. Finished jobs go
+ * to a second list and an eventfd wakes the loop, which calls back. Dropping a job whose client
+ * left unlinks it when it still waits; one that runs cannot be stopped, so it is marked and its
+ * result is freed unread. At most one such job runs in each thread, and each is bounded by the
+ * limits of what it parses, renders and tokenizes.
+ *
+ * Which job needs the network is only known once its body is parsed. So every job begins on a
+ * thread that may not wait for it; one that has to says so and is begun again on one that may.
+ */
+#include "frontend/serve/engine/prepare_pool.h"
+
+#include <event2/event.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "proto/must.h"
+
+struct prepare_job {
+    struct prepare_job *next;
+    const struct model_assets *assets;
+    struct prepare_input input;
+    /* Both NULL: dropped; guarded by the pool's mutex until the job is finished */
+    prepare_done *done;
+    inspect_done *inspected;
+    void *context;
+    inspection *inspect; /* NULL: a generation is prepared */
+    enum result result;
+    struct prepared_generation prepared;
+    struct text_buffer reply;
+    struct api_error error;
+};
+
+struct job_queue {
+    struct prepare_job *first;
+    struct prepare_job **end;
+};
+
+enum { CREW_FIRST, CREW_NETWORK, CREWS };
+
+/* Threads and what waits for them. */
+struct crew {
+    pthread_cond_t work;
+    struct job_queue waiting;
+};
+
+struct prepare_pool {
+    pthread_mutex_t mutex;
+    struct crew crews[CREWS];
+    struct job_queue finished;
+    bool stopping;
+    int finished_fd;
+    struct event *finished_event;
+    uint32_t network_threads;
+    uint32_t thread_count; /* of both */
+    struct pool_thread {
+        struct prepare_pool *pool;
+        int crew;
+        pthread_t thread;
+    } threads[];
+};
+
+static void queue_init(struct job_queue *queue)
+{
+    queue->first = NULL;
+    queue->end = &queue->first;
+}
+
+static void queue_push(struct job_queue *queue, struct prepare_job *job)
+{
+    job->next = NULL;
+    *queue->end = job;
+    queue->end = &job->next;
+}
+
+static struct prepare_job *queue_pop(struct job_queue *queue)
+{
+    struct prepare_job *job = queue->first;
+    if (!job)
+        return NULL;
+    queue->first = job->next;
+    if (!queue->first)
+        queue->end = &queue->first;
+    return job;
+}
+
+static bool queue_remove(struct job_queue *queue, struct prepare_job *job)
+{
+    for (struct prepare_job **at = &queue->first; *at; at = &(*at)->next) {
+        if (*at != job)
+            continue;
+        *at = job->next;
+        if (queue->end == &job->next)
+            queue->end = at;
+        return true;
+    }
+    return false;
+}
+
+static void job_free(struct prepare_job *job)
+{
+    free(job->input.body);
+    prepared_generation_fini(&job->prepared);
+    text_buffer_fini(&job->reply);
+    free(job);
+}
+
+/* --- in a thread of the pool ----------------------------------------------------------------- */
+
+/* True: it has to begin again on a thread that may wait for the network. */
+static bool job_run(struct prepare_job *job, bool may_wait)
+{
+    const struct prepare_input *input = &job->input;
+    bool needs_network = false;
+    const struct parse_context context = {.assets = job->assets,
+                                          .random_seed = input->random_seed,
+                                          .format_context = input->format_context,
+                                          .client_key = input->client_key,
+                                          .needs_network = may_wait ? NULL : &needs_network};
+    if (job->inspect)
+        job->result = job->inspect(&context, input->body, input->body_bytes, (int64_t)time(NULL),
+                                   &job->reply, &job->error);
+    else
+        job->result = generation_prepare(input->format, &context, input->body, input->body_bytes,
+                                         (int64_t)time(NULL), &job->prepared, &job->error);
+    if (needs_network)
+        return true;
+    job->prepared.request.cache_salt = input->cache_salt;
+    free(job->input.body); /* a dropped or waiting result need not hold it */
+    job->input.body = NULL;
+    return false;
+}
+
+static void *thread_main(void *context)
+{
+    const struct pool_thread *thread = context;
+    struct prepare_pool *pool = thread->pool;
+    struct crew *crew = &pool->crews[thread->crew];
+    bool may_wait = thread->crew == CREW_NETWORK || pool->network_threads == 0;
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    while (!pool->stopping) {
+        struct prepare_job *job = queue_pop(&crew->waiting);
+        if (!job) {
+            must(pthread_cond_wait(&crew->work, &pool->mutex) == 0);
+            continue;
+        }
+        must(pthread_mutex_unlock(&pool->mutex) == 0);
+        bool again = job_run(job, may_wait);
+        must(pthread_mutex_lock(&pool->mutex) == 0);
+        if (again && (job->done || job->inspected)) {
+            queue_push(&pool->crews[CREW_NETWORK].waiting, job);
+            must(pthread_cond_signal(&pool->crews[CREW_NETWORK].work) == 0);
+            continue;
+        }
+        queue_push(&pool->finished, job);
+        uint64_t one = 1;
+        must(write(pool->finished_fd, &one, sizeof one) == sizeof one);
+    }
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    return NULL;
+}
+
+/* --- in the loop's thread -------------------------------------------------------------------- */
+
+static void on_finished(int fd, short what, void *context)
+{
+    (void)what;
+    struct prepare_pool *pool = context;
+    uint64_t count;
+    (void)!read(fd, &count, sizeof count);
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    struct prepare_job *job = pool->finished.first;
+    queue_init(&pool->finished);
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    while (job) {
+        struct prepare_job *next = job->next;
+        if (job->done) {
+            job->done(job->context, job->result, &job->prepared, &job->error);
+            job->prepared = (struct prepared_generation){0};
+        }
+        if (job->inspected)
+            job->inspected(job->context, job->result, &job->reply, &job->error);
+        job_free(job);
+        job = next;
+    }
+}
+
+struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
+                                         uint32_t network_threads)
+{
+    uint32_t all = thread_count + network_threads;
+    struct prepare_pool *pool = must_alloc(1, sizeof *pool + all * sizeof pool->threads[0]);
+    must(pthread_mutex_init(&pool->mutex, NULL) == 0);
+    for (int i = 0; i < CREWS; i++) {
+        must(pthread_cond_init(&pool->crews[i].work, NULL) == 0);
+        queue_init(&pool->crews[i].waiting);
+    }
+    queue_init(&pool->finished);
+    pool->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    must(pool->finished_fd >= 0);
+    pool->finished_event =
+        event_new(base, pool->finished_fd, EV_READ | EV_PERSIST, on_finished, pool);
+    must(pool->finished_event && event_add(pool->finished_event, NULL) == 0);
+    pool->network_threads = network_threads;
+    pool->thread_count = all;
+    for (uint32_t i = 0; i < all; i++) {
+        struct pool_thread *thread = &pool->threads[i];
+        thread->pool = pool;
+        thread->crew = i < thread_count ? CREW_FIRST : CREW_NETWORK;
+        must(pthread_create(&thread->thread, NULL, thread_main, thread) == 0);
+    }
+    return pool;
+}
+
+void prepare_pool_destroy(struct prepare_pool *pool)
+{
+    if (!pool)
+        return;
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    pool->stopping = true;
+    for (int i = 0; i < CREWS; i++)
+        must(pthread_cond_broadcast(&pool->crews[i].work) == 0);
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    for (uint32_t i = 0; i < pool->thread_count; i++)
+        must(pthread_join(pool->threads[i].thread, NULL) == 0);
+    struct prepare_job *job;
+    while ((job = queue_pop(&pool->crews[CREW_FIRST].waiting)) ||
+           (job = queue_pop(&pool->crews[CREW_NETWORK].waiting)) ||
+           (job = queue_pop(&pool->finished)))
+        job_free(job);
+    event_free(pool->finished_event);
+    close(pool->finished_fd);
+    for (int i = 0; i < CREWS; i++)
+        pthread_cond_destroy(&pool->crews[i].work);
+    pthread_mutex_destroy(&pool->mutex);
+    free(pool);
+}
+
+static struct prepare_job *job_submit(struct prepare_pool *pool, const struct prepare_job *wanted)
+{
+    struct prepare_job *job = must_alloc(1, sizeof *job);
+    *job = *wanted;
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    queue_push(&pool->crews[CREW_FIRST].waiting, job);
+    must(pthread_cond_signal(&pool->crews[CREW_FIRST].work) == 0);
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    return job;
+}
+
+struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
+                                        const struct model_assets *assets,
+                                        const struct prepare_input *input, prepare_done *done,
+                                        void *context)
+{
+    return job_submit(
+        pool,
+        &(struct prepare_job){.assets = assets, .input = *input, .done = done, .context = context});
+}
+
+struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
+                                         const struct model_assets *assets,
+                                         const struct prepare_input *input, inspection *inspect,
+                                         inspect_done *done, void *context)
+{
+    return job_submit(pool, &(struct prepare_job){.assets = assets,
+                                                  .input = *input,
+                                                  .inspected = done,
+                                                  .context = context,
+                                                  .inspect = inspect});
+}
+
+void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job)
+{
+    must(pthread_mutex_lock(&pool->mutex) == 0);
+    bool waits = queue_remove(&pool->crews[CREW_FIRST].waiting, job) ||
+                 queue_remove(&pool->crews[CREW_NETWORK].waiting, job);
+    job->done = NULL;
+    job->inspected = NULL;
+    must(pthread_mutex_unlock(&pool->mutex) == 0);
+    if (waits)
+        job_free(job);
+}

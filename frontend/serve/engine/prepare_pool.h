@@ -1,0 +1,56 @@
+/*
+ * A few threads that do the slow part of requests (generation_prepare()) away from the event loop,
+ * and some more for those whose pictures come over the network: no other request waits for that.
+ * Every function is called from the loop's thread; `done` is called there too.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_PREPARE_POOL_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_PREPARE_POOL_H
+
+#include <stdbool.h>
+
+#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/inspection.h"
+
+struct event_base;
+struct prepare_job;
+struct prepare_pool;
+
+struct prepare_input {
+    char *body; /* malloc'd JSON; the pool frees it */
+    size_t body_bytes;
+    uint64_t random_seed;
+    const struct api_format *format; /* reads the body; static */
+    void *format_context;
+    struct client_key client_key;
+    struct cache_salt cache_salt; /* the prepared request's */
+};
+
+/* `prepared` is the callee's on RESULT_OK; otherwise `error` is complete. */
+typedef void prepare_done(void *context, enum result result, struct prepared_generation *prepared,
+                          const struct api_error *error);
+
+/* `network_threads` is 0 where nothing is ever fetched. */
+struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
+                                         uint32_t network_threads);
+/* Waits for the jobs that run; drops the rest without calling back. */
+void prepare_pool_destroy(struct prepare_pool *pool);
+
+/* Takes over the input. `assets` stays open until the pool is destroyed. The queue's bound is the
+ * caller's: one job for each live request. */
+struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
+                                        const struct model_assets *assets,
+                                        const struct prepare_input *input, prepare_done *done,
+                                        void *context);
+/* `reply` is the pool's and holds the answer on RESULT_OK; otherwise `error` is complete. */
+typedef void inspect_done(void *context, enum result result, const struct text_buffer *reply,
+                          const struct api_error *error);
+/* As above, with `inspect` in place of the preparation; of the input it gets body, seed, context
+ * and key. */
+struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
+                                         const struct model_assets *assets,
+                                         const struct prepare_input *input, inspection *inspect,
+                                         inspect_done *done, void *context);
+/* `done` will not be called. A job that waits is removed at once; one that runs ends unheard. */
+void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job);
+
+#endif

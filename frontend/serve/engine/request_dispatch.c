@@ -1,0 +1,172 @@
+/*
+ * First come, first served: the head of the queue goes to the worker that the routing policy names,
+ * and while it has to wait (every worker has enough, or no slab has room) nobody overtakes it. How
+ * many of a worker's requests run at once is that worker's decision; here it is only kept from
+ * getting more than it could begin soon.
+ *
+ * Suspects of killing workers (poison_policy.h) wait in a queue of their own and are tried one by
+ * one: a suspect gets a worker that has nothing else, and nothing else goes there until the suspect
+ * has got past the place where workers died, has ended, or has killed this one too. Only the last
+ * convicts. So that there is such a worker, the least busy one takes nothing new while suspects
+ * wait; after a death that is the fresh one. A suspect that is acquitted while others wait gives
+ * the worker back and queues again, with its tokens in the journal.
+ *
+ * What was convicted once is refused here at once for a while, before it is handed to anyone.
+ */
+#include "frontend/serve/engine/request_dispatch.h"
+
+#include "frontend/base/monotonic_clock.h"
+#include "frontend/serve/engine/request_end.h"
+#include "proto/log.h"
+#include "proto/must.h"
+
+void request_dispatch_enqueue(struct chat_engine *engine, struct live_request *request)
+{
+    must(request->state == LIVE_REQUEST_WAITING);
+    waiting_queue_insert(request->suspect ? &engine->suspects : &engine->waiting, request);
+}
+
+/* --- poison ---------------------------------------------------------------------------------- */
+
+static void fail_as_poison(struct chat_engine *engine, struct live_request *request,
+                           const char *words)
+{
+    struct api_error error;
+    (void)api_error_set(&error, RESULT_PEER_GONE, 500, "worker_crashed", "%s", words);
+    request_end_fail(engine, request, &error);
+}
+
+void request_dispatch_convict(struct chat_engine *engine, struct live_request *request)
+{
+    const struct log_field fields[] = {
+        LOG_TEXT("request_id", live_request_name(request)),
+        LOG_WHOLE("slot", request->id.slot),
+        LOG_WHOLE("generation", request->id.generation),
+        LOG_WHOLE("prompt_tokens", request->prepared.prompt.count),
+        LOG_WHOLE("output_tokens", request->generated.count),
+    };
+    log_event(LOG_ERROR, "request_quarantined", fields, sizeof fields / sizeof fields[0]);
+    poison_memory_add(&engine->poison, request->fingerprint, monotonic_clock_ms());
+    engine->metrics.requests_quarantined++;
+    fail_as_poison(engine, request,
+                   "the worker ended unexpectedly every time that it ran this request");
+}
+
+void request_dispatch_clear_suspects(struct chat_engine *engine)
+{
+    while (engine->suspects.first) {
+        struct live_request *request = engine->suspects.first;
+        waiting_queue_remove(&engine->suspects, request);
+        request->suspect = false;
+        request->crashes =
+            (struct crash_record){.generated_tokens = (uint32_t)request->generated.count};
+        request_dispatch_enqueue(engine, request);
+    }
+}
+
+void request_dispatch_acquit(struct chat_engine *engine, struct live_request *request)
+{
+    const struct log_field field = LOG_TEXT("request_id", live_request_name(request));
+    log_event(LOG_INFO, "request_acquitted", &field, 1); /* it ran alone and nothing happened */
+    request->suspect = false;
+    request->crashes =
+        (struct crash_record){.generated_tokens = (uint32_t)request->generated.count};
+    worker_pool_end_trial(engine->workers, request->worker);
+    if (engine->suspects.count > 0) {
+        request_end_cancel(engine, request);
+        request->recalled = true;
+    }
+}
+
+static bool is_known(struct chat_engine *engine, const struct live_request *request)
+{
+    return engine->poison.count > 0 &&
+           poison_memory_has(&engine->poison, request->fingerprint, monotonic_clock_ms());
+}
+
+bool request_dispatch_refuse_known(struct chat_engine *engine, struct live_request *request)
+{
+    if (!is_known(engine, request))
+        return false;
+    engine->metrics.requests_quarantined++;
+    fail_as_poison(engine, request,
+                   "a request like this one has ended every worker that ran it; it is refused for "
+                   "a while");
+    return true;
+}
+
+/* The first request of the queue that may run, or NULL. */
+static struct live_request *next_of(struct chat_engine *engine, struct waiting_queue *queue)
+{
+    while (queue->first && is_known(engine, queue->first)) {
+        struct live_request *request = queue->first;
+        waiting_queue_remove(queue, request);
+        (void)request_dispatch_refuse_known(engine, request);
+    }
+    return queue->first;
+}
+
+/* --- to a worker ----------------------------------------------------------------------------- */
+
+static void fail_too_large(struct chat_engine *engine, struct live_request *request)
+{
+    struct api_error error;
+    (void)api_error_set(&error, RESULT_TOO_LARGE, 400, "context_length_exceeded",
+                        "the prompt%s not fit into this server's memory for prompts (--slab-bytes)",
+                        request->prepared.images ? " and its pictures do" : " does");
+    request_end_fail(engine, request, &error);
+}
+
+/* Hands the queue's request to the worker. RESULT_FULL: its slab has no room now, nothing happened.
+ * RESULT_CORRUPT: the worker is condemned, nothing else happened. */
+static enum result hand_over(struct chat_engine *engine, struct waiting_queue *queue,
+                             struct live_request *request, uint32_t worker)
+{
+    enum result result =
+        worker_link_submit(worker_pool_link(engine->workers, worker), request->id,
+                           &request->prepared, &request->generated, engine->assets);
+    if (result == RESULT_CORRUPT)
+        worker_pool_condemn(engine->workers, worker, "its submit ring is broken");
+    if (result == RESULT_CORRUPT || result == RESULT_FULL)
+        return result;
+    waiting_queue_remove(queue, request);
+    if (result != RESULT_OK) {
+        fail_too_large(engine, request);
+        return result;
+    }
+    live_request_submit(request, worker);
+    worker_pool_note_submit(engine->workers, worker, &request->prepared.prompt);
+    return RESULT_OK;
+}
+
+/* Begins the trials for which there is an empty worker. */
+static void try_suspects(struct chat_engine *engine)
+{
+    struct live_request *request;
+    while ((request = next_of(engine, &engine->suspects)) != NULL) {
+        uint32_t worker = worker_pool_find_empty(engine->workers);
+        if (worker == ROUTING_NONE)
+            return;
+        enum result result = hand_over(engine, &engine->suspects, request, worker);
+        if (result == RESULT_CORRUPT || result == RESULT_FULL)
+            return;
+        if (result == RESULT_OK)
+            worker_pool_begin_trial(engine->workers, worker, request->id);
+    }
+}
+
+void request_dispatch_run(struct chat_engine *engine)
+{
+    uint32_t closed = 0; /* a bit for each worker that cannot take the request in hand */
+    try_suspects(engine);
+    struct live_request *request;
+    while ((request = next_of(engine, &engine->waiting)) != NULL) {
+        uint32_t worker = worker_pool_route(engine->workers, &request->prepared.prompt, closed,
+                                            engine->suspects.count > 0);
+        if (worker == ROUTING_NONE)
+            return;
+        enum result result = hand_over(engine, &engine->waiting, request, worker);
+        if (result == RESULT_CORRUPT || result == RESULT_FULL)
+            closed |= 1u << worker;
+    }
+}

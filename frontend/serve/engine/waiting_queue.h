@@ -1,0 +1,20 @@
+/*
+ * Requests that wait for a worker, in the order in which they came: also those that come back.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_WAITING_QUEUE_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_WAITING_QUEUE_H
+
+#include "frontend/serve/engine/live_request.h"
+
+struct waiting_queue {
+    struct live_request *first;
+    struct live_request *last;
+    uint32_t count;
+};
+
+/* By `arrival`: a newcomer goes to the end in O(1), one that comes back to its old place. */
+void waiting_queue_insert(struct waiting_queue *queue, struct live_request *request);
+/* `request` is in this queue. */
+void waiting_queue_remove(struct waiting_queue *queue, struct live_request *request);
+
+#endif

@@ -1,0 +1,234 @@
+/*
+ * What a worker says about a request is believed only if the request is with that worker: each
+ * event finds its slot, the slot's generation, and whose it is.
+ *
+ * Tokens of one wake-up are handed to the sinks as they come; each request that got some is flushed
+ * once when the batch ends. Requests that end are ended after that: to answer, close and account
+ * for one takes as long as to flush several, and streams that go on wait for their next token. A
+ * token is in the journal before anyone else hears of it, so whatever a client has seen is what a
+ * replay goes on from.
+ */
+#include "frontend/serve/engine/worker_events.h"
+
+#include "frontend/base/monotonic_clock.h"
+#include "frontend/serve/engine/request_dispatch.h"
+#include "frontend/serve/engine/request_end.h"
+#include "proto/must.h"
+
+bool worker_events_is_stop_token(const struct chat_engine *engine, uint32_t token)
+{
+    for (uint32_t i = 0; i < engine->assets->stop_id_count; i++) {
+        if (engine->assets->stop_ids[i] == token)
+            return true;
+    }
+    return false;
+}
+
+/* The first step that had rows of the request has just ended, and says how long it took. */
+static void schedule_note(struct live_request *request, const struct token_event *event,
+                          int64_t now_us)
+{
+    if (request->timeline.scheduled_us != 0)
+        return;
+    int64_t queued_us = request->timeline.queued_us;
+    int64_t waited_us = now_us - queued_us;
+    bool plausible = waited_us > 0 && event->step_time_us < (uint64_t)waited_us;
+    request->timeline.scheduled_us = plausible ? now_us - (int64_t)event->step_time_us : queued_us;
+}
+
+/* The request is looked at when the batch ends. */
+static void dirty_note(struct chat_engine *engine, struct live_request *request)
+{
+    if (request->dirty)
+        return;
+    must(engine->dirty_count < request_table_slots(engine->table));
+    engine->dirty[engine->dirty_count++] = request->id;
+    request->dirty = true;
+}
+
+static void on_progress(struct chat_engine *engine, struct live_request *request,
+                        const struct token_event *event)
+{
+    int64_t now_us = monotonic_clock_us();
+    request->prompt_done = event->prompt_done;
+    schedule_note(request, event, now_us);
+    /* After a replay the prompt has what was generated in it. */
+    if (!request->sink->progress || request->generated.count > 0)
+        return;
+    const struct reply_progress progress = {.computed_tokens = event->prompt_done,
+                                            .cached_tokens = event->cached_tokens,
+                                            .prompt_tokens =
+                                                (uint32_t)request->prepared.prompt.count,
+                                            .scheduled_us = request->timeline.scheduled_us,
+                                            .now_us = now_us};
+    request->sink->progress(request->sink_context, &progress);
+    dirty_note(engine, request);
+}
+
+/* What a request found is what its first token says: a replay after that finds what the dead worker
+ * had left, or nothing, and its client has been told how the prompt was computed. */
+static enum result note_cached(struct live_request *request, const struct token_event *event)
+{
+    if (event->cached_tokens >= request->prepared.prompt.count ||
+        event->cached_images > image_set_count(request->prepared.images))
+        return RESULT_CORRUPT;
+    request->cached =
+        (struct cached_prompt){.tokens = event->cached_tokens, .images = event->cached_images};
+    return RESULT_OK;
+}
+
+static enum result on_token(struct chat_engine *engine, struct live_request *request,
+                            const struct token_event *event)
+{
+    int64_t now_us = monotonic_clock_us();
+    struct request_timeline before = request->timeline;
+    if (live_request_token(request, event->token, event->index, now_us) != RESULT_OK)
+        return RESULT_CORRUPT;
+    worker_pool_note_token(engine->workers, request->worker);
+    if (event->index == 0 && note_cached(request, event) != RESULT_OK)
+        return RESULT_CORRUPT;
+    serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,
+                        request->cached.tokens, now_us);
+    const struct reply_token token = {.id = event->token,
+                                      .is_stop = !request->prepared.request.ignore_end &&
+                                                 worker_events_is_stop_token(engine, event->token),
+                                      .logprob = event->logprob,
+                                      .alternatives = request->alternatives,
+                                      .alternative_count = request->alternative_count,
+                                      .now_us = now_us,
+                                      .scheduled_us = request->timeline.scheduled_us};
+    bool complete = request->sink->token(request->sink_context, &token);
+    live_request_forget_alternatives(request);
+    if (request->suspect &&
+        poison_policy_acquits(&request->crashes, (uint32_t)request->generated.count))
+        request_dispatch_acquit(engine, request);
+    if (complete)
+        request_end_cancel(engine, request);
+    request->complete = complete;
+    dirty_note(engine, request);
+    return RESULT_OK;
+}
+
+/* Why a worker would not run a request, as an answer. */
+static void failure_words(enum result failure, struct api_error *error)
+{
+    switch (failure) {
+    case RESULT_CONTEXT_EXCEEDED:
+        (void)api_error_set(error, failure, 400, "context_length_exceeded",
+                            "the request does not fit into the model's context");
+        break;
+    case RESULT_UNSUPPORTED:
+        (void)api_error_set(error, failure, 400, "images_not_supported",
+                            "the model's worker takes no images on its device");
+        break;
+    case RESULT_OUT_OF_MEMORY:
+    case RESULT_FULL:
+    case RESULT_TOO_LARGE:
+        (void)api_error_set(error, failure, 503, "out_of_memory",
+                            "the request needs more memory than the worker has");
+        break;
+    default:
+        (void)api_error_set(error, failure, 500, "worker_error",
+                            "the worker could not finish the request: %s", result_name(failure));
+        break;
+    }
+}
+
+/* A request that ran before and now leaves no room for a token has reached its length: the worker
+ * that died told its last token and not its end. */
+static bool has_reached_length(const struct live_request *request)
+{
+    const struct worker_last_word *word = &request->last_word;
+    return word->kind == TOKEN_EVENT_FAILED && request->generated.count > 0 &&
+           (word->failure == RESULT_CONTEXT_EXCEEDED || word->failure == RESULT_TOO_LARGE);
+}
+
+static void note_last_event(struct chat_engine *engine, struct live_request *request,
+                            const struct token_event *event)
+{
+    request->ended = true;
+    request->last_word = (struct worker_last_word){.kind = (enum token_event_kind)event->kind,
+                                                   .finish = (enum finish_reason)event->finish,
+                                                   .failure = (enum result)event->failure};
+    dirty_note(engine, request);
+}
+
+static void heed_last_word(struct chat_engine *engine, struct live_request *request)
+{
+    const struct worker_last_word *word = &request->last_word;
+    bool cancelled = word->kind == TOKEN_EVENT_FINISHED && word->finish == FINISH_CANCELLED;
+    if (cancelled && request->recalled && request->state != LIVE_REQUEST_LEAVING) {
+        worker_pool_note_done(engine->workers, request->worker, request->id);
+        live_request_requeue(request);
+        request_dispatch_enqueue(engine, request);
+        return;
+    }
+    if (request->state != LIVE_REQUEST_LEAVING) {
+        if (word->kind == TOKEN_EVENT_FINISHED && !cancelled) {
+            request_end_finish(engine, request, word->finish);
+        } else if (has_reached_length(request)) {
+            request_end_finish(engine, request, FINISH_LENGTH);
+        } else {
+            struct api_error error;
+            failure_words(cancelled ? RESULT_CANCELLED : word->failure, &error);
+            request_end_fail(engine, request, &error);
+        }
+    }
+    request_end_worker_done(engine, request);
+}
+
+enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
+                                 const struct token_event *event)
+{
+    struct live_request *request = request_table_find(engine->table, event->request);
+    if (!request)
+        return RESULT_OK; /* stale: it ended while the event was on its way */
+    if (!live_request_is_with_worker(request) || request->worker != worker)
+        return RESULT_CORRUPT;
+    bool listens = request->state != LIVE_REQUEST_LEAVING && !request->complete;
+    if (request->ended)
+        return RESULT_OK; /* as stale as if it were gone */
+    if (event->kind == TOKEN_EVENT_FINISHED || event->kind == TOKEN_EVENT_FAILED)
+        note_last_event(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_TOKEN && listens)
+        return on_token(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_PROGRESS && listens)
+        on_progress(engine, request, event);
+    else if (event->kind == TOKEN_EVENT_ALTERNATIVES && listens)
+        return live_request_alternatives(request, event->alternatives, event->alternative_count);
+    return RESULT_OK;
+}
+
+/* Streams that go on. */
+static void flush(struct live_request *request)
+{
+    if (request->complete || request->ended || request->state == LIVE_REQUEST_LEAVING)
+        return;
+    request->sink->flush(request->sink_context);
+}
+
+/* What has ended, unless its client left since. */
+static void end(struct chat_engine *engine, struct live_request *request)
+{
+    bool complete = request->complete, ended = request->ended;
+    request->dirty = request->complete = request->ended = false;
+    if (complete && request->state != LIVE_REQUEST_LEAVING)
+        request_end_finish(engine, request, FINISH_STOP_TOKEN);
+    if (ended)
+        heed_last_word(engine, request);
+}
+
+void worker_events_end_batch(struct chat_engine *engine)
+{
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < engine->dirty_count; i++) {
+            struct live_request *request = request_table_find(engine->table, engine->dirty[i]);
+            if (request && pass == 0)
+                flush(request);
+            else if (request)
+                end(engine, request);
+        }
+    }
+    engine->dirty_count = 0;
+    request_dispatch_run(engine);
+}

@@ -1,0 +1,18 @@
+/*
+ * From workers to requests: tokens, progress, ends.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_WORKER_EVENTS_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_WORKER_EVENTS_H
+
+#include "frontend/serve/engine/engine_state.h"
+
+/* One checked event of `worker`. RESULT_CORRUPT: it contradicts what the worker was given. */
+enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
+                                 const struct token_event *event) RESULT_CHECKED;
+/* After the events of one wake-up. */
+void worker_events_end_batch(struct chat_engine *engine);
+
+/* Whether generation ends at this token. */
+bool worker_events_is_stop_token(const struct chat_engine *engine, uint32_t token);
+
+#endif

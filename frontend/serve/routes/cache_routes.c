@@ -1,0 +1,58 @@
+/*
+ * Figures are sums over the workers' gauges, at hand; a reset is a record for each worker that is
+ * ready, in front of every request that is submitted later. A worker that is being started has
+ * nothing to forget.
+ */
+#include "frontend/serve/routes/cache_routes.h"
+
+static void reply(struct http_exchange *exchange, struct text_buffer *body)
+{
+    if (body->failed)
+        http_exchange_abort(exchange);
+    else
+        http_exchange_reply(exchange, 200, "application/json", body->bytes, body->length);
+    text_buffer_fini(body);
+}
+
+void cache_routes_stats(struct chat_engine *engine, struct http_exchange *exchange)
+{
+    struct chat_engine_status status;
+    chat_engine_read_status(engine, &status);
+    const struct worker_totals *totals = &status.totals;
+    double share = totals->prefix_query_tokens
+                       ? (double)totals->prefix_hit_tokens / (double)totals->prefix_query_tokens
+                       : 0;
+    struct text_buffer body = {0};
+    text_buffer_append_format(
+        &body,
+        "{\"object\":\"cache.stats\",\"prefix_cache\":{\"enabled\":%s,\"block_tokens\":%llu,"
+        "\"blocks_total\":%llu,\"blocks_used\":%llu,\"blocks_cached\":%llu,\"places\":%llu,",
+        status.prefix_cache ? "true" : "false", (unsigned long long)status.kv_block_tokens,
+        (unsigned long long)status.kv_blocks_total, (unsigned long long)status.kv_blocks_used,
+        (unsigned long long)status.kv_blocks_cached, (unsigned long long)status.prefix_places);
+    text_buffer_append_format(
+        &body,
+        "\"queries\":%llu,\"query_tokens\":%llu,\"hit_tokens\":%llu,\"hit_share\":%.4f,"
+        "\"evictions\":%llu,\"resets\":%llu},",
+        (unsigned long long)totals->prefix_queries, (unsigned long long)totals->prefix_query_tokens,
+        (unsigned long long)totals->prefix_hit_tokens, share,
+        (unsigned long long)totals->prefix_evictions, (unsigned long long)totals->prefix_resets);
+    text_buffer_append_format(
+        &body,
+        "\"vision_cache\":{\"images\":%llu,\"bytes_total\":%llu,\"bytes_used\":%llu,\"queries\":%"
+        "llu,"
+        "\"hits\":%llu,\"evictions\":%llu}}",
+        (unsigned long long)status.images_cached, (unsigned long long)status.feature_bytes_total,
+        (unsigned long long)status.feature_bytes_used,
+        (unsigned long long)(totals->image_hits + totals->image_misses),
+        (unsigned long long)totals->image_hits, (unsigned long long)totals->image_evictions);
+    reply(exchange, &body);
+}
+
+void cache_routes_reset(struct chat_engine *engine, struct http_exchange *exchange)
+{
+    struct text_buffer body = {0};
+    text_buffer_append_format(&body, "{\"object\":\"cache.reset\",\"workers\":%u}",
+                              chat_engine_reset_caches(engine));
+    reply(exchange, &body);
+}

@@ -1,0 +1,478 @@
+/*
+ * One request for an answer over HTTP, whatever API it came through
+ * (frontend/api/generation/api_format.h).
+ *
+ * The order is: ready? room? (503 and 429, before a byte of the body is looked at) -> prepare ->
+ * for a stream, headers and the role chunk at once, so that the client knows it was understood ->
+ * tokens -> end. Until the headers of a stream are out, and for a reply that is not streamed
+ * always, an error is an HTTP status; afterwards it is an event in the stream. Whichever side ends
+ * first, the other is told: the client's departure cancels the request, a reader that is too slow
+ * is cut and cancelled, and every stream that is not cut ends with a terminal event. A deadline,
+ * where the options set one, counts from the request's first byte and ends it wherever it is: with
+ * a 504, or with an error event in a stream that has begun.
+ *
+ * Several answers to one request (n, several prompts) are as many live requests, each of which runs
+ * as if it were alone. The first one's preparation brings the others into being. What ends one of
+ * them badly ends them all.
+ *
+ * A background request gives its exchange back as soon as it is understood, and then runs with
+ * none: it ends by itself, by its deadline, or by generation_call_stop(); a client that watches its
+ * stream may leave. What is written of it then goes nowhere: its format keeps it.
+ *
+ * What the log's line about the request should say is noted on the exchange as it becomes known.
+ */
+#include "frontend/serve/routes/generation_call.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "frontend/api/generation/generation_share.h"
+#include "frontend/base/monotonic_clock.h"
+#include "frontend/http/sse_stream.h"
+#include "proto/must.h"
+
+/* One of the answers. */
+struct generation_choice {
+    struct generation_call *call;
+    uint32_t index;
+    struct live_request *request; /* NULL: it has ended */
+};
+
+struct generation_call {
+    struct generation_call *next;
+    struct generation_call **link; /* what points at this call */
+    struct generation_calls *calls;
+    struct http_exchange *exchange; /* NULL: in the background */
+    struct generation_choice first;
+    struct generation_choice *more; /* [more_count] */
+    uint32_t more_count;
+    uint32_t running; /* choices that have not ended */
+    const struct api_format *format;
+    void *format_context;
+    struct api_reply *reply; /* NULL until the prompt is prepared */
+    bool background;
+    bool streams;
+    bool any_length; /* some choice ended by its length */
+    struct sse_stream stream;
+    struct text_buffer out;
+    struct event *deadline; /* NULL: none */
+    uint32_t output_tokens;
+    int64_t arrived_us;
+    struct client_key client_key;
+    char id[64];
+    char request_id[LIMIT_HTTP_REQUEST_ID_BYTES + 1];
+};
+
+static uint64_t random_number(void)
+{
+    uint64_t number = 0;
+    must(getrandom(&number, sizeof number, 0) == sizeof number);
+    return number;
+}
+
+static struct generation_call *call_create(struct generation_calls *calls,
+                                           struct http_exchange *exchange,
+                                           const struct api_format *format, void *format_context)
+{
+    struct generation_call *call = must_alloc(1, sizeof *call);
+    call->calls = calls;
+    call->first = (struct generation_choice){.call = call};
+    call->running = 1;
+    call->exchange = exchange;
+    call->arrived_us = exchange->arrived_us;
+    call->client_key = exchange->client_key;
+    strcpy(call->request_id, exchange->request_id);
+    call->format = format;
+    call->format_context = format_context;
+    snprintf(call->id, sizeof call->id, "%s%016llx%08x", format->id_prefix,
+             (unsigned long long)random_number(), (unsigned)(random_number() >> 32));
+    call->next = calls->list;
+    call->link = &calls->list;
+    if (call->next)
+        call->next->link = &call->next;
+    calls->list = call;
+    return call;
+}
+
+static void call_destroy(struct generation_call *call)
+{
+    *call->link = call->next;
+    if (call->next)
+        call->next->link = call->link;
+    if (call->deadline)
+        event_free(call->deadline);
+    if (call->reply)
+        call->format->reply_destroy(call->reply);
+    text_buffer_fini(&call->out);
+    free(call->more);
+    free(call);
+}
+
+static void call_note(struct generation_call *call, struct log_field field)
+{
+    if (call->exchange)
+        http_exchange_note(call->exchange, field);
+}
+
+/* How it ended, for the log: in the line of its exchange, which is not over yet, or, in the
+ * background, in one of its own. */
+static void call_note_end(struct generation_call *call, const char *reason)
+{
+    const struct log_field fields[] = {
+        LOG_TEXT("request_id", call->request_id), LOG_TEXT("id", call->id),
+        LOG_WHOLE("output_tokens", call->output_tokens), LOG_TEXT("finish_reason", reason)};
+    if (call->background && !call->exchange)
+        log_event(LOG_INFO, "background_request", fields, sizeof fields / sizeof fields[0]);
+    if (call->output_tokens > 0)
+        call_note(call, LOG_WHOLE("output_tokens", call->output_tokens));
+    call_note(call, LOG_TEXT("finish_reason", reason));
+}
+
+/* Its work stops. */
+static void choice_cancel(struct generation_choice *choice)
+{
+    struct live_request *request = choice->request;
+    choice->request = NULL;
+    if (request)
+        chat_engine_cancel(choice->call->calls->engine, request);
+}
+
+static void others_cancel(struct generation_call *call, const struct generation_choice *than)
+{
+    if (&call->first != than)
+        choice_cancel(&call->first);
+    for (uint32_t i = 0; i < call->more_count; i++) {
+        if (&call->more[i] != than)
+            choice_cancel(&call->more[i]);
+    }
+}
+
+static void call_cancel(struct generation_call *call)
+{
+    others_cancel(call, NULL);
+    call_destroy(call);
+}
+
+/* The client left, or was cut. */
+static void call_leave(struct generation_call *call)
+{
+    bool runs_on = call->background && call->reply;
+    call->exchange = NULL;
+    call->streams = false;
+    if (!runs_on)
+        call_cancel(call);
+}
+
+static void on_gone(void *context)
+{
+    struct generation_call *call = context;
+    call_note_end(call, "client_gone");
+    call_leave(call);
+}
+
+static void log_slow_reader(const struct generation_call *call)
+{
+    const struct log_field fields[] = {
+        LOG_TEXT("request_id", call->request_id),
+        LOG_WHOLE("unsent_bytes", http_exchange_unsent_bytes(call->exchange))};
+    log_event(LOG_WARN, "slow_reader_cut", fields, 2);
+}
+
+enum flush { FLUSH_GOES_ON, FLUSH_ENDS };
+
+/* Sends what is in `out`. False: the stream could not take it and is cut. */
+static bool stream_flush(struct generation_call *call, enum flush flush)
+{
+    const struct text_buffer *out = &call->out;
+    bool good = !out->failed;
+    if (good && flush == FLUSH_ENDS)
+        good = sse_stream_close(&call->stream, out->bytes, out->length) == RESULT_OK;
+    else if (good)
+        good = sse_stream_send(&call->stream, out->bytes, out->length, monotonic_clock_ms()) ==
+               RESULT_OK;
+    text_buffer_clear(&call->out);
+    if (!good) {
+        call->calls->counters.slow_readers_cut++;
+        log_slow_reader(call);
+        call_note_end(call, "slow_reader");
+        sse_stream_abort(&call->stream);
+    }
+    return good;
+}
+
+/* --- what the engine says -------------------------------------------------------------------- */
+
+/* Workers know a request by its slot and generation only: this line joins the two names. */
+static void log_prepared(const struct generation_call *call,
+                         const struct prepared_generation *prepared)
+{
+    const struct log_field fields[] = {
+        LOG_TEXT("request_id", call->request_id),
+        LOG_WHOLE("slot", call->first.request->id.slot),
+        LOG_WHOLE("generation", call->first.request->id.generation),
+        LOG_WHOLE("prompt_tokens", prepared->prompt.count),
+        LOG_WHOLE("max_new_tokens", prepared->max_new_tokens),
+    };
+    log_event(LOG_DEBUG, "request_prepared", fields, sizeof fields / sizeof fields[0]);
+}
+
+/* The reply's beginning is the whole answer: the exchange is over, the request goes on. */
+static void answer_now(struct generation_call *call)
+{
+    call->format->reply_begin(call->reply, &call->out);
+    if (call->out.failed)
+        http_exchange_abort(call->exchange);
+    else
+        http_exchange_reply(call->exchange, 200, "application/json", call->out.bytes,
+                            call->out.length);
+    call->exchange = NULL;
+    text_buffer_clear(&call->out);
+}
+
+static const struct live_request_sink sink;
+
+/* The other answers to the same body. */
+static void answers_share(struct generation_call *call, const struct prepared_generation *prepared)
+{
+    uint32_t answers = generation_share_answers(prepared);
+    call->running = answers;
+    call->more_count = answers - 1;
+    if (answers > 1)
+        call->more = must_alloc(answers - 1, sizeof *call->more);
+    for (uint32_t i = 1; i < answers; i++) {
+        struct generation_choice *choice = &call->more[i - 1];
+        *choice = (struct generation_choice){.call = call, .index = i};
+        choice->request = chat_engine_share(call->first.request, i, &sink, choice);
+    }
+}
+
+static void stream_open(struct generation_call *call)
+{
+    call->format->reply_begin(call->reply, &call->out);
+    sse_stream_open(&call->stream, call->exchange, call->calls->options->stream_buffer_bytes,
+                    monotonic_clock_ms(), call->out.bytes, call->out.length);
+    if (call->format->silence)
+        call->stream.silence = call->format->silence;
+    text_buffer_clear(&call->out);
+    call->calls->stream_begins(call->calls->context);
+}
+
+static void on_prepared(void *context, const struct prepared_generation *prepared)
+{
+    struct generation_call *call = ((struct generation_choice *)context)->call;
+    const struct model_assets *assets = chat_engine_assets(call->calls->engine);
+    call->streams = prepared->request.stream;
+    call->background = prepared->request.background;
+    log_prepared(call, prepared);
+    http_exchange_note(call->exchange, LOG_TEXT("model", assets->model_id));
+    http_exchange_note(call->exchange, LOG_WHOLE("prompt_tokens", prepared->prompt.count));
+    call->reply =
+        call->format->reply_create(&(struct reply_config){.assets = assets,
+                                                          .prepared = prepared,
+                                                          .id = call->id,
+                                                          .request_id = call->exchange->request_id,
+                                                          .created_unix_s = (int64_t)time(NULL),
+                                                          .format_context = call->format_context,
+                                                          .client_key = call->client_key});
+    answers_share(call, prepared);
+    if (call->streams)
+        stream_open(call);
+    else if (call->background)
+        answer_now(call);
+}
+
+static void on_progress(void *context, const struct reply_progress *progress)
+{
+    const struct generation_choice *choice = context;
+    struct generation_call *call = choice->call;
+    if (call->format->reply_progress)
+        call->format->reply_progress(call->reply, choice->index, progress, &call->out);
+}
+
+static bool on_token(void *context, const struct reply_token *token)
+{
+    const struct generation_choice *choice = context;
+    struct generation_call *call = choice->call;
+    if (call->output_tokens++ == 0) {
+        int64_t after_us = monotonic_clock_us() - call->arrived_us;
+        call_note(call, LOG_REAL("ttft_ms", (double)after_us / 1000));
+    }
+    return call->format->reply_token(call->reply, choice->index, token, &call->out);
+}
+
+static void on_flush(void *context)
+{
+    struct generation_call *call = ((struct generation_choice *)context)->call;
+    if (!call->exchange)
+        text_buffer_clear(&call->out);
+    else if (call->streams && call->out.length > 0 && !stream_flush(call, FLUSH_GOES_ON))
+        call_leave(call);
+}
+
+/* What is in `out` ends the reply. */
+static void call_answer(struct generation_call *call)
+{
+    if (!call->exchange)
+        return;
+    if (call->streams) {
+        (void)stream_flush(call, FLUSH_ENDS);
+    } else if (call->out.failed) {
+        http_exchange_abort(call->exchange);
+    } else {
+        http_exchange_reply(call->exchange, 200, "application/json", call->out.bytes,
+                            call->out.length);
+    }
+}
+
+static void on_finished(void *context, enum finish_reason finish, struct cached_prompt cached)
+{
+    struct generation_choice *choice = context;
+    struct generation_call *call = choice->call;
+    choice->request = NULL;
+    call->any_length |= finish == FINISH_LENGTH;
+    call->format->reply_choice_end(call->reply, choice->index, finish, cached, &call->out);
+    if (--call->running > 0) {
+        on_flush(choice);
+        return;
+    }
+    call->format->reply_end(call->reply, &call->out);
+    call_note_end(call, call->any_length ? "length" : "stop");
+    call_answer(call);
+    call_destroy(call);
+}
+
+/* One of the answers failed, or all of them: the request has. */
+static void call_fail(struct generation_call *call, const struct api_error *error)
+{
+    call_note_end(call, "error");
+    if (error->code)
+        call_note(call, LOG_TEXT("error", error->code));
+    if (call->reply && (call->streams || call->background)) {
+        call->format->reply_fail(call->reply, error, &call->out);
+        call_answer(call);
+    } else {
+        http_exchange_reply_error(call->exchange, error);
+    }
+    call_cancel(call);
+}
+
+static void on_failed(void *context, const struct api_error *error)
+{
+    struct generation_choice *choice = context;
+    choice->request = NULL;
+    call_fail(choice->call, error);
+}
+
+static const char *on_name(void *context)
+{
+    const struct generation_choice *choice = context;
+    return choice->call->request_id;
+}
+
+static const struct live_request_sink sink = {.name = on_name,
+                                              .prepared = on_prepared,
+                                              .progress = on_progress,
+                                              .token = on_token,
+                                              .flush = on_flush,
+                                              .finished = on_finished,
+                                              .failed = on_failed};
+
+/* --- the deadline ---------------------------------------------------------------------------- */
+
+static void on_deadline(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct generation_call *call = context;
+    struct api_error error;
+    call->calls->counters.deadlines_exceeded++;
+    (void)api_error_set(&error, RESULT_TIMED_OUT, 504, "deadline_exceeded",
+                        "the answer was not complete within this server's limit of %llu s",
+                        (unsigned long long)call->calls->options->request_deadline_s);
+    call_fail(call, &error);
+}
+
+static void deadline_start(struct generation_call *call)
+{
+    const struct generation_calls *calls = call->calls;
+    if (calls->options->request_deadline_s == 0)
+        return;
+    int64_t left_us = call->arrived_us + (int64_t)calls->options->request_deadline_s * 1000000 -
+                      monotonic_clock_us();
+    if (left_us < 0)
+        left_us = 0;
+    struct timeval after = {.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
+    call->deadline = event_new(calls->base, -1, 0, on_deadline, call);
+    must(call->deadline && event_add(call->deadline, &after) == 0);
+}
+
+/* --- from the route -------------------------------------------------------------------------- */
+
+void generation_call_start(struct generation_calls *calls, struct http_exchange *exchange,
+                           const struct api_format *format, void *format_context)
+{
+    struct api_error error;
+    struct generation_call *call = call_create(calls, exchange, format, format_context);
+    struct prepare_input input = {
+        .random_seed = random_number() >> 11,
+        .format = format,
+        .format_context = format_context,
+        .client_key = call->client_key,
+        .cache_salt = tenant_salt_make(&calls->salt_key, &call->client_key,
+                                       http_parser_header(exchange->request, "x-tenant-id"))};
+    input.body = http_parser_take_body((struct http_parser *)(uintptr_t)exchange->request,
+                                       &input.body_bytes);
+    if (!input.body)
+        input.body = must_strdup("");
+    if (chat_engine_admit(calls->engine, &input, &sink, &call->first, &call->first.request,
+                          &error) != RESULT_OK) {
+        if (error.code)
+            http_exchange_note(exchange, LOG_TEXT("error", error.code));
+        http_exchange_reply_error(exchange, &error);
+        call_destroy(call);
+        return;
+    }
+    http_exchange_on_gone(exchange, on_gone, call);
+    deadline_start(call);
+}
+
+struct generation_call *generation_call_find(const struct generation_calls *calls,
+                                             const struct client_key *client_key, const char *id)
+{
+    struct generation_call *call = calls->list;
+    while (call && (strcmp(call->id, id) != 0 || !call->reply || !call->format->reply_cancel ||
+                    memcmp(&call->client_key, client_key, sizeof *client_key) != 0))
+        call = call->next;
+    return call;
+}
+
+void generation_call_stop(struct generation_call *call)
+{
+    call_note_end(call, "cancelled");
+    call->format->reply_cancel(call->reply, &call->out);
+    call_answer(call);
+    call_cancel(call);
+}
+
+void generation_call_drop(struct generation_call *call)
+{
+    must(!call->exchange);
+    call_cancel(call);
+}
+
+struct generation_call *generation_call_next(const struct generation_call *call)
+{
+    return call->next;
+}
+
+bool generation_call_keep_alive(struct generation_call *call, int64_t now_ms)
+{
+    if (call->streams)
+        sse_stream_keep_alive(&call->stream, now_ms,
+                              (int64_t)call->calls->options->keepalive_comment_s * 1000);
+    return call->streams;
+}

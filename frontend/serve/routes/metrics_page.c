@@ -1,0 +1,113 @@
+/*
+ * One page: vLLM's names with its labels (model_name and engine), Shoal's own with model_name, the
+ * process' without any.
+ *
+ * All workers together are engine "0": requests are routed behind this page, and a gateway that
+ * compares servers takes one number from each. What belongs to a single worker is in /v1/status.
+ */
+#include "frontend/serve/routes/metrics_page.h"
+
+#include <stdio.h>
+
+#include "frontend/serve/metrics/process_figures.h"
+
+struct gauge {
+    const char *name;
+    const char *help;
+    double value;
+};
+
+static void write_gauges(struct metric_text *text, const struct gauge *gauges, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        metric_text_value(text, gauges[i].name, METRIC_GAUGE, gauges[i].help, gauges[i].value);
+}
+
+static void write_server_state(const struct chat_engine_status *status, struct metric_text *text)
+{
+    double cache_used = status->kv_blocks_total
+                            ? (double)status->kv_blocks_used / (double)status->kv_blocks_total
+                            : 0;
+    const struct gauge gauges[] = {
+        {"vllm:num_requests_running", "Requests that workers compute.", status->worker_running},
+        {"vllm:num_requests_waiting", "Requests admitted and not yet computed.",
+         (double)status->preparing + status->waiting + status->worker_waiting},
+        {"vllm:kv_cache_usage_perc", "Part of the KV cache in use, 0 to 1.", cache_used},
+    };
+    write_gauges(text, gauges, sizeof gauges / sizeof gauges[0]);
+}
+
+/* Its labels are the message; vLLM gives it no model_name. Absent until a worker has said how large
+ * its cache is, because gateways take numbers from it. */
+static void write_cache_config(const struct chat_engine_status *status, struct metric_text *text)
+{
+    char block_tokens[24];
+    char blocks[24];
+    if (status->kv_block_tokens == 0)
+        return;
+    snprintf(block_tokens, sizeof block_tokens, "%llu",
+             (unsigned long long)status->kv_block_tokens);
+    snprintf(blocks, sizeof blocks, "%llu", (unsigned long long)status->kv_blocks_total);
+    const struct metric_label labels[] = {
+        {"block_size", block_tokens},
+        {"enable_prefix_caching", status->prefix_cache ? "True" : "False"},
+        {"engine", "0"},
+        {"num_gpu_blocks", blocks}};
+    metric_text_family(text, "vllm:cache_config_info", METRIC_GAUGE,
+                       "The KV cache: positions of a block, number of blocks.");
+    metric_text_sample(text, labels, sizeof labels / sizeof labels[0], 1);
+}
+
+static void write_own_gauges(const struct chat_engine_status *status, struct metric_text *text)
+{
+    const struct gauge gauges[] = {
+        {"shoal_live_requests", "Slots of the request table in use.", status->live},
+        {"shoal_requests_preparing", "Requests being parsed and tokenized.", status->preparing},
+        {"shoal_requests_with_worker", "Requests handed to a worker.", status->with_worker},
+        {"shoal_kv_blocks_used", "KV blocks in use.", (double)status->kv_blocks_used},
+        {"shoal_kv_blocks_cached", "KV blocks that only the prefix cache has.",
+         (double)status->kv_blocks_cached},
+        {"shoal_kv_blocks", "KV blocks.", (double)status->kv_blocks_total},
+        {"shoal_images_cached", "Images whose features are there.", (double)status->images_cached},
+        {"shoal_feature_used_bytes", "Memory of their features.",
+         (double)status->feature_bytes_used},
+        {"shoal_feature_bytes", "Memory for features.", (double)status->feature_bytes_total},
+        {"shoal_state_bytes", "Memory of recurrent state.", (double)status->state_bytes},
+        {"shoal_slab_used_bytes", "Shared memory that holds prompts.",
+         (double)status->slab_used_bytes},
+        {"shoal_weights_bytes", "Memory of the weights.", (double)status->weights_bytes},
+        {"shoal_load_progress", "How far the model is loaded, 0 to 1.", status->load_progress},
+    };
+    write_gauges(text, gauges, sizeof gauges / sizeof gauges[0]);
+}
+
+void metrics_page_reply(struct chat_engine *engine, const struct edge_figures *edge,
+                        struct http_exchange *exchange)
+{
+    struct chat_engine_status status;
+    chat_engine_read_status(engine, &status);
+    const struct serve_metrics *metrics = chat_engine_metrics(engine);
+    const struct model_assets *assets = chat_engine_assets(engine);
+    const struct metric_label labels[] = {{"model_name", assets ? assets->model_id : ""},
+                                          {"engine", "0"}};
+    struct text_buffer body = {0};
+    struct metric_text text = {.out = &body, .common = labels, .common_count = 2};
+    write_server_state(&status, &text);
+    serve_metrics_write(metrics, &status.totals, &text);
+    text.common_count = 0;
+    write_cache_config(&status, &text);
+    text.common_count = 1;
+    write_own_gauges(&status, &text);
+    edge_metrics_write(edge, &text);
+    serve_metrics_write_own(metrics, &status.totals, &text);
+    text.common_count = 0;
+    struct process_figures process;
+    process_figures_read(&process);
+    process_figures_write(&process, &text);
+    if (body.failed)
+        http_exchange_abort(exchange);
+    else
+        http_exchange_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", body.bytes,
+                            body.length);
+    text_buffer_fini(&body);
+}

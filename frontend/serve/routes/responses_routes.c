@@ -1,0 +1,299 @@
+/*
+ * Routes below /responses/.
+ *
+ * Input items of a response are all that it was made from: the conversation that it continues, item
+ * by item, and then its own input. They are listed from a chain of records, newest first unless
+ * asked otherwise, a page at a time; a cursor is an item's id, so that a page does not shift when
+ * nothing else does.
+ */
+#include "frontend/serve/routes/responses_routes.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/http/query_text.h"
+#include "proto/must.h"
+
+#define USUAL_PAGE_ITEMS 20u
+
+/* Cuts the id out of the path; what stands behind it ("", "/cancel", …), or NULL. */
+static const char *path_split(const struct http_exchange *exchange, char id[RESPONSE_ID_BYTES])
+{
+    static const char folder[] = "/responses/";
+    const char *start = strstr(exchange->request->path, folder) + sizeof folder - 1;
+    size_t bytes = strcspn(start, "/");
+    if (bytes == 0 || bytes >= RESPONSE_ID_BYTES)
+        return NULL;
+    memcpy(id, start, bytes);
+    id[bytes] = '\0';
+    return start + bytes;
+}
+
+static void reply_unknown(struct http_exchange *exchange)
+{
+    struct api_error error;
+    (void)api_error_set(&error, RESULT_NOT_FOUND, 404, "unknown_url", "unknown request URL: %s %s",
+                        exchange->request->method_name, exchange->request->path);
+    http_exchange_reply_error(exchange, &error);
+}
+
+static void reply_buffer(struct http_exchange *exchange, struct text_buffer *body)
+{
+    if (body->failed)
+        http_exchange_abort(exchange);
+    else
+        http_exchange_reply(exchange, 200, "application/json", body->bytes, body->length);
+    text_buffer_fini(body);
+}
+
+/* A reference, or NULL and the exchange is answered. */
+static struct response_record *record_find(struct response_store *store,
+                                           struct http_exchange *exchange, const char *id)
+{
+    struct response_record *record = response_store_find(store, &exchange->client_key, id);
+    struct api_error error;
+    if (record)
+        return record;
+    (void)api_error_set(&error, RESULT_NOT_FOUND, 404, NULL, "response with id '%s' not found", id);
+    http_exchange_reply_error(exchange, &error);
+    return NULL;
+}
+
+/* --- input items ----------------------------------------------------------------------------- */
+
+struct listed_item {
+    const struct response_record *record;
+    enum response_item_side side;
+    size_t index;
+};
+
+struct page {
+    uint32_t limit;
+    bool ascending;
+    char after[RESPONSE_ID_BYTES]; /* "": from the beginning */
+};
+
+static const struct response_items *items_of(const struct response_record *record,
+                                             enum response_item_side side)
+{
+    return side == RESPONSE_INPUT ? response_record_input(record) : response_record_output(record);
+}
+
+static void item_id_write(const struct listed_item *item, struct text_buffer *out)
+{
+    response_items_write_id(items_of(item->record, item->side), item->index,
+                            response_record_id(item->record), item->side, out);
+}
+
+/* All items from which `record` was made, newest first; the caller frees. */
+static struct listed_item *items_collect(const struct response_record *record, size_t *count)
+{
+    size_t most = 0;
+    for (const struct response_record *at = record; at; at = response_record_previous(at))
+        most += response_record_input(at)->count + response_record_output(at)->count;
+    struct listed_item *list = must_alloc(most + 1, sizeof *list);
+    *count = 0;
+    for (const struct response_record *at = record; at; at = response_record_previous(at)) {
+        for (size_t i = at == record ? 0 : response_record_output(at)->count; i-- > 0;)
+            list[(*count)++] = (struct listed_item){at, RESPONSE_OUTPUT, i};
+        for (size_t i = response_record_input(at)->count; i-- > 0;)
+            list[(*count)++] = (struct listed_item){at, RESPONSE_INPUT, i};
+    }
+    return list;
+}
+
+static void items_reverse(struct listed_item list[], size_t count)
+{
+    for (size_t i = 0; i < count / 2; i++) {
+        struct listed_item item = list[i];
+        list[i] = list[count - 1 - i];
+        list[count - 1 - i] = item;
+    }
+}
+
+/* Where the item of this id is; `count` when there is none. */
+static size_t items_find(const struct listed_item list[], size_t count, const char *id)
+{
+    struct text_buffer text = {0};
+    size_t at = 0;
+    for (; at < count; at++) {
+        text_buffer_clear(&text);
+        item_id_write(&list[at], &text);
+        if (!text.failed && strcmp(text.bytes, id) == 0)
+            break;
+    }
+    text_buffer_fini(&text);
+    return at;
+}
+
+static void member_write_id(const char *name, const struct listed_item *item,
+                            struct text_buffer *out)
+{
+    text_buffer_append_format(out, ",\"%s\":", name);
+    if (!item) {
+        text_buffer_append_text(out, "null");
+        return;
+    }
+    text_buffer_append_text(out, "\"");
+    item_id_write(item, out);
+    text_buffer_append_text(out, "\"");
+}
+
+static void page_write(const struct listed_item list[], size_t begin, size_t end, bool more,
+                       struct text_buffer *out)
+{
+    text_buffer_append_text(out, "{\"object\":\"list\",\"data\":[");
+    for (size_t i = begin; i < end; i++) {
+        if (i > begin)
+            text_buffer_append_text(out, ",");
+        response_items_write(items_of(list[i].record, list[i].side), list[i].index,
+                             response_record_id(list[i].record), list[i].side, out);
+    }
+    text_buffer_append_text(out, "]");
+    member_write_id("first_id", end > begin ? &list[begin] : NULL, out);
+    member_write_id("last_id", end > begin ? &list[end - 1] : NULL, out);
+    text_buffer_append_format(out, ",\"has_more\":%s}", more ? "true" : "false");
+}
+
+static enum result page_read(const char *query, struct page *page, struct api_error *error)
+{
+    char word[RESPONSE_ID_BYTES];
+    char *end;
+    *page = (struct page){.limit = USUAL_PAGE_ITEMS};
+    if (query_text_find(query, "limit", word, sizeof word)) {
+        unsigned long limit = strtoul(word, &end, 10);
+        if (word[0] < '0' || word[0] > '9' || *end || limit < 1 || limit > LIMIT_LISTED_ITEMS)
+            return api_error_invalid(error, "limit", "limit must be an integer between 1 and %u",
+                                     LIMIT_LISTED_ITEMS);
+        page->limit = (uint32_t)limit;
+    }
+    if (query_text_find(query, "order", word, sizeof word)) {
+        page->ascending = strcmp(word, "asc") == 0;
+        if (!page->ascending && strcmp(word, "desc") != 0)
+            return api_error_invalid(error, "order", "order must be 'asc' or 'desc'");
+    }
+    if (query_text_find(query, "before", word, sizeof word))
+        return api_error_invalid(error, "before", "before is not supported: use after and order");
+    (void)query_text_find(query, "after", page->after, sizeof page->after);
+    return RESULT_OK;
+}
+
+static void input_items_reply(const struct response_record *record, struct http_exchange *exchange)
+{
+    struct api_error error;
+    struct page page;
+    struct text_buffer body = {0};
+    size_t count, begin = 0;
+    if (page_read(exchange->request->query, &page, &error) != RESULT_OK) {
+        http_exchange_reply_error(exchange, &error);
+        return;
+    }
+    struct listed_item *list = items_collect(record, &count);
+    if (page.ascending)
+        items_reverse(list, count);
+    if (page.after[0])
+        begin = items_find(list, count, page.after) + 1;
+    if (begin > count) {
+        (void)api_error_invalid(&error, "after", "there is no item with id '%s'", page.after);
+        http_exchange_reply_error(exchange, &error);
+    } else {
+        size_t end = count - begin > page.limit ? begin + page.limit : count;
+        page_write(list, begin, end, end < count, &body);
+        reply_buffer(exchange, &body);
+    }
+    free(list);
+}
+
+/* --- routes ---------------------------------------------------------------------------------- */
+
+/* What retrieval can do besides showing the object. */
+static enum result retrieval_check(const char *query, struct api_error *error)
+{
+    char word[16];
+    if (query_text_find(query, "stream", word, sizeof word) && strcmp(word, "false") != 0)
+        return api_error_invalid(error, "stream",
+                                 "a stored response cannot be streamed: ask again "
+                                 "until its status is final");
+    if (query_text_find(query, "starting_after", word, sizeof word))
+        return api_error_invalid(error, "starting_after",
+                                 "starting_after needs stream, which is "
+                                 "not supported here");
+    return RESULT_OK;
+}
+
+static void record_reply(struct response_record *record, struct http_exchange *exchange)
+{
+    struct text_buffer body = {0};
+    response_record_write(record, &body);
+    reply_buffer(exchange, &body);
+}
+
+void responses_routes_get(struct response_store *store, struct http_exchange *exchange)
+{
+    char id[RESPONSE_ID_BYTES];
+    struct api_error error;
+    const char *rest = path_split(exchange, id);
+    bool items = rest && strcmp(rest, "/input_items") == 0;
+    if (!rest || (rest[0] && !items)) {
+        reply_unknown(exchange);
+        return;
+    }
+    struct response_record *record = record_find(store, exchange, id);
+    if (!record)
+        return;
+    if (items)
+        input_items_reply(record, exchange);
+    else if (retrieval_check(exchange->request->query, &error) != RESULT_OK)
+        http_exchange_reply_error(exchange, &error);
+    else
+        record_reply(record, exchange);
+    response_record_release(record);
+}
+
+/* Afterwards it is final. */
+static void record_cancel(struct response_record *record, struct generation_route *generation,
+                          const struct http_exchange *exchange)
+{
+    if (!response_status_is_final(response_record_status(record)))
+        must(generation_route_cancel(generation, &exchange->client_key,
+                                     response_record_id(record)) == RESULT_OK);
+}
+
+void responses_routes_delete(struct response_store *store, struct generation_route *generation,
+                             struct http_exchange *exchange)
+{
+    char id[RESPONSE_ID_BYTES];
+    const char *rest = path_split(exchange, id);
+    if (!rest || rest[0]) {
+        reply_unknown(exchange);
+        return;
+    }
+    struct response_record *record = record_find(store, exchange, id);
+    if (!record)
+        return;
+    struct text_buffer body = {0};
+    record_cancel(record, generation, exchange);
+    response_record_withdraw(record);
+    response_record_release(record);
+    text_buffer_append_format(&body, "{\"id\":\"%s\",\"object\":\"response\",\"deleted\":true}",
+                              id);
+    reply_buffer(exchange, &body);
+}
+
+void responses_routes_post(struct response_store *store, struct generation_route *generation,
+                           struct http_exchange *exchange)
+{
+    char id[RESPONSE_ID_BYTES];
+    const char *rest = path_split(exchange, id);
+    if (!rest || strcmp(rest, "/cancel") != 0) {
+        reply_unknown(exchange);
+        return;
+    }
+    struct response_record *record = record_find(store, exchange, id);
+    if (!record)
+        return;
+    record_cancel(record, generation, exchange);
+    record_reply(record, exchange);
+    response_record_release(record);
+}

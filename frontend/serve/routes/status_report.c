@@ -1,0 +1,134 @@
+/*
+ * GET /v1/status.
+ *
+ * What the frontend knows by itself (processes, deaths, queues, journals) is fact; what only a
+ * worker can know (its sequences, its blocks) is its own word from the gauges and stands under
+ * "says". Nothing is asked of a worker, so the report is there at once when one hangs, and shows
+ * for how long it has not moved. No prompt and no text stands in it.
+ */
+#include "frontend/serve/routes/status_report.h"
+
+#include <string.h>
+
+#include "frontend/base/monotonic_clock.h"
+#include "frontend/base/utf8_stream.h"
+
+/* A dead worker's last words are foreign bytes. */
+static void append_words(struct text_buffer *out, const char *words)
+{
+    struct text_buffer valid = {0};
+    struct utf8_stream stream = {0};
+    utf8_stream_push(&stream, words, strlen(words), &valid);
+    utf8_stream_finish(&stream, &valid);
+    text_buffer_append_json_string(out, valid.bytes ? valid.bytes : "", valid.length);
+    out->failed = out->failed || valid.failed;
+    text_buffer_fini(&valid);
+}
+
+static double seconds(int64_t duration_ms)
+{
+    return (double)duration_ms / 1000.0;
+}
+
+static void write_worker(const struct chat_engine *engine, uint32_t index, struct text_buffer *out)
+{
+    struct worker_status worker;
+    chat_engine_read_worker(engine, index, &worker);
+    text_buffer_append_format(out, "{\"index\":%u,\"pid\":", index);
+    if (worker.pid > 0)
+        text_buffer_append_format(out, "%d", worker.pid);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_text(out, ",\"device\":");
+    append_words(out, worker.device);
+    text_buffer_append_text(out, ",\"backend\":");
+    if (worker.backend)
+        append_words(out, worker.backend);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_format(out,
+                              ",\"state\":\"%s\",\"load_progress\":%.3f,\"restarts\":%u,"
+                              "\"failed_starts\":%u,\"last_death\":",
+                              worker.state, worker.load_progress, worker.restarts,
+                              worker.failed_starts);
+    if (worker.last_death) {
+        text_buffer_append_text(out, "{\"reason\":");
+        append_words(out, worker.last_death);
+        text_buffer_append_format(out, ",\"seconds_ago\":%.3f}", seconds(worker.last_death_ms));
+    } else {
+        text_buffer_append_text(out, "null");
+    }
+    text_buffer_append_format(
+        out,
+        ",\"next_start_s\":%.3f,\"stalled_s\":%.3f,\"requests\":%u,\"slab_used_bytes\":%llu,"
+        "\"says\":{\"running\":%u,\"waiting\":%u,\"steps\":%llu,\"kv_blocks_used\":%llu,"
+        "\"kv_blocks_total\":%llu}}",
+        seconds(worker.next_start_ms), seconds(worker.stalled_ms), worker.requests,
+        (unsigned long long)worker.slab_used_bytes, worker.running, worker.waiting,
+        (unsigned long long)worker.steps, (unsigned long long)worker.kv_blocks_used,
+        (unsigned long long)worker.kv_blocks_total);
+}
+
+static void write_request(const struct request_status *request, int64_t now_us,
+                          struct text_buffer *out)
+{
+    text_buffer_append_format(out, "{\"id\":\"%u.%u\",\"request_id\":", request->id.slot,
+                              request->id.generation);
+    if (request->name)
+        append_words(out, request->name);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_format(out, ",\"phase\":\"%s\",\"worker\":", request->phase);
+    if (request->has_worker)
+        text_buffer_append_format(out, "%u", request->worker);
+    else
+        text_buffer_append_text(out, "null");
+    text_buffer_append_format(out,
+                              ",\"prompt_tokens\":%llu,\"computed_tokens\":%llu,"
+                              "\"generated_tokens\":%llu,\"replays\":%u,\"age_s\":%.3f}",
+                              (unsigned long long)request->prompt_tokens,
+                              (unsigned long long)request->prompt_done,
+                              (unsigned long long)request->generated_tokens, request->replays,
+                              (double)(now_us - request->arrived_us) / 1e6);
+}
+
+/* The requests that a worker has, or those that none has. */
+static void write_requests(const struct chat_engine *engine, bool with_worker,
+                           struct text_buffer *out)
+{
+    int64_t now_us = monotonic_clock_us();
+    bool any = false;
+    for (uint32_t slot = 0; slot < chat_engine_slots(engine); slot++) {
+        struct request_status request;
+        if (!chat_engine_read_request(engine, slot, &request) || request.has_worker != with_worker)
+            continue;
+        if (any)
+            text_buffer_append_text(out, ",");
+        write_request(&request, now_us, out);
+        any = true;
+    }
+}
+
+void status_report_write(const struct chat_engine *engine, struct text_buffer *out)
+{
+    struct chat_engine_status status;
+    const struct serve_metrics *metrics = chat_engine_metrics(engine);
+    chat_engine_read_status(engine, &status);
+    text_buffer_append_format(
+        out,
+        "{\"status\":\"%s\",\"load_progress\":%.3f,\"worker_restarts\":%u,"
+        "\"requests_replayed\":%llu,\"requests_quarantined\":%llu,\"workers\":[",
+        status.state, status.load_progress, status.worker_restarts,
+        (unsigned long long)metrics->requests_replayed,
+        (unsigned long long)metrics->requests_quarantined);
+    for (uint32_t i = 0; i < chat_engine_workers(engine); i++) {
+        if (i > 0)
+            text_buffer_append_text(out, ",");
+        write_worker(engine, i, out);
+    }
+    text_buffer_append_text(out, "],\"requests\":{\"running\":[");
+    write_requests(engine, true, out);
+    text_buffer_append_text(out, "],\"waiting\":[");
+    write_requests(engine, false, out);
+    text_buffer_append_text(out, "]}}");
+}

@@ -1,0 +1,13 @@
+/*
+ * The server as an operator wants to see it: every worker, every request, as JSON.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ROUTES_STATUS_REPORT_H
+#define SHOAL_FRONTEND_SERVE_ROUTES_STATUS_REPORT_H
+
+#include "frontend/base/text_buffer.h"
+#include "frontend/serve/engine/chat_engine.h"
+
+/* frontend/README.md has the fields. Some 150 bytes for each live request. */
+void status_report_write(const struct chat_engine *engine, struct text_buffer *out);
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * Everything that can be set, as one struct: the commands of `shoal` read it from the command line,
+ * print it at start and pass it on. There is no other place to set anything.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_SETTINGS_OPTIONS_H
+#define SHOAL_FRONTEND_SERVE_SETTINGS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "frontend/image/media_policy.h"
+#include "proto/device_name.h"
+#include "proto/limits.h"
+#include "proto/log.h"
+#include "proto/result.h"
+
+enum options_command { OPTIONS_SERVE = 1, OPTIONS_GENERATE = 2, OPTIONS_DEVICES = 4 };
+
+/* The values of an option that may be given several times. */
+struct option_texts {
+    const char *items[LIMIT_OPTION_REPEATS];
+    size_t count;
+};
+
+/* Strings point into argv or are static. A number that says "0 = …" in the help is 0 when not
+ * given. */
+/* In a number of bytes: it is not one, but so many percent of the device's memory. */
+#define OPTIONS_SHARE ((uint64_t)1 << 63)
+
+struct options {
+    const char *model;
+    const char *hf_cache;          /* NULL: in the user's home */
+    const char *served_model_name; /* NULL: after the checkpoint's path */
+    const char *chat_template;     /* NULL: the checkpoint's own */
+    const char *reasoning_format;  /* serve; reply_formats.h, as the next */
+    const char *tool_call_parser;  /* serve */
+    struct option_texts device_texts;
+    struct device_name devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
+    uint32_t device_count;                     /* >= 1, <= workers */
+    const char *vulkan_tier;                   /* NULL: no limit */
+    bool vulkan_validation;
+    const char *pipeline_cache; /* folder; NULL: in the user's home; "none" */
+    bool profile;
+    uint64_t context_tokens; /* 0: the checkpoint's own */
+    uint64_t max_tokens;     /* 0: what the context leaves */
+    uint64_t max_sequences;
+    uint64_t threads;         /* 0: the worker's choice */
+    uint64_t activation_bits; /* 8 or 16; 16 only where all devices are CPUs */
+    uint64_t step_tokens;
+    uint64_t mixed_prefill_tokens; /* 0: the worker's choice, as for the next */
+    uint64_t step_depth;
+    const char *kv_cache_type;
+    const char *kv_bits; /* NULL: not said, as for the next three */
+    const char *kv_key_bits;
+    const char *kv_value_bits;
+    const char *kv_quant_scheme;
+    uint64_t kv_group_size;
+    uint64_t quantized_kv_start;
+    uint64_t prefix_cache;   /* 1: computed prefixes are kept and shared */
+    uint64_t max_kv_tokens;  /* of prompt and answer; more asked for is refused; 0: the context */
+    uint64_t kv_cache_bytes; /* 0: the worker's choice; OPTIONS_SHARE: percent of the memory */
+    uint64_t vision_cache_size;
+    uint64_t vision_cache_bytes; /* likewise */
+    uint64_t slab_bytes;
+    uint64_t prepare_threads;
+    uint64_t image_memory_bytes;
+    uint64_t worker_timeout_s;
+    uint64_t workers;
+    uint64_t poison_crashes;
+    uint64_t poison_memory_s;
+    const char *worker_fault; /* NULL: none */
+    const char *log_level_name;
+    enum log_level log_level;
+    const char *log_format_name;
+    enum log_format log_format;
+
+    const char *host; /* serve */
+    uint64_t port;
+    uint64_t max_queue;
+    uint64_t max_body_bytes;
+    uint64_t max_connections;
+    uint64_t request_timeout_s;
+    uint64_t idle_timeout_s;
+    uint64_t drain_timeout_s;
+    uint64_t keepalive_comment_s;
+    uint64_t stream_buffer_bytes;
+    uint64_t response_store_bytes;
+    uint64_t request_deadline_s;      /* 0: none */
+    uint64_t max_requests_per_client; /* 0: any number */
+    struct option_texts api_keys;
+    const char *api_key_file; /* NULL: none */
+    bool protect_metrics;
+    struct option_texts media_domains;
+    const char *media_path; /* NULL: none */
+    bool media_private;
+    uint64_t media_timeout_s;
+    uint64_t max_image_bytes;
+    struct option_texts cors_origins;
+    const char *tls_cert; /* NULL: plain HTTP */
+    const char *tls_key;
+
+    const char *prompt;         /* generate */
+    struct option_texts images; /* generate */
+    const char *temperature;    /* a number's text, NULL when not given: so are the next */
+    const char *top_p;
+    const char *top_k;
+    const char *seed;
+    bool raw;
+    bool stats;
+
+    bool json; /* devices */
+
+    bool help;
+};
+
+/* Reads argv[0..argc): options only, without program and command. RESULT_INVALID with words for a
+ * person. */
+enum result options_parse(enum options_command command, int argc, char *argv[],
+                          struct options *options, struct error_text *error) RESULT_CHECKED;
+/* What clients may name as pictures; its strings are the options'. */
+struct media_policy options_media(const struct options *options);
+/* What worker `worker` computes on. */
+struct device_name options_device(const struct options *options, uint32_t worker);
+void options_print_help(enum options_command command, FILE *out);
+/* Every value, one log line each. */
+void options_log(enum options_command command, const struct options *options);
+
+#endif

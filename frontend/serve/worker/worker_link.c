@@ -1,0 +1,333 @@
+/*
+ * Rings and slab, seen from the process that must survive whatever the other one writes.
+ *
+ * Submit: the payload (prompt ids, stop ids, biases, pictures) is copied into a slab chunk, then
+ * one record is committed and the bell rung. The submit ring has room for every record that an
+ * honest worker could leave unread (per slot: an old cancel, a run, a cancel; a drain and a reset),
+ * so a full ring is itself proof of a broken worker and nothing ever waits for it.
+ *
+ * Events: each record is copied out before it is checked, so that it cannot change in between. All
+ * events of one wake-up are handled, then batch_end() lets each stream write once. A wake-up
+ * handles a bounded number and comes back, so that a flood of events cannot starve the sockets.
+ *
+ * Refuses to repair: the first rule that the worker breaks ends the link.
+ */
+#include "frontend/serve/worker/worker_link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "proto/must.h"
+#include "shm/doorbell.h"
+#include "shm/payload_slab.h"
+#include "shm/segment.h"
+#include "shm/spsc_ring.h"
+
+#define EVENT_CAPACITY      16384u
+#define EVENTS_PER_WAKE     8192u
+#define SUBMITS_PER_REQUEST 3u
+
+struct worker_link {
+    struct worker_link_config config;
+    struct segment segment;
+    struct payload_slab *slab;
+    struct spsc_ring submits;
+    struct spsc_ring events;
+    struct doorbell submit_bell;
+    struct doorbell event_bell;
+    struct event *bell_event;
+    uint32_t vocab_tokens;
+    uint64_t resets; /* asked for */
+    bool corrupt;
+};
+
+static void on_bell(int fd, short what, void *context);
+
+/* Smallest power of two that holds `count` records. */
+static uint32_t ring_capacity(uint32_t count)
+{
+    uint32_t capacity = 16;
+    while (capacity < count)
+        capacity *= 2;
+    return capacity;
+}
+
+static enum result bell_open(struct doorbell *bell, struct doorbell_shared *shared,
+                             struct error_text *error)
+{
+    bell->shared = shared;
+    bell->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (bell->event_fd < 0)
+        return error_set(error, RESULT_IO, "eventfd: %s", strerror(errno));
+    return RESULT_OK;
+}
+
+enum result worker_link_create(const struct worker_link_config *config, struct worker_link **link,
+                               struct error_text *error)
+{
+    struct worker_link *made = must_alloc(1, sizeof *made);
+    made->config = *config;
+    made->submit_bell.event_fd = made->event_bell.event_fd = -1;
+    struct segment_sizes sizes = {
+        .submit_capacity = ring_capacity(SUBMITS_PER_REQUEST * config->live_requests + 2),
+        .event_capacity = EVENT_CAPACITY,
+        .slab_bytes = config->slab_bytes & ~63ull};
+    enum result result = segment_create(&sizes, config->generation, &made->segment, error);
+    if (result == RESULT_OK)
+        result = bell_open(&made->submit_bell, made->segment.submit_bell, error);
+    if (result == RESULT_OK)
+        result = bell_open(&made->event_bell, made->segment.event_bell, error);
+    if (result != RESULT_OK) {
+        worker_link_destroy(made);
+        return result;
+    }
+    struct segment *segment = &made->segment;
+    spsc_ring_attach_producer(&made->submits, segment->submit_shared, segment->submit_records,
+                              sizeof(struct submit_record), segment->submit_capacity);
+    spsc_ring_attach_consumer(&made->events, segment->event_shared, segment->event_records,
+                              sizeof(struct token_event), segment->event_capacity);
+    made->slab = payload_slab_create(segment->slab, segment->slab_bytes);
+    made->bell_event =
+        event_new(config->base, made->event_bell.event_fd, EV_READ | EV_PERSIST, on_bell, made);
+    must(made->bell_event && event_add(made->bell_event, NULL) == 0);
+    doorbell_prepare_sleep(&made->event_bell);
+    *link = made;
+    return RESULT_OK;
+}
+
+void worker_link_destroy(struct worker_link *link)
+{
+    if (!link)
+        return;
+    if (link->bell_event)
+        event_free(link->bell_event);
+    if (link->submit_bell.event_fd >= 0)
+        close(link->submit_bell.event_fd);
+    if (link->event_bell.event_fd >= 0)
+        close(link->event_bell.event_fd);
+    payload_slab_destroy(link->slab);
+    segment_detach(&link->segment);
+    free(link);
+}
+
+struct worker_link_fds worker_link_fds(const struct worker_link *link)
+{
+    return (struct worker_link_fds){.segment = link->segment.fd,
+                                    .submit_bell = link->submit_bell.event_fd,
+                                    .event_bell = link->event_bell.event_fd};
+}
+
+const struct worker_gauges *worker_link_gauges(const struct worker_link *link)
+{
+    return link->segment.gauges;
+}
+
+void worker_link_set_vocab(struct worker_link *link, uint32_t vocab_tokens)
+{
+    link->vocab_tokens = vocab_tokens;
+}
+
+uint64_t worker_link_slab_used_bytes(const struct worker_link *link)
+{
+    return payload_slab_used_bytes(link->slab);
+}
+
+/* --- submitting ------------------------------------------------------------------------------ */
+
+static enum result record_commit(struct worker_link *link, const struct submit_record *record)
+{
+    void *place;
+    if (link->corrupt || spsc_ring_claim(&link->submits, &place) != RESULT_OK)
+        return RESULT_CORRUPT;
+    memcpy(place, record, sizeof *record);
+    spsc_ring_commit(&link->submits);
+    doorbell_ring(&link->submit_bell);
+    return RESULT_OK;
+}
+
+/* Copies a part of the payload and returns where the next one goes. */
+static uint8_t *payload_put(uint8_t *payload, const void *part, size_t bytes)
+{
+    if (bytes > 0)
+        memcpy(payload, part, bytes);
+    return payload + bytes;
+}
+
+static uint32_t flags_of(const struct prepared_generation *prepared)
+{
+    return (prepared->request.ignore_end ? SUBMIT_FLAG_IGNORE_END : 0) |
+           (prepared->request.logprobs ? SUBMIT_FLAG_LOGPROBS : 0) |
+           (prepared->request.no_prefix_cache ? SUBMIT_FLAG_NO_PREFIX_CACHE : 0) |
+           (prepared->forced.thinking_open ? SUBMIT_FLAG_THINKING_OPEN : 0) |
+           (prepared->forced.has_thinking_budget ? SUBMIT_FLAG_THINKING_BUDGET : 0);
+}
+
+enum result worker_link_submit(struct worker_link *link, struct request_id request,
+                               const struct prepared_generation *prepared,
+                               const struct token_list *generated,
+                               const struct model_assets *assets)
+{
+    must(generated->count < prepared->max_new_tokens);
+    uint32_t generated_tokens = (uint32_t)generated->count;
+    const struct forced_tokens *forced = &prepared->forced;
+    struct submit_record record = {.kind = SUBMIT_RUN,
+                                   .flags = flags_of(prepared),
+                                   .request = request,
+                                   .prompt_tokens =
+                                       (uint32_t)prepared->prompt.count + generated_tokens,
+                                   .generated_tokens = generated_tokens,
+                                   .max_new_tokens = prepared->max_new_tokens - generated_tokens,
+                                   .logit_bias_count = prepared->request.logit_bias_count,
+                                   .stop_token_count = assets->stop_id_count,
+                                   .sampling = prepared->request.sampling,
+                                   .min_tokens = prepared->request.min_tokens,
+                                   .top_logprobs = prepared->request.top_logprobs,
+                                   .prefix_count = forced->prefix_count,
+                                   .think_start_count = forced->think_start_count,
+                                   .think_end_count = forced->think_end_count,
+                                   .thinking_budget = forced->thinking_budget,
+                                   .image_bytes = image_set_bytes(prepared->images),
+                                   .image_count = image_set_count(prepared->images)};
+    memcpy(record.cache_salt, &prepared->request.cache_salt, sizeof record.cache_salt);
+    record.payload_bytes = submit_record_payload_bytes(&record);
+    struct payload_ref ref;
+    void *payload;
+    enum result result = payload_slab_take(link->slab, record.payload_bytes, &ref, &payload);
+    if (result != RESULT_OK)
+        return result;
+    uint8_t *at = payload;
+    at = payload_put(at, prepared->prompt.ids, prepared->prompt.count * sizeof(uint32_t));
+    at = payload_put(at, generated->ids, generated->count * sizeof(uint32_t));
+    at = payload_put(at, assets->stop_ids, assets->stop_id_count * sizeof(uint32_t));
+    at = payload_put(at, prepared->request.logit_bias,
+                     prepared->request.logit_bias_count * sizeof(struct logit_bias_entry));
+    uint32_t forced_count =
+        forced->prefix_count + forced->think_start_count + forced->think_end_count;
+    payload_put(at, forced->ids, forced_count * sizeof(uint32_t));
+    if (prepared->images)
+        payload_put((uint8_t *)payload + submit_record_image_offset(&record),
+                    image_set_part(prepared->images), record.image_bytes);
+    record.payload_offset = ref.offset;
+    record.payload_generation = ref.generation;
+    struct error_text fault;
+    must(submit_record_check(&record, link->segment.slab_bytes, &fault) == RESULT_OK);
+    return record_commit(link, &record);
+}
+
+enum result worker_link_cancel(struct worker_link *link, struct request_id request)
+{
+    return record_commit(link, &(struct submit_record){.kind = SUBMIT_CANCEL, .request = request});
+}
+
+enum result worker_link_reset_cache(struct worker_link *link)
+{
+    /* One that the worker has not done yet will do for this one, too: the ring has room for it. */
+    const struct worker_gauges *gauges = link->segment.gauges;
+    if (link->resets > atomic_load_explicit(&gauges->prefix_resets_total, memory_order_relaxed))
+        return RESULT_OK;
+    link->resets++;
+    return record_commit(link, &(struct submit_record){.kind = SUBMIT_RESET});
+}
+
+enum result worker_link_drain(struct worker_link *link)
+{
+    return record_commit(link, &(struct submit_record){.kind = SUBMIT_DRAIN});
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+static enum result event_handle(struct worker_link *link, const struct token_event *event,
+                                struct error_text *why)
+{
+    enum result result =
+        token_event_check(event, link->vocab_tokens, link->segment.slab_bytes, why);
+    if (result != RESULT_OK)
+        return result;
+    if (event->kind == TOKEN_EVENT_PAYLOAD_DONE) {
+        if (payload_slab_give(link->slab, event->payload_offset, event->payload_generation) !=
+            RESULT_OK)
+            return error_set(why, RESULT_CORRUPT, "a payload was given back that is not out");
+        return RESULT_OK;
+    }
+    if (link->config.event(link->config.context, event) != RESULT_OK)
+        return error_set(why, RESULT_CORRUPT, "an event of kind %u contradicts its request",
+                         event->kind);
+    return RESULT_OK;
+}
+
+/* Handles up to `most` events. Returns how many; *result tells why it stopped. */
+static uint32_t events_take(struct worker_link *link, uint32_t most, enum result *result,
+                            struct error_text *why)
+{
+    uint32_t taken = 0;
+    *result = RESULT_OK;
+    while (taken < most && *result == RESULT_OK) {
+        const void *record;
+        *result = spsc_ring_peek(&link->events, &record);
+        if (*result == RESULT_CORRUPT)
+            (void)error_set(why, RESULT_CORRUPT, "the event ring's count is impossible");
+        if (*result != RESULT_OK)
+            break;
+        struct token_event event;
+        memcpy(&event, record, sizeof event);
+        *result = event_handle(link, &event, why);
+        taken++;
+    }
+    if (taken > 0)
+        spsc_ring_release(&link->events);
+    return taken;
+}
+
+static void corrupt_report(struct worker_link *link, const struct error_text *why)
+{
+    link->corrupt = true;
+    event_del(link->bell_event);
+    link->config.corrupt(link->config.context, why->text);
+}
+
+static void on_bell(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct worker_link *link = context;
+    struct error_text why;
+    enum result result;
+    doorbell_woken(&link->event_bell);
+    link->config.bell(link->config.context);
+    uint32_t taken = events_take(link, EVENTS_PER_WAKE, &result, &why);
+    bool again = result == RESULT_OK;
+    if (result == RESULT_EMPTY) {
+        doorbell_prepare_sleep(&link->event_bell);
+        /* The second look: records that were committed before the worker could see the flag. */
+        uint32_t more = events_take(link, EVENTS_PER_WAKE, &result, &why);
+        again = more > 0;
+        taken += more;
+    }
+    if (taken > 0)
+        link->config.batch_end(link->config.context);
+    if (result != RESULT_OK && result != RESULT_EMPTY)
+        corrupt_report(link, &why);
+    else if (again) {
+        doorbell_cancel_sleep(&link->event_bell);
+        event_active(link->bell_event, EV_READ, 0); /* after the sockets had their turn */
+    }
+}
+
+void worker_link_take_rest(struct worker_link *link)
+{
+    struct error_text why;
+    enum result result = RESULT_OK;
+    while (!link->corrupt && result == RESULT_OK)
+        (void)events_take(link, EVENTS_PER_WAKE, &result, &why);
+    link->corrupt = true; /* a dead worker's word ends here */
+    link->config.batch_end(link->config.context);
+}
+
+void worker_link_read_roster(const struct worker_link *link, struct step_roster_copy *roster)
+{
+    step_roster_read(link->segment.roster, roster);
+}

@@ -1,0 +1,467 @@
+/*
+ * One worker at a time, for as long as the server runs.
+ *
+ * Death is a readable pidfd. A hang is a heartbeat that stands still while the worker loads or owes
+ * something: it grows with every piece of work, so a long step is no hang, and a worker that has
+ * forgotten what it owes is one. A hung worker is killed, and dies like any other. What it
+ * published before is still taken; then its segment is thrown away, so nothing that it wrote
+ * reaches the next one.
+ *
+ * When the next one is started is restart_policy.h's to say.
+ *
+ * A worker that says itself why it cannot load (WORKER_FAILED) before any was ever ready is
+ * believed: the same file would fail again. One that dies without a word before any was ever ready
+ * gets a few more tries.
+ *
+ * The timer runs only while there is something to watch (a start, or work owed): an idle server
+ * does not wake up.
+ */
+#include "frontend/serve/worker/worker_supervisor.h"
+
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/base/monotonic_clock.h"
+#include "frontend/serve/worker/child_process.h"
+#include "frontend/serve/worker/restart_policy.h"
+#include "proto/log.h"
+#include "proto/must.h"
+#include "shm/peer_watch.h"
+
+#define START_LOOK_MS       50 /* its bell tells that it is ready; this is for its heartbeat */
+#define WATCH_LOOK_MS       250
+#define FIRST_START_TRIES   3
+#define DRAIN_EXIT_LIMIT_MS 5000
+#define VAULT_DEATHS_MOST   2 /* unready ones, before what the vault holds is doubted */
+
+struct worker_supervisor {
+    struct worker_supervisor_config config;
+    enum supervisor_state state;
+    struct child_process process;
+    struct worker_link *link;
+    struct event *death_event;
+    struct event *timer;
+    struct heartbeat_watch heartbeat;
+    bool work_expected;
+    bool ever_ready;
+    char device[DEVICE_NAME_BYTES];
+    char
+        backend[sizeof((struct worker_gauges *)0)->backend + 1]; /* "" before the first was ready */
+    uint32_t starts;
+    uint32_t weights_generation; /* of the vault that the worker was given */
+    uint32_t unready_deaths;     /* in a row, each before the worker was ready */
+    struct restart_record record;
+    int64_t drain_at_ms;
+    int64_t start_at_ms; /* BACKOFF: when the next one is started */
+    int64_t died_at_ms;
+    struct error_text last_death; /* "" before the first */
+    char condemned[256];          /* why it is being killed; "" when it is not */
+};
+
+static void on_death(int fd, short what, void *context);
+static void on_timer(int fd, short what, void *context);
+
+static void timer_set(struct worker_supervisor *supervisor, int timeout_ms)
+{
+    struct timeval after = {.tv_sec = timeout_ms / 1000,
+                            .tv_usec = (suseconds_t)(timeout_ms % 1000) * 1000};
+    event_add(supervisor->timer, &after);
+}
+
+static void on_link_corrupt(void *context, const char *why)
+{
+    worker_supervisor_condemn(context, why);
+}
+
+static void look_at_start(struct worker_supervisor *supervisor);
+
+/* The worker's bell: also rung when it has become ready. */
+static void on_link_bell(void *context)
+{
+    struct worker_supervisor *supervisor = context;
+    if (supervisor->state == SUPERVISOR_STARTING)
+        look_at_start(supervisor);
+}
+
+static enum result on_link_event(void *context, const struct token_event *event)
+{
+    struct worker_supervisor *supervisor = context;
+    return supervisor->config.event(supervisor->config.context, event);
+}
+
+static void on_link_batch_end(void *context)
+{
+    struct worker_supervisor *supervisor = context;
+    supervisor->config.batch_end(supervisor->config.context);
+}
+
+/* What earlier workers left may be what kills this one: a driver, say, that cannot take it back. */
+static void vault_doubt(struct worker_supervisor *supervisor)
+{
+    log_warn("worker %u died %u times before it was ready; the next one prepares its weights anew",
+             supervisor->config.index, supervisor->unready_deaths);
+    weight_holder_replace(supervisor->config.weights, supervisor->weights_generation);
+    supervisor->unready_deaths = 0;
+}
+
+static enum result worker_start(struct worker_supervisor *supervisor, struct error_text *error)
+{
+    const struct options *options = supervisor->config.options;
+    struct worker_link_config link = {.base = supervisor->config.base,
+                                      .generation = ++supervisor->starts,
+                                      .live_requests = supervisor->config.live_requests,
+                                      .slab_bytes = options->slab_bytes,
+                                      .context = supervisor,
+                                      .bell = on_link_bell,
+                                      .event = on_link_event,
+                                      .batch_end = on_link_batch_end,
+                                      .corrupt = on_link_corrupt};
+    enum result result = worker_link_create(&link, &supervisor->link, error);
+    if (result != RESULT_OK)
+        return result;
+    if (supervisor->unready_deaths >= VAULT_DEATHS_MOST)
+        vault_doubt(supervisor);
+    supervisor->weights_generation = weight_holder_generation(supervisor->config.weights);
+    struct child_process_config child = {.options = options,
+                                         .link = worker_link_fds(supervisor->link),
+                                         .weights = weight_holder_fds(supervisor->config.weights),
+                                         .worker_index = supervisor->config.index,
+                                         .device_workers = supervisor->config.device_workers,
+                                         .pipeline_cache = supervisor->config.pipeline_cache};
+    result = child_process_spawn(&child, &supervisor->process, error);
+    if (result != RESULT_OK) {
+        worker_link_destroy(supervisor->link);
+        supervisor->link = NULL;
+        return result;
+    }
+    supervisor->death_event = event_new(supervisor->config.base, supervisor->process.pid_fd,
+                                        EV_READ, on_death, supervisor);
+    must(supervisor->death_event && event_add(supervisor->death_event, NULL) == 0);
+    supervisor->state = SUPERVISOR_STARTING;
+    supervisor->heartbeat = (struct heartbeat_watch){0};
+    supervisor->condemned[0] = '\0';
+    log_info("worker %u started, pid %d", supervisor->config.index, (int)supervisor->process.pid);
+    timer_set(supervisor, START_LOOK_MS);
+    return RESULT_OK;
+}
+
+enum result worker_supervisor_create(const struct worker_supervisor_config *config,
+                                     struct worker_supervisor **supervisor,
+                                     struct error_text *error)
+{
+    struct worker_supervisor *made = must_alloc(1, sizeof *made);
+    made->config = *config;
+    made->process.pid_fd = -1;
+    device_name_write(options_device(config->options, config->index), made->device);
+    made->timer = event_new(config->base, -1, 0, on_timer, made);
+    must(made->timer != NULL);
+    enum result result = worker_start(made, error);
+    if (result != RESULT_OK) {
+        worker_supervisor_destroy(made);
+        return result;
+    }
+    *supervisor = made;
+    return RESULT_OK;
+}
+
+/* Frees what belonged to the worker that has ended. */
+static void worker_clear(struct worker_supervisor *supervisor)
+{
+    if (supervisor->death_event)
+        event_free(supervisor->death_event);
+    supervisor->death_event = NULL;
+    worker_link_destroy(supervisor->link);
+    supervisor->link = NULL;
+}
+
+void worker_supervisor_destroy(struct worker_supervisor *supervisor)
+{
+    if (!supervisor)
+        return;
+    if (supervisor->process.pid > 0) {
+        struct error_text how;
+        if (supervisor->death_event)
+            event_del(supervisor->death_event); /* before its descriptor is closed */
+        child_process_kill(&supervisor->process);
+        (void)child_process_reap(&supervisor->process, &how);
+    }
+    worker_clear(supervisor);
+    event_free(supervisor->timer);
+    free(supervisor);
+}
+
+enum supervisor_state worker_supervisor_state(const struct worker_supervisor *supervisor)
+{
+    return supervisor->state;
+}
+
+struct worker_link *worker_supervisor_link(const struct worker_supervisor *supervisor)
+{
+    return supervisor->link;
+}
+
+double worker_supervisor_load_progress(const struct worker_supervisor *supervisor)
+{
+    if (supervisor->state == SUPERVISOR_READY)
+        return 1;
+    if (!supervisor->link)
+        return 0;
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    uint64_t done = atomic_load_explicit(&gauges->load_done_bytes, memory_order_relaxed);
+    uint64_t total = atomic_load_explicit(&gauges->load_total_bytes, memory_order_relaxed);
+    return total == 0 ? 0 : done >= total ? 1 : (double)done / (double)total;
+}
+
+bool worker_supervisor_is_resuming(const struct worker_supervisor *supervisor)
+{
+    return supervisor->state == SUPERVISOR_STARTING && supervisor->ever_ready &&
+           supervisor->record.failed_starts == 0;
+}
+
+uint32_t worker_supervisor_failed_starts(const struct worker_supervisor *supervisor)
+{
+    return supervisor->record.failed_starts;
+}
+
+void worker_supervisor_note_progress(struct worker_supervisor *supervisor)
+{
+    restart_policy_note_progress(&supervisor->record);
+}
+
+/* --- death ----------------------------------------------------------------------------------- */
+
+/* The worker's own words when it said that it cannot start. */
+static bool failure_read(const struct worker_supervisor *supervisor, struct error_text *words)
+{
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    /* Pairs with the worker's release store after it wrote `failure`. */
+    if (atomic_load_explicit(&gauges->state, memory_order_acquire) != WORKER_FAILED)
+        return false;
+    memcpy(words->text, gauges->failure, sizeof words->text);
+    words->text[sizeof words->text - 1] = '\0';
+    return true;
+}
+
+static void stop_for_good(struct worker_supervisor *supervisor, const char *why)
+{
+    supervisor->state = SUPERVISOR_STOPPED;
+    event_del(supervisor->timer);
+    supervisor->config.failed(supervisor->config.context, why);
+}
+
+static void backoff_begin(struct worker_supervisor *supervisor)
+{
+    int delay_ms = restart_policy_delay_ms(&supervisor->record);
+    supervisor->state = SUPERVISOR_BACKOFF;
+    supervisor->start_at_ms = monotonic_clock_ms() + delay_ms;
+    timer_set(supervisor, delay_ms);
+}
+
+static void start_next(struct worker_supervisor *supervisor)
+{
+    struct error_text error;
+    if (worker_start(supervisor, &error) == RESULT_OK)
+        return;
+    log_error("%s", error.text);
+    supervisor->last_death = error;
+    restart_policy_note_death(&supervisor->record);
+    backoff_begin(supervisor);
+}
+
+static void end_drain(struct worker_supervisor *supervisor)
+{
+    log_info("worker %u ended: %s", supervisor->config.index, supervisor->last_death.text);
+    worker_link_take_rest(supervisor->link);
+    worker_clear(supervisor);
+    supervisor->state = SUPERVISOR_STOPPED;
+    event_del(supervisor->timer);
+    supervisor->config.drained(supervisor->config.context);
+}
+
+/* How it died, in words: why it was killed, or what it said, or what the system says. */
+static void death_words(struct worker_supervisor *supervisor, const struct error_text *how,
+                        const struct error_text *words)
+{
+    struct error_text *last = &supervisor->last_death;
+    if (supervisor->condemned[0])
+        snprintf(last->text, sizeof last->text, "%s", supervisor->condemned);
+    else if (words->text[0])
+        snprintf(last->text, sizeof last->text, "%.40s: %.200s", how->text, words->text);
+    else
+        *last = *how;
+    supervisor->died_at_ms = monotonic_clock_ms();
+}
+
+static void on_death(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct worker_supervisor *supervisor = context;
+    enum supervisor_state before = supervisor->state;
+    struct error_text how;
+    struct error_text words = {""};
+    bool said_why = failure_read(supervisor, &words);
+    event_free(supervisor->death_event); /* before its descriptor is closed */
+    supervisor->death_event = NULL;
+    (void)child_process_reap(&supervisor->process, &how);
+    death_words(supervisor, &how, &words);
+    if (before == SUPERVISOR_DRAINING) {
+        end_drain(supervisor);
+        return;
+    }
+    log_error("worker %u died: %s", supervisor->config.index, supervisor->last_death.text);
+    restart_policy_note_death(&supervisor->record);
+    supervisor->unready_deaths = before == SUPERVISOR_STARTING ? supervisor->unready_deaths + 1 : 0;
+    supervisor->state = SUPERVISOR_BACKOFF;
+    supervisor->config.died(supervisor->config.context);
+    worker_clear(supervisor);
+    if (supervisor->state == SUPERVISOR_STOPPED)
+        return; /* it was the last that a drain waited for */
+    if (!supervisor->ever_ready && said_why) {
+        stop_for_good(supervisor, words.text);
+    } else if (!supervisor->ever_ready && supervisor->starts >= FIRST_START_TRIES) {
+        stop_for_good(supervisor, how.text);
+    } else if (restart_policy_delay_ms(&supervisor->record) == 0) {
+        start_next(supervisor);
+    } else {
+        backoff_begin(supervisor);
+    }
+}
+
+void worker_supervisor_condemn(struct worker_supervisor *supervisor, const char *why)
+{
+    if (supervisor->process.pid <= 0 || supervisor->condemned[0])
+        return;
+    log_error("worker %u is killed: %s", supervisor->config.index, why);
+    snprintf(supervisor->condemned, sizeof supervisor->condemned, "killed: %.200s", why);
+    child_process_kill(&supervisor->process);
+}
+
+/* --- watching -------------------------------------------------------------------------------- */
+
+static void look_at_start(struct worker_supervisor *supervisor)
+{
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    /* Pairs with the worker's release store of READY: the other gauges are set. */
+    if (atomic_load_explicit(&gauges->state, memory_order_acquire) != WORKER_READY)
+        return;
+    uint32_t vocab = atomic_load_explicit(&gauges->vocab_tokens, memory_order_relaxed);
+    if (vocab == 0 || vocab > LIMIT_VOCAB_TOKENS) {
+        worker_supervisor_condemn(supervisor, "it is ready with an impossible vocabulary");
+        return;
+    }
+    if (atomic_load_explicit(&gauges->weights, memory_order_relaxed) == WORKER_WEIGHTS_REFUSED)
+        weight_holder_replace(supervisor->config.weights, supervisor->weights_generation);
+    memcpy(supervisor->backend, gauges->backend, sizeof gauges->backend);
+    worker_link_set_vocab(supervisor->link, vocab);
+    supervisor->state = SUPERVISOR_READY;
+    supervisor->ever_ready = true;
+    log_info("worker %u ready: %s", supervisor->config.index, supervisor->backend);
+    supervisor->config.ready(supervisor->config.context);
+}
+
+static void look_at_heartbeat(struct worker_supervisor *supervisor)
+{
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    uint64_t beat = atomic_load_explicit(&gauges->heartbeat, memory_order_relaxed);
+    bool needed = supervisor->state == SUPERVISOR_STARTING || supervisor->work_expected;
+    int64_t limit_ms = (int64_t)supervisor->config.options->worker_timeout_s * 1000;
+    if (heartbeat_watch_hung(&supervisor->heartbeat, beat, needed, monotonic_clock_ms(), limit_ms))
+        worker_supervisor_condemn(supervisor, "it hangs: its heartbeat stands still");
+}
+
+static void on_timer(int fd, short what, void *context)
+{
+    (void)fd;
+    (void)what;
+    struct worker_supervisor *supervisor = context;
+    if (supervisor->state == SUPERVISOR_BACKOFF) {
+        start_next(supervisor);
+        return;
+    }
+    if (!supervisor->link)
+        return;
+    if (supervisor->state == SUPERVISOR_STARTING)
+        look_at_start(supervisor);
+    look_at_heartbeat(supervisor);
+    if (supervisor->state == SUPERVISOR_DRAINING &&
+        monotonic_clock_ms() - supervisor->drain_at_ms >= DRAIN_EXIT_LIMIT_MS)
+        worker_supervisor_condemn(supervisor, "it does not end when asked to");
+    if (supervisor->state == SUPERVISOR_STARTING)
+        timer_set(supervisor, START_LOOK_MS);
+    else if (supervisor->work_expected || supervisor->state == SUPERVISOR_DRAINING)
+        timer_set(supervisor, WATCH_LOOK_MS);
+}
+
+void worker_supervisor_expect_work(struct worker_supervisor *supervisor, bool expected)
+{
+    if (expected && !supervisor->work_expected && supervisor->state == SUPERVISOR_READY) {
+        supervisor->heartbeat = (struct heartbeat_watch){0};
+        timer_set(supervisor, WATCH_LOOK_MS);
+    }
+    supervisor->work_expected = expected;
+}
+
+void worker_supervisor_drain(struct worker_supervisor *supervisor)
+{
+    if (supervisor->state == SUPERVISOR_DRAINING)
+        return;
+    bool running = supervisor->process.pid > 0;
+    bool asked =
+        supervisor->state == SUPERVISOR_READY && worker_link_drain(supervisor->link) == RESULT_OK;
+    supervisor->state = running ? SUPERVISOR_DRAINING : SUPERVISOR_STOPPED;
+    supervisor->drain_at_ms = monotonic_clock_ms();
+    if (running && !asked)
+        child_process_kill(&supervisor->process); /* it has nothing to finish */
+    if (running)
+        timer_set(supervisor, WATCH_LOOK_MS);
+    else
+        supervisor->config.drained(supervisor->config.context);
+}
+
+/* --- figures --------------------------------------------------------------------------------- */
+
+static void read_gauges(const struct worker_link *link, struct worker_status *status)
+{
+    const struct worker_gauges *gauges = worker_link_gauges(link);
+    status->running = atomic_load_explicit(&gauges->running_sequences, memory_order_relaxed);
+    status->waiting = atomic_load_explicit(&gauges->waiting_sequences, memory_order_relaxed);
+    status->steps = atomic_load_explicit(&gauges->steps, memory_order_relaxed);
+    status->kv_blocks_used = atomic_load_explicit(&gauges->kv_blocks_used, memory_order_relaxed);
+    status->kv_blocks_total = atomic_load_explicit(&gauges->kv_blocks_total, memory_order_relaxed);
+    status->slab_used_bytes = worker_link_slab_used_bytes(link);
+}
+
+void worker_supervisor_read_status(const struct worker_supervisor *supervisor,
+                                   struct worker_status *status)
+{
+    static const char *const states[] = {[SUPERVISOR_STARTING] = "starting",
+                                         [SUPERVISOR_READY] = "ready",
+                                         [SUPERVISOR_BACKOFF] = "backing_off",
+                                         [SUPERVISOR_DRAINING] = "draining",
+                                         [SUPERVISOR_STOPPED] = "stopped"};
+    int64_t now_ms = monotonic_clock_ms();
+    *status =
+        (struct worker_status){.pid = (int)supervisor->process.pid,
+                               .device = supervisor->device,
+                               .backend = supervisor->backend[0] ? supervisor->backend : NULL,
+                               .state = states[supervisor->state],
+                               .load_progress = worker_supervisor_load_progress(supervisor),
+                               .restarts = supervisor->starts > 0 ? supervisor->starts - 1 : 0,
+                               .failed_starts = supervisor->record.failed_starts};
+    if (supervisor->last_death.text[0]) {
+        status->last_death = supervisor->last_death.text;
+        status->last_death_ms = now_ms - supervisor->died_at_ms;
+    }
+    if (supervisor->state == SUPERVISOR_BACKOFF && supervisor->start_at_ms > now_ms)
+        status->next_start_ms = supervisor->start_at_ms - now_ms;
+    if (!supervisor->link)
+        return;
+    read_gauges(supervisor->link, status);
+    const struct worker_gauges *gauges = worker_link_gauges(supervisor->link);
+    uint64_t beat = atomic_load_explicit(&gauges->heartbeat, memory_order_relaxed);
+    if (supervisor->heartbeat.started && supervisor->work_expected &&
+        beat == supervisor->heartbeat.last_beat)
+        status->stalled_ms = now_ms - supervisor->heartbeat.last_change_ms;
+}

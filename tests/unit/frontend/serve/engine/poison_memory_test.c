@@ -1,0 +1,87 @@
+/*
+ * Fingerprints: the same request again is known, another is not, and none for ever.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "frontend/serve/engine/poison_memory.h"
+
+static uint64_t print_of(const struct poison_memory *memory, uint32_t token, float temperature,
+                         uint64_t seed)
+{
+    uint32_t ids[3] = {1, token, 3};
+    struct prepared_generation prepared = {.request = {.sampling = sampling_params_default()},
+                                           .prompt = {.ids = ids, .count = 3}};
+    prepared.request.sampling.temperature = temperature;
+    prepared.request.sampling.seed = seed;
+    return poison_memory_fingerprint(memory, &prepared);
+}
+
+static void the_same_request_has_the_same_fingerprint(void **state)
+{
+    (void)state;
+    struct poison_memory memory;
+    poison_memory_init(&memory, 1000);
+    uint64_t fingerprint = print_of(&memory, 2, 1.0f, 5);
+    assert_true(fingerprint == print_of(&memory, 2, 1.0f, 5));
+    assert_true(fingerprint == print_of(&memory, 2, 1.0f, 6)); /* a retry has another seed */
+    assert_true(fingerprint != print_of(&memory, 4, 1.0f, 5));
+    assert_true(fingerprint != print_of(&memory, 2, 0.5f, 5));
+    struct poison_memory other; /* of another run of the server */
+    poison_memory_init(&other, 1000);
+    assert_true(fingerprint != print_of(&other, 2, 1.0f, 5));
+}
+
+static void a_fingerprint_is_kept_for_a_while(void **state)
+{
+    (void)state;
+    struct poison_memory memory;
+    poison_memory_init(&memory, 1000);
+    assert_false(poison_memory_has(&memory, 7, 0));
+    poison_memory_add(&memory, 7, 100);
+    assert_true(poison_memory_has(&memory, 7, 1099));
+    assert_false(poison_memory_has(&memory, 8, 1099));
+    assert_false(poison_memory_has(&memory, 7, 1100));
+    assert_int_equal(memory.count, 0);
+}
+
+static void adding_again_begins_anew(void **state)
+{
+    (void)state;
+    struct poison_memory memory;
+    poison_memory_init(&memory, 1000);
+    poison_memory_add(&memory, 7, 0);
+    poison_memory_add(&memory, 7, 900);
+    assert_int_equal(memory.count, 1);
+    assert_true(poison_memory_has(&memory, 7, 1500));
+}
+
+static void a_full_memory_gives_up_the_oldest(void **state)
+{
+    (void)state;
+    struct poison_memory memory;
+    poison_memory_init(&memory, 100000);
+    for (uint32_t i = 0; i < POISON_MEMORY_PLACES + 10; i++)
+        poison_memory_add(&memory, 1000 + i, i);
+    assert_int_equal(memory.count, POISON_MEMORY_PLACES);
+    assert_false(poison_memory_has(&memory, 1009, 500));
+    assert_true(poison_memory_has(&memory, 1010, 500));
+    assert_true(poison_memory_has(&memory, 1000 + POISON_MEMORY_PLACES + 9, 500));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_request_has_the_same_fingerprint),
+        cmocka_unit_test(a_fingerprint_is_kept_for_a_while),
+        cmocka_unit_test(adding_again_begins_anew),
+        cmocka_unit_test(a_full_memory_gives_up_the_oldest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

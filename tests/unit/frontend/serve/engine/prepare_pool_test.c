@@ -1,0 +1,215 @@
+/*
+ * Jobs run elsewhere and come back to the loop; dropped ones never do.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <event2/event.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "frontend/api/chat/chat_format.h"
+#include "frontend/serve/engine/prepare_pool.h"
+#include "tests/support/tiny_tokenizer.h"
+
+static struct model_assets assets;
+static struct event_base *base;
+static struct prepare_pool *pool;
+
+struct outcome {
+    int calls;
+    enum result result;
+    int status;
+    size_t prompt_tokens;
+    uint32_t first_token;
+};
+
+static int setup(void **state)
+{
+    (void)state;
+    static const char template[] = "{{ messages[0].content }}";
+    size_t json_bytes;
+    char *json = tiny_tokenizer_json(&json_bytes);
+    assets = (struct model_assets){.model_id = "tiny",
+                                   .bos_text = "",
+                                   .eos_text = "",
+                                   .context_tokens = 64,
+                                   .sampling = {NAN, NAN, NAN, NAN, UINT32_MAX}};
+    assert_int_equal(tokenizer_open_json(json, json_bytes, &assets.tokenizer, NULL), RESULT_OK);
+    assert_int_equal(chat_template_open(template, strlen(template), &assets.chat_template, NULL),
+                     RESULT_OK);
+    free(json);
+    base = event_base_new();
+    pool = prepare_pool_create(base, 2, 1);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    prepare_pool_destroy(pool);
+    event_base_free(base);
+    chat_template_close(assets.chat_template);
+    tokenizer_close(assets.tokenizer);
+    return 0;
+}
+
+static void on_done(void *context, enum result result, struct prepared_generation *prepared,
+                    const struct api_error *error)
+{
+    struct outcome *outcome = context;
+    outcome->calls++;
+    outcome->result = result;
+    if (result != RESULT_OK) {
+        outcome->status = error->status;
+        return;
+    }
+    outcome->prompt_tokens = prepared->prompt.count;
+    outcome->first_token = prepared->prompt.ids[0];
+    prepared_generation_fini(prepared);
+}
+
+static struct prepare_job *submit(const char *body, struct outcome *outcome)
+{
+    struct prepare_input input = {
+        .body = strdup(body), .body_bytes = strlen(body), .format = &chat_format};
+    return prepare_pool_submit(pool, &assets, &input, on_done, outcome);
+}
+
+/* Some minutes at most, which only a failing test takes. */
+static void wait_for(const struct outcome *outcome)
+{
+    for (int i = 0; i < 1000000 && outcome->calls == 0; i++) {
+        event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(200);
+    }
+}
+
+static void jobs_come_back_with_prompts_or_refusals(void **state)
+{
+    (void)state;
+    struct outcome good = {0};
+    struct outcome bad = {0};
+    submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", &good);
+    submit("{", &bad);
+    wait_for(&good);
+    wait_for(&bad);
+    assert_int_equal(good.result, RESULT_OK);
+    assert_int_equal(good.prompt_tokens, 3);
+    assert_int_equal(good.first_token, 'a');
+    assert_int_equal(bad.result, RESULT_INVALID);
+    assert_int_equal(bad.status, 400);
+}
+
+static void many_jobs_all_come_back_once(void **state)
+{
+    (void)state;
+    enum { JOBS = 300 };
+    static struct outcome outcomes[JOBS];
+    memset(outcomes, 0, sizeof outcomes);
+    for (int i = 0; i < JOBS; i++) {
+        char body[100];
+        snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":\"%.*s\"}]}",
+                 i % 20 + 1, "aaaaaaaaaaaaaaaaaaaa");
+        submit(body, &outcomes[i]);
+    }
+    for (int i = 0; i < JOBS; i++) {
+        wait_for(&outcomes[i]);
+        assert_int_equal(outcomes[i].calls, 1);
+        assert_int_equal(outcomes[i].prompt_tokens, i % 20 + 1);
+    }
+}
+
+static void dropped_jobs_are_never_heard_of(void **state)
+{
+    (void)state;
+    enum { JOBS = 100 };
+    static struct outcome outcomes[JOBS];
+    struct prepare_job *jobs[JOBS];
+    memset(outcomes, 0, sizeof outcomes);
+    for (int i = 0; i < JOBS; i++)
+        jobs[i] = submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", &outcomes[i]);
+    /* Some wait, some run, some have finished: no callback ran yet, for the loop did not turn. */
+    for (int i = 0; i < JOBS; i += 2)
+        prepare_pool_drop(pool, jobs[i]);
+    for (int i = 1; i < JOBS; i += 2)
+        wait_for(&outcomes[i]);
+    for (int i = 0; i < JOBS; i++)
+        assert_int_equal(outcomes[i].calls, i % 2);
+}
+
+static void destroying_the_pool_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    static struct outcome outcomes[50];
+    for (int i = 0; i < 50; i++)
+        submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", &outcomes[i]);
+    /* teardown() destroys it with jobs in every state; the sanitizers watch. */
+    assert_int_equal(outcomes[49].calls, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static enum result count_bytes(const struct parse_context *context, const char *body,
+                               size_t body_bytes, int64_t now_unix_s, struct text_buffer *reply,
+                               struct api_error *error)
+{
+    if (body_bytes == 0)
+        return api_error_invalid(error, "", "nothing to count");
+    assert_true(now_unix_s > 0);
+    text_buffer_append_format(reply, "%s: %zu of %s", context->assets->model_id, body_bytes, body);
+    return RESULT_OK;
+}
+
+static void on_inspected(void *context, enum result result, const struct text_buffer *reply,
+                         const struct api_error *error)
+{
+    struct outcome *outcome = context;
+    outcome->calls++;
+    outcome->result = result;
+    if (result == RESULT_OK)
+        assert_string_equal(reply->bytes, "tiny: 3 of abc");
+    else
+        outcome->status = error->status;
+}
+
+static struct prepare_job *inspect(const char *body, struct outcome *outcome)
+{
+    struct prepare_input input = {.body = strdup(body), .body_bytes = strlen(body)};
+    return prepare_pool_inspect(pool, &assets, &input, count_bytes, on_inspected, outcome);
+}
+
+static void an_inspection_writes_its_answer(void **state)
+{
+    (void)state;
+    struct outcome good = {0};
+    struct outcome bad = {0};
+    struct outcome dropped = {0};
+    inspect("abc", &good);
+    inspect("", &bad);
+    prepare_pool_drop(pool, inspect("abc", &dropped));
+    wait_for(&good);
+    wait_for(&bad);
+    assert_int_equal(good.result, RESULT_OK);
+    assert_int_equal(bad.result, RESULT_INVALID);
+    assert_int_equal(bad.status, 400);
+    assert_int_equal(dropped.calls, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(jobs_come_back_with_prompts_or_refusals),
+        TEST(many_jobs_all_come_back_once),
+        TEST(dropped_jobs_are_never_heard_of),
+        TEST(destroying_the_pool_leaves_nothing_behind),
+        TEST(an_inspection_writes_its_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/*
+ * A repository's name in Hugging Face's cache: found by its ref, else refused with the command that
+ * brings it; what is no such name, or is here, is left alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "frontend/serve/settings/hub_cache.h"
+
+#define COMMIT "0123456789abcdef0123456789abcdef01234567"
+
+static char top[] = "build/tests/hub-cache-XXXXXX";
+static char path[HUB_CACHE_PATH_BYTES];
+static struct error_text error;
+
+static void shell(const char *format, const char *value)
+{
+    char command[512];
+    int length = snprintf(command, sizeof command, "cd '%s' && ", top);
+    snprintf(command + length, sizeof command - (size_t)length, format, value);
+    assert_int_equal(system(command), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(top, "build/tests/hub-cache-XXXXXX");
+    if (!mkdtemp(top))
+        return -1;
+    shell("mkdir -p models--org--name.v1/refs models--org--name.v1/snapshots/%s", COMMIT);
+    shell("printf %s > models--org--name.v1/refs/main", COMMIT);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", top);
+    return system(command);
+}
+
+static void refuse(const char *model)
+{
+    char words[128];
+    assert_int_equal(hub_cache_find(top, model, path, &error), RESULT_INVALID);
+    assert_string_equal(path, "");
+    snprintf(words, sizeof words, "hf download %s", model);
+    assert_non_null(strstr(error.text, words));
+    assert_non_null(strstr(error.text, top));
+}
+
+static void a_repository_is_found(void **state)
+{
+    (void)state;
+    char wanted[256];
+    snprintf(wanted, sizeof wanted, "%s/models--org--name.v1/snapshots/" COMMIT, top);
+    assert_int_equal(hub_cache_find(top, "org/name.v1", path, &error), RESULT_OK);
+    assert_string_equal(path, wanted);
+    shell("printf '%s\n' > models--org--name.v1/refs/main", COMMIT); /* with a line's end */
+    assert_int_equal(hub_cache_find(top, "org/name.v1", path, &error), RESULT_OK);
+    assert_string_equal(path, wanted);
+}
+
+static void what_is_missing_comes_with_a_command(void **state)
+{
+    (void)state;
+    refuse("org/other");
+    shell("rmdir models--org--name.v1/snapshots/%s", COMMIT);
+    refuse("org/name.v1");
+    static const char *const commits[] = {"",
+                                          "main",
+                                          "../../../..",
+                                          "0123",
+                                          "../3456789abcdef0123456789abcdef01234567",
+                                          "0123456789ABCDEF0123456789abcdef01234567"};
+    for (size_t i = 0; i < sizeof commits / sizeof commits[0]; i++) {
+        shell("printf '%%s' '%s' > models--org--name.v1/refs/main", commits[i]);
+        refuse("org/name.v1");
+    }
+}
+
+static void other_words_are_left_alone(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "",          "name",      "model.gguf",      "/org/name",    "org/name/", "org//name",
+        "a/b/c",     "./name",    "../name",         "org/..",       "org/.name", "-org/name",
+        "org/-name", "org/na me", "org/n\xC3\xA4me", "tests/support"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        assert_int_equal(hub_cache_find(top, words[i], path, &error), RESULT_OK);
+        assert_string_equal(path, "");
+    }
+    char longest[220] = "org/";
+    memset(longest + 4, 'n', 97);
+    assert_int_equal(hub_cache_find(top, longest, path, &error), RESULT_OK);
+    assert_string_equal(path, "");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_repository_is_found),
+        TEST(what_is_missing_comes_with_a_command),
+        TEST(other_words_are_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,279 @@
+/*
+ * The command line: defaults, values, and every kind of mistake refused with its option's name.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/serve/settings/options.h"
+
+/* Splits at spaces and parses. */
+static enum result parse(enum options_command command, const char *line, struct options *options,
+                         struct error_text *error)
+{
+    static char text[512];
+    char *words[32];
+    int count = 0;
+    snprintf(text, sizeof text, "%s", line);
+    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+        words[count++] = word;
+    return options_parse(command, count, words, options, error);
+}
+
+static void defaults_stand_where_nothing_is_given(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m.gguf", &options, &error), RESULT_OK);
+    assert_string_equal(options.model, "m.gguf");
+    assert_string_equal(options.host, "127.0.0.1");
+    assert_int_equal(options.port, 8080);
+    assert_int_equal(options.max_queue, 256);
+    assert_int_equal(options.prepare_threads, 2);
+    assert_int_equal(options.max_body_bytes, 8 << 20);
+    assert_int_equal(options.keepalive_comment_s, 10);
+    assert_int_equal(options.log_level, LOG_INFO);
+    assert_null(options.served_model_name);
+}
+
+/* The devices of the first workers, as names with spaces between. */
+static void expect_devices(const char *line, uint64_t workers, const char *names)
+{
+    struct options options;
+    struct error_text error = {""};
+    char found[128] = "";
+    if (parse(OPTIONS_SERVE, line, &options, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(options.workers, workers);
+    for (uint32_t worker = 0; worker < workers; worker++) {
+        char name[DEVICE_NAME_BYTES];
+        device_name_write(options_device(&options, worker), name);
+        strncat(found, name, sizeof found - strlen(found) - 1);
+        strncat(found, " ", sizeof found - strlen(found) - 1);
+    }
+    assert_string_equal(found, names);
+}
+
+static void devices_are_dealt_to_workers(void **state)
+{
+    (void)state;
+    expect_devices("--model m", 1, "cpu ");
+    expect_devices("--model m --workers 2", 2, "cpu cpu ");
+    expect_devices("--model m --device vulkan", 1, "vulkan:0 ");
+    expect_devices("--model m --device vulkan:1 --workers 2", 2, "vulkan:1 vulkan:1 ");
+    expect_devices("--model m --device vulkan:0,vulkan:1", 2, "vulkan:0 vulkan:1 ");
+    expect_devices("--model m --device vulkan:3 --device cpu,vulkan", 3, "vulkan:3 cpu vulkan:0 ");
+    expect_devices("--model m --device vulkan:0,vulkan:1 --workers 5", 5,
+                   "vulkan:0 vulkan:1 vulkan:0 vulkan:1 vulkan:0 ");
+}
+
+static void listing_devices_needs_no_model(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_DEVICES, "", &options, &error), RESULT_OK);
+    assert_false(options.json);
+    assert_int_equal(parse(OPTIONS_DEVICES, "--json", &options, &error), RESULT_OK);
+    assert_true(options.json);
+    assert_int_equal(parse(OPTIONS_DEVICES, "--model m", &options, &error), RESULT_INVALID);
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m --json", &options, &error), RESULT_INVALID);
+}
+
+static void values_come_in_both_forms_and_with_suffixes(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE,
+                           "--port=0 --model m --kv-cache-bytes 2G --kv-cache-type=f32 "
+                           "--max-body-bytes=64K "
+                           "--log-level debug",
+                           &options, &error),
+                     RESULT_OK);
+    assert_int_equal(options.port, 0);
+    assert_int_equal(options.kv_cache_bytes, 2ull << 30);
+    assert_string_equal(options.kv_cache_type, "f32");
+    assert_int_equal(options.activation_bits, 8);
+    assert_int_equal(options.prefix_cache, 1);
+    assert_int_equal(
+        parse(OPTIONS_SERVE, "--model m --kv-cache-bytes 40% --prefix-cache 0", &options, &error),
+        RESULT_OK);
+    assert_true(options.kv_cache_bytes == (OPTIONS_SHARE | 40));
+    assert_int_equal(options.prefix_cache, 0);
+    static const char *const bad[] = {"0%", "96%", "5%%", "%", "-5%", "5%x"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char words[64];
+        snprintf(words, sizeof words, "--model m --kv-cache-bytes=%s", bad[i]);
+        assert_int_equal(parse(OPTIONS_SERVE, words, &options, &error), RESULT_INVALID);
+    }
+    assert_int_equal(parse(OPTIONS_SERVE,
+                           "--port=0 --model m --max-body-bytes=64K --log-level debug", &options,
+                           &error),
+                     RESULT_OK);
+    assert_int_equal(options.max_body_bytes, 64 << 10);
+    assert_int_equal(options.log_level, LOG_DEBUG);
+}
+
+static void mistakes_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        const char *words;
+    } cases[] = {
+        {"", "--model is required"},
+        {"--model", "--model needs a value"},
+        {"--model m --port 65536", "--port: 65536 is not within 0 and 65535"},
+        {"--model m --port -1", "--port: '-1' is not a number"},
+        {"--model m --port 1K", "--port: '1K' is not a number"},
+        {"--model m --port 99999999999999999999", "is not a number"},
+        {"--model m --kv-cache-bytes 99999999999G", "is not a number of bytes"},
+        {"--model m --max-sequences 0", "--max-sequences: 0 is not within 1"},
+        {"--model m --sport 1", "unknown option '--sport'"},
+        {"--model m --prompt x", "unknown option '--prompt'"},
+        {"--model m --port 1 --port 2", "--port is given twice"},
+        {"--model m extra", "'extra' is not an option"},
+        {"--model m --log-level loud", "--log-level: 'loud'"},
+        {"--model m --log-format xml", "--log-format: 'xml'"},
+        {"--model m --tls-cert c", "--tls-cert and --tls-key go together"},
+        {"--model m --tls-key k", "--tls-cert and --tls-key go together"},
+        {"--model m --device abacus", "--device: 'abacus' is neither cpu nor vulkan nor"},
+        {"--model m --device cpu,", "--device: '' is neither"},
+        {"--model m --device ,cpu", "--device: '' is neither"},
+        {"--model m --device vulkan:16", "--device: 'vulkan:16'"},
+        {"--model m --device vulkan:000000000000000000000000000000000000000000001", "--device: 'v"},
+        {"--model m --device vulkan:0,vulkan:1 --workers 1", "names 2 devices for --workers 1"},
+        {"--model m --device cpu --device=vulkan --device vulkan:2 --workers 2", "3 devices"},
+        {"--model m --device cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu,cpu",
+         "more than 16 devices"},
+        {"--model m --workers 17", "--workers: 17 is not within 0 and 16"},
+        {"--model m --kv-cache-type f64", "--kv-cache-type: 'f64' is neither f16 nor f32"},
+        {"--model m --activation-bits 12", "--activation-bits: 12 is neither 8 nor 16"},
+        {"--model m --activation-bits 32", "--activation-bits: 32 is not within 8 and 16"},
+        {"--model m --activation-bits 16 --device cpu,vulkan", "16 works on the CPU only"},
+        {"--model m --kv-bits 3.25", "--kv-bits: '3.25' is not a multiple of 0.5"},
+        {"--model m --kv-value-bits x", "--kv-value-bits: 'x'"},
+        {"--model m --kv-bits 4 --kv-quant-scheme polar", "--kv-quant-scheme: 'polar'"},
+        {"--model m --quantized-kv-start 5000", "--quantized-kv-start 5000 needs --kv-bits"},
+        {"--model m --kv-bits 4 --kv-quant-scheme turboquant --kv-group-size 64", "uniform only"},
+        {"--model m --max-sequences 512 --max-queue 4000", "together exceed"},
+        {"--model m --max-sequences 64 --step-tokens 63", "--step-tokens must not be below"},
+        {"--model m --step-depth 3", "--step-depth"},
+        {"--model m --help=yes", "--help takes no value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct options options;
+        struct error_text error = {""};
+        assert_int_equal(parse(OPTIONS_SERVE, cases[i].line, &options, &error), RESULT_INVALID);
+        if (!strstr(error.text, cases[i].words))
+            print_error("'%s' gave '%s'\n", cases[i].line, error.text);
+        assert_non_null(strstr(error.text, cases[i].words));
+    }
+}
+
+static void generate_has_options_of_its_own(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(
+        parse(OPTIONS_GENERATE, "--model m --prompt hi --raw --temperature 0.5", &options, &error),
+        RESULT_OK);
+    assert_true(options.raw);
+    assert_false(options.stats);
+    assert_string_equal(options.temperature, "0.5");
+    assert_int_equal(options.log_level, LOG_WARN);
+    assert_int_equal(parse(OPTIONS_GENERATE, "--model m", &options, &error), RESULT_INVALID);
+    assert_int_equal(
+        parse(OPTIONS_GENERATE, "--model m --prompt x --seed 1,\"a\":2", &options, &error),
+        RESULT_INVALID);
+    assert_int_equal(parse(OPTIONS_GENERATE, "--model m --prompt x --port 1", &options, &error),
+                     RESULT_INVALID);
+}
+
+static void help_names_every_option_with_its_default(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    options_print_help(OPTIONS_SERVE, out);
+    fclose(out);
+    static const char *const names[] = {"--model TEXT",
+                                        "--host TEXT",
+                                        "[127.0.0.1]",
+                                        "--port N",
+                                        "[8080]",
+                                        "--context N",
+                                        "--max-tokens N",
+                                        "--max-sequences N",
+                                        "--max-queue N",
+                                        "--threads N",
+                                        "--step-tokens N",
+                                        "--kv-cache-type TEXT",
+                                        "--kv-bits TEXT",
+                                        "--kv-cache-bytes BYTES",
+                                        "--prepare-threads",
+                                        "--max-body-bytes BYTES",
+                                        "[8M]",
+                                        "--max-connections N",
+                                        "--worker-timeout N",
+                                        "--drain-timeout N",
+                                        "--log-level TEXT",
+                                        "--keepalive-comment N",
+                                        "--device TEXT",
+                                        "--served-model-name TEXT"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        assert_non_null(strstr(text, names[i]));
+    assert_null(strstr(text, "--prompt"));
+    free(text);
+}
+
+static void lists_are_gathered_in_order(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE,
+                           "--model m --api-key one --cors-origin=* --api-key=two --cors-origin "
+                           "https://a.example",
+                           &options, &error),
+                     RESULT_OK);
+    assert_int_equal(options.api_keys.count, 2);
+    assert_string_equal(options.api_keys.items[0], "one");
+    assert_string_equal(options.api_keys.items[1], "two");
+    assert_int_equal(options.cors_origins.count, 2);
+    assert_string_equal(options.cors_origins.items[1], "https://a.example");
+    assert_int_equal(options.log_format, LOG_FORMAT_TEXT);
+
+    char *many[2 * LIMIT_OPTION_REPEATS + 4];
+    int count = 0;
+    many[count++] = "--model";
+    many[count++] = "m";
+    for (unsigned i = 0; i <= LIMIT_OPTION_REPEATS; i++)
+        many[count++] = "--api-key=k";
+    assert_int_equal(options_parse(OPTIONS_SERVE, count - 1, many, &options, &error), RESULT_OK);
+    assert_int_equal(options_parse(OPTIONS_SERVE, count, many, &options, &error), RESULT_TOO_LARGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_are_gathered_in_order),
+        cmocka_unit_test(defaults_stand_where_nothing_is_given),
+        cmocka_unit_test(devices_are_dealt_to_workers),
+        cmocka_unit_test(listing_devices_needs_no_model),
+        cmocka_unit_test(values_come_in_both_forms_and_with_suffixes),
+        cmocka_unit_test(mistakes_are_refused_by_name),
+        cmocka_unit_test(generate_has_options_of_its_own),
+        cmocka_unit_test(help_names_every_option_with_its_default),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

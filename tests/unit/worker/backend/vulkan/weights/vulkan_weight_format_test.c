@@ -1,0 +1,175 @@
+/*
+ * Packed weights mean what the checkpoint's rows mean: every code read back from its documented bit
+ * position, with its scale, gives ggml_dequantize_row()'s value.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/test_random.h"
+#include "worker/backend/host/ggml_dequantize.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_format.h"
+
+enum { ROWS = 5, COLUMNS = 768 };
+
+static uint32_t load_word(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
+/* Column e of a block's plane, straight from the header's words. */
+static uint32_t plane_value(const uint8_t *plane, uint32_t bits, uint32_t e)
+{
+    if (bits == 4)
+        return e < 16 ? plane[e] & 15u : (uint32_t)plane[e - 16] >> 4;
+    if (bits == 2)
+        return load_word(plane + 4 * (e / 16)) >> (8 * (e % 4) + 2 * (e % 16 / 4)) & 3;
+    return load_word(plane) >> (8 * (e % 4) + e / 4) & 1;
+}
+
+static float packed_value(enum vulkan_weight_kind kind, const struct vulkan_weight_arrays *arrays,
+                          uint32_t columns, uint32_t row, uint32_t column)
+{
+    struct vulkan_weight_facts facts = vulkan_weight_format_facts(kind);
+    uint32_t block = row * (columns / 32) + column / 32;
+    uint32_t span = row * (columns / facts.span) + column / facts.span;
+    int32_t code;
+    if (facts.code_bits == 8)
+        code = (int8_t)arrays->codes[32 * (uint64_t)block + column % 32];
+    else
+        code = (int32_t)plane_value(arrays->codes + 4 * facts.code_bits * (uint64_t)block,
+                                    facts.code_bits, column % 32);
+    if (facts.high_bits != 0)
+        code |= (int32_t)(plane_value(arrays->high + 4 * facts.high_bits * (uint64_t)block,
+                                      facts.high_bits, column % 32)
+                          << facts.code_bits);
+    const uint8_t *scales = arrays->scales + (facts.minimum ? 4 : 2) * (uint64_t)span;
+    float minimum = facts.minimum ? ggml_f16_to_f32(ggml_load_u16(scales + 2)) : 0.0f;
+    return ggml_f16_to_f32(ggml_load_u16(scales)) * (float)(code - (int32_t)facts.center) + minimum;
+}
+
+/* Random bytes, with every block's f16 scales made small and finite. */
+static uint8_t *random_rows(struct test_random *random, enum ggml_type type, uint64_t bytes)
+{
+    static const struct {
+        enum ggml_type type;
+        uint32_t first, count; /* byte of the block's scales, how many */
+    } halves[] = {{GGML_Q4_0, 0, 1},   {GGML_Q4_1, 0, 2},   {GGML_Q5_0, 0, 1}, {GGML_Q5_1, 0, 2},
+                  {GGML_Q8_0, 0, 1},   {GGML_Q2_K, 80, 2},  {GGML_Q4_K, 0, 2}, {GGML_Q5_K, 0, 2},
+                  {GGML_Q3_K, 108, 1}, {GGML_Q6_K, 208, 1}, {GGML_A8, 0, 2}};
+    uint8_t *rows = malloc(bytes);
+    uint32_t block_bytes = ggml_type_block(type).bytes;
+    assert_non_null(rows);
+    for (uint64_t i = 0; i < bytes; i++)
+        rows[i] = (uint8_t)test_random_next(random);
+    for (size_t h = 0; h < sizeof halves / sizeof *halves; h++)
+        for (uint64_t at = 0; halves[h].type == type && at < bytes; at += block_bytes)
+            for (uint32_t i = 0; i < halves[h].count; i++) { /* exponents 2^-11 .. 2^-8 */
+                uint8_t *top = rows + at + halves[h].first + 2 * i + 1;
+                *top = (uint8_t)((*top & 0x8f) | 0x10 | (*top & 0x0c));
+            }
+    return rows;
+}
+
+static void check_quantized(struct test_random *random, enum vulkan_weight_kind kind)
+{
+    enum ggml_type type = vulkan_weight_format_facts(kind).type;
+    uint64_t row_bytes = ggml_row_bytes(type, COLUMNS);
+    uint8_t *source = random_rows(random, type, ROWS * row_bytes);
+    struct vulkan_weight_bytes bytes = vulkan_weight_format_bytes(kind, ROWS, COLUMNS);
+    struct vulkan_weight_bytes stride = vulkan_weight_format_row_bytes(kind, COLUMNS);
+    struct vulkan_weight_arrays arrays = {malloc(bytes.codes), malloc(bytes.high + 1),
+                                          malloc(bytes.scales)};
+    assert_true(arrays.codes && arrays.high && arrays.scales);
+    /* In two slices, the later one first. */
+    struct vulkan_weight_arrays tail = {arrays.codes + 2 * stride.codes,
+                                        arrays.high + 2 * stride.high,
+                                        arrays.scales + 2 * stride.scales};
+    vulkan_weight_format_pack(kind, source + 2 * row_bytes, ROWS - 2, COLUMNS, &tail);
+    vulkan_weight_format_pack(kind, source, 2, COLUMNS, &arrays);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        float expected[COLUMNS];
+        ggml_dequantize_row(type, source + r * row_bytes, COLUMNS, expected);
+        for (uint32_t c = 0; c < COLUMNS; c++) {
+            float value = packed_value(kind, &arrays, COLUMNS, r, c);
+            /* K types' scales and minimums are rounded to f16 (2^-11 of each), A8's minimums. */
+            bool rounded = (type >= GGML_Q2_K && type <= GGML_Q6_K) || type == GGML_A8;
+            float slack = rounded ? 2.0f : 1e-5f;
+            float bound = slack * 0x1p-11f * (fabsf(expected[c]) + 0.5f) + 1e-7f;
+            if (!(fabsf(value - expected[c]) <= bound))
+                fail_msg("%s [%u, %u]: %.9g, expected %.9g", ggml_type_name(type), r, c,
+                         (double)value, (double)expected[c]);
+        }
+    }
+    free(source);
+    free(arrays.codes);
+    free(arrays.high);
+    free(arrays.scales);
+}
+
+static void test_quantized_kinds_mean_the_checkpoints_values(void **state)
+{
+    (void)state;
+    struct test_random random = {41};
+    for (uint32_t kind = 0; kind < VULKAN_WEIGHT_KIND_COUNT; kind++)
+        if (vulkan_weight_format_facts((enum vulkan_weight_kind)kind).quantized)
+            check_quantized(&random, (enum vulkan_weight_kind)kind);
+}
+
+static void test_float_rows_are_padded_with_zeros(void **state)
+{
+    (void)state;
+    struct test_random random = {42};
+    for (uint32_t columns = 1; columns < 20; columns++)
+        for (uint32_t k = VULKAN_WEIGHT_F32; k <= VULKAN_WEIGHT_BF16; k++) {
+            enum vulkan_weight_kind kind = (enum vulkan_weight_kind)k;
+            uint64_t row_bytes = ggml_row_bytes(vulkan_weight_format_facts(kind).type, columns);
+            uint64_t stride = vulkan_weight_format_row_bytes(kind, columns).codes;
+            uint8_t *source = random_rows(&random, GGML_F32, 3 * row_bytes);
+            uint8_t packed[3 * 80];
+            struct vulkan_weight_arrays arrays = {.codes = packed};
+            memset(packed, 0xff, sizeof packed);
+            assert_int_equal(stride % VULKAN_WEIGHT_ALIGN_BYTES, 0);
+            assert_int_equal(vulkan_weight_format_bytes(kind, 3, columns).codes, 3 * stride);
+            vulkan_weight_format_pack(kind, source, 3, columns, &arrays);
+            for (uint64_t r = 0; r < 3; r++)
+                for (uint64_t i = 0; i < stride; i++)
+                    assert_int_equal(packed[r * stride + i],
+                                     i < row_bytes ? source[r * row_bytes + i] : 0);
+            free(source);
+        }
+}
+
+static void test_sizes_are_what_the_bits_say(void **state)
+{
+    (void)state;
+    struct vulkan_weight_bytes bytes = vulkan_weight_format_bytes(VULKAN_WEIGHT_Q4_0, 3, 96);
+    assert_int_equal(bytes.codes, 3 * 96 / 2);
+    assert_int_equal(bytes.high, 0);
+    assert_int_equal(bytes.scales, 32); /* 18 rounded up */
+    bytes = vulkan_weight_format_bytes(VULKAN_WEIGHT_Q6_K, 2, 256);
+    assert_int_equal(bytes.codes, 256);
+    assert_int_equal(bytes.high, 128);
+    assert_int_equal(bytes.scales, 64);
+    bytes = vulkan_weight_format_bytes(VULKAN_WEIGHT_Q2_K, 1, 256);
+    assert_int_equal(bytes.codes, 64);
+    assert_int_equal(bytes.scales, 64);
+    assert_int_equal(vulkan_weight_format_kind(GGML_BF16), VULKAN_WEIGHT_BF16);
+    assert_int_equal(vulkan_weight_format_kind(GGML_Q6_K), VULKAN_WEIGHT_Q6_K);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_quantized_kinds_mean_the_checkpoints_values),
+        cmocka_unit_test(test_float_rows_are_padded_with_zeros),
+        cmocka_unit_test(test_sizes_are_what_the_bits_say),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

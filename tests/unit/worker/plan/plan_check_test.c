@@ -1,0 +1,391 @@
+/*
+ * Every rule of plan_op_check(): a plan that passes is broken in one place, and the op is refused.
+ * The base is Gemma's plan, which has all stems but linear_add; llama's has that.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/tiny_checkpoint.h"
+#include "worker/plan/plan_check.h"
+
+static struct tiny_checkpoint tiny;
+static struct model *model;
+static const struct plan *plan;
+
+static int open_gemma3(void **state)
+{
+    (void)state;
+    tiny_checkpoint_init_gemma3(&tiny, 2);
+    model = tiny_checkpoint_must_open(&tiny);
+    plan = model_plan(model);
+    return 0;
+}
+
+static int open_llama(void **state)
+{
+    (void)state;
+    tiny_checkpoint_init_llama(&tiny, 2);
+    model = tiny_checkpoint_must_open(&tiny);
+    plan = model_plan(model);
+    return 0;
+}
+
+static int close_model(void **state)
+{
+    (void)state;
+    model_close(model);
+    return 0;
+}
+
+static struct plan_op find(enum op_stem stem)
+{
+    uint32_t i = 0;
+    while (i < plan->op_count && plan->ops[i].stem != stem)
+        i++;
+    assert_true(i < plan->op_count);
+    return plan->ops[i];
+}
+
+static plan_tensor_id tensor_of(enum plan_rows rows, uint32_t columns)
+{
+    uint32_t i = 0;
+    while (i < plan->tensor_count &&
+           (plan->tensors[i].rows != rows || plan->tensors[i].columns != columns))
+        i++;
+    assert_true(i < plan->tensor_count);
+    return (plan_tensor_id)i;
+}
+
+static void accept(const struct plan_op *op)
+{
+    struct error_text error = {""};
+    if (plan_op_check(plan, op, 0, &error) != RESULT_OK)
+        fail_msg("%s", error.text);
+}
+
+static void refuse(const struct plan_op *op, const char *words)
+{
+    struct error_text error = {""};
+    if (plan_op_check(plan, op, 3, &error) == RESULT_OK)
+        fail_msg("%s accepted: %s", op_stem_name(op->stem), words);
+    if (!strstr(error.text, words) || !strstr(error.text, op_stem_name(op->stem)))
+        fail_msg("\"%s\" lacks \"%s\"", error.text, words);
+}
+
+static void test_all_ops_pass(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        accept(&plan->ops[i]);
+}
+
+static void test_ids(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rms_norm);
+    op.inputs[0] = (plan_tensor_id)plan->tensor_count;
+    refuse(&op, "inputs");
+    op = find(OP_rms_norm);
+    op.inputs[1] = 0;
+    refuse(&op, "inputs");
+    op = find(OP_rms_norm);
+    op.weights[0] = PLAN_NONE;
+    refuse(&op, "weights");
+    op = find(OP_rms_norm);
+    op.weights[1] = op.weights[0];
+    refuse(&op, "weights");
+    op = find(OP_linear);
+    op.weights[0] = PLAN_NONE; /* a hole before q and k */
+    refuse(&op, "weights");
+    op = find(OP_linear);
+    op.weights[2] = (plan_weight_id)plan->weight_count;
+    refuse(&op, "weights");
+    op = find(OP_gate);
+    op.output = PLAN_NONE;
+    refuse(&op, "output");
+    op = find(OP_kv_write);
+    op.output = op.inputs[0];
+    refuse(&op, "output");
+    struct error_text error;
+    op.stem = OP_STEM_COUNT;
+    assert_int_equal(plan_op_check(plan, &op, 0, &error), RESULT_INVALID);
+}
+
+static void test_norms(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rms_norm);
+    op.output = op.inputs[0];
+    accept(&op);
+    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "shape");
+    op = find(OP_rms_norm);
+    op.weights[0] = find(OP_head_norm).weights[0];
+    refuse(&op, "weight");
+    op = find(OP_rms_norm);
+    op.params.rms_norm.epsilon = NAN;
+    refuse(&op, "epsilon");
+    op = find(OP_rms_norm);
+    op.stem = OP_layer_norm;
+    op.params.layer_norm = (struct layer_norm_params){1e-5f, 0.0f};
+    accept(&op);
+    op.params.layer_norm.epsilon = 0;
+    refuse(&op, "epsilon");
+    op.params.layer_norm.epsilon = 1e-5f;
+    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "shape");
+    op = find(OP_rms_norm_add);
+    op.inputs[0] = op.output;
+    refuse(&op, "overwrites");
+    op = find(OP_rms_norm_add);
+    op.params.rms_norm_add.epsilon = 0;
+    refuse(&op, "epsilon");
+    op = find(OP_head_norm);
+    op.weights[0] = PLAN_NONE;
+    accept(&op);
+    op = find(OP_head_norm);
+    op.params.head_norm.slice.offset = 32 - 15;
+    refuse(&op, "slice");
+    op = find(OP_head_norm);
+    op.params.head_norm.slice.offset = UINT32_MAX;
+    refuse(&op, "slice");
+    op = find(OP_head_norm);
+    op.params.head_norm.slice.heads = UINT32_MAX;
+    refuse(&op, "slice");
+    op = find(OP_head_norm);
+    op.output = find(OP_attention).output;
+    refuse(&op, "in place");
+}
+
+/* No plan here has these: they are made of its tensors. */
+static void test_elementwise(void **state)
+{
+    (void)state;
+    const struct plan_op norm = find(OP_rms_norm), gate = find(OP_gate);
+    struct plan_op with = {.stem = OP_gate_with,
+                           .inputs = {gate.output, gate.inputs[0]},
+                           .output = gate.output,
+                           .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
+    with.params.gate_with.offset = plan->tensors[gate.output].columns;
+    accept(&with);
+    with.params.gate_with.offset++;
+    refuse(&with, "outside");
+    with.params.gate_with.offset = 0;
+    with.inputs[1] = with.output;
+    refuse(&with, "no other tensor");
+    struct plan_op add = {.stem = OP_add_rows,
+                          .inputs = {norm.inputs[0], norm.output},
+                          .output = norm.output,
+                          .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
+    add.params.add_rows.scale = 1.0f;
+    accept(&add);
+    add.params.add_rows.scale = INFINITY;
+    refuse(&add, "scale");
+    add.inputs[1] = gate.inputs[0];
+    refuse(&add, "shape");
+    struct plan_op scale = {.stem = OP_scale_columns,
+                            .inputs = {norm.output, PLAN_NONE},
+                            .output = norm.output,
+                            .weights = {norm.weights[0], PLAN_NONE, PLAN_NONE}};
+    accept(&scale);
+    scale.weights[0] = find(OP_head_norm).weights[0];
+    refuse(&scale, "one a column");
+    struct plan_op clip = {.stem = OP_clip_columns,
+                           .inputs = {gate.output, PLAN_NONE},
+                           .output = gate.inputs[0],
+                           .weights = {PLAN_NONE, PLAN_NONE, PLAN_NONE}};
+    clip.params.clip_columns =
+        (struct clip_columns_params){plan->tensors[gate.output].columns, -INFINITY, 0.5f};
+    accept(&clip);
+    clip.params.clip_columns.offset++;
+    refuse(&clip, "outside");
+    clip.params.clip_columns.offset = 0;
+    clip.params.clip_columns.least = 0.75f;
+    refuse(&clip, "at most");
+    clip.params.clip_columns.least = NAN;
+    refuse(&clip, "at most");
+}
+
+static void test_rope(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rope);
+    op.params.rope.rope = plan->config.rope_count;
+    refuse(&op, "rotary");
+    op = find(OP_rope);
+    op.params.rope.slice = (struct column_slice){0, 8, 2};
+    refuse(&op, "dimensions");
+    op = find(OP_rope);
+    op.params.rope.slice.heads = 9;
+    refuse(&op, "slice");
+    op = find(OP_rope);
+    op.inputs[0] = op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "positions");
+}
+
+/* Made of a norm, whose weight is a vector too. */
+static void test_bias_add(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rms_norm);
+    op.stem = OP_bias_add;
+    op.output = op.inputs[0];
+    accept(&op);
+    op.weights[1] = op.weights[0];
+    refuse(&op, "add up");
+    op = find(OP_linear);
+    op.stem = OP_bias_add;
+    op.output = op.inputs[0];
+    refuse(&op, "not one row");
+    op = find(OP_rms_norm);
+    op.stem = OP_bias_add;
+    op.output = find(OP_linear).inputs[0];
+    refuse(&op, "in place");
+}
+
+static void test_position_scale(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_rope);
+    struct column_slice slice = op.params.rope.slice;
+    op.stem = OP_position_scale;
+    op.params.position_scale = (struct position_scale_params){slice, 16, 0.1f};
+    accept(&op);
+    struct plan_op broken = op;
+    broken.params.position_scale.period_tokens = 0;
+    refuse(&broken, "period");
+    broken = op;
+    broken.params.position_scale.beta = NAN;
+    refuse(&broken, "beta");
+    broken = op;
+    broken.params.position_scale.slice.heads = 100;
+    refuse(&broken, "slice");
+    broken = op;
+    broken.inputs[0] = broken.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&broken, "positions");
+}
+
+static void test_linear(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_linear);
+    op.weights[2] = PLAN_NONE;
+    refuse(&op, "add up");
+    op = find(OP_linear);
+    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 20);
+    refuse(&op, "columns");
+    op = find(OP_linear);
+    op.inputs[0] = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "rows");
+}
+
+static void test_linear_add(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_linear_add);
+    accept(&op);
+    op.inputs[0] = op.inputs[1];
+    refuse(&op, "one tensor");
+    op = find(OP_linear_add);
+    op.inputs[1] = tensor_of(PLAN_ROWS_STEP, 20);
+    refuse(&op, "shape");
+    op = find(OP_linear_add);
+    op.output = op.inputs[0];
+    refuse(&op, "overwrites");
+}
+
+static void test_caches(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_kv_write);
+    op.params.kv_write.layer = 2;
+    refuse(&op, "layer");
+    op = find(OP_kv_write);
+    op.params.kv_write.values.heads = 1;
+    refuse(&op, "cache");
+    op = find(OP_kv_write);
+    op.params.kv_write.values.offset = 25;
+    refuse(&op, "slice");
+    op = find(OP_attention);
+    op.params.attention.window = 0;
+    refuse(&op, "window");
+    op = find(OP_attention);
+    op.params.attention.queries.heads = 3;
+    refuse(&op, "evenly");
+    op = find(OP_attention);
+    op.params.attention.kv_heads = 4;
+    refuse(&op, "cache");
+    op = find(OP_attention);
+    op.output = tensor_of(PLAN_ROWS_STEP, 20);
+    refuse(&op, "output");
+    op = find(OP_attention);
+    op.params.attention.scale = -1.0f;
+    refuse(&op, "scale");
+    op = find(OP_attention);
+    op.params.attention.soft_cap = 50.0f;
+    accept(&op);
+    op.params.attention.soft_cap = NAN;
+    refuse(&op, "soft cap");
+    op.params.attention.soft_cap = -1.0f;
+    refuse(&op, "soft cap");
+}
+
+static void test_others(void **state)
+{
+    (void)state;
+    struct plan_op op = find(OP_embed_rows);
+    op.output = tensor_of(PLAN_ROWS_LOGITS, 16);
+    refuse(&op, "step rows");
+    op = find(OP_embed_rows);
+    op.weights[0] = find(OP_linear).weights[0];
+    refuse(&op, "vocabulary");
+    op = find(OP_embed_rows);
+    op.params.embed_rows.scale = INFINITY;
+    refuse(&op, "scale");
+    op = find(OP_embed_rows);
+    op.params.embed_rows.picture_token = plan->config.vocab_tokens;
+    refuse(&op, "vocabulary");
+    op = find(OP_gate);
+    op.output = tensor_of(PLAN_ROWS_STEP, 16);
+    refuse(&op, "twice as wide");
+    op = find(OP_gather_rows);
+    op.inputs[0] = op.output;
+    refuse(&op, "logit rows");
+    op = find(OP_gather_rows);
+    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 20);
+    refuse(&op, "columns");
+    op = find(OP_gather_rows);
+    op.stem = OP_soft_cap;
+    op.inputs[0] = op.output;
+    op.params.soft_cap = (struct soft_cap_params){0.25f, 30.0f};
+    accept(&op);
+    op.params.soft_cap.cap = -30.0f;
+    refuse(&op, "cap");
+    op.params.soft_cap = (struct soft_cap_params){0.0f, 0.0f};
+    refuse(&op, "scale");
+    op.params.soft_cap.scale = 1.0f;
+    op.inputs[0] = tensor_of(PLAN_ROWS_STEP, 16);
+    refuse(&op, "shape");
+}
+
+int main(void)
+{
+    const struct CMUnitTest gemma3[] = {
+        cmocka_unit_test(test_all_ops_pass),   cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_norms),          cmocka_unit_test(test_rope),
+        cmocka_unit_test(test_elementwise),    cmocka_unit_test(test_bias_add),
+        cmocka_unit_test(test_position_scale), cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_caches),         cmocka_unit_test(test_others),
+    };
+    const struct CMUnitTest llama[] = {
+        cmocka_unit_test(test_all_ops_pass),
+        cmocka_unit_test(test_linear_add),
+    };
+    return cmocka_run_group_tests(gemma3, open_gemma3, close_model) +
+           cmocka_run_group_tests(llama, open_llama, close_model);
+}

@@ -1,0 +1,366 @@
+/*
+ * Attention over a paged cache for AVX2; the method is attention_portable.c's, several queries
+ * at a time.
+ *
+ * Keys of a block lie transposed ([head_dim][16 positions]), so that a score is a chain of FMAs in
+ * one lane and needs no sum across lanes; values lie by position, so that the weighted sum is a
+ * chain too. Each key or value load serves up to QUERIES_AT_ONCE queries: the heads that share the
+ * KV head, times a few rows of the prompt.
+ *
+ * Queries of one call see different ranges. A block that one query may see is scored for all of
+ * them and masked: outside its range a query's weight is exactly 0, and adding 0 * v changes
+ * nothing, since cached numbers are finite. So the result is that of the query alone.
+ *
+ * All that knows the cache's type are the two loads; the stages take it as a constant, so that the
+ * compiler makes a loop of its own for each type. Quantized blocks have kernels of their own for
+ * scores and values (attention_packed_avx2.c), and queries and sums are rotated; the softmax
+ * between is the same.
+ */
+#include "worker/backend/cpu/kernels/attention_avx2.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#include "worker/backend/cpu/kernels/attention_packed_avx2.h"
+#include "worker/backend/cpu/kernels/simd_tanh_avx2.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+enum { QUERIES_AT_ONCE = 6, BLOCK = KV_BLOCK_TOKENS };
+
+/* What the stages of one call share. Query m is row m / heads, head m % heads. */
+struct attention_work {
+    const struct attention_tile *tile;
+    uint32_t query_count;
+    float *scaled;  /* [query_count, head_dim] */
+    float *weights; /* [query_count, ATTENTION_TILE] scores, then exp(score - maximum) */
+    float *outs[ATTENTION_QUERIES]; /* [head_dim] each, inside tile->out */
+    float maximums[ATTENTION_QUERIES];
+    float sums[ATTENTION_QUERIES];
+    /* Of the scaled query's elements under each scale of a quantized key. */
+    float group_sums[ATTENTION_QUERIES][KV_SEGMENTS_MAX];
+};
+
+/* Positions [begin, end) that a row sees. */
+struct key_range {
+    uint32_t begin;
+    uint32_t end;
+};
+
+static struct key_range row_range(const struct attention_tile *tile, uint32_t row)
+{
+    uint32_t next = tile->first_position + row + 1;
+    uint32_t begin = tile->window > 0 && next > tile->window ? next - tile->window : 0;
+    return (struct key_range){begin, tile->ends ? tile->ends[row] : next};
+}
+
+/* What any of the rows sees: the first one begins earliest, but a row may end behind its next. */
+static struct key_range all_ranges(const struct attention_tile *tile)
+{
+    struct key_range all = row_range(tile, 0);
+    for (uint32_t row = 1; row < tile->rows; row++) {
+        struct key_range range = row_range(tile, row);
+        all.end = range.end > all.end ? range.end : all.end;
+    }
+    return all;
+}
+
+/* The elements of the block that holds a position: keys, then values. */
+static const uint8_t *block_at(const struct attention_tile *tile, uint32_t position)
+{
+    return tile->cache + tile->block_table[position / BLOCK] * tile->block_bytes;
+}
+
+INLINE __m256 load8(enum kv_cache_type type, const void *elements, size_t at)
+{
+    if (type == KV_CACHE_F32)
+        return _mm256_loadu_ps((const float *)elements + at);
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)((const uint16_t *)elements + at)));
+}
+
+INLINE float load1(enum kv_cache_type type, const void *elements, size_t at)
+{
+    if (type == KV_CACHE_F32)
+        return ((const float *)elements)[at];
+    return _cvtsh_ss(((const uint16_t *)elements)[at]);
+}
+
+INLINE void score_block(enum kv_cache_type type, const struct attention_work *work, uint32_t first,
+                        uint32_t count, const void *keys, uint32_t at)
+{
+    const uint32_t head_dim = work->tile->head_dim;
+    const float *queries = work->scaled + (size_t)first * head_dim;
+    __m256 low[QUERIES_AT_ONCE];
+    __m256 high[QUERIES_AT_ONCE];
+    UNROLL for (uint32_t m = 0; m < count; m++) low[m] = high[m] = _mm256_setzero_ps();
+    for (uint32_t d = 0; d < head_dim; d++) {
+        __m256 k_low = load8(type, keys, (size_t)BLOCK * d);
+        __m256 k_high = load8(type, keys, (size_t)BLOCK * d + 8);
+        UNROLL for (uint32_t m = 0; m < count; m++)
+        {
+            __m256 q = _mm256_broadcast_ss(queries + (size_t)m * head_dim + d);
+            low[m] = _mm256_fmadd_ps(q, k_low, low[m]);
+            high[m] = _mm256_fmadd_ps(q, k_high, high[m]);
+        }
+    }
+    UNROLL for (uint32_t m = 0; m < count; m++)
+    {
+        float *scores = work->weights + (size_t)(first + m) * ATTENTION_TILE + at;
+        _mm256_storeu_ps(scores, low[m]);
+        _mm256_storeu_ps(scores + 8, high[m]);
+    }
+}
+
+INLINE void score_block_all(enum kv_cache_type type, const struct attention_work *work,
+                            const void *keys, uint32_t at)
+{
+    uint32_t first = 0;
+    for (; first + 6 <= work->query_count; first += 6)
+        score_block(type, work, first, 6, keys, at);
+    switch (work->query_count - first) {
+    case 5: score_block(type, work, first, 5, keys, at); break;
+    case 4: score_block(type, work, first, 4, keys, at); break;
+    case 3: score_block(type, work, first, 3, keys, at); break;
+    case 2: score_block(type, work, first, 2, keys, at); break;
+    case 1: score_block(type, work, first, 1, keys, at); break;
+    default: break;
+    }
+}
+
+static float largest_lane(__m256 values)
+{
+    __m128 four = _mm_max_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
+    four = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    four = _mm_max_ss(four, _mm_movehdup_ps(four));
+    return _mm_cvtss_f32(four);
+}
+
+static float sum_lanes(__m256 values)
+{
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    four = _mm_add_ss(four, _mm_movehdup_ps(four));
+    return _mm_cvtss_f32(four);
+}
+
+/* Lanes whose position (first + lane) is in the range. */
+static __m256 range_mask(uint32_t first, struct key_range range)
+{
+    __m256i position = _mm256_add_epi32(_mm256_set1_epi32((int32_t)first),
+                                        _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    __m256i below = _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)range.begin), position);
+    __m256i inside = _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)range.end), position);
+    return _mm256_castsi256_ps(_mm256_andnot_si256(below, inside));
+}
+
+/* Turns query m's scores of positions [first, end) (multiples of BLOCK) into weights, moving its
+ * maximum and sum. */
+static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first, uint32_t end)
+{
+    const struct key_range range = row_range(work->tile, m / work->tile->heads);
+    float *scores = work->weights + (size_t)m * ATTENTION_TILE + first % ATTENTION_TILE;
+    if (range.end <= first || range.begin >= end) {
+        memset(scores, 0, (end - first) * sizeof *scores);
+        return;
+    }
+    const __m256 masked = _mm256_set1_ps(-INFINITY);
+    const float cap = work->tile->soft_cap;
+    __m256 highest = _mm256_set1_ps(work->maximums[m]);
+    for (uint32_t p = first; p < end; p += 8) {
+        float *at = scores + (p - first);
+        __m256 s = _mm256_loadu_ps(at);
+        if (cap > 0.0f)
+            s = simd_cap_avx2(s, _mm256_set1_ps(cap));
+        s = _mm256_blendv_ps(masked, s, range_mask(p, range));
+        _mm256_storeu_ps(at, s);
+        highest = _mm256_max_ps(highest, s);
+    }
+    float maximum = largest_lane(highest);
+    const __m256 shift = _mm256_set1_ps(maximum);
+    __m256 sums = _mm256_setzero_ps();
+    for (uint32_t p = first; p < end; p += 8) {
+        float *at = scores + (p - first);
+        __m256 weight = simd_exp_avx2(_mm256_sub_ps(_mm256_loadu_ps(at), shift));
+        _mm256_storeu_ps(at, weight);
+        sums = _mm256_add_ps(sums, weight);
+    }
+    if (maximum > work->maximums[m]) {
+        __m256 shrink = simd_exp_avx2(_mm256_set1_ps(work->maximums[m] - maximum));
+        float *out = work->outs[m];
+        uint32_t d = 0;
+        for (; d + 8 <= work->tile->head_dim; d += 8)
+            _mm256_storeu_ps(out + d, _mm256_mul_ps(_mm256_loadu_ps(out + d), shrink));
+        for (; d < work->tile->head_dim; d++)
+            out[d] *= _mm256_cvtss_f32(shrink);
+        work->sums[m] *= _mm256_cvtss_f32(shrink);
+        work->maximums[m] = maximum;
+    }
+    work->sums[m] += sum_lanes(sums);
+}
+
+/* Adds weight * value over positions [begin, end) of one tile for `count` queries and dimensions
+ * d..d+15. */
+INLINE void add_values(enum kv_cache_type type, const struct attention_work *work, uint32_t first,
+                       uint32_t count, struct key_range keys, uint32_t d)
+{
+    const struct attention_tile *tile = work->tile;
+    __m256 low[QUERIES_AT_ONCE];
+    __m256 high[QUERIES_AT_ONCE];
+    UNROLL for (uint32_t m = 0; m < count; m++)
+    {
+        low[m] = _mm256_loadu_ps(work->outs[first + m] + d);
+        high[m] = _mm256_loadu_ps(work->outs[first + m] + d + 8);
+    }
+    const float *weights = work->weights + (size_t)first * ATTENTION_TILE;
+    for (uint32_t p = keys.begin; p < keys.end;) {
+        uint32_t stop = (p / BLOCK + 1) * BLOCK;
+        stop = stop < keys.end ? stop : keys.end;
+        const void *block = block_at(tile, p);
+        size_t at = (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
+        for (; p < stop; p++, at += tile->head_dim) {
+            __m256 v_low = load8(type, block, at);
+            __m256 v_high = load8(type, block, at + 8);
+            UNROLL for (uint32_t m = 0; m < count; m++)
+            {
+                __m256 weight =
+                    _mm256_broadcast_ss(weights + (size_t)m * ATTENTION_TILE + p % ATTENTION_TILE);
+                low[m] = _mm256_fmadd_ps(weight, v_low, low[m]);
+                high[m] = _mm256_fmadd_ps(weight, v_high, high[m]);
+            }
+        }
+    }
+    UNROLL for (uint32_t m = 0; m < count; m++)
+    {
+        _mm256_storeu_ps(work->outs[first + m] + d, low[m]);
+        _mm256_storeu_ps(work->outs[first + m] + d + 8, high[m]);
+    }
+}
+
+/* The last head_dim % 16 dimensions, for one query. */
+INLINE void add_values_tail(enum kv_cache_type type, const struct attention_work *work, uint32_t m,
+                            struct key_range keys, uint32_t d)
+{
+    const struct attention_tile *tile = work->tile;
+    const float *weights = work->weights + (size_t)m * ATTENTION_TILE;
+    for (; d < tile->head_dim; d++) {
+        float sum = work->outs[m][d];
+        for (uint32_t p = keys.begin; p < keys.end; p++) {
+            size_t at = (size_t)(BLOCK + p % BLOCK) * tile->head_dim + d;
+            float value = load1(type, block_at(tile, p), at);
+            sum = fmaf(weights[p % ATTENTION_TILE], value, sum);
+        }
+        work->outs[m][d] = sum;
+    }
+}
+
+INLINE void add_values_all(enum kv_cache_type type, const struct attention_work *work,
+                           struct key_range keys)
+{
+    uint32_t whole = work->tile->head_dim / 16 * 16;
+    for (uint32_t d = 0; d < whole; d += 16) {
+        uint32_t first = 0;
+        for (; first + 6 <= work->query_count; first += 6)
+            add_values(type, work, first, 6, keys, d);
+        switch (work->query_count - first) {
+        case 5: add_values(type, work, first, 5, keys, d); break;
+        case 4: add_values(type, work, first, 4, keys, d); break;
+        case 3: add_values(type, work, first, 3, keys, d); break;
+        case 2: add_values(type, work, first, 2, keys, d); break;
+        case 1: add_values(type, work, first, 1, keys, d); break;
+        default: break;
+        }
+    }
+    for (uint32_t m = 0; whole < work->tile->head_dim && m < work->query_count; m++)
+        add_values_tail(type, work, m, keys, whole);
+}
+
+static void begin_queries(struct attention_work *work)
+{
+    const struct attention_tile *tile = work->tile;
+    for (uint32_t m = 0; m < work->query_count; m++) {
+        size_t row = m / tile->heads;
+        size_t column = (size_t)(m % tile->heads) * tile->head_dim;
+        const float *query = tile->queries + row * tile->query_stride + column;
+        work->outs[m] = tile->out + row * tile->out_stride + column;
+        work->maximums[m] = tile->sinks ? tile->sinks[m % tile->heads] : -INFINITY;
+        work->sums[m] = tile->sinks ? 1.0f : 0.0f;
+        for (uint32_t d = 0; d < tile->head_dim; d++)
+            work->scaled[(size_t)m * tile->head_dim + d] = query[d] * tile->scale;
+        memset(work->outs[m], 0, tile->head_dim * sizeof(float));
+        if (tile->codec)
+            attention_packed_begin(&tile->codec->key, work->scaled + (size_t)m * tile->head_dim,
+                                   work->group_sums[m]);
+    }
+}
+
+/* All that happens to one block's scores and values when it is quantized. */
+static void score_packed(const struct attention_work *work, uint32_t block, float *scores)
+{
+    attention_packed_scores(&work->tile->codec->key, block_at(work->tile, block),
+                            &(struct attention_packed_queries){
+                                .count = work->query_count,
+                                .queries = work->scaled,
+                                .group_sums = work->group_sums,
+                            },
+                            scores);
+}
+
+static void add_packed(const struct attention_work *work, uint32_t first, uint32_t end)
+{
+    const struct kv_codec *codec = work->tile->codec;
+    for (uint32_t b = first; b < end; b += BLOCK)
+        attention_packed_values(&codec->value, block_at(work->tile, b) + codec->key.bytes,
+                                work->weights + b % ATTENTION_TILE, work->query_count, work->outs);
+}
+
+static void finish_queries(const struct attention_work *work)
+{
+    const struct attention_tile *tile = work->tile;
+    for (uint32_t m = 0; m < work->query_count; m++) {
+        float inverse = 1.0f / work->sums[m];
+        for (uint32_t d = 0; d < tile->head_dim; d++)
+            work->outs[m][d] *= inverse;
+        if (tile->codec && tile->codec->value.rotated)
+            kv_rotation_invert(&tile->codec->value.rotation, work->outs[m]);
+    }
+}
+
+INLINE void attend(enum kv_cache_type type, bool packed, const struct attention_tile *tile)
+{
+    struct attention_work work = {.tile = tile, .query_count = tile->rows * tile->heads};
+    work.scaled = tile->scratch;
+    work.weights = tile->scratch + (size_t)ATTENTION_QUERIES * tile->head_dim;
+    begin_queries(&work);
+    struct key_range all = all_ranges(tile);
+    for (uint32_t p = all.begin; p < all.end;) {
+        uint32_t tile_end = (p / ATTENTION_TILE + 1) * ATTENTION_TILE;
+        struct key_range keys = {p, tile_end < all.end ? tile_end : all.end};
+        uint32_t first_block = p / BLOCK * BLOCK;
+        uint32_t blocks_end = (keys.end + BLOCK - 1) / BLOCK * BLOCK;
+        for (uint32_t b = first_block; b < blocks_end; b += BLOCK)
+            if (packed)
+                score_packed(&work, b, work.weights + b % ATTENTION_TILE);
+            else
+                score_block_all(type, &work, block_at(tile, b), b % ATTENTION_TILE);
+        for (uint32_t m = 0; m < work.query_count; m++)
+            weigh_scores(&work, m, first_block, blocks_end);
+        if (packed)
+            add_packed(&work, first_block, blocks_end);
+        else
+            add_values_all(type, &work, keys);
+        p = keys.end;
+    }
+    finish_queries(&work);
+}
+
+void attention_avx2(const struct attention_tile *tile)
+{
+    if (tile->codec)
+        attend(KV_CACHE_F16, true, tile);
+    else if (tile->cache_type == KV_CACHE_F32)
+        attend(KV_CACHE_F32, false, tile);
+    else
+        attend(KV_CACHE_F16, false, tile);
+}

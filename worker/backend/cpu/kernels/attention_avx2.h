@@ -1,0 +1,11 @@
+/*
+ * The attention kernel of the AVX2 tier; contract in cpu_kernels.h.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_AVX2_H
+#define SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_AVX2_H
+
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+
+void attention_avx2(const struct attention_tile *tile);
+
+#endif

@@ -1,0 +1,372 @@
+/*
+ * Attention over quantized blocks without decoding more than one of them at a time.
+ *
+ * Eight codes of b bits are b bytes. Up to four bits they fit 32, which are copied to all lanes and
+ * shifted by lane; of five to seven bits a shuffle first gives each lane the two bytes that its
+ * code is in; eight bits are bytes. A code then becomes a number (uniform), or picks a level out of
+ * one or two registers that hold the codebook. Reading a few bytes more than are meant stays inside
+ * the block: scales lie behind codes. With many queries a segment's codes are unpacked once, into
+ * the stack, and the same sums are taken over that.
+ *
+ * Scales and biases never meet single elements. Of keys, a group's dot product is multiplied by the
+ * scale and gets the bias times the sum of the query's elements; of values, the weights are
+ * multiplied by the scale before the sum, and the bias joins with the weights' own sum.
+ *
+ * The order of every sum is fixed by segment, position and dimension: it does not depend on how
+ * many queries share a call.
+ */
+#include "worker/backend/cpu/kernels/attention_packed_avx2.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+enum { QUERIES_AT_ONCE = 6, BLOCK = KV_BLOCK_TOKENS, LANES = 8 };
+
+/* How codes lie and what they stand for. */
+enum code_form {
+    CODE_NUMBER,  /* itself, of up to four bits */
+    CODE_WIDE,    /* itself, of up to eight */
+    CODE_BYTE,    /* itself, of eight */
+    CODE_LEVEL8,  /* one of up to eight levels */
+    CODE_LEVEL16, /* one of sixteen */
+    CODE_FLOAT,   /* unpacked before */
+};
+
+/* A segment's codes of all slots. */
+struct code_rows {
+    const uint8_t *codes; /* of slot 0 */
+    size_t row_bytes;
+    size_t chunk_bytes; /* of eight codes */
+};
+
+struct unpacker {
+    __m256i places; /* WIDE: bytes of each lane's code */
+    __m256i shifts;
+    __m256i mask;
+    __m256 low_levels;
+    __m256 high_levels;
+};
+
+static enum code_form form_of(const struct kv_side *side, const struct kv_segment *segment)
+{
+    if (side->rotated)
+        return segment->bits <= 3 ? CODE_LEVEL8 : CODE_LEVEL16;
+    return segment->bits <= 4 ? CODE_NUMBER : segment->bits == 8 ? CODE_BYTE : CODE_WIDE;
+}
+
+static struct unpacker unpacker_of(const struct kv_side *side, const struct kv_segment *segment)
+{
+    struct unpacker unpacker;
+    uint8_t places[32];
+    uint32_t shifts[LANES];
+    float levels[KV_CODEBOOK_LEVELS_MAX] = {0};
+    bool wide = form_of(side, segment) == CODE_WIDE;
+    memset(places, 0x80, sizeof places); /* gives zero */
+    for (uint32_t i = 0; i < LANES; i++) {
+        uint32_t bit = i * segment->bits;
+        places[4 * i] = (uint8_t)(bit / 8);
+        places[4 * i + 1] = (uint8_t)(bit / 8 + 1);
+        shifts[i] = wide ? bit % 8 : bit;
+    }
+    if (side->rotated)
+        memcpy(levels, side->codebooks[segment->codebook].levels, sizeof levels);
+    if (side->rotated && segment->bits < 3) /* bits above a code need no masking then */
+        for (uint32_t i = 1u << segment->bits; i < LANES; i++)
+            levels[i] = levels[i % (1u << segment->bits)];
+    unpacker.places = _mm256_loadu_si256((const void *)places);
+    unpacker.shifts = _mm256_loadu_si256((const void *)shifts);
+    unpacker.mask = _mm256_set1_epi32((1 << segment->bits) - 1);
+    unpacker.low_levels = _mm256_loadu_ps(levels);
+    unpacker.high_levels = _mm256_loadu_ps(levels + 8);
+    return unpacker;
+}
+
+/* Each lane's code in its lowest bits; what lies above it is not cleared. */
+INLINE __m256i spread_codes(enum code_form form, const struct unpacker *unpacker,
+                            const uint8_t *codes)
+{
+    int64_t wide_bytes;
+    int32_t bytes;
+    if (form == CODE_WIDE) {
+        memcpy(&wide_bytes, codes, sizeof wide_bytes);
+        __m256i x = _mm256_shuffle_epi8(_mm256_set1_epi64x(wide_bytes), unpacker->places);
+        return _mm256_srlv_epi32(x, unpacker->shifts);
+    }
+    memcpy(&bytes, codes, sizeof bytes);
+    return _mm256_srlv_epi32(_mm256_set1_epi32(bytes), unpacker->shifts);
+}
+
+INLINE __m256 unpack(enum code_form form, const struct unpacker *unpacker, const uint8_t *codes)
+{
+    if (form == CODE_FLOAT)
+        return _mm256_loadu_ps((const float *)(const void *)codes);
+    if (form == CODE_BYTE)
+        return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)codes)));
+    __m256i x = spread_codes(form, unpacker, codes);
+    if (form == CODE_NUMBER || form == CODE_WIDE)
+        return _mm256_cvtepi32_ps(_mm256_and_si256(x, unpacker->mask));
+    __m256 low = _mm256_permutevar8x32_ps(unpacker->low_levels, x); /* by the lowest three bits */
+    if (form == CODE_LEVEL8)
+        return low;
+    __m256 high = _mm256_permutevar8x32_ps(unpacker->high_levels, x);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(x, 28)));
+}
+
+static struct code_rows rows_of(const struct kv_side *side, const struct kv_segment *segment,
+                                const uint8_t *side_memory)
+{
+    return (struct code_rows){side_memory + segment->code_offset, side->code_bytes, segment->bits};
+}
+
+INLINE void unpack_rows(enum code_form form, const struct kv_side *side,
+                        const struct kv_segment *segment, const uint8_t *side_memory, float *out)
+{
+    const struct unpacker unpacker = unpacker_of(side, segment);
+    const struct code_rows rows = rows_of(side, segment, side_memory);
+    for (uint32_t slot = 0; slot < BLOCK; slot++) {
+        const uint8_t *codes = rows.codes + slot * rows.row_bytes;
+        for (uint32_t d = 0; d < segment->count;
+             d += LANES, codes += rows.chunk_bytes, out += LANES)
+            _mm256_storeu_ps(out, unpack(form, &unpacker, codes));
+    }
+}
+
+/* floats [BLOCK][segment->count]. */
+static struct code_rows unpack_segment(const struct kv_side *side, const struct kv_segment *segment,
+                                       const uint8_t *side_memory, float *floats)
+{
+    switch (form_of(side, segment)) {
+    case CODE_NUMBER: unpack_rows(CODE_NUMBER, side, segment, side_memory, floats); break;
+    case CODE_WIDE: unpack_rows(CODE_WIDE, side, segment, side_memory, floats); break;
+    case CODE_BYTE: unpack_rows(CODE_BYTE, side, segment, side_memory, floats); break;
+    case CODE_LEVEL8: unpack_rows(CODE_LEVEL8, side, segment, side_memory, floats); break;
+    default: unpack_rows(CODE_LEVEL16, side, segment, side_memory, floats); break;
+    }
+    return (struct code_rows){(const uint8_t *)floats, segment->count * sizeof *floats,
+                              LANES * sizeof *floats};
+}
+
+/* Half `half` (8 slots) of the block's scales or biases at `offset`. */
+INLINE __m256 load_halves(const uint8_t *side_memory, uint32_t offset, uint32_t scale,
+                          uint32_t half)
+{
+    const uint8_t *at = side_memory + offset + 2 * (size_t)(scale * BLOCK + half * LANES);
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)at));
+}
+
+static float sum_lanes(__m256 values)
+{
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(values), _mm256_extractf128_ps(values, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    four = _mm_add_ss(four, _mm_movehdup_ps(four));
+    return _mm_cvtss_f32(four);
+}
+
+void attention_packed_begin(const struct kv_side *keys, float *query,
+                            float group_sums[KV_SEGMENTS_MAX])
+{
+    if (keys->rotated)
+        kv_rotation_apply(&keys->rotation, query);
+    for (uint32_t i = 0; keys->biased && i < keys->segment_count; i++) {
+        const struct kv_segment *segment = &keys->segments[i];
+        float sum = 0.0f;
+        for (uint32_t d = 0; d < segment->count; d++)
+            sum += query[segment->first + d];
+        group_sums[segment->scale] = sum;
+    }
+}
+
+/* Calls `kernel` for all of `count` queries, QUERIES_AT_ONCE at a time. */
+#define FOR_QUERIES(kernel, count, ...)                                                            \
+    do {                                                                                           \
+        uint32_t m = 0;                                                                            \
+        for (; m + 6 <= (count); m += 6)                                                           \
+            kernel(6, m, __VA_ARGS__);                                                             \
+        switch ((count)-m) {                                                                       \
+        case 5: kernel(5, m, __VA_ARGS__); break;                                                  \
+        case 4: kernel(4, m, __VA_ARGS__); break;                                                  \
+        case 3: kernel(3, m, __VA_ARGS__); break;                                                  \
+        case 2: kernel(2, m, __VA_ARGS__); break;                                                  \
+        case 1: kernel(1, m, __VA_ARGS__); break;                                                  \
+        default: break;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+/* Calls `function` with the segment's form as a constant; many queries have its codes unpacked. */
+#define FOR_SEGMENT(function, side, segment, memory, count, ...)                                   \
+    do {                                                                                           \
+        struct code_rows rows = rows_of(side, segment, memory);                                    \
+        float floats[BLOCK * LIMIT_HEAD_DIM];                                                      \
+        enum code_form form = form_of(side, segment);                                              \
+        if ((count) > QUERIES_AT_ONCE) {                                                           \
+            rows = unpack_segment(side, segment, memory, floats);                                  \
+            form = CODE_FLOAT;                                                                     \
+        }                                                                                          \
+        switch (form) {                                                                            \
+        case CODE_NUMBER: function(CODE_NUMBER, side, segment, &rows, memory, __VA_ARGS__); break; \
+        case CODE_WIDE: function(CODE_WIDE, side, segment, &rows, memory, __VA_ARGS__); break;     \
+        case CODE_BYTE: function(CODE_BYTE, side, segment, &rows, memory, __VA_ARGS__); break;     \
+        case CODE_LEVEL8: function(CODE_LEVEL8, side, segment, &rows, memory, __VA_ARGS__); break; \
+        case CODE_LEVEL16: function(CODE_LEVEL16, side, segment, &rows, memory, __VA_ARGS__);      \
+            break;                                                                                 \
+        case CODE_FLOAT: function(CODE_FLOAT, side, segment, &rows, memory, __VA_ARGS__); break;   \
+        }                                                                                          \
+    } while (0)
+
+/* --- keys ------------------------------------------------------------------------------------- */
+
+/* The sums over lanes of eight vectors, in their order. */
+INLINE __m256 sum_lanes_of_eight(const float *vectors)
+{
+    __m256 pairs[4], fours[2];
+    UNROLL for (uint32_t i = 0; i < 4; i++) pairs[i] =
+        _mm256_hadd_ps(_mm256_loadu_ps(vectors + 16 * i), _mm256_loadu_ps(vectors + 16 * i + 8));
+    fours[0] = _mm256_hadd_ps(pairs[0], pairs[1]);
+    fours[1] = _mm256_hadd_ps(pairs[2], pairs[3]);
+    return _mm256_add_ps(_mm256_permute2f128_ps(fours[0], fours[1], 0x20),
+                         _mm256_permute2f128_ps(fours[0], fours[1], 0x31));
+}
+
+/* What a segment adds to the scores of queries first..first + count - 1. */
+INLINE void score_some(uint32_t count, uint32_t first, enum code_form form,
+                       const struct kv_side *side, const struct kv_segment *segment,
+                       const struct code_rows *rows, const uint8_t *side_memory,
+                       const struct attention_packed_queries *q, float *scores)
+{
+    const struct unpacker unpacker = unpacker_of(side, segment);
+    const float *queries = q->queries + (size_t)first * side->head_dim + segment->first;
+    float dots[QUERIES_AT_ONCE][BLOCK * LANES];
+    for (uint32_t slot = 0; slot < BLOCK; slot++) {
+        const uint8_t *codes = rows->codes + slot * rows->row_bytes;
+        __m256 sums[QUERIES_AT_ONCE];
+        UNROLL for (uint32_t m = 0; m < count; m++) sums[m] = _mm256_setzero_ps();
+        for (uint32_t d = 0; d < segment->count; d += LANES, codes += rows->chunk_bytes) {
+            __m256 key = unpack(form, &unpacker, codes);
+            UNROLL for (uint32_t m = 0; m < count; m++) sums[m] = _mm256_fmadd_ps(
+                _mm256_loadu_ps(queries + (size_t)m * side->head_dim + d), key, sums[m]);
+        }
+        UNROLL for (uint32_t m = 0; m < count; m++)
+            _mm256_storeu_ps(dots[m] + slot * LANES, sums[m]);
+    }
+    for (uint32_t half = 0; half < 2; half++) {
+        __m256 scale = load_halves(side_memory, side->scale_offset, segment->scale, half);
+        for (uint32_t m = 0; m < count; m++) {
+            float *at = scores + (size_t)(first + m) * ATTENTION_TILE + half * LANES;
+            __m256 dot = sum_lanes_of_eight(dots[m] + half * LANES * LANES);
+            __m256 sum = _mm256_fmadd_ps(dot, scale, _mm256_loadu_ps(at));
+            if (side->biased)
+                sum = _mm256_fmadd_ps(
+                    _mm256_broadcast_ss(&q->group_sums[first + m][segment->scale]),
+                    load_halves(side_memory, side->bias_offset, segment->scale, half), sum);
+            _mm256_storeu_ps(at, sum);
+        }
+    }
+}
+
+INLINE void score_segment(enum code_form form, const struct kv_side *side,
+                          const struct kv_segment *segment, const struct code_rows *rows,
+                          const uint8_t *memory, const struct attention_packed_queries *q,
+                          float *scores)
+{
+    FOR_QUERIES(score_some, q->count, form, side, segment, rows, memory, q, scores);
+}
+
+void attention_packed_scores(const struct kv_side *keys, const uint8_t *side_memory,
+                             const struct attention_packed_queries *queries, float *scores)
+{
+    for (uint32_t m = 0; m < queries->count; m++)
+        memset(scores + (size_t)m * ATTENTION_TILE, 0, BLOCK * sizeof *scores);
+    for (uint32_t i = 0; i < keys->segment_count; i++)
+        FOR_SEGMENT(score_segment, keys, &keys->segments[i], side_memory, queries->count, queries,
+                    scores);
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+/* A segment's weights: those of the slots times its scales, and what its biases add. */
+struct scaled_weights {
+    float slots[QUERIES_AT_ONCE][BLOCK];
+    float biases[QUERIES_AT_ONCE];
+};
+
+static void scale_weights(uint32_t count, const struct kv_side *side,
+                          const struct kv_segment *segment, const uint8_t *side_memory,
+                          const float *weights, struct scaled_weights *scaled)
+{
+    for (uint32_t m = 0; m < count; m++) {
+        __m256 bias = _mm256_setzero_ps();
+        for (uint32_t half = 0; half < 2; half++) {
+            __m256 weight = _mm256_loadu_ps(weights + (size_t)m * ATTENTION_TILE + half * LANES);
+            __m256 scale = load_halves(side_memory, side->scale_offset, segment->scale, half);
+            _mm256_storeu_ps(scaled->slots[m] + half * LANES, _mm256_mul_ps(weight, scale));
+            if (side->biased)
+                bias = _mm256_fmadd_ps(
+                    weight, load_halves(side_memory, side->bias_offset, segment->scale, half),
+                    bias);
+        }
+        scaled->biases[m] = sum_lanes(bias);
+    }
+}
+
+/* `chunks` times eight dimensions from d on, whose codes of slot 0 are at `codes`. */
+INLINE void add_chunks(uint32_t chunks, uint32_t count, enum code_form form,
+                       const struct unpacker *unpacker, const struct code_rows *rows,
+                       const uint8_t *codes, const struct scaled_weights *scaled, uint32_t d,
+                       float *const *outs)
+{
+    __m256 sums[QUERIES_AT_ONCE][2];
+    UNROLL for (uint32_t m = 0; m < count; m++) UNROLL for (uint32_t c = 0; c < chunks; c++)
+        sums[m][c] = _mm256_add_ps(_mm256_loadu_ps(outs[m] + d + c * LANES),
+                                   _mm256_broadcast_ss(scaled->biases + m));
+    for (uint32_t slot = 0; slot < BLOCK; slot++, codes += rows->row_bytes) {
+        __m256 value[2];
+        UNROLL for (uint32_t c = 0; c < chunks; c++) value[c] =
+            unpack(form, unpacker, codes + c * rows->chunk_bytes);
+        UNROLL for (uint32_t m = 0; m < count; m++)
+        {
+            __m256 weight = _mm256_broadcast_ss(scaled->slots[m] + slot);
+            UNROLL for (uint32_t c = 0; c < chunks; c++) sums[m][c] =
+                _mm256_fmadd_ps(weight, value[c], sums[m][c]);
+        }
+    }
+    UNROLL for (uint32_t m = 0; m < count; m++) UNROLL for (uint32_t c = 0; c < chunks; c++)
+        _mm256_storeu_ps(outs[m] + d + c * LANES, sums[m][c]);
+}
+
+/* What a segment adds to the sums of queries first..first + count - 1. */
+INLINE void add_some(uint32_t count, uint32_t first, enum code_form form,
+                     const struct kv_side *side, const struct kv_segment *segment,
+                     const struct code_rows *rows, const uint8_t *side_memory, const float *weights,
+                     float *const *outs)
+{
+    const struct unpacker unpacker = unpacker_of(side, segment);
+    const uint8_t *codes = rows->codes;
+    const uint32_t end = segment->first + segment->count;
+    struct scaled_weights scaled;
+    scale_weights(count, side, segment, side_memory, weights + (size_t)first * ATTENTION_TILE,
+                  &scaled);
+    uint32_t d = segment->first;
+    for (; d + 2 * LANES <= end; d += 2 * LANES, codes += 2 * rows->chunk_bytes)
+        add_chunks(2, count, form, &unpacker, rows, codes, &scaled, d, outs + first);
+    if (d < end)
+        add_chunks(1, count, form, &unpacker, rows, codes, &scaled, d, outs + first);
+}
+
+INLINE void add_segment(enum code_form form, const struct kv_side *side,
+                        const struct kv_segment *segment, const struct code_rows *rows,
+                        const uint8_t *memory, const float *weights, uint32_t count,
+                        float *const *outs)
+{
+    FOR_QUERIES(add_some, count, form, side, segment, rows, memory, weights, outs);
+}
+
+void attention_packed_values(const struct kv_side *values, const uint8_t *side_memory,
+                             const float *weights, uint32_t count, float *const *outs)
+{
+    for (uint32_t i = 0; i < values->segment_count; i++)
+        FOR_SEGMENT(add_segment, values, &values->segments[i], side_memory, count, weights, count,
+                    outs);
+}

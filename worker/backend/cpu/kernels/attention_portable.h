@@ -1,0 +1,11 @@
+/*
+ * The attention kernel of the portable tier; contract in cpu_kernels.h.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PORTABLE_H
+#define SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PORTABLE_H
+
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+
+void attention_portable(const struct attention_tile *tile);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * The tiers as tables, and the choice between them by what the CPU says it has.
+ */
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+
+#include <cpuid.h>
+
+#include "worker/backend/cpu/kernels/attention_avx2.h"
+#include "worker/backend/cpu/kernels/attention_portable.h"
+#include "worker/backend/cpu/kernels/linear_avx2.h"
+#include "worker/backend/cpu/kernels/linear_avx512.h"
+#include "worker/backend/cpu/kernels/linear_portable.h"
+#include "worker/backend/cpu/kernels/row_avx2.h"
+#include "worker/backend/cpu/kernels/row_portable.h"
+
+const struct cpu_kernels cpu_kernels_portable = {
+    .tier = CPU_TIER_PORTABLE,
+    .name = "portable",
+#define LINEAR_ROW(type, ...) [PACKED_##type] = linear_portable_##type,
+    .linear = {PACKED_QUANT_LIST(LINEAR_ROW) PACKED_FLOAT_LIST(LINEAR_ROW)},
+#undef LINEAR_ROW
+    .quantize = row_portable_quantize,
+    .rms_norm = row_portable_rms_norm,
+    .layer_norm = row_portable_layer_norm,
+    .gate = row_portable_gate,
+    .soft_cap = row_portable_soft_cap,
+    .to_f16 = row_portable_to_f16,
+    .attention = attention_portable,
+};
+
+const struct cpu_kernels cpu_kernels_avx2 = {
+    .tier = CPU_TIER_AVX2,
+    .name = "avx2",
+#define LINEAR_ROW(type, ...) [PACKED_##type] = linear_avx2_##type,
+    .linear = {PACKED_QUANT_LIST(LINEAR_ROW) PACKED_FLOAT_LIST(LINEAR_ROW)},
+#undef LINEAR_ROW
+    .quantize = row_avx2_quantize,
+    .rms_norm = row_avx2_rms_norm,
+    .layer_norm = row_avx2_layer_norm,
+    .gate = row_avx2_gate,
+    .soft_cap = row_avx2_soft_cap,
+    .to_f16 = row_avx2_to_f16,
+    .attention = attention_avx2,
+};
+
+/* Only the matrix products gain much from 512 bits; the rest is the AVX2 tier's. */
+const struct cpu_kernels cpu_kernels_avx512 = {
+    .tier = CPU_TIER_AVX512,
+    .name = "avx512",
+#define LINEAR_ROW(type, ...) [PACKED_##type] = linear_avx512_##type,
+    .linear = {PACKED_QUANT_LIST(LINEAR_ROW) PACKED_FLOAT_LIST(LINEAR_ROW)},
+#undef LINEAR_ROW
+    .quantize = row_avx2_quantize,
+    .rms_norm = row_avx2_rms_norm,
+    .layer_norm = row_avx2_layer_norm,
+    .gate = row_avx2_gate,
+    .soft_cap = row_avx2_soft_cap,
+    .to_f16 = row_avx2_to_f16,
+    .attention = attention_avx2,
+};
+
+/* Not every compiler's __builtin_cpu_supports() knows this one: CPUID leaf 1, ECX. */
+static bool has_f16c(void)
+{
+    unsigned eax, ebx, ecx = 0, edx;
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+}
+
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vnni");
+}
+
+const struct cpu_kernels *cpu_kernels_choose(enum cpu_tier tier)
+{
+    if ((tier == CPU_TIER_BEST || tier == CPU_TIER_AVX512) && has_avx512())
+        return &cpu_kernels_avx512;
+    if ((tier == CPU_TIER_BEST || tier == CPU_TIER_AVX2) && has_avx2())
+        return &cpu_kernels_avx2;
+    if (tier == CPU_TIER_BEST || tier == CPU_TIER_PORTABLE)
+        return &cpu_kernels_portable;
+    return NULL;
+}
+
+size_t attention_scratch_floats(uint32_t head_dim)
+{
+    return (size_t)ATTENTION_QUERIES * (head_dim + ATTENTION_TILE);
+}

@@ -1,0 +1,395 @@
+/*
+ * The linear kernels for AVX2 with FMA and F16C.
+ *
+ * One always-inlined tile function, instantiated per packed kind and per number of rows (1..4), so
+ * that every constant of a kind (planes, spans, scales) folds away. A register holds four columns
+ * of eight outputs; the other operand is four activation bytes repeated. maddubs gives pair sums in
+ * 16 bits: values of b bits and quants of at most 127 allow `chain_quads(b)` of them to be added
+ * before 16 bits could overflow (8 * 2 * 15 * 127 = 30,480 for 4 bits). Then one madd widens to 32
+ * bits; for K kinds it multiplies by the integer sub-scale at the same time. Eight-bit weights move
+ * their sign to the activations, because maddubs wants one side unsigned.
+ *
+ * The rare second term of a block's activations (cpu_kernels.h) runs the same code once more.
+ *
+ * Every (row, output) pair goes through the same operations in the same order for any number of
+ * rows: the row loop is innermost and its sums never meet. That is what makes a row's result
+ * independent of its company.
+ */
+#include "worker/backend/cpu/kernels/linear_avx2.h"
+
+#include <immintrin.h>
+
+#include "worker/backend/cpu/kernels/linear_terms.h"
+
+enum { ROWS_MAX = 6 }; /* quantized kinds take 4 */
+
+/* Keeps a sum in a register and the additions into it in order: compilers otherwise regroup integer
+ * sums into trees of temporaries that do not fit. */
+#define HOLD(vector) __asm__("" : "+x"(vector))
+
+/* How many maddubs results fit in 16 bits, as a count of quads that divides a span. */
+INLINE uint32_t chain_quads(struct kind kind)
+{
+    uint32_t fit = kind.bits <= 4 ? 8 : kind.bits == 5 ? 4 : kind.bits == 6 ? 2 : 1;
+    return fit < kind.span / 4 ? fit : kind.span / 4;
+}
+
+INLINE __m256i load256(const uint8_t *bytes)
+{
+    return _mm256_loadu_si256((const void *)bytes);
+}
+
+INLINE __m256 load_halves(const uint8_t *halves)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const void *)halves));
+}
+
+/* Moves the bits at `from` of every byte to `to` and keeps those in `mask` (16-bit shifts: the mask
+ * cuts strays). */
+INLINE __m256i move_bits(__m256i bytes, uint32_t from, uint32_t to, uint32_t mask)
+{
+    if (from > to)
+        bytes = _mm256_srli_epi16(bytes, (int)(from - to));
+    else if (to > from)
+        bytes = _mm256_slli_epi16(bytes, (int)(to - from));
+    return _mm256_and_si256(bytes, _mm256_set1_epi8((char)mask));
+}
+
+/* Values of quad `quad` for eight outputs (half 0 or 1), one per byte. */
+INLINE __m256i load_quad(struct kind kind, const uint8_t *planes, uint32_t quad, uint32_t half)
+{
+    planes += 32 * half;
+    if (kind.bits == 8)
+        return load256(planes + 64 * quad);
+    __m256i value = _mm256_setzero_si256();
+    uint32_t at = 0;
+    if (kind.bits & 4) {
+        value = move_bits(load256(planes + 64 * (quad % 4)), quad / 4 * 4, 0, 15);
+        planes += 256;
+        at = 4;
+    }
+    if (kind.bits & 2) {
+        __m256i pair = move_bits(load256(planes + 64 * (quad / 4)), quad % 4 * 2, at, 3u << at);
+        value = _mm256_or_si256(value, pair);
+        planes += 128;
+        at += 2;
+    }
+    if (kind.bits & 1)
+        value = _mm256_or_si256(value, move_bits(load256(planes), quad, at, 1u << at));
+    return value;
+}
+
+/* Sub-scales of eight outputs for madd, the value repeated in both 16-bit halves of a lane: `h`
+ * selects 16 columns. */
+INLINE __m256i load_sub_scale(struct kind kind, const uint8_t *scales, uint32_t h, uint32_t half)
+{
+    __m128i bytes =
+        _mm_loadl_epi64((const void *)(scales + (kind.span == 16 ? 16 * h : 0) + 8 * half));
+    __m256i wide;
+    if (!kind.minimum) {
+        wide = _mm256_cvtepi8_epi32(bytes);
+    } else {
+        wide = _mm256_cvtepu8_epi32(bytes);
+        if (kind.span == 16)
+            wide = _mm256_and_si256(wide, _mm256_set1_epi32(15));
+    }
+    return _mm256_or_si256(_mm256_and_si256(wide, _mm256_set1_epi32(0xffff)),
+                           _mm256_slli_epi32(wide, 16));
+}
+
+/* Integer minimums of eight outputs in the low 16-bit half of each lane. */
+INLINE __m256i load_minimum(struct kind kind, const uint8_t *scales, uint32_t h, uint32_t half)
+{
+    if (kind.span == 32)
+        return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)(scales + 16 + 8 * half)));
+    __m128i bytes = _mm_loadl_epi64((const void *)(scales + 16 * h + 8 * half));
+    return _mm256_srli_epi32(_mm256_cvtepu8_epi32(bytes), 4);
+}
+
+INLINE __m256i broadcast_quad(const struct quantized_term *x, uint32_t quad)
+{
+    return _mm256_set1_epi32(term_quad(x, quad));
+}
+
+INLINE __m256i broadcast_pair(const struct quantized_term *x, uint32_t h)
+{
+    int32_t pair;
+    __builtin_memcpy(&pair, x->pair_sums[h], 4);
+    return _mm256_set1_epi32(pair);
+}
+
+/* sums[r] = integer dot products of one block's term for eight outputs, sub-scales applied for K
+ * kinds. */
+INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, uint32_t half,
+                      const struct quantized_term *x, size_t stride, __m256i *sums)
+{
+    const uint8_t *scales = planes + PACKED_PLANE_BYTES(kind.bits);
+    const uint32_t chain = chain_quads(kind);
+    UNROLL for (uint32_t first = 0; first < 8; first += chain)
+    {
+        __m256i pairs[ROWS_MAX];
+        UNROLL for (uint32_t q = first; q < first + chain; q++)
+        {
+            __m256i weights = load_quad(kind, planes, q, half);
+            __m256i magnitudes = kind.bits == 8 ? _mm256_abs_epi8(weights) : weights;
+            UNROLL for (uint32_t r = 0; r < rows; r++)
+            {
+                __m256i quants = broadcast_quad(row_term(x, stride, r), q);
+                if (kind.bits == 8)
+                    quants = _mm256_sign_epi8(quants, weights);
+                __m256i product = _mm256_maddubs_epi16(magnitudes, quants);
+                pairs[r] = q == first ? product : _mm256_add_epi16(pairs[r], product);
+                HOLD(pairs[r]);
+            }
+        }
+        __m256i factor = kind.blocks == 8
+                             ? load_sub_scale(kind, scales, first * 4 / kind.span, half)
+                             : _mm256_set1_epi16(1);
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            __m256i wide = _mm256_madd_epi16(pairs[r], factor);
+            sums[r] = first == 0 ? wide : _mm256_add_epi32(sums[r], wide);
+        }
+    }
+}
+
+/* Takes center * (sum of quants) * sub-scale off the sums of a centered K kind (span 16). */
+INLINE void subtract_center(struct kind kind, uint32_t rows, const uint8_t *scales, uint32_t half,
+                            const struct quantized_term *x, size_t stride, __m256i *sums)
+{
+    UNROLL for (uint32_t h = 0; h < 2; h++)
+    {
+        /* a pair sum counts the quants twice, so half the center: 32 -> 16, 4 -> 2 */
+        __m256i factor =
+            _mm256_slli_epi16(load_sub_scale(kind, scales, h, half), kind.center == 32 ? 4 : 1);
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            __m256i pair = broadcast_pair(row_term(x, stride, r), h);
+            sums[r] = _mm256_sub_epi32(sums[r], _mm256_madd_epi16(pair, factor));
+        }
+    }
+}
+
+/* One block of a kind with f16 scales, joined to acc[r]. */
+INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, uint32_t half,
+                        const struct quantized_block *x, size_t stride, __m256 *acc)
+{
+    const uint32_t terms = count_terms(x, stride, rows);
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits) + 16 * half;
+    __m256 scale = load_halves(scales);
+    __m256 minimum = _mm256_setzero_ps();
+    if (kind.minimum && kind.center) /* A8's bytes are so much too low */
+        minimum =
+            _mm256_fmadd_ps(scale, _mm256_set1_ps((float)kind.center), load_halves(scales + 32));
+    else if (kind.minimum)
+        minimum = load_halves(scales + 32);
+    else if (kind.center)
+        minimum = _mm256_mul_ps(scale, _mm256_set1_ps(-(float)kind.center));
+    for (uint32_t t = 0; t < terms; t++) {
+        __m256i sums[ROWS_MAX];
+        block_dot(kind, rows, block, half, &x->term[t], stride, sums);
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            const struct quantized_term *xr = row_term(&x->term[t], stride, r);
+            __m256 both = _mm256_mul_ps(scale, _mm256_set1_ps(xr->scale));
+            acc[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), both, acc[r]);
+            if (kind.minimum || kind.center)
+                acc[r] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xr->sum), acc[r]);
+        }
+    }
+}
+
+/* One term of a block of a K kind, joined to the unit's sums and minimum sums. */
+INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block, uint32_t half,
+                    const struct quantized_term *x, size_t stride, __m256 *unit,
+                    __m256 *unit_minimum)
+{
+    __m256i sums[ROWS_MAX];
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
+    block_dot(kind, rows, block, half, x, stride, sums);
+    if (kind.center)
+        subtract_center(kind, rows, scales, half, x, stride, sums);
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        const struct quantized_term *xr = row_term(x, stride, r);
+        __m256 x_scale = _mm256_set1_ps(xr->scale);
+        unit[r] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), x_scale, unit[r]);
+        if (kind.minimum && kind.span == 32) {
+            __m256 minimum = _mm256_cvtepi32_ps(load_minimum(kind, scales, 0, half));
+            unit_minimum[r] = _mm256_fmadd_ps(minimum, _mm256_set1_ps(xr->sum), unit_minimum[r]);
+        } else if (kind.minimum) {
+            __m256i low =
+                _mm256_madd_epi16(broadcast_pair(xr, 0), load_minimum(kind, scales, 0, half));
+            __m256i high =
+                _mm256_madd_epi16(broadcast_pair(xr, 1), load_minimum(kind, scales, 1, half));
+            __m256 minimum = _mm256_cvtepi32_ps(_mm256_add_epi32(low, high));
+            unit_minimum[r] = _mm256_fmadd_ps(minimum, x_scale, unit_minimum[r]);
+        }
+    }
+}
+
+/* One unit of a K kind for eight outputs. */
+INLINE void k_unit(struct kind kind, uint32_t rows, const uint8_t *unit, uint32_t half,
+                   const struct quantized_block *x, size_t stride, __m256 *acc)
+{
+    const uint32_t block_bytes = PACKED_BLOCK_BYTES(kind.bits, kind.blocks, kind.minimum);
+    __m256 sums[ROWS_MAX];
+    __m256 minimums[ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = minimums[r] = _mm256_setzero_ps();
+    for (uint32_t b = 0; b < kind.blocks; b++) {
+        const uint32_t terms = count_terms(x + b, stride, rows);
+        for (uint32_t t = 0; t < terms; t++)
+            k_block(kind, rows, unit + b * block_bytes, half, &x[b].term[t], stride, sums,
+                    minimums);
+    }
+    const uint8_t *super = unit + kind.blocks * block_bytes + 16 * half;
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        acc[r] = _mm256_fmadd_ps(sums[r], load_halves(super), acc[r]);
+        if (kind.minimum)
+            acc[r] = _mm256_fnmadd_ps(minimums[r], load_halves(super + 32), acc[r]);
+    }
+}
+
+INLINE void store_outputs(uint32_t rows, const struct linear_tile *tile, uint32_t first_row,
+                          uint32_t half, const __m256 *acc)
+{
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        size_t at = (first_row + r) * tile->out_stride + 8 * half;
+        __m256 value = acc[r];
+        if (tile->add)
+            value = _mm256_add_ps(_mm256_loadu_ps(tile->add + at), value);
+        _mm256_storeu_ps(tile->out + at, value);
+    }
+}
+
+/* Outputs 8 * first_half .. 8 * halves_end - 1 of `rows` rows. */
+INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_tile *tile,
+                           uint32_t first_row, uint32_t first_half, uint32_t halves_end)
+{
+    const uint32_t unit_bytes = PACKED_UNIT_BYTES(kind.bits, kind.blocks, kind.minimum);
+    const size_t stride = tile->x_stride_bytes;
+    const struct quantized_block *x =
+        (const void *)((const char *)tile->x + first_row * tile->x_stride_bytes);
+    const uint8_t *unit = tile->group;
+    __m256 acc[2][ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
+    for (uint32_t c = 0; c < tile->columns; c += PACKED_COLUMNS * kind.blocks) {
+        UNROLL for (uint32_t half = first_half; half < halves_end; half++)
+        {
+            if (kind.blocks == 8)
+                k_unit(kind, rows, unit, half, x, stride, acc[half]);
+            else
+                plain_block(kind, rows, unit, half, x, stride, acc[half]);
+        }
+        unit += unit_bytes;
+        x += kind.blocks;
+    }
+    UNROLL for (uint32_t half = first_half; half < halves_end; half++)
+        store_outputs(rows, tile, first_row, half, acc[half]);
+}
+
+/* A single row reads the group once, both halves side by side, as memory is what it waits for.
+ * Several rows go twice over the group, which is then in the first-level cache, so that one half's
+ * sums stay in registers. */
+INLINE void quantized_tile(struct kind kind, const struct linear_tile *tile)
+{
+    uint32_t row = 0;
+    for (; row + 4 <= tile->rows; row += 4) {
+        quantized_rows(kind, 4, tile, row, 0, 1);
+        quantized_rows(kind, 4, tile, row, 1, 2);
+    }
+    switch (tile->rows - row) {
+    case 3:
+        quantized_rows(kind, 3, tile, row, 0, 1);
+        quantized_rows(kind, 3, tile, row, 1, 2);
+        break;
+    case 2:
+        quantized_rows(kind, 2, tile, row, 0, 1);
+        quantized_rows(kind, 2, tile, row, 1, 2);
+        break;
+    case 1: quantized_rows(kind, 1, tile, row, 0, 2); break;
+    default: break;
+    }
+}
+
+/* Eight outputs of one column of a float group. */
+INLINE __m256 load_floats(enum packed_kind kind, const uint8_t *column, uint32_t half)
+{
+    if (kind == PACKED_F16)
+        return load_halves(column + 16 * half);
+    if (kind == PACKED_F32)
+        return _mm256_loadu_ps((const void *)(column + 32 * half));
+    __m128i halves = _mm_loadu_si128((const void *)(column + 16 * half));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
+INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear_tile *tile,
+                       uint32_t first_row)
+{
+    const uint32_t column_bytes = kind == PACKED_F32 ? 64 : 32;
+    const size_t stride = tile->x_stride_bytes;
+    const char *x = (const char *)tile->x + first_row * stride;
+    __m256 acc[2][ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[0][r] = acc[1][r] = _mm256_setzero_ps();
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS) {
+        uint32_t left = tile->columns - first;
+        uint32_t end = left < PACKED_COLUMNS ? tile->columns : first + PACKED_COLUMNS;
+        __m256 part[2][ROWS_MAX];
+        UNROLL for (uint32_t r = 0; r < rows; r++) part[0][r] = part[1][r] = _mm256_setzero_ps();
+        for (uint32_t c = first; c < end; c++) {
+            const uint8_t *column = tile->group + (size_t)c * column_bytes;
+            __m256 low = load_floats(kind, column, 0);
+            __m256 high = load_floats(kind, column, 1);
+            UNROLL for (uint32_t r = 0; r < rows; r++)
+            {
+                __m256 value =
+                    _mm256_broadcast_ss((const float *)(const void *)(x + r * stride) + c);
+                part[0][r] = _mm256_fmadd_ps(low, value, part[0][r]);
+                part[1][r] = _mm256_fmadd_ps(high, value, part[1][r]);
+            }
+        }
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            acc[0][r] = _mm256_add_ps(acc[0][r], part[0][r]);
+            acc[1][r] = _mm256_add_ps(acc[1][r], part[1][r]);
+        }
+    }
+    UNROLL for (uint32_t half = 0; half < 2; half++)
+        store_outputs(rows, tile, first_row, half, acc[half]);
+}
+
+INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
+{
+    uint32_t row = 0;
+    for (; row + 6 <= tile->rows; row += 6)
+        float_rows(kind, 6, tile, row);
+    switch (tile->rows - row) {
+    case 5:
+        float_rows(kind, 3, tile, row);
+        float_rows(kind, 2, tile, row + 3);
+        break;
+    case 4: float_rows(kind, 4, tile, row); break;
+    case 3: float_rows(kind, 3, tile, row); break;
+    case 2: float_rows(kind, 2, tile, row); break;
+    case 1: float_rows(kind, 1, tile, row); break;
+    default: break;
+    }
+}
+
+#define QUANT_TILE(type, bits, span, blocks, minimum, center)                                      \
+    void linear_avx2_##type(const struct linear_tile *tile)                                        \
+    {                                                                                              \
+        quantized_tile((struct kind){bits, span, blocks, minimum, center}, tile);                  \
+    }
+PACKED_QUANT_LIST(QUANT_TILE)
+#undef QUANT_TILE
+
+#define FLOAT_TILE(type, width)                                                                    \
+    void linear_avx2_##type(const struct linear_tile *tile)                                        \
+    {                                                                                              \
+        float_tile(PACKED_##type, tile);                                                           \
+    }
+PACKED_FLOAT_LIST(FLOAT_TILE)
+#undef FLOAT_TILE

@@ -1,0 +1,326 @@
+/*
+ * The linear kernels for AVX-512 with VNNI: linear_avx2.c's method with sixteen outputs to a
+ * register.
+ *
+ * vpdpbusd multiplies four unsigned weight bytes with four signed activation bytes and adds them to
+ * a 32-bit lane, so no 16-bit stage and no chain limit exist. Signed 8-bit weights are moved to
+ * unsigned by adding 128, and 128 times the sum of the activations is taken off again. K kinds
+ * multiply their integer sub-scales in 32 bits.
+ */
+#include "worker/backend/cpu/kernels/linear_avx512.h"
+
+#include <immintrin.h>
+
+#include "worker/backend/cpu/kernels/linear_terms.h"
+
+#define OUTLINE static __attribute__((noinline))
+
+enum { ROWS_MAX = 8 };
+
+INLINE __m512i load512(const uint8_t *bytes)
+{
+    return _mm512_loadu_si512((const void *)bytes);
+}
+
+INLINE __m512 load_halves(const uint8_t *halves)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)halves));
+}
+
+INLINE __m512i load_bytes(const uint8_t *bytes)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)bytes));
+}
+
+/* Moves the bits at `from` of every byte to `to` and keeps those in `mask`. */
+INLINE __m512i move_bits(__m512i bytes, uint32_t from, uint32_t to, uint32_t mask)
+{
+    if (from > to)
+        bytes = _mm512_srli_epi32(bytes, from - to);
+    else if (to > from)
+        bytes = _mm512_slli_epi32(bytes, to - from);
+    return _mm512_and_si512(bytes, _mm512_set1_epi8((char)mask));
+}
+
+/* Values of quad `quad` for sixteen outputs, unsigned (Q8_0: plus 128). */
+INLINE __m512i load_quad(struct kind kind, const uint8_t *planes, uint32_t quad)
+{
+    if (kind.bits == 8)
+        return _mm512_xor_si512(load512(planes + 64 * quad), _mm512_set1_epi8((char)0x80));
+    __m512i value = _mm512_setzero_si512();
+    uint32_t at = 0;
+    if (kind.bits & 4) {
+        value = move_bits(load512(planes + 64 * (quad % 4)), quad / 4 * 4, 0, 15);
+        planes += 256;
+        at = 4;
+    }
+    if (kind.bits & 2) {
+        __m512i pair = move_bits(load512(planes + 64 * (quad / 4)), quad % 4 * 2, at, 3u << at);
+        value = _mm512_or_si512(value, pair);
+        planes += 128;
+        at += 2;
+    }
+    if (kind.bits & 1)
+        value = _mm512_or_si512(value, move_bits(load512(planes), quad, at, 1u << at));
+    return value;
+}
+
+INLINE __m512i broadcast_quad(const struct quantized_term *x, uint32_t quad)
+{
+    return _mm512_set1_epi32(term_quad(x, quad));
+}
+
+/* sums[h][r]: integer dot products of quads [4h * span / 16 ...) with the center taken off. */
+INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes,
+                      const struct quantized_term *x, size_t stride, __m512i sums[2][ROWS_MAX])
+{
+    const uint32_t halves = 32 / kind.span;
+    const int32_t center = kind.bits == 8 ? 128 : kind.blocks == 8 ? (int32_t)kind.center : 0;
+    UNROLL for (uint32_t h = 0; h < halves; h++)
+    {
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            const struct quantized_term *xr = row_term(x, stride, r);
+            int32_t sum = xr->pair_sums[h][0] + (halves == 1 ? xr->pair_sums[1][0] : 0);
+            sums[h][r] = _mm512_set1_epi32(-center * sum);
+        }
+        UNROLL for (uint32_t q = h * 4; q < h * 4 + kind.span / 4; q++)
+        {
+            __m512i weights = load_quad(kind, planes, q);
+            UNROLL for (uint32_t r = 0; r < rows; r++) sums[h][r] =
+                _mm512_dpbusd_epi32(sums[h][r], weights, broadcast_quad(row_term(x, stride, r), q));
+        }
+    }
+}
+
+INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
+                        const struct quantized_block *x, size_t stride, __m512 *acc)
+{
+    const uint32_t terms = count_terms(x, stride, rows);
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
+    __m512 scale = load_halves(scales);
+    __m512 minimum = _mm512_setzero_ps();
+    if (kind.minimum && kind.center) /* A8's bytes are so much too low */
+        minimum =
+            _mm512_fmadd_ps(scale, _mm512_set1_ps((float)kind.center), load_halves(scales + 32));
+    else if (kind.minimum)
+        minimum = load_halves(scales + 32);
+    else if (kind.center)
+        minimum = _mm512_mul_ps(scale, _mm512_set1_ps(-(float)kind.center));
+    for (uint32_t t = 0; t < terms; t++) {
+        __m512i sums[2][ROWS_MAX];
+        block_dot(kind, rows, block, &x->term[t], stride, sums);
+        UNROLL for (uint32_t r = 0; r < rows; r++)
+        {
+            const struct quantized_term *xr = row_term(&x->term[t], stride, r);
+            __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(xr->scale));
+            acc[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[0][r]), both, acc[r]);
+            if (kind.minimum || kind.center)
+                acc[r] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(xr->sum), acc[r]);
+        }
+    }
+}
+
+/* Integer sub-scales of 16 columns (span 16) or of the block. */
+INLINE __m512i load_sub_scale(struct kind kind, const uint8_t *scales, uint32_t h)
+{
+    if (kind.span == 32)
+        return load_bytes(scales);
+    if (kind.minimum)
+        return _mm512_and_si512(load_bytes(scales + 16 * h), _mm512_set1_epi32(15));
+    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(scales + 16 * h)));
+}
+
+/* The block's minimum term over x scale: sum of minimum * (sum of quants). */
+INLINE __m512i minimum_term(struct kind kind, const uint8_t *scales, const struct quantized_term *x)
+{
+    if (kind.span == 32)
+        return _mm512_mullo_epi32(load_bytes(scales + 16),
+                                  _mm512_set1_epi32(x->pair_sums[0][0] + x->pair_sums[1][0]));
+    __m512i low = _mm512_mullo_epi32(_mm512_srli_epi32(load_bytes(scales), 4),
+                                     _mm512_set1_epi32(x->pair_sums[0][0]));
+    __m512i high = _mm512_mullo_epi32(_mm512_srli_epi32(load_bytes(scales + 16), 4),
+                                      _mm512_set1_epi32(x->pair_sums[1][0]));
+    return _mm512_add_epi32(low, high);
+}
+
+/* One term of a block of a K kind, joined to the unit's sums and minimum sums. */
+INLINE void k_block(struct kind kind, uint32_t rows, const uint8_t *block,
+                    const struct quantized_term *x, size_t stride, __m512 *unit,
+                    __m512 *unit_minimum)
+{
+    __m512i sums[2][ROWS_MAX];
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
+    block_dot(kind, rows, block, x, stride, sums);
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        const struct quantized_term *xr = row_term(x, stride, r);
+        __m512 x_scale = _mm512_set1_ps(xr->scale);
+        __m512i sum = _mm512_mullo_epi32(sums[0][r], load_sub_scale(kind, scales, 0));
+        if (kind.span == 16)
+            sum = _mm512_add_epi32(sum,
+                                   _mm512_mullo_epi32(sums[1][r], load_sub_scale(kind, scales, 1)));
+        unit[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), x_scale, unit[r]);
+        if (kind.minimum) {
+            __m512 minimum = _mm512_cvtepi32_ps(minimum_term(kind, scales, xr));
+            unit_minimum[r] = _mm512_fmadd_ps(minimum, x_scale, unit_minimum[r]);
+        }
+    }
+}
+
+INLINE void k_unit(struct kind kind, uint32_t rows, const uint8_t *unit,
+                   const struct quantized_block *x, size_t stride, __m512 *acc)
+{
+    const uint32_t block_bytes = PACKED_BLOCK_BYTES(kind.bits, kind.blocks, kind.minimum);
+    __m512 sums[ROWS_MAX];
+    __m512 minimums[ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) sums[r] = minimums[r] = _mm512_setzero_ps();
+    for (uint32_t b = 0; b < kind.blocks; b++) {
+        const uint32_t terms = count_terms(x + b, stride, rows);
+        for (uint32_t t = 0; t < terms; t++)
+            k_block(kind, rows, unit + b * block_bytes, &x[b].term[t], stride, sums, minimums);
+    }
+    const uint8_t *super = unit + kind.blocks * block_bytes;
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        acc[r] = _mm512_fmadd_ps(sums[r], load_halves(super), acc[r]);
+        if (kind.minimum)
+            acc[r] = _mm512_fnmadd_ps(minimums[r], load_halves(super + 32), acc[r]);
+    }
+}
+
+INLINE void store_outputs(uint32_t rows, const struct linear_tile *tile, uint32_t first_row,
+                          const __m512 *acc)
+{
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        size_t at = (first_row + r) * tile->out_stride;
+        __m512 value = acc[r];
+        if (tile->add)
+            value = _mm512_add_ps(_mm512_loadu_ps(tile->add + at), value);
+        _mm512_storeu_ps(tile->out + at, value);
+    }
+}
+
+INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_tile *tile,
+                           uint32_t first_row)
+{
+    const uint32_t unit_bytes = PACKED_UNIT_BYTES(kind.bits, kind.blocks, kind.minimum);
+    const size_t stride = tile->x_stride_bytes;
+    const struct quantized_block *x =
+        (const void *)((const char *)tile->x + first_row * tile->x_stride_bytes);
+    const uint8_t *unit = tile->group;
+    __m512 acc[ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_setzero_ps();
+    for (uint32_t c = 0; c < tile->columns; c += PACKED_COLUMNS * kind.blocks) {
+        if (kind.blocks == 8)
+            k_unit(kind, rows, unit, x, stride, acc);
+        else
+            plain_block(kind, rows, unit, x, stride, acc);
+        unit += unit_bytes;
+        x += kind.blocks;
+    }
+    store_outputs(rows, tile, first_row, acc);
+}
+
+/* Less than eight rows from first_row on. */
+INLINE void quantized_rest(struct kind kind, const struct linear_tile *tile, uint32_t first_row)
+{
+    switch (tile->rows - first_row) {
+    case 7: quantized_rows(kind, 7, tile, first_row); break;
+    case 6: quantized_rows(kind, 6, tile, first_row); break;
+    case 5: quantized_rows(kind, 5, tile, first_row); break;
+    case 4: quantized_rows(kind, 4, tile, first_row); break;
+    case 3: quantized_rows(kind, 3, tile, first_row); break;
+    case 2: quantized_rows(kind, 2, tile, first_row); break;
+    case 1: quantized_rows(kind, 1, tile, first_row); break;
+    default: break;
+    }
+}
+
+/* Sixteen outputs of one column of a float group. */
+INLINE __m512 load_floats(enum packed_kind kind, const uint8_t *column)
+{
+    if (kind == PACKED_F16)
+        return load_halves(column);
+    if (kind == PACKED_F32)
+        return _mm512_loadu_ps((const void *)column);
+    __m256i halves = _mm256_loadu_si256((const void *)column);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear_tile *tile,
+                       uint32_t first_row)
+{
+    const uint32_t column_bytes = kind == PACKED_F32 ? 64 : 32;
+    const size_t stride = tile->x_stride_bytes;
+    const char *x = (const char *)tile->x + first_row * stride;
+    __m512 acc[ROWS_MAX];
+    UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_setzero_ps();
+    for (uint32_t first = 0; first < tile->columns; first += PACKED_COLUMNS) {
+        uint32_t left = tile->columns - first;
+        uint32_t end = left < PACKED_COLUMNS ? tile->columns : first + PACKED_COLUMNS;
+        __m512 part[ROWS_MAX];
+        UNROLL for (uint32_t r = 0; r < rows; r++) part[r] = _mm512_setzero_ps();
+        for (uint32_t c = first; c < end; c++) {
+            __m512 weights = load_floats(kind, tile->group + (size_t)c * column_bytes);
+            UNROLL for (uint32_t r = 0; r < rows; r++)
+            {
+                const float *xr = (const void *)(x + r * stride);
+                part[r] = _mm512_fmadd_ps(weights, _mm512_set1_ps(xr[c]), part[r]);
+            }
+        }
+        UNROLL for (uint32_t r = 0; r < rows; r++) acc[r] = _mm512_add_ps(acc[r], part[r]);
+    }
+    store_outputs(rows, tile, first_row, acc);
+}
+
+/* Less than eight rows from first_row on. */
+INLINE void float_rest(enum packed_kind kind, const struct linear_tile *tile, uint32_t first_row)
+{
+    switch (tile->rows - first_row) {
+    case 7: float_rows(kind, 7, tile, first_row); break;
+    case 6: float_rows(kind, 6, tile, first_row); break;
+    case 5: float_rows(kind, 5, tile, first_row); break;
+    case 4: float_rows(kind, 4, tile, first_row); break;
+    case 3: float_rows(kind, 3, tile, first_row); break;
+    case 2: float_rows(kind, 2, tile, first_row); break;
+    case 1: float_rows(kind, 1, tile, first_row); break;
+    default: break;
+    }
+}
+
+/* Reading a group takes as long as its sums follow each other, however many rows have some. So what
+ * eights of rows leave goes over it once, in a function of its own: beside the other sizes
+ * compilers find fewer registers for eight rows. */
+#define QUANT_TILE(type, bits, span, blocks, minimum, center)                                      \
+    OUTLINE void rest_##type(const struct linear_tile *tile, uint32_t first_row)                   \
+    {                                                                                              \
+        quantized_rest((struct kind){bits, span, blocks, minimum, center}, tile, first_row);       \
+    }                                                                                              \
+    void linear_avx512_##type(const struct linear_tile *tile)                                      \
+    {                                                                                              \
+        uint32_t row = 0;                                                                          \
+        for (; row + 8 <= tile->rows; row += 8)                                                    \
+            quantized_rows((struct kind){bits, span, blocks, minimum, center}, 8, tile, row);      \
+        if (row < tile->rows)                                                                      \
+            rest_##type(tile, row);                                                                \
+    }
+PACKED_QUANT_LIST(QUANT_TILE)
+#undef QUANT_TILE
+
+#define FLOAT_TILE(type, width)                                                                    \
+    OUTLINE void rest_##type(const struct linear_tile *tile, uint32_t first_row)                   \
+    {                                                                                              \
+        float_rest(PACKED_##type, tile, first_row);                                                \
+    }                                                                                              \
+    void linear_avx512_##type(const struct linear_tile *tile)                                      \
+    {                                                                                              \
+        uint32_t row = 0;                                                                          \
+        for (; row + 8 <= tile->rows; row += 8)                                                    \
+            float_rows(PACKED_##type, 8, tile, row);                                               \
+        if (row < tile->rows)                                                                      \
+            rest_##type(tile, row);                                                                \
+    }
+PACKED_FLOAT_LIST(FLOAT_TILE)
+#undef FLOAT_TILE

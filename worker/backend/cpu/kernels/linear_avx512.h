@@ -1,0 +1,15 @@
+/*
+ * The linear kernels of the AVX-512 tier, one per packed kind: linear_avx512_Q4_1() and so on.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_AVX512_H
+#define SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_AVX512_H
+
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+
+#define LINEAR_AVX512_PROTOTYPE(type, ...)                                                         \
+    void linear_avx512_##type(const struct linear_tile *tile);
+PACKED_QUANT_LIST(LINEAR_AVX512_PROTOTYPE)
+PACKED_FLOAT_LIST(LINEAR_AVX512_PROTOTYPE)
+#undef LINEAR_AVX512_PROTOTYPE
+
+#endif

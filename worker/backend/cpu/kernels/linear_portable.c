@@ -1,0 +1,209 @@
+/*
+ * The linear kernels in plain C: what every packed kind means, for any CPU and as the yardstick of
+ * the vector tiers.
+ *
+ * For each block of 32 columns and each term of its quantized activations (a second one only where
+ * a block stands out, cpu_kernels.h) the sixteen rows' values are taken out of their planes,
+ * multiplied with the activations in integers, and joined to the running f32 sums:
+ *
+ *   plain kinds  sum += isum * (weight scale * x scale); then sum += (m or -center * scale) *
+ * x.sum; A8, whose bytes are 128 too low: (m + 128 * scale) * x.sum K kinds      inside a unit: s
+ * += isum * x scale, n += imin * x scale; at its end sum += s * d, then sum -= n * dmin, where isum
+ * and imin already carry the integer sub-scales
+ *
+ * Float kinds: a partial sum per 32 columns, added to the running sum.
+ */
+#include "worker/backend/cpu/kernels/linear_portable.h"
+
+#include <string.h>
+
+#include "worker/backend/host/ggml_dequantize.h"
+
+enum { ROWS = PACKED_ROWS, COLUMNS = PACKED_COLUMNS };
+
+/* values [16][32] of one block's planes, center not subtracted */
+static void unpack_block(uint32_t bits, const uint8_t *planes, int8_t values[ROWS][COLUMNS])
+{
+    for (uint32_t row = 0; row < ROWS; row++) {
+        for (uint32_t column = 0; column < COLUMNS; column++) {
+            uint32_t quad = column / 4;
+            uint32_t lane = 4 * row + column % 4;
+            const uint8_t *plane = planes;
+            uint32_t value = 0;
+            uint32_t shift = 0;
+            if (bits == 8)
+                value = plane[64 * quad + lane];
+            if (bits < 8 && bits & 4) {
+                value = plane[64 * (quad % 4) + lane] >> (quad / 4 * 4) & 15;
+                plane += 256;
+                shift = 4;
+            }
+            if (bits < 8 && bits & 2) {
+                value |= (uint32_t)(plane[64 * (quad / 4) + lane] >> (quad % 4 * 2) & 3) << shift;
+                plane += 128;
+                shift += 2;
+            }
+            if (bits < 8 && bits & 1)
+                value |= (uint32_t)(plane[lane] >> quad & 1) << shift;
+            values[row][column] = (int8_t)value;
+        }
+    }
+}
+
+static float load_f16(const uint8_t *halves, uint32_t index)
+{
+    return ggml_f16_to_f32(ggml_load_u16(halves + 2 * index));
+}
+
+/* Sum of value * quant over `count` columns. */
+static int32_t dot(const int8_t *values, const int8_t *quants, uint32_t count)
+{
+    int32_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += values[i] * quants[i];
+    return sum;
+}
+
+static uint32_t count_terms(const struct quantized_block *x)
+{
+    return x->term[1].scale != 0.0f ? 2 : 1;
+}
+
+static void plain_block(const struct packed_shape *shape, const uint8_t *block,
+                        const struct quantized_term *x, float *sums)
+{
+    int8_t values[ROWS][COLUMNS];
+    unpack_block(shape->bits, block, values);
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(shape->bits);
+    for (uint32_t row = 0; row < ROWS; row++) {
+        float scale = load_f16(scales, row);
+        sums[row] += (float)dot(values[row], x->quants, COLUMNS) * (scale * x->scale);
+        if (shape->minimum) {
+            float minimum = load_f16(scales + 32, row);
+            if (shape->center)
+                minimum += (float)shape->center * scale;
+            sums[row] += minimum * x->sum;
+        } else if (shape->center) {
+            sums[row] -= (float)shape->center * scale * x->sum;
+        }
+    }
+}
+
+/* One block of a K kind: integer sums with their sub-scales; minimum terms where the kind has them.
+ */
+static void k_block(const struct packed_shape *shape, const uint8_t *block,
+                    const struct quantized_term *x, float *sums, float *minimums)
+{
+    int8_t values[ROWS][COLUMNS];
+    unpack_block(shape->bits, block, values);
+    const uint8_t *scales = block + PACKED_PLANE_BYTES(shape->bits);
+    for (uint32_t row = 0; row < ROWS; row++) {
+        int32_t isum = 0;
+        int32_t imin = 0;
+        for (uint32_t h = 0; h < COLUMNS / shape->span; h++) {
+            uint8_t byte = scales[16 * h + row];
+            int32_t part = dot(values[row] + 16 * h, x->quants + 16 * h, shape->span);
+            int32_t x_sum = x->pair_sums[h][0];
+            if (shape->span == 32) {
+                x_sum += x->pair_sums[1][0];
+                isum = part * byte;
+                imin = x_sum * scales[16 + row];
+            } else if (shape->minimum) {
+                isum += part * (byte & 15);
+                imin += x_sum * (byte >> 4);
+            } else {
+                isum += (part - (int32_t)shape->center * x_sum) * (int8_t)byte;
+            }
+        }
+        sums[row] += (float)isum * x->scale;
+        minimums[row] += (float)imin * x->scale;
+    }
+}
+
+static void k_unit(const struct packed_shape *shape, const uint8_t *unit,
+                   const struct quantized_block *x, float *sums)
+{
+    float unit_sums[ROWS] = {0};
+    float unit_minimums[ROWS] = {0};
+    uint32_t block_bytes = PACKED_BLOCK_BYTES(shape->bits, shape->blocks, shape->minimum);
+    for (uint32_t b = 0; b < shape->blocks; b++)
+        for (uint32_t t = 0; t < count_terms(x + b); t++)
+            k_block(shape, unit + b * block_bytes, &x[b].term[t], unit_sums, unit_minimums);
+    const uint8_t *super = unit + shape->blocks * block_bytes;
+    for (uint32_t row = 0; row < ROWS; row++) {
+        sums[row] += unit_sums[row] * load_f16(super, row);
+        if (shape->minimum)
+            sums[row] -= unit_minimums[row] * load_f16(super + 32, row);
+    }
+}
+
+static void quantized_tile(enum ggml_type type, const struct linear_tile *tile)
+{
+    struct packed_shape shape = packed_weight_shape(type);
+    for (uint32_t r = 0; r < tile->rows; r++) {
+        const struct quantized_block *x =
+            (const void *)((const char *)tile->x + r * tile->x_stride_bytes);
+        const uint8_t *unit = tile->group;
+        float sums[ROWS] = {0};
+        for (uint32_t u = 0; u < tile->columns / shape.unit_columns; u++) {
+            if (shape.blocks == 8)
+                k_unit(&shape, unit, x, sums);
+            for (uint32_t t = 0; shape.blocks == 1 && t < count_terms(x); t++)
+                plain_block(&shape, unit, &x->term[t], sums);
+            unit += shape.unit_bytes;
+            x += shape.blocks;
+        }
+        for (uint32_t row = 0; row < ROWS; row++) {
+            size_t at = r * tile->out_stride + row;
+            tile->out[at] = tile->add ? tile->add[at] + sums[row] : sums[row];
+        }
+    }
+}
+
+static float load_float(enum packed_kind kind, const uint8_t *group, size_t index)
+{
+    float value;
+    uint32_t bits;
+    switch (kind) {
+    case PACKED_F16: return ggml_f16_to_f32(ggml_load_u16(group + 2 * index));
+    case PACKED_BF16: bits = (uint32_t)ggml_load_u16(group + 2 * index) << 16; break;
+    default: memcpy(&bits, group + 4 * index, sizeof bits); break;
+    }
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static void float_tile(enum packed_kind kind, const struct linear_tile *tile)
+{
+    for (uint32_t r = 0; r < tile->rows; r++) {
+        const float *x = (const void *)((const char *)tile->x + r * tile->x_stride_bytes);
+        for (uint32_t row = 0; row < ROWS; row++) {
+            float sum = 0.0f;
+            for (uint32_t first = 0; first < tile->columns; first += COLUMNS) {
+                uint32_t end = tile->columns - first < COLUMNS ? tile->columns : first + COLUMNS;
+                float part = 0.0f;
+                for (uint32_t c = first; c < end; c++)
+                    part += load_float(kind, tile->group, (size_t)ROWS * c + row) * x[c];
+                sum += part;
+            }
+            size_t at = r * tile->out_stride + row;
+            tile->out[at] = tile->add ? tile->add[at] + sum : sum;
+        }
+    }
+}
+
+#define QUANT_TILE(type, ...)                                                                      \
+    void linear_portable_##type(const struct linear_tile *tile)                                    \
+    {                                                                                              \
+        quantized_tile(GGML_##type, tile);                                                         \
+    }
+PACKED_QUANT_LIST(QUANT_TILE)
+#undef QUANT_TILE
+
+#define FLOAT_TILE(type, width)                                                                    \
+    void linear_portable_##type(const struct linear_tile *tile)                                    \
+    {                                                                                              \
+        float_tile(PACKED_##type, tile);                                                           \
+    }
+PACKED_FLOAT_LIST(FLOAT_TILE)
+#undef FLOAT_TILE

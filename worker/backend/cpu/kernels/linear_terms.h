@@ -1,0 +1,51 @@
+/*
+ * What the vector tiers of the linear kernels share: the facts of a packed kind, and how quantized
+ * activations are walked.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_TERMS_H
+#define SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_TERMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* One kind's line of PACKED_QUANT_LIST. */
+struct kind {
+    uint32_t bits, span, blocks, minimum, center;
+};
+
+/* The same term `row` rows further on. */
+INLINE const struct quantized_term *row_term(const struct quantized_term *x, size_t stride,
+                                             uint32_t row)
+{
+    return (const void *)((const char *)x + row * stride);
+}
+
+/* Quants 4 * quad .. 4 * quad + 3 as one number to broadcast. */
+INLINE int32_t term_quad(const struct quantized_term *x, uint32_t quad)
+{
+    int32_t four;
+    memcpy(&four, x->quants + 4 * quad, sizeof four);
+    return four;
+}
+
+/* 2 when any of the rows has a second term in this block. A row without one gets zeros added then,
+ * which changes nothing. */
+INLINE uint32_t count_terms(const struct quantized_block *x, size_t stride, uint32_t rows)
+{
+    uint32_t any = 0;
+    UNROLL for (uint32_t r = 0; r < rows; r++)
+    {
+        uint32_t scale;
+        memcpy(&scale, &row_term(&x->term[1], stride, r)->scale, sizeof scale);
+        any |= scale;
+    }
+    return any ? 2 : 1;
+}
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * The row kernels of the AVX2 tier; contracts in cpu_kernels.h.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ROW_AVX2_H
+#define SHOAL_WORKER_BACKEND_CPU_KERNELS_ROW_AVX2_H
+
+#include "worker/backend/cpu/kernels/cpu_kernels.h"
+
+void row_avx2_quantize(const float *x, uint32_t columns, float outlier,
+                       struct quantized_block *out);
+void row_avx2_rms_norm(const float *x, const float *weight, float offset, float epsilon,
+                       const float *add, uint32_t columns, float *out);
+void row_avx2_layer_norm(const float *x, const float *weight, float offset, float epsilon,
+                         uint32_t columns, float *out);
+void row_avx2_gate(enum gate_activation activation, const float *x, const float *up,
+                   uint32_t columns, float *out);
+void row_avx2_soft_cap(const float *x, float scale, float cap, uint32_t columns, float *out);
+void row_avx2_to_f16(const float *x, uint32_t count, uint16_t *out);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * activate: an activation by itself. Those that the gate's kernels know are gates whose other half
+ * is a constant; gelu by the error function is the C library's, which towers only want for rows
+ * that are already merged.
+ */
+#include <math.h>
+
+#include "worker/backend/cpu/ops/cpu_ops.h"
+
+#define QUICK_SLOPE 1.702f
+#define CHUNK       64u
+
+/* x [count], at most CHUNK; out may be x */
+static void activate_chunk(const struct cpu_kernels *kernels, enum activation activation,
+                           const float *x, uint32_t count, float *out)
+{
+    float other[CHUNK], steep[CHUNK];
+    float constant = activation == ACTIVATION_GELU_QUICK ? 1.0f / QUICK_SLOPE : 1.0f;
+    for (uint32_t c = 0; c < count; c++) {
+        other[c] = constant;
+        steep[c] = x[c] * QUICK_SLOPE;
+    }
+    switch (activation) {
+    case ACTIVATION_SILU: kernels->gate(GATE_SILU, x, other, count, out); return;
+    case ACTIVATION_GELU_TANH: kernels->gate(GATE_GELU_TANH, x, other, count, out); return;
+    case ACTIVATION_GELU_QUICK: kernels->gate(GATE_SILU, steep, other, count, out); return;
+    case ACTIVATION_GELU_ERF: break;
+    }
+    for (uint32_t c = 0; c < count; c++)
+        out[c] = 0.5f * x[c] * (1.0f + erff(x[c] * 0.70710678f));
+}
+
+void cpu_activate(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct cpu_tensor *tensor = &step->program->tensors[op->output];
+    struct row_share share = cpu_step_share(step, tensor->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        const float *x = cpu_step_row(step, op->inputs[0], row);
+        float *out = cpu_step_row(step, op->output, row);
+        for (uint32_t c = 0; c < tensor->columns; c += CHUNK) {
+            uint32_t left = tensor->columns - c;
+            activate_chunk(step->program->kernels, op->params.activate.activation, x + c,
+                           left < CHUNK ? left : CHUNK, out + c);
+        }
+        if (step->program->notes[index].quantize_output)
+            cpu_step_quantize(step, op->output, row, 0, tensor->columns);
+    }
+}

@@ -1,0 +1,27 @@
+/*
+ * bias_add: each thread adds the biases to its own rows, weight by weight, and quantizes a row when
+ * a matrix product comes next.
+ *
+ * Refuses to do: adding in the product's kernel. The sum would be the same, but every kernel of
+ * every tier would need a second way out for what is one pass over a few columns.
+ */
+#include "worker/backend/cpu/ops/cpu_ops.h"
+
+void cpu_bias_add(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct cpu_tensor *out = &step->program->tensors[op->output];
+    struct row_share share = cpu_step_share(step, out->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        float *columns = cpu_step_row(step, op->output, row);
+        for (uint32_t w = 0; w < OP_WEIGHTS_MAX && op->weights[w] != PLAN_NONE; w++) {
+            const float *bias = step->program->vectors[op->weights[w]];
+            uint32_t count = step->program->plan->weights[op->weights[w]].columns;
+            for (uint32_t c = 0; c < count; c++)
+                columns[c] += bias[c];
+            columns += count;
+        }
+        if (step->program->notes[index].quantize_output)
+            cpu_step_quantize(step, op->output, row, 0, out->columns);
+    }
+}

@@ -1,0 +1,73 @@
+/*
+ * embed_rows and gather_rows: rows that come from elsewhere.
+ *
+ * Embedding rows are decoded straight from the mapped checkpoint, one per token: the table is far
+ * larger than what a conversation touches, so no second form of it is kept for this. A row that is
+ * stored otherwise than as its type becomes so in pieces. A row that stands for a part of a picture
+ * has its feature instead, or the row of one token that stands for all pictures.
+ */
+#include <string.h>
+
+#include "worker/backend/cpu/ops/cpu_ops.h"
+#include "worker/backend/host/ggml_dequantize.h"
+
+enum { PIECE = 256 }; /* columns of a row that is made on the way */
+
+static void fetch_row(const struct plan_weight *weight, uint32_t row, float *out)
+{
+    if (weight->source.layout == WEIGHT_IN_PLACE) {
+        uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
+        ggml_dequantize_row(weight->type, (const uint8_t *)weight->data + row * row_bytes,
+                            weight->columns, out);
+        return;
+    }
+    for (uint32_t c = 0; c < weight->columns; c += PIECE) {
+        uint8_t piece[PIECE * sizeof(float)];
+        uint32_t left = weight->columns - c;
+        struct weight_span span = {row, c, left < PIECE ? left : PIECE};
+        weight_source_read(&weight->source, weight->columns, span, piece);
+        ggml_dequantize_row(weight->type, piece, span.count, out + c);
+    }
+}
+
+void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct plan_weight *weight = &step->program->plan->weights[op->weights[0]];
+    float scale = op->params.embed_rows.scale;
+    const uint32_t *features = step->batch->feature_rows;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        float *out = cpu_step_row(step, op->output, row);
+        uint32_t token = step->batch->token_ids[row];
+        bool picture = features && features[row] != ROW_FEATURE_NONE;
+        if (picture && op->params.embed_rows.features) {
+            memcpy(out, cpu_features_row(step->features, features[row]),
+                   weight->columns * sizeof(float));
+        } else {
+            token = picture ? op->params.embed_rows.picture_token : token;
+            fetch_row(weight, token < weight->rows ? token : 0, out);
+            for (uint32_t c = 0; c < weight->columns; c++)
+                out[c] *= scale;
+        }
+        if (step->program->notes[index].quantize_output)
+            cpu_step_quantize(step, op->output, row, 0, weight->columns);
+    }
+}
+
+void cpu_gather_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    uint32_t columns = step->program->tensors[op->output].columns;
+    for (;;) {
+        uint32_t row = cpu_step_claim(step, index, 1);
+        if (row >= step->batch->logit_row_count)
+            return;
+        memcpy(cpu_step_row(step, op->output, row),
+               cpu_step_row(step, op->inputs[0], step->batch->logit_rows[row]),
+               columns * sizeof(float));
+        if (step->program->notes[index].quantize_output)
+            cpu_step_quantize(step, op->output, row, 0, columns);
+    }
+}

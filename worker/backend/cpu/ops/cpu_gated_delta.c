@@ -1,0 +1,133 @@
+/*
+ * gated_delta: each value head of a sequence carries a matrix from row to row, so rows come in
+ * order and heads are independent. A piece is a head of one sequence: it moves the matrix in the
+ * sequence's slot on, row by row.
+ *
+ * The matrix is kept as [key_dim, value_dim]: both products with it then add up whole rows, which
+ * compilers turn into vectors without changing the order of any sum. Two passes a row: decay and
+ * recall, then correction and answer. Nothing depends on where a chunk ends.
+ *
+ * Refuses to do: the chunked form, which turns a prompt's rows into matrix products. Its sums
+ * depend on where chunks end.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/cpu/cpu_state.h"
+#include "worker/backend/cpu/ops/cpu_ops.h"
+
+#define SOFTPLUS_LINEAR 20.0f /* from here on it is its argument, as in torch */
+
+struct delta_head {
+    const struct gated_delta_params *params;
+    float rate; /* how fast it forgets, < 0 */
+    float time_bias;
+    uint32_t head;
+    uint32_t key_head; /* whose query and key it takes */
+    float *matrix;     /* [key_dim, value_dim] */
+};
+
+static float softplus(float x)
+{
+    return x > SOFTPLUS_LINEAR ? x : log1pf(expf(x));
+}
+
+/* out = x * factor, of length 1 before the factor. */
+static void normalize(const float *x, uint32_t count, float factor, float *out)
+{
+    float squares = 0;
+    for (uint32_t i = 0; i < count; i++)
+        squares += x[i] * x[i];
+    factor /= sqrtf(squares + DELTA_NORM_EPSILON);
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = x[i] * factor;
+}
+
+/* recalled = matrix^T . key, the matrix having decayed. */
+static void recall(const struct delta_head *head, const float *key, float decay, float *recalled)
+{
+    uint32_t values = head->params->value_dim;
+    memset(recalled, 0, values * sizeof(float));
+    for (uint32_t k = 0; k < head->params->key_dim; k++) {
+        float *row = head->matrix + (size_t)k * values;
+        for (uint32_t v = 0; v < values; v++) {
+            row[v] *= decay;
+            recalled[v] += row[v] * key[k];
+        }
+    }
+}
+
+/* matrix += key x correction; out = matrix^T . query */
+static void answer(const struct delta_head *head, const float *key, const float *correction,
+                   const float *query, float *out)
+{
+    uint32_t values = head->params->value_dim;
+    memset(out, 0, values * sizeof(float));
+    for (uint32_t k = 0; k < head->params->key_dim; k++) {
+        float *row = head->matrix + (size_t)k * values;
+        for (uint32_t v = 0; v < values; v++) {
+            row[v] += key[k] * correction[v];
+            out[v] += row[v] * query[k];
+        }
+    }
+}
+
+/* x: queries | keys | values of all heads; y: beta | alpha of all value heads. */
+static void move_row(const struct delta_head *head, const float *x, const float *y, float *out)
+{
+    const struct gated_delta_params *p = head->params;
+    float query[LIMIT_HEAD_DIM], key[LIMIT_HEAD_DIM], correction[LIMIT_HEAD_DIM];
+    const float *queries = x, *keys = x + (size_t)p->key_heads * p->key_dim;
+    const float *value = keys + (size_t)p->key_heads * p->key_dim + head->head * p->value_dim;
+    float beta = 1.0f / (1.0f + expf(-y[head->head]));
+    float alpha = y[p->value_heads + head->head];
+    float decay = expf(head->rate * softplus(alpha + head->time_bias));
+    normalize(queries + head->key_head * p->key_dim, p->key_dim, 1.0f / sqrtf((float)p->key_dim),
+              query);
+    normalize(keys + head->key_head * p->key_dim, p->key_dim, 1.0f, key);
+    recall(head, key, decay, correction);
+    for (uint32_t v = 0; v < p->value_dim; v++)
+        correction[v] = (value[v] - correction[v]) * beta;
+    answer(head, key, correction, query, out + head->head * p->value_dim);
+}
+
+static struct delta_head make_head(const struct cpu_step *step, const struct plan_op *op,
+                                   uint32_t number, uint32_t slot)
+{
+    const struct gated_delta_params *p = &op->params.gated_delta;
+    float rate = step->program->vectors[op->weights[0]][number];
+    size_t floats = (size_t)p->key_dim * p->value_dim;
+    return (struct delta_head){
+        .params = p,
+        .rate = p->rate_is_log ? -expf(rate) : rate,
+        .time_bias = step->program->vectors[op->weights[1]][number],
+        .head = number,
+        .key_head =
+            p->heads_take_turns ? number % p->key_heads : number / (p->value_heads / p->key_heads),
+        .matrix = cpu_state_delta(step->program, p->layer, slot) + number * floats,
+    };
+}
+
+void cpu_gated_delta(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct gated_delta_params *p = &op->params.gated_delta;
+    uint32_t total = p->value_heads * step->batch->sequence_count;
+    must(p->key_dim <= LIMIT_HEAD_DIM && p->value_dim <= LIMIT_HEAD_DIM);
+    for (;;) {
+        uint32_t piece = cpu_step_claim(step, index, 1);
+        if (piece >= total)
+            return;
+        const struct step_sequence *sequence = &step->batch->sequences[piece / p->value_heads];
+        struct delta_head head = make_head(step, op, piece % p->value_heads, sequence->state_slot);
+        if (sequence->first_position == 0)
+            memset(head.matrix, 0, (size_t)p->key_dim * p->value_dim * sizeof(float));
+        for (uint32_t r = 0; r < sequence->row_count; r++) {
+            uint32_t row = sequence->first_row + r;
+            move_row(&head, cpu_step_row(step, op->inputs[0], row),
+                     cpu_step_row(step, op->inputs[1], row), cpu_step_row(step, op->output, row));
+        }
+    }
+}

@@ -1,0 +1,83 @@
+/*
+ * join_rows, pool_rows and feature_write: from patches to features; feature_add: from features into
+ * the text. The patches of a feature lie
+ * behind each other (cpu_patches.c), so joining them is only another way to count columns.
+ */
+#include <string.h>
+
+#include "worker/backend/cpu/ops/cpu_ops.h"
+
+/* False: none are left. */
+static bool claim_feature(const struct cpu_step *step, uint32_t index, uint32_t *row)
+{
+    uint32_t piece = cpu_step_claim(step, index, 1);
+    *row = cpu_step_first_row(step, PLAN_ROWS_FEATURES) + piece;
+    return piece < cpu_step_rows(step, PLAN_ROWS_FEATURES);
+}
+
+void cpu_join_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    uint32_t count = op->params.join_rows.count;
+    uint32_t columns = step->program->tensors[op->output].columns;
+    for (;;) {
+        uint32_t row;
+        if (!claim_feature(step, index, &row))
+            return;
+        memcpy(cpu_step_row(step, op->output, row), cpu_step_row(step, op->inputs[0], row * count),
+               columns * sizeof(float));
+        if (step->program->notes[index].quantize_output)
+            cpu_step_quantize(step, op->output, row, 0, columns);
+    }
+}
+
+void cpu_pool_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct pool_rows_params *params = &op->params.pool_rows;
+    uint32_t columns = step->program->tensors[op->output].columns;
+    for (;;) {
+        uint32_t row;
+        if (!claim_feature(step, index, &row))
+            return;
+        const float *x = cpu_step_row(step, op->inputs[0], row * params->count);
+        float *out = cpu_step_row(step, op->output, row);
+        memcpy(out, x, columns * sizeof(float));
+        for (uint32_t i = 1; i < params->count; i++)
+            for (uint32_t c = 0; c < columns; c++)
+                out[c] += x[(size_t)i * columns + c];
+        for (uint32_t c = 0; c < columns; c++)
+            out[c] *= params->scale;
+    }
+}
+
+void cpu_feature_write(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    uint32_t columns = step->program->tensors[op->inputs[0]].columns;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_FEATURES, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        float *feature = cpu_features_row(step->features, step->patches->feature_rows[row]);
+        memcpy(feature + (size_t)op->params.feature_write.part * columns,
+               cpu_step_row(step, op->inputs[0], row), columns * sizeof(float));
+    }
+}
+
+void cpu_feature_add(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    uint32_t columns = step->program->tensors[op->output].columns;
+    const uint32_t *features = step->batch->feature_rows;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_STEP, thread);
+    for (uint32_t row = share.begin; features && row < share.end; row++) {
+        if (features[row] == ROW_FEATURE_NONE)
+            continue;
+        const float *feature = cpu_features_row(step->features, features[row]) +
+                               (size_t)op->params.feature_add.part * columns;
+        float *out = cpu_step_row(step, op->output, row);
+        for (uint32_t c = 0; c < columns; c++)
+            out[c] += feature[c];
+    }
+}

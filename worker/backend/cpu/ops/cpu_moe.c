@@ -1,0 +1,284 @@
+/*
+ * Mixtures of experts, but for their matrices (cpu_moe_linear.c): choosing experts, grouping rows
+ * by expert, gates, the weighted sum, and what every row uses beside it.
+ *
+ * The choice is a selection by repeated maximum: of a few hundred scores a few are wanted, and the
+ * order of equal scores must not depend on anything but their numbers. Scores that are no numbers
+ * lose against all others, so that a route always names experts that exist, each at most once.
+ *
+ * Grouping is a counting sort, so within an expert rows stay in order.
+ */
+#include "worker/backend/cpu/ops/cpu_moe.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/cpu/ops/cpu_ops.h"
+
+#define PIECE_COLUMNS 512u /* whole blocks of a quantized row, as gate has them */
+
+struct moe_row_route cpu_moe_row_route(const struct cpu_step *step, plan_tensor_id route,
+                                       uint32_t row)
+{
+    const float *values = cpu_step_row(step, route, row);
+    uint32_t chosen = step->program->tensors[route].columns / 2;
+    return (struct moe_row_route){chosen, values, values + chosen};
+}
+
+/* --- moe_route --- */
+
+static bool is_above(float score, float other)
+{
+    return score > other || (isnan(other) && !isnan(score));
+}
+
+/* Numbers of the `count` largest scores, the largest first. */
+static void choose(const float *scores, uint32_t experts, uint32_t count, uint32_t *chosen)
+{
+    bool taken[LIMIT_EXPERTS] = {false};
+    for (uint32_t j = 0; j < count; j++) {
+        uint32_t best = experts;
+        for (uint32_t e = 0; e < experts; e++)
+            if (!taken[e] && (best == experts || is_above(scores[e], scores[best])))
+                best = e;
+        taken[best] = true;
+        chosen[j] = best;
+    }
+}
+
+/* Sum of exp(score - most) over all experts. */
+static float sum_all(const float *scores, uint32_t experts, float most)
+{
+    float sum = 0.0f;
+    for (uint32_t e = 0; e < experts; e++)
+        sum += expf(scores[e] - most);
+    return sum;
+}
+
+static void route_row(const struct moe_route_params *params, const float *scores, uint32_t experts,
+                      const float *scales, float *route)
+{
+    uint32_t chosen[LIMIT_EXPERTS_CHOSEN] = {0};
+    float *weights = route + params->chosen;
+    float sum_chosen = 0.0f;
+    choose(scores, experts, params->chosen, chosen);
+    float most = scores[chosen[0]];
+    for (uint32_t j = 0; j < params->chosen; j++) {
+        weights[j] = expf(scores[chosen[j]] - most);
+        sum_chosen += weights[j];
+    }
+    /* A softmax over all that is normalized afterwards is one over the chosen. */
+    float sum =
+        params->softmax_chosen || params->normalized ? sum_chosen : sum_all(scores, experts, most);
+    for (uint32_t j = 0; j < params->chosen; j++) {
+        route[j] = (float)chosen[j];
+        weights[j] = weights[j] / sum * params->scale * (scales ? scales[chosen[j]] : 1.0f);
+    }
+}
+
+void cpu_moe_route(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct cpu_tensor *x = &step->program->tensors[op->inputs[0]];
+    plan_weight_id scales = op->weights[0];
+    struct row_share share = cpu_step_share(step, x->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++)
+        route_row(&op->params.moe_route, cpu_step_row(step, op->inputs[0], row), x->columns,
+                  scales == PLAN_NONE ? NULL : step->program->vectors[scales],
+                  cpu_step_row(step, op->output, row));
+}
+
+/* --- grouping --- */
+
+struct cpu_moe_scratch *cpu_moe_scratch_create(const struct cpu_program *program, bool *enough)
+{
+    const struct plan *plan = program->plan;
+    uint64_t pairs = 0, columns = 0;
+    *enough = true;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        if (op->stem != OP_moe_linear)
+            continue;
+        uint64_t wide = plan->weights[op->weights[0]].columns;
+        uint64_t chosen = plan->tensors[op->inputs[1]].columns / 2;
+        columns = wide > columns ? wide : columns;
+        pairs = chosen > pairs ? chosen : pairs;
+    }
+    if (pairs == 0)
+        return NULL;
+    pairs *= program->max_step_rows > program->max_logit_rows ? program->max_step_rows
+                                                              : program->max_logit_rows;
+    struct cpu_moe_scratch *scratch = must_alloc(1, sizeof *scratch);
+    scratch->first_pair = must_alloc(LIMIT_EXPERTS + 1, sizeof *scratch->first_pair);
+    scratch->pairs = calloc(pairs, sizeof *scratch->pairs);
+    scratch->tiles = calloc(pairs, sizeof *scratch->tiles);
+    scratch->gathered = aligned_alloc(64, (MOE_TILE_ROWS * columns * sizeof(float) + 63) / 64 * 64);
+    *enough = scratch->pairs && scratch->tiles && scratch->gathered;
+    return scratch;
+}
+
+void cpu_moe_scratch_destroy(struct cpu_moe_scratch *scratch)
+{
+    if (!scratch)
+        return;
+    free(scratch->first_pair);
+    free(scratch->pairs);
+    free(scratch->tiles);
+    free(scratch->gathered);
+    free(scratch);
+}
+
+void cpu_moe_group(const struct cpu_step *step, plan_tensor_id route, uint32_t rows,
+                   uint32_t experts, struct cpu_moe_scratch *scratch)
+{
+    uint32_t *first = scratch->first_pair;
+    memset(first, 0, (experts + 1) * sizeof *first);
+    for (uint32_t row = 0; row < rows; row++) {
+        struct moe_row_route mine = cpu_moe_row_route(step, route, row);
+        for (uint32_t j = 0; j < mine.chosen; j++) {
+            must(mine.experts[j] >= 0.0f && mine.experts[j] < (float)experts);
+            first[(uint32_t)mine.experts[j] + 1]++;
+        }
+    }
+    scratch->tile_count = 0;
+    for (uint32_t e = 0; e < experts; e++) {
+        uint32_t count = first[e + 1];
+        first[e + 1] += first[e];
+        for (uint32_t done = 0; done < count; done += MOE_TILE_ROWS)
+            scratch->tiles[scratch->tile_count++] = (struct moe_tile){
+                e, first[e] + done, count - done < MOE_TILE_ROWS ? count - done : MOE_TILE_ROWS};
+    }
+    for (uint32_t row = rows; row-- > 0;) { /* from the ends, which then become beginnings */
+        struct moe_row_route mine = cpu_moe_row_route(step, route, row);
+        for (uint32_t j = mine.chosen; j-- > 0;)
+            scratch->pairs[--first[(uint32_t)mine.experts[j] + 1]] = row * mine.chosen + j;
+    }
+}
+
+/* --- moe_gate --- */
+
+/* The bias of columns [first, first + count) of an expert, which one or two weights hold. */
+static float bias_at(const struct cpu_step *step, const struct plan_op *op, uint32_t expert,
+                     uint32_t column)
+{
+    const struct plan *plan = step->program->plan;
+    for (uint32_t w = 0; w < OP_WEIGHTS_MAX && op->weights[w] != PLAN_NONE; w++) {
+        uint32_t columns = plan->weights[op->weights[w]].columns;
+        if (column < columns)
+            return step->program->vectors[op->weights[w]][(size_t)expert * columns + column];
+        column -= columns;
+    }
+    return 0.0f;
+}
+
+/* Columns [first, first + count) of one expert's part. */
+static void gate_piece(const struct cpu_step *step, const struct plan_op *op, uint32_t expert,
+                       const float *x, uint32_t columns, uint32_t first, uint32_t count, float *out)
+{
+    const struct moe_gate_params *params = &op->params.moe_gate;
+    float gate[PIECE_COLUMNS], up[PIECE_COLUMNS];
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t gate_at = params->interleaved ? 2 * (first + i) : first + i;
+        uint32_t up_at = params->interleaved ? gate_at + 1 : columns + first + i;
+        gate[i] = x[gate_at];
+        up[i] = x[up_at];
+        if (op->weights[0] != PLAN_NONE) {
+            gate[i] += bias_at(step, op, expert, gate_at);
+            up[i] += bias_at(step, op, expert, up_at);
+        }
+    }
+    /* gate * sigmoid(alpha * gate) * (up + 1) is silu(alpha * gate) * (up + 1) / alpha */
+    for (uint32_t i = 0; i < count && params->limit > 0.0f; i++) {
+        float held = up[i] < params->limit ? up[i] : params->limit;
+        held = held > -params->limit ? held : -params->limit;
+        gate[i] = params->alpha * (gate[i] < params->limit ? gate[i] : params->limit);
+        up[i] = (held + 1.0f) / params->alpha;
+    }
+    step->program->kernels->gate(params->activation, gate, up, count, out);
+}
+
+void cpu_moe_gate(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct cpu_tensor *out = &step->program->tensors[op->output];
+    uint32_t chosen = step->program->tensors[op->inputs[1]].columns / 2;
+    uint32_t columns = out->columns / chosen; /* of a part */
+    uint32_t pieces = (columns + PIECE_COLUMNS - 1) / PIECE_COLUMNS;
+    uint32_t total = pieces * chosen * cpu_step_rows(step, out->rows);
+    uint32_t batch = 1 + total / (step->threads * 16);
+    for (;;) {
+        uint32_t first = cpu_step_claim(step, index, batch);
+        if (first >= total)
+            return;
+        for (uint32_t piece = first; piece < total && piece < first + batch; piece++) {
+            uint32_t row = piece / (pieces * chosen), j = piece / pieces % chosen;
+            uint32_t column = piece % pieces * PIECE_COLUMNS;
+            uint32_t left = columns - column;
+            uint32_t count = left < PIECE_COLUMNS ? left : PIECE_COLUMNS;
+            struct moe_row_route route = cpu_moe_row_route(step, op->inputs[1], row);
+            gate_piece(step, op, (uint32_t)route.experts[j],
+                       cpu_step_row(step, op->inputs[0], row) + (size_t)2 * columns * j, columns,
+                       column, count, cpu_step_row(step, op->output, row) + j * columns + column);
+            if (step->program->notes[index].quantize_output)
+                cpu_step_quantize(step, op->output, row, j * columns + column, count);
+        }
+    }
+}
+
+/* --- moe_combine --- */
+
+static void combine_piece(const struct cpu_step *step, const struct plan_op *op, uint32_t row,
+                          uint32_t first, uint32_t count)
+{
+    uint32_t columns = step->program->tensors[op->output].columns;
+    const float *bias = op->weights[0] == PLAN_NONE ? NULL : step->program->vectors[op->weights[0]];
+    struct moe_row_route route = cpu_moe_row_route(step, op->inputs[1], row);
+    float *out = cpu_step_row(step, op->output, row) + first;
+    float sums[PIECE_COLUMNS] = {0};
+    for (uint32_t j = 0; j < route.chosen; j++) {
+        const float *x = cpu_step_row(step, op->inputs[0], row) + (size_t)columns * j + first;
+        const float *b = bias ? bias + (size_t)columns * (uint32_t)route.experts[j] + first : NULL;
+        for (uint32_t i = 0; i < count; i++)
+            sums[i] += route.weights[j] * (b ? x[i] + b[i] : x[i]);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        out[i] = op->params.moe_combine.add ? out[i] + sums[i] : sums[i];
+}
+
+void cpu_moe_combine(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct cpu_tensor *out = &step->program->tensors[op->output];
+    uint32_t pieces = (out->columns + PIECE_COLUMNS - 1) / PIECE_COLUMNS; /* per row */
+    uint32_t total = pieces * cpu_step_rows(step, out->rows);
+    for (;;) {
+        uint32_t piece = cpu_step_claim(step, index, 1);
+        if (piece >= total)
+            return;
+        uint32_t column = piece % pieces * PIECE_COLUMNS;
+        uint32_t left = out->columns - column;
+        combine_piece(step, op, piece / pieces, column,
+                      left < PIECE_COLUMNS ? left : PIECE_COLUMNS);
+    }
+}
+
+/* --- moe_shared --- */
+
+void cpu_moe_shared(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct cpu_tensor *tensor = &step->program->tensors[op->output];
+    struct row_share share = cpu_step_share(step, tensor->rows, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        const float *x = cpu_step_row(step, op->inputs[0], row);
+        float score = cpu_step_row(step, op->inputs[1], row)[0];
+        float gate = 1.0f / (1.0f + expf(-score));
+        float *out = cpu_step_row(step, op->output, row);
+        for (uint32_t c = 0; c < tensor->columns; c++)
+            out[c] += gate * x[c];
+    }
+}

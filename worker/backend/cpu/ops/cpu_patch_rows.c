@@ -1,0 +1,144 @@
+/*
+ * patch_rows and patch_positions: what a patch shows, and where.
+ *
+ * Pixels become numbers here and nowhere else: a byte times the channel's scale, plus its bias.
+ * Checkpoints unfold a patch in the order in which their convolution's kernel is stored, so that
+ * the convolution is a matrix product (op linear) over these rows.
+ */
+#include <math.h>
+
+#include "worker/backend/cpu/ops/cpu_ops.h"
+
+#define CHANNELS 3u
+
+/* Source of the patch's pixels: where its first one lies, and how far it is to the next line. */
+struct patch_source {
+    const uint8_t *pixels;
+    size_t line_bytes;
+    float scale[CHANNELS];
+    float bias[CHANNELS];
+};
+
+static struct patch_source source_of(const struct cpu_step *step, uint32_t row,
+                                     const struct patch_rows_params *params)
+{
+    const struct patch_place *place = &step->patches->places[row];
+    const struct encode_picture *picture = &step->patches->tiles[place->tile].picture;
+    uint32_t side = step->patches->vision->patch_side;
+    struct patch_source source = {.line_bytes = (size_t)picture->shape.width * CHANNELS};
+    source.pixels =
+        picture->pixels + place->y * side * source.line_bytes + (size_t)place->x * side * CHANNELS;
+    for (uint32_t c = 0; c < CHANNELS; c++) {
+        source.scale[c] = picture->scale[c] * params->gain;
+        source.bias[c] = picture->bias[c] * params->gain + params->shift;
+    }
+    return source;
+}
+
+static float value_at(const struct patch_source *source, uint32_t y, uint32_t x, uint32_t channel)
+{
+    float pixel = (float)source->pixels[y * source->line_bytes + x * CHANNELS + channel];
+    return pixel * source->scale[channel] + source->bias[channel];
+}
+
+static float *unfold_channels_first(const struct patch_source *source, uint32_t side,
+                                    uint32_t frames, float *out)
+{
+    for (uint32_t channel = 0; channel < CHANNELS; channel++)
+        for (uint32_t frame = 0; frame < frames; frame++)
+            for (uint32_t y = 0; y < side; y++)
+                for (uint32_t x = 0; x < side; x++)
+                    *out++ = value_at(source, y, x, channel);
+    return out;
+}
+
+static float *unfold_channels_last(const struct patch_source *source, uint32_t side,
+                                   uint32_t frames, float *out)
+{
+    for (uint32_t frame = 0; frame < frames; frame++)
+        for (uint32_t y = 0; y < side; y++)
+            for (uint32_t x = 0; x < side; x++)
+                for (uint32_t channel = 0; channel < CHANNELS; channel++)
+                    *out++ = value_at(source, y, x, channel);
+    return out;
+}
+
+void cpu_patch_rows(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const struct patch_rows_params *params = &op->params.patch_rows;
+    uint32_t side = step->patches->vision->patch_side;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_PATCHES, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        struct patch_source source = source_of(step, row, params);
+        float *out = cpu_step_row(step, op->output, row);
+        if (params->channels_last)
+            unfold_channels_last(&source, side, params->frames, out);
+        else
+            unfold_channels_first(&source, side, params->frames, out);
+    }
+}
+
+/* --- where ------------------------------------------------------------------------------------ */
+
+struct position_taps {
+    uint32_t count;
+    uint32_t rows[4]; /* of the table */
+    float weights[4];
+};
+
+/* Two neighbours along one axis of `count` patches laid over `side` rows of the table. */
+static float neighbours(uint32_t at, uint32_t count, uint32_t side, uint32_t *low, uint32_t *high)
+{
+    float where = count > 1 ? (float)at * (float)(side - 1) / (float)(count - 1) : 0.0f;
+    float floor = floorf(where);
+    *low = (uint32_t)floor;
+    *high = *low + 1 < side ? *low + 1 : side - 1;
+    return where - floor;
+}
+
+static struct position_taps linear_taps(const struct patch_place *place,
+                                        const struct patch_tile *tile, uint32_t side)
+{
+    uint32_t top, bottom, left, right;
+    float down = neighbours(place->y, tile->height, side, &top, &bottom);
+    float along = neighbours(place->x, tile->width, side, &left, &right);
+    return (struct position_taps){
+        .count = 4,
+        .rows = {top * side + left, top * side + right, bottom * side + left,
+                 bottom * side + right},
+        .weights = {(1.0f - down) * (1.0f - along), (1.0f - down) * along, down * (1.0f - along),
+                    down * along},
+    };
+}
+
+static struct position_taps taps_of(const struct cpu_step *step, uint32_t row,
+                                    const struct patch_positions_params *params)
+{
+    const struct patch_place *place = &step->patches->places[row];
+    switch (params->form) {
+    case POSITIONS_LINEAR:
+        return linear_taps(place, &step->patches->tiles[place->tile], params->side);
+    case POSITIONS_AXES:
+        return (struct position_taps){2, {place->x, params->side + place->y}, {1.0f, 1.0f}};
+    default: return (struct position_taps){1, {place->y * params->side + place->x}, {1.0f}};
+    }
+}
+
+void cpu_patch_positions(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    const struct plan_op *op = &step->program->plan->ops[index];
+    const float *table = step->program->vectors[op->weights[0]];
+    uint32_t columns = step->program->tensors[op->output].columns;
+    struct row_share share = cpu_step_share(step, PLAN_ROWS_PATCHES, thread);
+    for (uint32_t row = share.begin; row < share.end; row++) {
+        struct position_taps taps = taps_of(step, row, &op->params.patch_positions);
+        float *out = cpu_step_row(step, op->output, row);
+        for (uint32_t c = 0; c < columns; c++) {
+            float sum = 0.0f;
+            for (uint32_t t = 0; t < taps.count; t++)
+                sum += taps.weights[t] * table[(size_t)taps.rows[t] * columns + c];
+            out[c] += sum;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+/*
+ * short_conv: every channel is a sum over its own last few inputs, so channels are independent and
+ * the rows of a sequence come in order. A piece is a block of channels of one sequence: it carries
+ * the inputs before the first row over from the sequence's slot and leaves the last ones there.
+ *
+ * Sums go from the oldest input to the newest whether an input is the step's or the slot's, so a
+ * row's numbers do not depend on how its sequence was cut into chunks.
+ */
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/cpu/cpu_state.h"
+#include "worker/backend/cpu/ops/cpu_ops.h"
+
+#define BLOCK 256u /* channels of a piece; whole quantization blocks */
+
+struct conv_piece {
+    const struct cpu_step *step;
+    const struct plan_op *op;
+    uint32_t index; /* of the op */
+    uint32_t taps;
+    uint32_t channels; /* of the whole row */
+    uint32_t first;    /* channel, and how many of them */
+    uint32_t count;
+    float weights[LIMIT_CONV_TAPS][BLOCK]; /* oldest tap first */
+    float inputs[LIMIT_CONV_TAPS][BLOCK];  /* a ring: `oldest`, and so on round */
+    uint32_t oldest;
+};
+
+static void load_weights(struct conv_piece *piece)
+{
+    const float *weights = piece->step->program->vectors[piece->op->weights[0]];
+    for (uint32_t c = 0; c < piece->count; c++)
+        for (uint32_t tap = 0; tap < piece->taps; tap++)
+            piece->weights[tap][c] = weights[(size_t)(piece->first + c) * piece->taps + tap];
+}
+
+/* The slot's columns: the inputs of the taps - 1 positions before the sequence's first row. */
+static void load_state(struct conv_piece *piece, const float *state, uint32_t first_position)
+{
+    piece->oldest = 0;
+    for (uint32_t tap = 0; tap + 1 < piece->taps; tap++) {
+        if (first_position == 0)
+            memset(piece->inputs[tap], 0, piece->count * sizeof(float));
+        else
+            memcpy(piece->inputs[tap], state + (size_t)tap * piece->channels + piece->first,
+                   piece->count * sizeof(float));
+    }
+}
+
+static void store_state(const struct conv_piece *piece, float *state)
+{
+    for (uint32_t tap = 0; tap + 1 < piece->taps; tap++)
+        memcpy(state + (size_t)tap * piece->channels + piece->first,
+               piece->inputs[(piece->oldest + tap) % piece->taps], piece->count * sizeof(float));
+}
+
+/* The row's own input is the newest; after the row the oldest has gone. */
+static void take_input(struct conv_piece *piece, const float *x)
+{
+    float *newest = piece->inputs[(piece->oldest + piece->taps - 1) % piece->taps];
+    x += piece->first;
+    if (piece->op->params.short_conv.form == SHORT_CONV_SILU) {
+        memcpy(newest, x, piece->count * sizeof(float));
+        return;
+    }
+    const float *gated = x + (size_t)2 * piece->channels;
+    for (uint32_t c = 0; c < piece->count; c++)
+        newest[c] = x[c] * gated[c];
+}
+
+static void convolve(const struct conv_piece *piece, const float *x, float *out)
+{
+    const struct cpu_kernels *kernels = piece->step->program->kernels;
+    float sums[BLOCK] = {0}, ones[BLOCK];
+    for (uint32_t tap = 0; tap < piece->taps; tap++) {
+        const float *weights = piece->weights[tap];
+        const float *inputs = piece->inputs[(piece->oldest + tap) % piece->taps];
+        for (uint32_t c = 0; c < piece->count; c++)
+            sums[c] += weights[c] * inputs[c];
+    }
+    if (piece->op->params.short_conv.form == SHORT_CONV_SILU) {
+        for (uint32_t c = 0; c < piece->count; c++)
+            ones[c] = 1.0f;
+        kernels->gate(GATE_SILU, sums, ones, piece->count, out + piece->first);
+        return;
+    }
+    const float *gate = x + piece->channels + piece->first;
+    for (uint32_t c = 0; c < piece->count; c++)
+        out[piece->first + c] = gate[c] * sums[c];
+}
+
+static void do_piece(struct conv_piece *piece, const struct step_sequence *sequence)
+{
+    const struct cpu_step *step = piece->step;
+    const struct plan_op *op = piece->op;
+    float *state = cpu_state_conv(step->program, op->params.short_conv.layer, sequence->state_slot);
+    load_weights(piece);
+    load_state(piece, state, sequence->first_position);
+    for (uint32_t r = 0; r < sequence->row_count; r++) {
+        uint32_t row = sequence->first_row + r;
+        const float *x = cpu_step_row(step, op->inputs[0], row);
+        take_input(piece, x);
+        convolve(piece, x, cpu_step_row(step, op->output, row));
+        piece->oldest = (piece->oldest + 1) % piece->taps;
+        if (step->program->notes[piece->index].quantize_output)
+            cpu_step_quantize(step, op->output, row, piece->first, piece->count);
+    }
+    store_state(piece, state);
+}
+
+void cpu_short_conv(const struct cpu_step *step, uint32_t index, uint32_t thread)
+{
+    (void)thread;
+    const struct plan_op *op = &step->program->plan->ops[index];
+    struct conv_piece piece = {.step = step, .op = op, .index = index};
+    piece.channels = step->program->tensors[op->output].columns;
+    piece.taps = step->program->plan->weights[op->weights[0]].columns;
+    must(piece.taps <= LIMIT_CONV_TAPS);
+    uint32_t blocks = (piece.channels + BLOCK - 1) / BLOCK; /* of a sequence */
+    uint32_t total = blocks * step->batch->sequence_count;
+    for (;;) {
+        uint32_t claimed = cpu_step_claim(step, index, 1);
+        if (claimed >= total)
+            return;
+        piece.first = claimed % blocks * BLOCK;
+        piece.count = piece.channels - piece.first;
+        piece.count = piece.count < BLOCK ? piece.count : BLOCK;
+        do_piece(&piece, &step->batch->sequences[claimed / blocks]);
+    }
+}

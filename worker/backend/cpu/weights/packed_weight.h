@@ -1,0 +1,110 @@
+/*
+ * Weight matrices in the order that the kernels read them: sixteen output rows side by side, so
+ * that one vector register holds the same columns of many outputs and no sum across lanes is ever
+ * needed. The layout does not depend on the instruction set; it may be handed to another process
+ * (PACKED_LAYOUT_VERSION).
+ *
+ * A matrix is a run of groups of PACKED_ROWS rows (the last one padded with zeros). A quantized
+ * group is a run of units, each a run of blocks of 32 columns:
+ *
+ *   unit   blocks, then for the K types f16 d[16] (and, with a minimum, f16 dmin[16])
+ *   block  planes, then scales:
+ *            no K:  f16 d[16] (and f16 m[16])
+ *            Q4_K Q5_K: u8 scale[16], u8 minimum[16];  Q2_K: per 16 columns u8 (scale | minimum <<
+ * 4)[16]; Q3_K Q6_K: per 16 columns s8 scale[16] planes A quad is four consecutive columns; quad q
+ * (0..7) of row r, column c (0..3) has lane byte 4r + c in 64 bytes. Of a value of `bits` bits,
+ * each bit set in `bits` is one plane, from the most bits to the fewest: 8  eight quads of 64
+ * bytes, signed                                          (512 bytes) 4  low nibble: quads 0..3,
+ * high nibble: quads 4..7; value bits 0..3         (256 bytes) 2  64 bytes for quads 0..3, 64
+ * for 4..7, bit pair q % 4; next value bits    (128 bytes) 1  64 bytes, bit q; the value's top bit
+ * (64 bytes)
+ *
+ * A float group keeps its element width: [columns][16].
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_WEIGHTS_PACKED_WEIGHT_H
+#define SHOAL_WORKER_BACKEND_CPU_WEIGHTS_PACKED_WEIGHT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/gguf_file.h"
+
+#define PACKED_LAYOUT_VERSION 2u
+#define PACKED_ROWS           16u
+#define PACKED_COLUMNS        32u /* of a block */
+
+/* X(type, bits of a value, columns per scale, blocks per unit, has a minimum, center subtracted
+ * from every value - of A8 while packing, so that its bytes are signed like Q8_0's) */
+#define PACKED_QUANT_LIST(X)                                                                       \
+    X(Q4_0, 4, 32, 1, 0, 8)                                                                        \
+    X(Q4_1, 4, 32, 1, 1, 0)                                                                        \
+    X(Q5_0, 5, 32, 1, 0, 16)                                                                       \
+    X(Q5_1, 5, 32, 1, 1, 0)                                                                        \
+    X(Q8_0, 8, 32, 1, 0, 0)                                                                        \
+    X(A8, 8, 32, 1, 1, 128)                                                                        \
+    X(Q2_K, 2, 16, 8, 1, 0)                                                                        \
+    X(Q3_K, 3, 16, 8, 0, 4)                                                                        \
+    X(Q4_K, 4, 32, 8, 1, 0)                                                                        \
+    X(Q5_K, 5, 32, 8, 1, 0)                                                                        \
+    X(Q6_K, 6, 16, 8, 0, 32)
+
+#define PACKED_FLOAT_LIST(X) X(F32, 4) X(F16, 2) X(BF16, 2)
+
+enum packed_kind {
+#define PACKED_ENUM(type, ...) PACKED_##type,
+    PACKED_QUANT_LIST(PACKED_ENUM) PACKED_FLOAT_LIST(PACKED_ENUM)
+#undef PACKED_ENUM
+        PACKED_KIND_COUNT
+};
+
+/* Byte sizes that follow from a line of the list. */
+#define PACKED_PLANE_BYTES(bits)            (64u * (bits))
+#define PACKED_SCALE_BYTES(blocks, minimum) ((blocks) == 8 ? 32u : 32u + 32u * (minimum))
+#define PACKED_BLOCK_BYTES(bits, blocks, minimum)                                                  \
+    (PACKED_PLANE_BYTES(bits) + PACKED_SCALE_BYTES(blocks, minimum))
+#define PACKED_UNIT_BYTES(bits, blocks, minimum)                                                   \
+    ((blocks)*PACKED_BLOCK_BYTES(bits, blocks, minimum) +                                          \
+     ((blocks) == 8 ? 32u + 32u * (minimum) : 0u))
+
+struct packed_shape {
+    enum packed_kind kind;
+    bool quantized; /* false: F32, F16, BF16 */
+    bool minimum;
+    uint32_t bits;
+    uint32_t span;   /* columns per scale */
+    uint32_t blocks; /* per unit */
+    uint32_t center;
+    uint32_t unit_bytes; /* float kinds: of one column */
+    uint32_t unit_columns;
+};
+/* must() a type of the lists. */
+struct packed_shape packed_weight_shape(enum ggml_type type);
+
+struct packed_weight {
+    enum packed_kind kind;
+    bool quantized;
+    uint32_t matrices; /* of a stack of experts: one behind the other, each of whole groups */
+    uint32_t rows;     /* of one matrix, and so on */
+    uint32_t columns;
+    uint32_t groups;
+    size_t group_bytes;
+    uint8_t *data; /* [matrices][groups][group_bytes], starts 64-byte aligned */
+};
+
+/* Shape of one or more [rows, columns] matrices; data is NULL. */
+struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t matrices, uint32_t rows,
+                                            uint32_t columns);
+uint64_t packed_weight_bytes(const struct packed_weight *weight);
+
+/* Fills group `group`, counted through all matrices, from the checkpoint's rows (`source`: all rows
+ * of the group's matrix). */
+void packed_weight_fill_group(const struct packed_weight *weight, enum ggml_type type,
+                              const void *source, uint32_t group);
+/* Rows of a group that exist: PACKED_ROWS, or fewer in the last one. */
+uint32_t packed_weight_group_rows(const struct packed_weight *weight, uint32_t group);
+/* The same from the group's own rows alone. */
+void packed_weight_fill_rows(const struct packed_weight *weight, enum ggml_type type,
+                             const void *rows, uint32_t group);
+
+#endif

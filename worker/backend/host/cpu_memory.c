@@ -1,0 +1,37 @@
+/*
+ * Anonymous mappings without reserve: the step's tensors and the KV pools are sized for the largest
+ * step and the fullest cache, and mostly stay untouched. Whether the sizes fit the machine is
+ * decided by whoever chose them.
+ */
+#include "worker/backend/host/cpu_memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum result cpu_memory_reserve(struct cpu_memory *memory, uint64_t byte_count, bool huge,
+                               const char *what, struct error_text *error)
+{
+    *memory = (struct cpu_memory){0};
+    if (byte_count == 0)
+        return RESULT_OK;
+    void *bytes = MAP_FAILED;
+    errno = ENOMEM;
+    if (byte_count <= SIZE_MAX / 2)
+        bytes = mmap(NULL, byte_count, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED)
+        return error_set(error, RESULT_OUT_OF_MEMORY, "%s: %llu bytes: %s", what,
+                         (unsigned long long)byte_count, strerror(errno));
+    if (huge)
+        (void)madvise(bytes, byte_count, MADV_HUGEPAGE); /* a kernel without them is only slower */
+    *memory = (struct cpu_memory){bytes, byte_count};
+    return RESULT_OK;
+}
+
+void cpu_memory_release(struct cpu_memory *memory)
+{
+    if (memory->bytes)
+        munmap(memory->bytes, memory->byte_count);
+    *memory = (struct cpu_memory){0};
+}

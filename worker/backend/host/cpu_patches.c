@@ -1,0 +1,156 @@
+/*
+ * The order of rows: picture by picture, tile by tile; within a tile window by window where the
+ * tower has windows, line by line; within a window square by square; within a square its patches
+ * line by line. So the rows of a tile, of a window and of a square each lie behind one another, and
+ * neither attention nor merging has to look anything up. Features leave the tower in the order of
+ * the prompt: line by line of the tile, whatever the windows did.
+ *
+ * A window at a tile's edge has the squares that are there.
+ */
+#include "worker/backend/host/cpu_patches.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+#include "worker/plan/kv_layout.h"
+
+uint32_t cpu_patches_square(const struct cpu_patches *patches)
+{
+    return patches->vision->merge_side * patches->vision->merge_side;
+}
+
+/* Every span has at least one square of rows, and its last block may have no more. */
+static uint64_t most_blocks(const struct cpu_patches *patches)
+{
+    uint32_t square = cpu_patches_square(patches);
+    return patches->max_rows / KV_BLOCK_TOKENS + patches->max_rows / square + 1;
+}
+
+static uint64_t block_floats(const struct plan *plan)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct column_slice *queries = &plan->ops[i].params.patch_attention.queries;
+        uint64_t floats = (uint64_t)2 * KV_BLOCK_TOKENS * queries->heads * queries->head_dim;
+        if (plan->ops[i].stem == OP_patch_attention && floats > most)
+            most = floats;
+    }
+    return most;
+}
+
+static void init_spans(struct patch_spans *spans, uint64_t most_spans, uint64_t blocks)
+{
+    spans->spans = must_alloc(most_spans, sizeof *spans->spans);
+    spans->blocks = must_alloc(blocks, sizeof *spans->blocks);
+}
+
+enum result cpu_patches_init(struct cpu_patches *patches, const struct plan *plan,
+                             uint32_t max_rows, struct error_text *error)
+{
+    *patches = (struct cpu_patches){.vision = &plan->vision, .max_rows = max_rows};
+    uint64_t blocks = most_blocks(patches);
+    uint32_t squares =
+        max_rows / cpu_patches_square(patches) + 1; /* tiles and windows have one each at least */
+    patches->places = must_alloc(max_rows, sizeof *patches->places);
+    patches->tiles = must_alloc(squares, sizeof *patches->tiles);
+    patches->feature_rows = must_alloc(squares, sizeof *patches->feature_rows);
+    patches->block_table = must_alloc(blocks, sizeof *patches->block_table);
+    init_spans(&patches->whole, squares, blocks);
+    init_spans(&patches->windows, squares, blocks);
+    for (uint32_t b = 0; b < blocks; b++)
+        patches->block_table[b] = b;
+    uint64_t bytes = blocks * block_floats(plan) * sizeof(float);
+    enum result result =
+        cpu_memory_reserve(&patches->attention, bytes, false, "attention over patches", error);
+    patches->keys_values = patches->attention.bytes;
+    return result;
+}
+
+void cpu_patches_fini(struct cpu_patches *patches)
+{
+    free(patches->places);
+    free(patches->tiles);
+    free(patches->feature_rows);
+    free(patches->block_table);
+    free(patches->whole.spans);
+    free(patches->whole.blocks);
+    free(patches->windows.spans);
+    free(patches->windows.blocks);
+    cpu_memory_release(&patches->attention);
+}
+
+/* Rows [first_row, patches->rows) are a span. */
+static void end_span(const struct cpu_patches *patches, struct patch_spans *spans,
+                     uint32_t first_row)
+{
+    uint32_t rows = patches->rows - first_row;
+    spans->spans[spans->count++] = (struct patch_span){first_row, rows, spans->block_count};
+    for (uint32_t at = 0; at < rows; at += KV_BLOCK_TOKENS) {
+        uint32_t left = rows - at;
+        spans->blocks[spans->block_count++] =
+            (struct patch_block){first_row + at, left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS};
+    }
+}
+
+static void add_square(struct cpu_patches *patches, uint32_t line, uint32_t column,
+                       uint32_t first_feature, uint32_t grid_width)
+{
+    uint32_t side = patches->vision->merge_side;
+    for (uint32_t y = 0; y < side; y++)
+        for (uint32_t x = 0; x < side; x++)
+            patches->places[patches->rows++] =
+                (struct patch_place){patches->tile_count, line * side + y, column * side + x};
+    patches->feature_rows[patches->features++] = first_feature + line * grid_width + column;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static void add_tile(struct cpu_patches *patches, const struct encode_picture *picture,
+                     uint32_t number)
+{
+    const struct model_vision *vision = patches->vision;
+    struct feature_grid grid = model_vision_grid(vision, picture->shape);
+    uint32_t window = vision->window_side;
+    uint32_t first_feature = picture->first_feature + number * grid.height * grid.width;
+    uint32_t first_row = patches->rows;
+    uint32_t high = window > 0 ? window : grid.height, wide = window > 0 ? window : grid.width;
+    struct patch_tile *tile = &patches->tiles[patches->tile_count];
+    *tile = (struct patch_tile){.picture = *picture,
+                                .height = grid.height * vision->merge_side,
+                                .width = grid.width * vision->merge_side};
+    tile->picture.pixels += (size_t)number * picture->shape.height * picture->shape.width * 3;
+    for (uint32_t top = 0; top < grid.height; top += high) {
+        for (uint32_t left = 0; left < grid.width; left += wide) {
+            uint32_t window_row = patches->rows;
+            for (uint32_t line = top; line < least(top + high, grid.height); line++)
+                for (uint32_t column = left; column < least(left + wide, grid.width); column++)
+                    add_square(patches, line, column, first_feature, grid.width);
+            if (window > 0)
+                end_span(patches, &patches->windows, window_row);
+        }
+    }
+    end_span(patches, &patches->whole, first_row);
+    patches->tile_count++;
+}
+
+void cpu_patches_arrange(struct cpu_patches *patches, const struct encode_batch *batch)
+{
+    uint64_t rows = 0;
+    patches->rows = patches->features = patches->tile_count = 0;
+    patches->whole.count = patches->whole.block_count = 0;
+    patches->windows.count = patches->windows.block_count = 0;
+    must(batch->picture_count > 0);
+    for (uint32_t i = 0; i < batch->picture_count; i++) {
+        const struct encode_picture *picture = &batch->pictures[i];
+        struct error_text error;
+        must(model_vision_check(patches->vision, picture->shape, &error) == RESULT_OK);
+        rows += model_vision_patch_rows(patches->vision, picture->shape);
+        must(rows <= patches->max_rows);
+        for (uint32_t tile = 0; tile < picture->shape.tiles; tile++)
+            add_tile(patches, picture, tile);
+    }
+    must(rows == patches->rows);
+}

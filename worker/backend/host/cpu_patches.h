@@ -1,0 +1,71 @@
+/*
+ * A batch of pictures laid out as rows of a vision tower: where each patch lies in its tile, which
+ * rows are one tile or one window, and which feature each square of patches becomes.
+ */
+#ifndef SHOAL_WORKER_BACKEND_HOST_CPU_PATCHES_H
+#define SHOAL_WORKER_BACKEND_HOST_CPU_PATCHES_H
+
+#include <stdint.h>
+
+#include "worker/backend/host/backend.h"
+#include "worker/backend/host/cpu_memory.h"
+
+struct patch_place {
+    uint32_t tile; /* of the batch */
+    uint32_t y;    /* in patches */
+    uint32_t x;
+};
+
+struct patch_tile {
+    struct encode_picture picture; /* its pixels are the tile's, and only read while taken in */
+    uint32_t height;               /* in patches */
+    uint32_t width;
+};
+
+/* Consecutive rows that see each other, and where their keys and values lie: in whole blocks. */
+struct patch_span {
+    uint32_t first_row;
+    uint32_t rows;
+    uint32_t first_block;
+};
+
+struct patch_block {
+    uint32_t first_row;
+    uint32_t rows; /* 1..KV_BLOCK_TOKENS */
+};
+
+/* The spans of one kind. */
+struct patch_spans {
+    uint32_t count;
+    uint32_t block_count;
+    struct patch_span *spans;
+    struct patch_block *blocks;
+};
+
+struct cpu_patches {
+    const struct model_vision *vision;
+    uint32_t max_rows;
+    uint32_t rows;
+    uint32_t features;
+    uint32_t tile_count;
+    struct patch_place *places; /* [rows] */
+    struct patch_tile *tiles;   /* [tile_count] */
+    uint32_t *feature_rows;     /* [features] rows of the pool */
+    struct patch_spans whole;   /* tiles */
+    struct patch_spans windows; /* none in towers without */
+    struct cpu_memory attention;
+    float *keys_values;    /* [blocks][heads][keys, values][head_dim * KV_BLOCK_TOKENS] */
+    uint32_t *block_table; /* block b is the b-th */
+};
+
+/* For batches of up to `max_rows` rows of this plan, which outlives the patches. */
+enum result cpu_patches_init(struct cpu_patches *patches, const struct plan *plan,
+                             uint32_t max_rows, struct error_text *error) RESULT_CHECKED;
+void cpu_patches_fini(struct cpu_patches *patches);
+
+void cpu_patches_arrange(struct cpu_patches *patches, const struct encode_batch *batch);
+
+/* Patches that become one feature. */
+uint32_t cpu_patches_square(const struct cpu_patches *patches);
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * Names of tiers, for people and for a flag.
+ *
+ * A tier is found by reading a device (vulkan_facts.c); a flag can only lower it, so that each
+ * tier's kernels can be tried wherever a higher one exists. Words that name no tier are refused:
+ * a mistyped limit must not pass as none.
+ */
+#include "worker/backend/host/vulkan_tier.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    const char *flag;
+} tiers[] = {
+    [VULKAN_SCALAR] = {"scalar", "scalar"},
+    [VULKAN_DOT] = {"dot", "dot"},
+    [VULKAN_KHR_MATRIX] = {"KHR matrix", "khr-matrix"},
+    [VULKAN_NV_MATRIX2] = {"NV matrix 2", "nv-matrix2"},
+};
+
+const char *vulkan_tier_name(enum vulkan_tier tier)
+{
+    return tiers[tier].name;
+}
+
+int vulkan_tier_parse(const char *text, enum vulkan_tier *tier)
+{
+    for (size_t i = 0; i < sizeof tiers / sizeof tiers[0]; i++) {
+        if (strcmp(tiers[i].flag, text) == 0) {
+            *tier = (enum vulkan_tier)i;
+            return 0;
+        }
+    }
+    return -1;
+}

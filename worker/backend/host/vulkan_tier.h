@@ -1,0 +1,19 @@
+/*
+ * What of a device's hardware kernels make use of, in ascending order:
+ *
+ *   scalar        float arithmetic only
+ *   dot           packed 4 x 8-bit integer dot products in hardware
+ *   KHR matrix    VK_KHR_cooperative_matrix with f16 factors and f32 sums
+ *   NV matrix 2   VK_NV_cooperative_matrix2 at workgroup scope with tensor addressing
+ */
+#ifndef SHOAL_WORKER_BACKEND_HOST_VULKAN_TIER_H
+#define SHOAL_WORKER_BACKEND_HOST_VULKAN_TIER_H
+
+enum vulkan_tier { VULKAN_SCALAR, VULKAN_DOT, VULKAN_KHR_MATRIX, VULKAN_NV_MATRIX2 };
+
+/* For people: "NV matrix 2". */
+const char *vulkan_tier_name(enum vulkan_tier tier);
+/* Of a flag: scalar, dot, khr-matrix, nv-matrix2. 0, or -1 for other words. */
+int vulkan_tier_parse(const char *text, enum vulkan_tier *tier);
+
+#endif

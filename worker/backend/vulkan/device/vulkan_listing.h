@@ -1,0 +1,16 @@
+/*
+ * The Vulkan devices of this machine, as rows of the list that `shoal devices` prints.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_LISTING_H
+#define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_LISTING_H
+
+#include "proto/limits.h"
+#include "proto/result.h"
+#include "worker/backend/device_listing.h"
+
+/* One for each device that a driver shows, usable or not. RESULT_IO or another when the drivers
+ * cannot be asked; no driver at all is no row. */
+enum result vulkan_listing_read(struct device_listing_row rows[LIMIT_DEVICES], uint32_t *count,
+                                struct error_text *error) RESULT_CHECKED;
+
+#endif

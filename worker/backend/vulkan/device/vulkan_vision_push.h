@@ -1,0 +1,85 @@
+/*
+ * What kernels of vision towers take, as in vulkan_push.h: they are kernels over one row, of which
+ * `own` is each one's own constant.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_VISION_PUSH_H
+#define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_VISION_PUSH_H
+
+#include "worker/backend/vulkan/device/vulkan_push.h"
+
+/* A tile of a picture that is being encoded (shaders/patches.glsl). */
+struct vulkan_patch_picture {
+    uint64_t pixels;     /*  0: u8 [lines, line_bytes]: red, green, blue */
+    uint32_t line_bytes; /*  8 */
+    uint32_t height;     /* 12: patches */
+    uint32_t width;      /* 16 */
+    float scale[3];      /* 20: of red, green, blue */
+    float bias[3];       /* 32 */
+    uint32_t unused[5];  /* 44 */
+};
+static_assert(sizeof(struct vulkan_patch_picture) == 64, "byte map");
+
+/* own: whether channels come behind pixels. */
+struct vulkan_patch_rows_push {
+    uint64_t sights;                    /*  0: struct vulkan_step_sight [rows] */
+    uint64_t pictures;                  /*  8: struct vulkan_patch_picture [tiles] */
+    struct vulkan_outputs_push outputs; /* 16: [rows, columns] */
+    uint32_t columns;                   /* 48: zeros from 3 * frames * side * side on */
+    uint32_t side;                      /* 52: of a patch, pixels */
+    uint32_t frames;                    /* 56 */
+    float gain;                         /* 60 */
+    float shift;                        /* 64 */
+    uint32_t unused;                    /* 68 */
+};
+static_assert(sizeof(struct vulkan_patch_rows_push) == 72, "byte map");
+
+/* own: enum position_form. */
+struct vulkan_patch_positions_push {
+    uint64_t x;        /*  0: f32 [rows, columns], in place */
+    uint64_t table;    /*  8: f32 [side * side, columns], or of axes [2 * side, columns] */
+    uint64_t sights;   /* 16 */
+    uint64_t pictures; /* 24 */
+    uint32_t columns;  /* 32 */
+    uint32_t side;     /* 36: of the table */
+};
+static_assert(sizeof(struct vulkan_patch_positions_push) == 40, "byte map");
+
+/* own: enum activation. */
+struct vulkan_activate_push {
+    uint64_t x;                         /*  0: f32 [rows, row_columns] */
+    struct vulkan_outputs_push outputs; /*  8: likewise; zeros from `columns` on */
+    uint32_t row_columns;               /* 40 */
+    uint32_t columns;                   /* 44 */
+};
+static_assert(sizeof(struct vulkan_activate_push) == 48, "byte map");
+
+struct vulkan_clip_columns_push {
+    uint64_t x;           /*  0: f32 [rows, columns] */
+    uint64_t out;         /*  8: f32 [rows, out_columns], from the first column that is written */
+    uint32_t columns;     /* 16 */
+    uint32_t out_columns; /* 20 */
+    float least;          /* 24 */
+    float most;           /* 28 */
+};
+static_assert(sizeof(struct vulkan_clip_columns_push) == 32, "byte map");
+
+struct vulkan_pool_rows_push {
+    uint64_t x;                         /*  0: f32 [rows * count, columns] */
+    struct vulkan_outputs_push outputs; /*  8: [rows, columns] */
+    uint32_t columns;                   /* 40 */
+    uint32_t count;                     /* 44 */
+    float scale;                        /* 48 */
+    uint32_t unused;                    /* 52 */
+};
+static_assert(sizeof(struct vulkan_pool_rows_push) == 56, "byte map");
+
+struct vulkan_feature_write_push {
+    uint64_t x;               /*  0: f32 [rows, columns] */
+    uint64_t feature_rows;    /*  8: u32 [rows] of the pool */
+    uint64_t features;        /* 16: f32 [pool rows, feature_columns], from the part's first on */
+    uint32_t columns;         /* 24 */
+    uint32_t feature_columns; /* 28 */
+};
+static_assert(sizeof(struct vulkan_feature_write_push) == 32, "byte map");
+
+#endif

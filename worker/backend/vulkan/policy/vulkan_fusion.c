@@ -1,0 +1,170 @@
+/*
+ * Reading fusions off a plan. A plan is a flat list in which tensors are written again and again
+ * (one set for all layers), so what an op wrote lives from there to the next op that writes the
+ * tensor whole; readers are looked for in that stretch only.
+ */
+#include "worker/backend/vulkan/policy/vulkan_fusion.h"
+
+/* Whether the op only changes part of its output or adds to it: what was there lives on. */
+static bool writes_in_place(const struct plan_op *op)
+{
+    if (op->stem == OP_head_norm || op->stem == OP_rope || op->stem == OP_linear_add ||
+        op->stem == OP_rms_norm_add || op->stem == OP_bias_add || op->stem == OP_stream_correct ||
+        op->stem == OP_stream_add || op->stem == OP_stream_match || op->stem == OP_stream_cut ||
+        op->stem == OP_position_scale || op->stem == OP_moe_shared || op->stem == OP_feature_add ||
+        op->stem == OP_patch_positions || op->stem == OP_clip_columns)
+        return true;
+    return op->stem == OP_moe_combine && op->params.moe_combine.add;
+}
+
+static bool is_linear(const struct plan_op *op)
+{
+    return op->stem == OP_linear || op->stem == OP_linear_add;
+}
+
+/* Whether its first input may be in any form. */
+static bool takes_forms(const struct plan_op *op)
+{
+    return is_linear(op) || op->stem == OP_moe_linear;
+}
+
+static bool reads(const struct plan_op *op, plan_tensor_id tensor)
+{
+    for (uint32_t i = 0; i < OP_INPUTS_MAX; i++)
+        if (op->inputs[i] == tensor)
+            return true;
+    bool adds =
+        op->stem == OP_moe_shared || (op->stem == OP_moe_combine && op->params.moe_combine.add);
+    return adds && op->output == tensor;
+}
+
+static bool writes(const struct plan_op *op, plan_tensor_id tensor)
+{
+    return op->stem != OP_kv_write && op->output == tensor;
+}
+
+/* Who reads what op `index` wrote: how many ops, and how many of them otherwise than as a linear
+ * op's first input. */
+struct readers {
+    uint32_t count;
+    uint32_t first;
+    uint32_t others;
+};
+
+static struct readers find_readers(const struct plan *plan, uint32_t index)
+{
+    plan_tensor_id tensor = plan->ops[index].output;
+    struct readers found = {0, VULKAN_NO_OP, 0};
+    for (uint32_t i = index + 1; i < plan->op_count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        if (reads(op, tensor)) {
+            if (found.count++ == 0)
+                found.first = i;
+            if (!takes_forms(op) || op->inputs[1] == tensor)
+                found.others++;
+        }
+        if (writes(op, tensor) && !writes_in_place(op))
+            return found;
+    }
+    if (tensor == plan->logits)
+        found.others++;
+    return found;
+}
+
+static uint32_t find_producer(const struct plan *plan, uint32_t index)
+{
+    for (uint32_t i = index; i-- > 0;)
+        if (writes(&plan->ops[i], plan->ops[index].inputs[0]))
+            return i;
+    return VULKAN_NO_OP;
+}
+
+/* A run of head_norm and rope ops in place on one tensor that ends in the kv_write of it. */
+static uint32_t count_heads(const struct plan *plan, uint32_t index)
+{
+    plan_tensor_id tensor = plan->ops[index].inputs[0];
+    for (uint32_t i = index; i < plan->op_count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        if (op->inputs[0] != tensor)
+            return 0;
+        if (op->stem == OP_kv_write)
+            return i - index + 1;
+        if (op->stem != OP_head_norm && op->stem != OP_rope)
+            return 0;
+    }
+    return 0;
+}
+
+/* `next` alone reads what the moe_linear op `index` wrote, by the same route. */
+static void annotate_experts(const struct plan_op *next, uint32_t index,
+                             struct vulkan_fusion_note *notes)
+{
+    if (next->stem == OP_moe_gate)
+        notes[index].gate = index + 1;
+    else if (next->stem == OP_moe_combine)
+        notes[index].combine = index + 1;
+    else
+        return;
+    notes[index + 1].partner = index;
+}
+
+void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *notes)
+{
+    for (uint32_t i = 0; i < plan->op_count; i++)
+        notes[i] = (struct vulkan_fusion_note){.norm = VULKAN_NO_OP,
+                                               .gate = VULKAN_NO_OP,
+                                               .route = VULKAN_NO_OP,
+                                               .combine = VULKAN_NO_OP,
+                                               .bias = VULKAN_NO_OP,
+                                               .partner = VULKAN_NO_OP,
+                                               .producer = VULKAN_NO_OP};
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        const struct plan_op *next = i + 1 < plan->op_count ? op + 1 : NULL;
+        struct readers readers = find_readers(plan, i);
+        notes[i].read_as_f32 = readers.others > 0;
+        bool only_next = readers.count == 1 && readers.first == i + 1 && op->output != plan->logits;
+        if (op->stem == OP_rms_norm && only_next && next->stem == OP_linear &&
+            op->inputs[0] != op->output) {
+            notes[i].partner = i + 1;
+            notes[i + 1].norm = i;
+        }
+        if (op->stem == OP_linear && only_next && next->stem == OP_gate) {
+            notes[i].gate = i + 1;
+            notes[i + 1].partner = i;
+        }
+        if (op->stem == OP_linear && next && next->stem == OP_bias_add &&
+            next->inputs[0] == op->output) {
+            notes[i].bias = i + 1;
+            notes[i + 1].partner = i;
+        }
+        if (op->stem == OP_moe_route && next && next->stem == OP_moe_linear &&
+            next->inputs[1] == op->output) {
+            notes[i].partner = i + 1;
+            notes[i + 1].route = i;
+        }
+        if (op->stem == OP_moe_linear && only_next && next->inputs[1] == op->inputs[1])
+            annotate_experts(next, i, notes);
+        if (takes_forms(op))
+            notes[i].producer = find_producer(plan, i);
+    }
+    /* A bias_add that linear ops read makes their forms, and so is not done away with. */
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        uint32_t producer = notes[i].producer;
+        if (producer == VULKAN_NO_OP || plan->ops[producer].stem != OP_bias_add ||
+            notes[producer].partner == VULKAN_NO_OP)
+            continue;
+        notes[notes[producer].partner].bias = VULKAN_NO_OP;
+        notes[producer].partner = VULKAN_NO_OP;
+    }
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        enum op_stem stem = plan->ops[i].stem;
+        if (stem != OP_head_norm && stem != OP_rope && stem != OP_kv_write)
+            continue;
+        notes[i].heads = count_heads(plan, i);
+        for (uint32_t member = 0; member < notes[i].heads; member++)
+            notes[i + member].in_heads = true;
+        if (notes[i].heads > 0)
+            i += notes[i].heads - 1;
+    }
+}

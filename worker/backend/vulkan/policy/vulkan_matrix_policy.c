@@ -1,0 +1,432 @@
+/*
+ * Tiles for products of many rows.
+ *
+ * Few rows (one tile of rows): the time is that of reading the weights, so there must be enough
+ * workgroups, each with enough loads on their way, on every compute unit; where the outputs alone
+ * do not give them, the columns are split. Many rows: the time is that of the matrix units, so
+ * tiles are as large as registers allow. The numbers were measured (README.md of this folder); on
+ * devices never measured they are merely right.
+ */
+#include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+
+#define WIDE_ROWS         128u /* from more rows on, tiles are chosen for arithmetic */
+#define COLUMN_UNIT       32u  /* of k, for matrix units */
+#define GROUPS_PER_UNIT   2u   /* workgroups that a compute unit shall have when rows are few */
+#define UNITS_UNKNOWN     64u  /* compute units of a device that does not tell */
+#define PLAIN_SUBGROUPS   4u   /* on a CPU's driver: of a workgroup, */
+#define PLAIN_ROWS        8u   /* rows and */
+#define PLAIN_PART        2u   /* outputs of a lane */
+#define NARROW_OUTPUTS    8192u
+#define SPLITS_MAX        16u
+#define SPLIT_STEPS_LEAST 4u
+
+static bool is_gated(const struct vulkan_matrix_request *request)
+{
+    return request->epilogue == VULKAN_LINEAR_GATE_SILU ||
+           request->epilogue == VULKAN_LINEAR_GATE_GELU;
+}
+
+static uint32_t divide_up(uint32_t a, uint32_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static const struct vulkan_matrix_shape *unit_shape(const struct vulkan_facts *facts)
+{
+    const struct vulkan_matrix_shape *best = NULL;
+    for (uint32_t i = 0; i < facts->matrix_shape_count; i++) {
+        const struct vulkan_matrix_shape *shape = &facts->matrix_shapes[i];
+        bool fits = shape->type == VULKAN_MATRIX_F16_F32 && shape->m <= 16 && shape->n <= 16 &&
+                    shape->k <= 32 && 16 % shape->m == 0 && 16 % shape->n == 0 &&
+                    32 % shape->k == 0 && shape->k >= 8 && shape->n >= 8;
+        if (fits && (!best || shape->m * shape->n * shape->k > best->m * best->n * best->k))
+            best = shape;
+    }
+    return best;
+}
+
+bool vulkan_matrix_has_units(const struct vulkan_facts *facts)
+{
+    return facts->tier >= VULKAN_KHR_MATRIX && unit_shape(facts) != NULL;
+}
+
+/* Outputs of a tile: columns of out. */
+static uint32_t tile_outputs(const struct vulkan_matrix_request *request,
+                             const struct vulkan_matrix_tiling *tiling)
+{
+    return is_gated(request) ? tiling->columns / 2 : tiling->columns;
+}
+
+static uint32_t tile_count(const struct vulkan_matrix_request *request,
+                           const struct vulkan_matrix_tiling *tiling)
+{
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    return divide_up(request->rows, tiling->rows) *
+           divide_up(outputs, tile_outputs(request, tiling));
+}
+
+static uint32_t split_count(const struct vulkan_facts *facts,
+                            const struct vulkan_matrix_request *request,
+                            const struct vulkan_matrix_tiling *tiling)
+{
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
+    uint32_t splits = units * GROUPS_PER_UNIT / tile_count(request, tiling);
+    uint32_t most = divide_up(request->k, tiling->k) / SPLIT_STEPS_LEAST;
+    splits = splits < most ? splits : most;
+    splits = splits < SPLITS_MAX ? splits : SPLITS_MAX;
+    return splits > 0 ? splits : 1;
+}
+
+/* Shared memory and invocations bound the tiles of small devices. */
+static bool khr_fits(const struct vulkan_facts *facts, const struct vulkan_matrix_tiling *t)
+{
+    uint32_t subgroups = t->rows / t->part_rows * (t->columns / t->part_columns);
+    uint32_t bytes = t->stages * (t->rows + t->columns) * (t->k + 8) * 2;
+    uint32_t least = t->rows / t->part_rows * 16 * t->columns * 4;
+    return (bytes > least ? bytes : least) + 64 <= facts->shared_bytes &&
+           subgroups * facts->subgroup_size <= facts->max_invocations;
+}
+
+static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
+                                              const struct vulkan_matrix_request *request)
+{
+    /* Rows at most, then tiles from the largest; the first that fits. */
+    static const struct {
+        uint32_t rows_most;
+        struct vulkan_matrix_tiling tiling;
+    } rows[] = {
+        {16, {VULKAN_MATRIX_KHR, 16, 64, 128, 16, 32, 1, 1, 0, 0}},
+        {16, {VULKAN_MATRIX_KHR, 16, 64, 64, 16, 32, 1, 1, 0, 0}},
+        {32, {VULKAN_MATRIX_KHR, 32, 64, 128, 32, 32, 1, 1, 0, 0}},
+        {32, {VULKAN_MATRIX_KHR, 32, 64, 64, 32, 32, 1, 1, 0, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 128, 32, 32, 1, 1, 0, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 64, 32, 32, 1, 1, 0, 0}},
+        {64, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 64, 64, 32, 32, 1, 1, 0, 0}},
+        {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
+    };
+    /* Units as small as this are a CPU's, whose driver takes minutes to compile large parts. */
+    if (unit_shape(facts)->k < 16)
+        return (struct vulkan_matrix_tiling){VULKAN_MATRIX_KHR,
+                                             request->rows > 16 ? 32 : 16,
+                                             32,
+                                             32,
+                                             8,
+                                             16,
+                                             1,
+                                             request->rows > 16 ? 1 : 2,
+                                             0,
+                                             0};
+    size_t i = 0;
+    while (i + 1 < sizeof rows / sizeof *rows &&
+           (request->rows > rows[i].rows_most || !khr_fits(facts, &rows[i].tiling)))
+        i++;
+    struct vulkan_matrix_tiling tiling = rows[i].tiling;
+    if (request->rows <= WIDE_ROWS)
+        tiling.splits = split_count(facts, request, &tiling);
+    return tiling;
+}
+
+/* Of small matrices: too few columns to be split, and so few tiles that the smallest, of which
+ * there are most and each is done soonest, are all done at once. */
+static bool choose_small_tiling(const struct vulkan_facts *facts,
+                                const struct vulkan_matrix_request *request,
+                                struct vulkan_matrix_tiling *tiling)
+{
+    const struct vulkan_matrix_tiling small = {VULKAN_MATRIX_KHR, 16, 32, 128, 16, 16, 1, 1, 0, 0};
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
+    *tiling = small;
+    return request->rows <= WIDE_ROWS && unit_shape(facts)->k >= 16 && khr_fits(facts, &small) &&
+           divide_up(request->k, small.k) < 2 * SPLIT_STEPS_LEAST &&
+           tile_count(request, &small) <= units * GROUPS_PER_UNIT;
+}
+
+static bool suits_fragment(const struct vulkan_facts *facts,
+                           const struct vulkan_matrix_request *request)
+{
+    return facts->matrix_registers && vulkan_weight_format_facts(request->kind).quantized &&
+           request->rows <= WIDE_ROWS && facts->shared_bytes >= 32768;
+}
+
+/* Four subgroups side by side, each with all rows of the tile and 32 columns; eight with 16 each
+ * where outputs are few, whose splits are added up sooner then. */
+static struct vulkan_matrix_tiling fragment_tiling(const struct vulkan_facts *facts,
+                                                   const struct vulkan_matrix_request *request)
+{
+    uint32_t rows = request->rows <= 16   ? 16
+                    : request->rows <= 32 ? 32
+                    : request->rows <= 48 ? 48
+                                          : 64;
+    struct vulkan_matrix_tiling tiling = {.path = VULKAN_MATRIX_FRAGMENT,
+                                          .rows = rows,
+                                          .columns = 128,
+                                          .k = 128,
+                                          .part_rows = rows,
+                                          .part_columns = 32,
+                                          .splits = 1};
+    if (!is_gated(request) && request->n <= NARROW_OUTPUTS && rows == 64 && request->rows <= rows)
+        tiling.part_columns = 16;
+    tiling.splits = split_count(facts, request, &tiling);
+    return tiling;
+}
+
+/* Of the products of linear_matrix2_f16, which read whole tiles. */
+static uint64_t unpacked_bytes(const struct vulkan_matrix_request *request,
+                               const struct vulkan_matrix_tiling *tiling)
+{
+    uint32_t unit = tile_outputs(request, tiling);
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    uint64_t rows = request->n - outputs + (uint64_t)divide_up(outputs, unit) * unit;
+    return rows * request->k * sizeof(uint16_t);
+}
+
+/* F16 matrices that end with a tile are read as they are. */
+static bool lies_unpacked(const struct vulkan_matrix_request *request,
+                          const struct vulkan_matrix_tiling *tiling)
+{
+    uint64_t bytes = (uint64_t)request->n * request->k * sizeof(uint16_t);
+    return request->kind == VULKAN_WEIGHT_F16 && unpacked_bytes(request, tiling) == bytes;
+}
+
+/* Of a tiling of workgroups' matrices; whether there is one. */
+static bool choose_nv2_path(const struct vulkan_matrix_request *request,
+                            struct vulkan_matrix_tiling *tiling)
+{
+    bool unpacks = unpacked_bytes(request, tiling) <= request->scratch_bytes;
+    tiling->path = unpacks || lies_unpacked(request, tiling) ? VULKAN_MATRIX_NV2_UNPACKED
+                                                             : VULKAN_MATRIX_NV2_PACKED;
+    return tiling->path == VULKAN_MATRIX_NV2_UNPACKED ||
+           vulkan_weight_format_facts(request->kind).quantized;
+}
+
+/* The tile with the least time: as many rounds as the compute units need for all tiles, each as
+ * long as a tile has sums, divided by what the size reaches of the largest one's speed. */
+static bool choose_nv2_tiling(const struct vulkan_facts *facts,
+                              const struct vulkan_matrix_request *request,
+                              struct vulkan_matrix_tiling *best)
+{
+    static const struct {
+        uint32_t rows, columns, invocations, percent;
+    } sizes[] = {{128, 256, 256, 100}, {128, 128, 256, 98}, {64, 128, 128, 68}, {64, 64, 128, 68}};
+    uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
+    uint64_t best_time = UINT64_MAX;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct vulkan_matrix_tiling tiling = {.rows = sizes[i].rows,
+                                              .columns = sizes[i].columns,
+                                              .k = 64,
+                                              .splits = 1,
+                                              .invocations = sizes[i].invocations};
+        if (!choose_nv2_path(request, &tiling))
+            continue;
+        /* Decoding is slow in the largest tile. */
+        bool slow = tiling.path == VULKAN_MATRIX_NV2_PACKED && i == 0;
+        uint64_t time = (uint64_t)divide_up(tile_count(request, &tiling), units) * tiling.rows *
+                        tiling.columns * (slow ? 200 : 100) / sizes[i].percent;
+        if (time < best_time) {
+            best_time = time;
+            *best = tiling;
+        }
+    }
+    return best_time < UINT64_MAX;
+}
+
+static struct vulkan_matrix_tiling plain_tiling(const struct vulkan_facts *facts,
+                                                const struct vulkan_matrix_request *request)
+{
+    /* What every device of Vulkan has: 16 KiB of shared memory and 128 invocations. */
+    bool small = facts->shared_bytes < 32768 || facts->max_invocations < 256;
+    struct vulkan_matrix_tiling tiling = {.path = VULKAN_MATRIX_TILE,
+                                          .rows = 64,
+                                          .columns = 64,
+                                          .k = 32,
+                                          .part_rows = 4,
+                                          .part_columns = 4,
+                                          .splits = 1};
+    if (request->rows <= 16) {
+        tiling.rows = 16;
+        tiling.part_rows = 2;
+    } else if (request->rows <= 32 || small) {
+        tiling.rows = 32;
+    }
+    return tiling;
+}
+
+/* On a CPU's driver, whose lanes are those of vector registers: about as many sums as those hold,
+ * and one kernel for any number of rows, since each takes a second to compile. */
+static struct vulkan_matrix_tiling lane_tiling(const struct vulkan_facts *facts)
+{
+    return (struct vulkan_matrix_tiling){.path = VULKAN_MATRIX_PLAIN,
+                                         .rows = PLAIN_ROWS,
+                                         .columns =
+                                             PLAIN_SUBGROUPS * PLAIN_PART * facts->subgroup_size,
+                                         .k = COLUMN_UNIT,
+                                         .part_rows = PLAIN_ROWS,
+                                         .part_columns = PLAIN_PART,
+                                         .splits = 1};
+}
+
+static bool suits_lanes(const struct vulkan_facts *facts,
+                        const struct vulkan_matrix_request *request)
+{
+    return facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU && request->k % COLUMN_UNIT == 0 &&
+           facts->subgroup_size >= 4 && facts->subgroup_size <= 16 &&
+           facts->max_invocations >= PLAIN_SUBGROUPS * facts->subgroup_size;
+}
+
+struct vulkan_matrix_tiling vulkan_matrix_tiling_choose(const struct vulkan_facts *facts,
+                                                        const struct vulkan_matrix_request *request)
+{
+    must(request->rows > 0 && request->n > 0 && request->k > 0);
+    bool matrix = request->k % COLUMN_UNIT == 0 && vulkan_matrix_has_units(facts);
+    if (!matrix && suits_lanes(facts, request))
+        return lane_tiling(facts);
+    if (!matrix)
+        return plain_tiling(facts, request);
+    struct vulkan_matrix_tiling tiling;
+    if (request->rows > WIDE_ROWS && facts->tier >= VULKAN_NV_MATRIX2 &&
+        choose_nv2_tiling(facts, request, &tiling))
+        return tiling;
+    if (suits_fragment(facts, request))
+        return fragment_tiling(facts, request);
+    return choose_small_tiling(facts, request, &tiling) ? tiling : khr_tiling(facts, request);
+}
+
+static void make_unpack(const struct vulkan_matrix_request *request,
+                        struct vulkan_matrix_choice *choice)
+{
+    uint32_t groups = divide_up((uint32_t)((uint64_t)request->n * request->k / 8), 256);
+    uint32_t across = groups < 32768 ? groups : 32768;
+    choice->unpacked_bytes = unpacked_bytes(request, &choice->tiling);
+    choice->unpack = (struct vulkan_matrix_dispatch){
+        .shader = "matrix_unpack",
+        .constants = {.count = 2, .values = {256, request->kind}},
+        .grid = {across, divide_up(groups, across), 1},
+    };
+}
+
+static const char *nv2_shader(const struct vulkan_matrix_request *request,
+                              const struct vulkan_matrix_tiling *t)
+{
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    bool whole = request->rows % t->rows == 0 && request->k % t->k == 0 && request->k % 64 == 0 &&
+                 outputs % tile_outputs(request, t) == 0 && !request->unaligned;
+    if (t->path == VULKAN_MATRIX_NV2_UNPACKED)
+        return whole ? "linear_matrix2_f16_whole" : "linear_matrix2_f16";
+    return whole ? "linear_matrix2_packed_whole" : "linear_matrix2_packed";
+}
+
+static void make_product(const struct vulkan_facts *facts,
+                         const struct vulkan_matrix_request *request,
+                         const struct vulkan_matrix_tiling *t, struct vulkan_matrix_choice *choice)
+{
+    uint32_t *values = choice->product.constants.values;
+    values[VULKAN_LINEAR_MATRIX_TILE_ROWS] = t->rows;
+    values[VULKAN_LINEAR_MATRIX_TILE_COLUMNS] = t->columns;
+    values[VULKAN_LINEAR_MATRIX_TILE_K] = t->k;
+    values[VULKAN_LINEAR_MATRIX_PART_ROWS] = t->part_rows;
+    values[VULKAN_LINEAR_MATRIX_PART_COLUMNS] = t->part_columns;
+    uint32_t outputs = is_gated(request) ? request->n / 2 : request->n;
+    if (t->path == VULKAN_MATRIX_TILE) {
+        choice->product.shader = "linear_tile";
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_PART_COLUMNS + 1;
+        values[0] = t->rows / t->part_rows * (t->columns / t->part_columns);
+    } else if (t->path == VULKAN_MATRIX_PLAIN) {
+        choice->product.shader = "linear_plain";
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_LANES + 1;
+        values[0] = t->columns / t->part_columns;
+        values[VULKAN_LINEAR_MATRIX_LANES] = facts->subgroup_size;
+    } else if (t->path == VULKAN_MATRIX_FRAGMENT) {
+        choice->product.shader = "linear_fragment";
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_CONSTANTS;
+        values[0] = t->rows / t->part_rows * (t->columns / t->part_columns) * facts->subgroup_size;
+        values[VULKAN_LINEAR_MATRIX_DEPTH] = 1;
+        values[VULKAN_LINEAR_MATRIX_STAGES] = 1;
+        values[VULKAN_LINEAR_MATRIX_SPLIT] = t->splits > 1;
+    } else if (t->path == VULKAN_MATRIX_KHR) {
+        const struct vulkan_matrix_shape *unit = unit_shape(facts);
+        must(unit);
+        choice->product.shader = "linear_matrix";
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_CONSTANTS;
+        values[0] = t->rows / t->part_rows * (t->columns / t->part_columns) * facts->subgroup_size;
+        values[VULKAN_LINEAR_MATRIX_UNIT_ROWS] = unit->m;
+        values[VULKAN_LINEAR_MATRIX_UNIT_COLUMNS] = unit->n;
+        values[VULKAN_LINEAR_MATRIX_UNIT_K] = unit->k;
+        values[VULKAN_LINEAR_MATRIX_STAGES] = t->stages;
+        values[VULKAN_LINEAR_MATRIX_SPLIT] = t->splits > 1;
+    } else {
+        choice->product.shader = nv2_shader(request, t);
+        choice->product.constants.count = VULKAN_LINEAR_MATRIX_TILE_K + 1;
+        values[0] = t->invocations;
+    }
+    choice->product.grid = (struct vulkan_grid){
+        divide_up(request->rows, t->rows), divide_up(outputs, tile_outputs(request, t)), t->splits};
+}
+
+void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
+                               const struct vulkan_matrix_request *request,
+                               const struct vulkan_matrix_tiling *tiling,
+                               struct vulkan_matrix_choice *choice)
+{
+    must(!is_gated(request) || request->n % 2 == 0);
+    must(request->k % COLUMN_UNIT == 0 || tiling->path == VULKAN_MATRIX_TILE);
+    memset(choice, 0, sizeof *choice);
+    choice->tiling = *tiling;
+    bool floats = tiling->path == VULKAN_MATRIX_TILE || tiling->path == VULKAN_MATRIX_PLAIN;
+    choice->x_form = floats ? VULKAN_FORM_F32 : VULKAN_FORM_F16;
+    uint32_t steps = divide_up(request->k, tiling->k);
+    choice->split_steps = divide_up(steps, tiling->splits);
+    /* Splits without steps would be workgroups without work. */
+    choice->tiling.splits = choice->splits = divide_up(steps, choice->split_steps);
+    uint32_t *values = choice->product.constants.values;
+    values[VULKAN_LINEAR_MATRIX_WEIGHT_KIND] = request->kind;
+    values[VULKAN_LINEAR_MATRIX_EPILOGUE] = request->epilogue;
+    values[VULKAN_LINEAR_MATRIX_FORMS] = request->forms;
+    make_product(facts, request, &choice->tiling, choice);
+    choice->x_rows = request->rows;
+    if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED)
+        choice->x_rows = choice->product.grid.x * tiling->rows;
+    if (tiling->path == VULKAN_MATRIX_NV2_UNPACKED && !lies_unpacked(request, tiling))
+        make_unpack(request, choice);
+    if (choice->splits > 1) {
+        choice->counter_count = tile_count(request, tiling);
+        choice->partial_bytes =
+            (uint64_t)choice->counter_count * choice->splits * tiling->rows * tiling->columns * 4;
+    }
+}
+
+void vulkan_matrix_choose(const struct vulkan_facts *facts,
+                          const struct vulkan_matrix_request *request,
+                          struct vulkan_matrix_choice *choice)
+{
+    struct vulkan_matrix_tiling tiling = vulkan_matrix_tiling_choose(facts, request);
+    vulkan_matrix_choice_make(facts, request, &tiling, choice);
+}
+
+struct vulkan_matrix_tiling vulkan_matrix_gathered(const struct vulkan_facts *facts,
+                                                   const struct vulkan_matrix_request *request,
+                                                   struct vulkan_matrix_dispatch *product)
+{
+    struct vulkan_matrix_choice choice;
+    struct vulkan_matrix_tiling tiling = khr_tiling(facts, request);
+    tiling.splits = 1;
+    vulkan_matrix_choice_make(facts, request, &tiling, &choice);
+    *product = choice.product;
+    product->constants.count = VULKAN_LINEAR_MATRIX_STAGES + 1;
+    return tiling;
+}
+
+void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
+                             const struct vulkan_matrix_choice *choice,
+                             struct vulkan_linear_matrix_push *push)
+{
+    push->rows = request->rows;
+    push->n = request->n;
+    push->k = request->k;
+    push->out_stride = is_gated(request) ? request->n / 2 : request->n;
+    push->splits = choice->splits;
+    push->split_steps = choice->split_steps;
+}

@@ -1,0 +1,107 @@
+/*
+ * How a linear op of many rows is computed on a device: which kernel, in what tiles, in how many
+ * splits. Pure functions of the device's facts and the op's shape.
+ *
+ *   path          shader                   when
+ *   tile          linear_tile              no matrix units, or k not a multiple of 32; x is f32
+ *   plain         linear_plain             the same on drivers that compute on a CPU, k % 32 == 0
+ *   khr           linear_matrix            KHR matrix units
+ *   fragment      linear_fragment          few rows, where fragments lie as it expects (facts)
+ *   nv2 packed    linear_matrix2_packed    NV matrix 2, weights decoded as they are loaded
+ *   nv2 unpacked  linear_matrix2_f16       the same after matrix_unpack into scratch memory (or F16
+ *                                          matrices whose outputs fill their tiles)
+ *
+ * All but tile and plain take x in f16. A choice is good for its very shape; nothing in it is an
+ * address.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_MATRIX_POLICY_H
+#define SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_MATRIX_POLICY_H
+
+#include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_format.h"
+
+/* Rows of the largest tile. Wherever x lies in f16 there is memory behind it up to a multiple. */
+#define VULKAN_MATRIX_ROWS 128u
+
+struct vulkan_matrix_request {
+    enum vulkan_weight_kind kind;
+    uint32_t rows;
+    uint32_t n; /* rows of the matrix; gated: of the gate and the up */
+    uint32_t k;
+    enum vulkan_linear_epilogue epilogue;
+    uint32_t forms;         /* of the output: f32, f16 or both */
+    bool unaligned;         /* outputs begin or rows of them end beside a multiple of 32 columns */
+    uint64_t scratch_bytes; /* memory there is for unpacked weights */
+};
+
+enum vulkan_matrix_path {
+    VULKAN_MATRIX_TILE,
+    VULKAN_MATRIX_KHR,
+    VULKAN_MATRIX_NV2_PACKED,
+    VULKAN_MATRIX_NV2_UNPACKED,
+    VULKAN_MATRIX_FRAGMENT,
+    VULKAN_MATRIX_PLAIN
+};
+
+/* Sizes of a path's tiles; what a path does not use is 0. */
+struct vulkan_matrix_tiling {
+    enum vulkan_matrix_path path;
+    uint32_t rows, columns, k;
+    uint32_t part_rows, part_columns; /* of a subgroup; tile, plain: of an invocation */
+    uint32_t stages;
+    uint32_t splits;      /* khr, fragment: 1 = the tiles' sums are not split */
+    uint32_t invocations; /* nv2 */
+    uint32_t depth;       /* fragment: slabs of weights on their way */
+};
+
+struct vulkan_matrix_dispatch {
+    const char *shader;
+    struct vulkan_specialization constants;
+    struct vulkan_grid grid;
+};
+
+struct vulkan_matrix_choice {
+    struct vulkan_matrix_tiling tiling;
+    enum vulkan_form x_form; /* f16 or f32 */
+    uint32_t x_rows; /* that are read; what those from request->rows on hold does not matter */
+    /* First, with vulkan_matrix_unpack_push, when unpacked_bytes > 0; behind it a barrier. Then the
+     * product's weights.codes is the scratch memory, which has room for whole tiles of outputs. */
+    struct vulkan_matrix_dispatch unpack;
+    uint64_t unpacked_bytes;
+    struct vulkan_matrix_dispatch product; /* with vulkan_linear_matrix_push */
+    uint32_t splits, split_steps;          /* for the push constants */
+    uint64_t partial_bytes;                /* of push.partials; 0 when splits is 1 */
+    uint32_t counter_count;                /* of push.counters; 0 when splits is 1 */
+};
+
+/* What vulkan_matrix_choose() picks. must(): rows, n, k > 0; n even when gated; k % 32 == 0 of a
+ * quantized kind. */
+struct vulkan_matrix_tiling
+vulkan_matrix_tiling_choose(const struct vulkan_facts *facts,
+                            const struct vulkan_matrix_request *request);
+/* The dispatches of a tiling, which must() suit the device and the shape. */
+void vulkan_matrix_choice_make(const struct vulkan_facts *facts,
+                               const struct vulkan_matrix_request *request,
+                               const struct vulkan_matrix_tiling *tiling,
+                               struct vulkan_matrix_choice *choice);
+/* Both. */
+void vulkan_matrix_choose(const struct vulkan_facts *facts,
+                          const struct vulkan_matrix_request *request,
+                          struct vulkan_matrix_choice *choice);
+
+/* Whether there are units that a subgroup reaches. */
+bool vulkan_matrix_has_units(const struct vulkan_facts *facts);
+/* The khr tiling, not split, for tiles of about request->rows rows that are gathered from anywhere
+ * (moe_matrix); the product's constants and grid.y are set. must(): vulkan_matrix_has_units(),
+ * k % 32 == 0. */
+struct vulkan_matrix_tiling vulkan_matrix_gathered(const struct vulkan_facts *facts,
+                                                   const struct vulkan_matrix_request *request,
+                                                   struct vulkan_matrix_dispatch *product);
+
+/* Everything but addresses; out_stride is the output's columns. */
+void vulkan_matrix_push_fill(const struct vulkan_matrix_request *request,
+                             const struct vulkan_matrix_choice *choice,
+                             struct vulkan_linear_matrix_push *push);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * What a step's kernels read of the batch (shaders/step.glsl): rows, sequences, block tables and
+ * logit rows, written by the host into one mapped buffer. Everything that differs between steps of
+ * one shape is in here, so that recorded commands can be submitted again.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_BATCH_H
+#define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_BATCH_H
+
+#include "worker/backend/host/backend.h"
+#include "worker/backend/vulkan/device/vulkan_memory.h"
+#include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
+
+#define VULKAN_STEP_DRAWN 0x80000000u
+
+/* One row: 16 bytes. */
+struct vulkan_step_row {
+    uint32_t token;
+    uint32_t position;
+    uint32_t sequence;
+    uint32_t drawn; /* 0, or VULKAN_STEP_DRAWN | draw of the step before, whose token it is */
+};
+
+/* One row of a model that sees: 32 bytes. */
+struct vulkan_step_sight {
+    struct rope_position position;
+    uint32_t feature; /* ROW_FEATURE_NONE, or a row of the feature pool */
+    uint32_t begin;   /* it sees positions [begin, end) */
+    uint32_t end;
+    uint32_t unused[2];
+};
+
+/* One sequence: 32 bytes. */
+struct vulkan_step_sequence {
+    uint32_t first_row;
+    uint32_t row_count;
+    uint32_t first_position;
+    uint32_t state_slot;
+    uint32_t table[KV_GROUPS_MAX]; /* first entry of its block table among all tables' entries */
+};
+_Static_assert(sizeof(struct vulkan_step_row) == 16, "byte map");
+_Static_assert(sizeof(struct vulkan_step_sequence) == 32, "byte map");
+_Static_assert(sizeof(struct vulkan_step_sight) == 32, "byte map");
+
+struct vulkan_batch_limits {
+    uint32_t rows;                  /* and as many sequences, tiles and logit rows */
+    const struct kv_layout *layout; /* outlives the batch */
+    uint32_t tile_rows;             /* vulkan_attention_policy.h */
+    bool sights;                    /* the model sees */
+};
+
+struct vulkan_batch {
+    const struct vulkan_device *device;
+    struct vulkan_batch_limits limits;
+    struct vulkan_buffer buffer; /* rows, sequences, logit rows, tiles, sights, openings */
+    struct vulkan_buffer tables; /* made anew, larger, when a step needs it */
+    uint64_t rows_address;
+    uint64_t sequences_address;
+    uint64_t logit_rows_address;
+    uint64_t tiles_address;
+    uint64_t sights_address; /* of a model that sees */
+    /* All sequences, where there are openings: in the first those with one row that sees no more
+     * than the opening have it, in the second those whose row sees more. Others are empty. */
+    uint64_t opening_address;
+    uint64_t behind_address;
+    uint32_t decode_count;   /* of the step written last: sequences with one row */
+    uint32_t tile_count;     /* of the others */
+    uint32_t opening_tiles;  /* the first of them: what sees no more than the opening */
+    bool has_openings;       /* some row lies in the opening */
+    bool draws_whole;        /* every row is drawn from, in order */
+    enum vulkan_reach reach; /* of sequences with one row, by the longest */
+    bool has_features;       /* some row is a feature */
+    bool has_spans;          /* some row sees beyond itself */
+};
+
+enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_device *device,
+                              const struct vulkan_batch_limits *limits, uint32_t table_entries,
+                              struct error_text *error) RESULT_CHECKED;
+void vulkan_batch_fini(struct vulkan_batch *batch);
+
+/* Writes `step`; the device must not be using the buffers. *moved: addresses have changed. */
+enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batch *step,
+                              bool *moved, struct error_text *error) RESULT_CHECKED;
+
+/* What of the step written last sees how much. */
+struct vulkan_batch_sight {
+    uint32_t window; /* 0: all positions */
+    bool decodes;    /* sequences with one row, or the others */
+    uint32_t beyond; /* those that see more positions than this, */
+    uint32_t up_to;  /* of rows that see no more than this */
+};
+/* Positions, each of a sequence once. */
+uint64_t vulkan_batch_positions(const struct vulkan_batch *batch, uint32_t sequences,
+                                const struct vulkan_batch_sight *sight);
+
+#endif

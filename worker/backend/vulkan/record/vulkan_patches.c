@@ -1,0 +1,172 @@
+/*
+ * Rows are in the order that backend/cpu/cpu_patches.h gives them, so that spans are consecutive
+ * rows and squares lie behind each other. What is the same for every batch (rows at their own
+ * positions, the cache's block table) is written once.
+ */
+#include "worker/backend/vulkan/record/vulkan_patches.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/device/vulkan_vision_push.h"
+
+#define CHANNELS 3u
+#define WORD     4u /* kernels read pixels by words, so the last one reaches past them */
+
+enum section {
+    SECTION_ROWS,
+    SECTION_SEQUENCE,
+    SECTION_TABLE,
+    SECTION_PICTURES,
+    SECTION_FEATURE_ROWS,
+    SECTION_SIGHTS,
+    SECTION_TILES,
+    SECTION_WINDOW_SIGHTS,
+    SECTION_WINDOW_TILES,
+    SECTION_COUNT
+};
+
+/* Where a section begins; SECTION_COUNT: where the last one ends. */
+static uint64_t section_offset(const struct vulkan_patches *patches, enum section section)
+{
+    const struct cpu_patches *arranged = &patches->arranged;
+    const uint64_t rows = arranged->max_rows;
+    const uint64_t squares =
+        rows / (arranged->vision->merge_side * arranged->vision->merge_side) + 1;
+    const uint64_t bytes[SECTION_COUNT] = {
+        [SECTION_ROWS] = rows * sizeof(struct vulkan_step_row),
+        [SECTION_SEQUENCE] = sizeof(struct vulkan_step_sequence),
+        [SECTION_TABLE] = (rows / KV_BLOCK_TOKENS + 1) * sizeof(uint32_t),
+        [SECTION_PICTURES] = squares * sizeof(struct vulkan_patch_picture),
+        [SECTION_FEATURE_ROWS] = squares * sizeof(uint32_t),
+        [SECTION_SIGHTS] = rows * sizeof(struct vulkan_step_sight),
+        [SECTION_TILES] = rows * sizeof(struct vulkan_step_tile),
+        [SECTION_WINDOW_SIGHTS] = rows * sizeof(struct vulkan_step_sight),
+        [SECTION_WINDOW_TILES] = rows * sizeof(struct vulkan_step_tile),
+    };
+    uint64_t at = 0;
+    for (uint32_t s = 0; s < (uint32_t)section; s++)
+        at += (bytes[s] + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
+    return at;
+}
+
+static void *section_bytes(const struct vulkan_patches *patches, enum section section)
+{
+    return (uint8_t *)patches->buffer.mapped + section_offset(patches, section);
+}
+
+static uint64_t section_address(const struct vulkan_patches *patches, enum section section)
+{
+    return patches->buffer.address + section_offset(patches, section);
+}
+
+static void fill_cache_places(struct vulkan_patches *patches)
+{
+    struct vulkan_step_row *rows = section_bytes(patches, SECTION_ROWS);
+    uint32_t *table = section_bytes(patches, SECTION_TABLE);
+    for (uint32_t r = 0; r < patches->arranged.max_rows; r++)
+        rows[r] = (struct vulkan_step_row){.position = r};
+    for (uint32_t b = 0; b <= patches->arranged.max_rows / KV_BLOCK_TOKENS; b++)
+        table[b] = b;
+    memset(section_bytes(patches, SECTION_SEQUENCE), 0, sizeof(struct vulkan_step_sequence));
+}
+
+enum result vulkan_patches_init(struct vulkan_patches *patches, const struct vulkan_device *device,
+                                const struct plan *plan, uint32_t max_rows, uint32_t tile_rows,
+                                struct error_text *error)
+{
+    *patches = (struct vulkan_patches){.device = device, .tile_rows = tile_rows};
+    uint64_t pixel_bytes =
+        (uint64_t)max_rows * plan->vision.patch_side * plan->vision.patch_side * CHANNELS + WORD;
+    enum result result = cpu_patches_init(&patches->arranged, plan, max_rows, error);
+    if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_UPLOAD, pixel_bytes, "pixels of pictures",
+                                      &patches->pixels, error);
+    if (result == RESULT_OK)
+        result = vulkan_buffer_create(device, VULKAN_UPLOAD, section_offset(patches, SECTION_COUNT),
+                                      "patches of pictures", &patches->buffer, error);
+    if (result != RESULT_OK)
+        return result;
+    patches->batch = (struct vulkan_batch){
+        .rows_address = section_address(patches, SECTION_ROWS),
+        .sequences_address = section_address(patches, SECTION_SEQUENCE),
+        .tables = {.address = section_address(patches, SECTION_TABLE)},
+        .sights_address = section_address(patches, SECTION_SIGHTS),
+    };
+    patches->pictures_address = section_address(patches, SECTION_PICTURES);
+    patches->feature_rows_address = section_address(patches, SECTION_FEATURE_ROWS);
+    fill_cache_places(patches);
+    return RESULT_OK;
+}
+
+void vulkan_patches_fini(struct vulkan_patches *patches)
+{
+    if (!patches->device)
+        return;
+    cpu_patches_fini(&patches->arranged);
+    vulkan_buffer_destroy(patches->device, &patches->pixels);
+    vulkan_buffer_destroy(patches->device, &patches->buffer);
+}
+
+/* Copies pixels and says of each tile where they are. */
+static void fill_pictures(struct vulkan_patches *patches)
+{
+    const uint32_t side = patches->arranged.vision->patch_side;
+    struct vulkan_patch_picture *pictures = section_bytes(patches, SECTION_PICTURES);
+    uint64_t at = 0;
+    for (uint32_t t = 0; t < patches->arranged.tile_count; t++) {
+        const struct patch_tile *tile = &patches->arranged.tiles[t];
+        const uint32_t line_bytes = tile->width * side * CHANNELS;
+        const uint64_t bytes = (uint64_t)tile->height * side * line_bytes;
+        must(at + bytes + WORD <= patches->pixels.bytes);
+        struct vulkan_patch_picture picture = {.pixels = patches->pixels.address + at,
+                                               .line_bytes = line_bytes,
+                                               .height = tile->height,
+                                               .width = tile->width};
+        memcpy((uint8_t *)patches->pixels.mapped + at, tile->picture.pixels, bytes);
+        memcpy(picture.scale, tile->picture.scale, sizeof picture.scale);
+        memcpy(picture.bias, tile->picture.bias, sizeof picture.bias);
+        pictures[t] = picture;
+        at += bytes;
+    }
+}
+
+/* Says of each patch where it is and what it sees, and cuts the spans. */
+static struct vulkan_patch_spans fill_spans(struct vulkan_patches *patches,
+                                            const struct patch_spans *spans, enum section sights_at,
+                                            enum section tiles_at)
+{
+    const struct patch_place *places = patches->arranged.places;
+    struct vulkan_step_sight *sights = section_bytes(patches, sights_at);
+    struct vulkan_step_tile *tiles = section_bytes(patches, tiles_at);
+    struct vulkan_patch_spans filled = {.sights_address = section_address(patches, sights_at),
+                                        .tiles_address = section_address(patches, tiles_at)};
+    for (uint32_t s = 0; s < spans->count; s++) {
+        const uint32_t begin = spans->spans[s].first_row, end = begin + spans->spans[s].rows;
+        for (uint32_t row = begin; row < end; row++)
+            sights[row] = (struct vulkan_step_sight){
+                .position = {.height = places[row].y, .width = places[row].x},
+                .feature = places[row].tile,
+                .begin = begin,
+                .end = end};
+        for (uint32_t row = begin; row < end; row += patches->tile_rows)
+            tiles[filled.tile_count++] = (struct vulkan_step_tile){
+                .first_row = row,
+                .row_count = end - row < patches->tile_rows ? end - row : patches->tile_rows,
+                .first_position = row};
+    }
+    return filled;
+}
+
+void vulkan_patches_fill(struct vulkan_patches *patches, const struct encode_batch *batch)
+{
+    cpu_patches_arrange(&patches->arranged, batch);
+    fill_pictures(patches);
+    patches->whole = fill_spans(patches, &patches->arranged.whole, SECTION_SIGHTS, SECTION_TILES);
+    patches->windows = patches->whole;
+    if (patches->arranged.windows.count > 0)
+        patches->windows = fill_spans(patches, &patches->arranged.windows, SECTION_WINDOW_SIGHTS,
+                                      SECTION_WINDOW_TILES);
+    memcpy(section_bytes(patches, SECTION_FEATURE_ROWS), patches->arranged.feature_rows,
+           patches->arranged.features * sizeof(uint32_t));
+}

@@ -1,0 +1,98 @@
+/*
+ * A plan prepared for a device: where its weights, tensors and KV cache lie, and which ops go
+ * together. Built once; vulkan_recorder.h turns it into the dispatches of a step.
+ *
+ * Tensors are f32 [rows, columns]. What a linear op reads exists in forms besides: f16 for matrix
+ * units, in rows or for up to 32 of them tiled, and q8 (codes and per 32 columns {d, d * sum}) for
+ * packed dot products. Which form a step writes depends on its number of rows.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PROGRAM_H
+#define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PROGRAM_H
+
+#include "worker/backend/vulkan/device/vulkan_kernels.h"
+#include "worker/backend/vulkan/policy/vulkan_fusion.h"
+#include "worker/backend/vulkan/weights/vulkan_weights.h"
+
+/* Rows are padded to a multiple of this, those of f16 forms to one of VULKAN_MATRIX_ROWS, so that
+ * matrix kernels may read whole tiles. */
+#define VULKAN_ROW_PADDING 16u
+
+struct vulkan_tensor {
+    enum plan_rows rows;
+    uint32_t columns;          /* of a row as it lies, padded: vulkan_padding.h */
+    struct vulkan_piece whole; /* begins with f32 */
+    uint64_t f32;              /* addresses; 0 where the form is never made */
+    uint64_t f16;
+    uint64_t q8;
+    uint64_t q8_terms;
+};
+
+/* A layer's keys and values: f16 [block][kv_head][KV_BLOCK_TOKENS][head_dim] each, or a side of
+ * kv_codec.h's for each block and head. */
+struct vulkan_kv_layer {
+    uint64_t keys;
+    uint64_t values;
+};
+
+/* Scratch memory of attention: counters, which begin and end as zeros, then partial results. */
+struct vulkan_attention_scratch {
+    uint64_t decode_counter_bytes;
+    uint64_t tile_counter_bytes;
+    uint64_t decode_partial_bytes;
+    uint64_t tile_partial_bytes;
+};
+
+struct vulkan_program {
+    const struct vulkan_device *device;
+    const struct plan *plan;
+    struct vulkan_kernels *kernels;
+    struct vulkan_weights weights;
+    struct vulkan_fusion_note *notes; /* [plan->op_count] */
+    struct plan whole_plan;           /* of steps that draw from every row (vulkan_whole_plan.h) */
+    struct vulkan_fusion_note *whole_notes;
+    struct vulkan_tensor *tensors; /* [plan->tensor_count] */
+    struct vulkan_kv_layer *kv;    /* [LIMIT_LAYERS]; of layers that store keys */
+    /* [LIMIT_LAYERS]; in full precision what lies before --quantized-kv-start, of quantized ones */
+    struct vulkan_kv_layer *openings;
+    struct vulkan_piece scratch; /* of linear ops: counters, then partial results */
+    struct vulkan_piece attention_memory;
+    struct vulkan_piece moe_memory; /* a step's pairs by expert (vulkan_moe.h) */
+    struct vulkan_attention_scratch attention_scratch;
+    uint32_t tile_rows;          /* of a sequence that attention does together */
+    struct vulkan_piece history; /* u32 [blocks of group 0][KV_BLOCK_TOKENS]: tokens */
+    struct vulkan_arena *tensor_memory;
+    struct vulkan_arena *kv_memory;
+    struct vulkan_arena *scratch_memory;
+    struct vulkan_piece
+        *states; /* [recurrent layers] f32 [slots][floats of a layer]: vulkan_recurrent.h */
+    struct vulkan_arena *state_memory;
+    struct vulkan_kv_layer patch_kv; /* of a vision plan, shared by its layers */
+    struct vulkan_arena *patch_memory;
+    /* Of a model that takes pictures, and of its tower. */
+    bool sees;                     /* text rows have sights */
+    bool axes;                     /* rows rotate by several positions */
+    bool spans;                    /* text rows may see beyond themselves */
+    uint32_t feature_columns;      /* of a row of the pool */
+    uint64_t features_address;     /* the pool: f32 [rows, feature_columns] */
+    struct vulkan_buffer features; /* it, in the text's program */
+    uint32_t max_step_rows;
+    uint32_t max_logit_rows;
+    uint32_t max_patch_rows;
+};
+
+/* Everything but the weights' contents. `options` are those of the plan at hand: a vision plan has
+ * max_patch_rows, and its features_address is for the caller to set. */
+enum result vulkan_program_init(struct vulkan_program *program, const struct vulkan_device *device,
+                                struct vulkan_kernels *kernels, const struct plan *plan,
+                                const struct backend_options *options,
+                                struct error_text *error) RESULT_CHECKED;
+void vulkan_program_fini(struct vulkan_program *program);
+
+/* The same program, whose plan is the one of steps that draw from every row. A view: not to be
+ * ended. */
+struct vulkan_program vulkan_program_whole(const struct vulkan_program *program);
+
+/* The most rows of that kind in a step. */
+uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows);
+
+#endif

@@ -1,0 +1,176 @@
+/*
+ * From pixels to rows, from rows to features, from features into the text: each op is one dispatch
+ * of a kernel over one row.
+ */
+#include "worker/backend/vulkan/record/vulkan_towers.h"
+
+#include "worker/backend/vulkan/device/vulkan_vision_push.h"
+
+static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
+{
+    return &recorder->program->plan->ops[recorder->op];
+}
+
+/* One dispatch that reads `reads` and writes `writes`, over the rows and columns of `rows_of`. */
+static void dispatch(struct vulkan_recorder *recorder, enum vulkan_row_kernel kernel, uint32_t own,
+                     plan_tensor_id rows_of, const void *push, uint32_t push_bytes,
+                     const struct vulkan_touch *touch)
+{
+    const struct vulkan_row_task task = {kernel, vulkan_recorder_rows(recorder, rows_of),
+                                         recorder->program->tensors[rows_of].columns,
+                                         recorder->forms[recorder->op], own};
+    vulkan_recorder_row_kernel(recorder, &task, push, push_bytes, touch);
+}
+
+/* From the op's input, where it has one, to its output. */
+static struct vulkan_touch touch_of(const struct plan_op *op)
+{
+    return (struct vulkan_touch){.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                 .writes = {op->output, PLAN_NONE}};
+}
+
+void vulkan_towers_record_patch_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_patches *patches = recorder->recording->patches;
+    const struct plan_op *op = op_of(recorder);
+    const struct patch_rows_params *params = &op->params.patch_rows;
+    const struct vulkan_patch_rows_push push = {
+        .sights = patches->whole.sights_address,
+        .pictures = patches->pictures_address,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
+        .columns = program->tensors[op->output].columns,
+        .side = program->plan->vision.patch_side,
+        .frames = params->frames,
+        .gain = params->gain,
+        .shift = params->shift,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, VULKAN_ROW_PATCH_ROWS, params->channels_last, op->output, &push, sizeof push,
+             &touch);
+}
+
+void vulkan_towers_record_patch_positions(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_patches *patches = recorder->recording->patches;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_patch_positions_push push = {
+        .x = program->tensors[op->output].f32,
+        .table = program->weights.vector_address[op->weights[0]],
+        .sights = patches->whole.sights_address,
+        .pictures = patches->pictures_address,
+        .columns = program->tensors[op->output].columns,
+        .side = op->params.patch_positions.side,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, VULKAN_ROW_PATCH_POSITIONS, op->params.patch_positions.form, op->output,
+             &push, sizeof push, &touch);
+}
+
+void vulkan_towers_record_activate(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_activate_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
+        .row_columns = program->tensors[op->output].columns,
+        .columns = program->plan->tensors[op->output].columns,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, VULKAN_ROW_ACTIVATE, op->params.activate.activation, op->output, &push,
+             sizeof push, &touch);
+}
+
+void vulkan_towers_record_clip_columns(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct clip_columns_params *params = &op->params.clip_columns;
+    const struct vulkan_clip_columns_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .out = program->tensors[op->output].f32 + params->offset * sizeof(float),
+        .columns = program->tensors[op->inputs[0]].columns,
+        .out_columns = program->tensors[op->output].columns,
+        .least = params->least,
+        .most = params->most,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    const struct vulkan_row_task task = {VULKAN_ROW_CLIP,
+                                         vulkan_recorder_rows(recorder, op->output), push.columns,
+                                         VULKAN_FORM_F32, 0};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+/* Rows that lie behind each other are joined already: a copy, in the forms that are wanted. */
+void vulkan_towers_record_join_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_soft_cap_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
+        .columns = program->tensors[op->output].columns,
+        .scale = 1.0f,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, VULKAN_ROW_SOFT_CAP, 0, op->output, &push, sizeof push, &touch);
+}
+
+void vulkan_towers_record_pool_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_pool_rows_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
+        .columns = program->tensors[op->output].columns,
+        .count = op->params.pool_rows.count,
+        .scale = op->params.pool_rows.scale,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    dispatch(recorder, VULKAN_ROW_POOL, 0, op->output, &push, sizeof push, &touch);
+}
+
+void vulkan_towers_record_feature_write(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t columns = program->tensors[op->inputs[0]].columns;
+    uint64_t part_bytes = (uint64_t)op->params.feature_write.part * columns * sizeof(float);
+    const struct vulkan_feature_write_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .feature_rows = recorder->recording->patches->feature_rows_address,
+        .features = program->features_address + part_bytes,
+        .columns = columns,
+        .feature_columns = program->feature_columns,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    const struct vulkan_row_task task = {VULKAN_ROW_FEATURE_WRITE,
+                                         vulkan_recorder_rows(recorder, op->inputs[0]), columns,
+                                         VULKAN_FORM_F32, 0};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_towers_record_feature_add(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    if (!recorder->recording->shape.features)
+        return;
+    uint32_t columns = program->tensors[op->output].columns;
+    const struct vulkan_feature_add_push push = {
+        .x = program->tensors[op->output].f32,
+        .sights = recorder->recording->batch->sights_address,
+        .features = program->features_address +
+                    (uint64_t)op->params.feature_add.part * columns * sizeof(float),
+        .columns = columns,
+        .feature_columns = program->feature_columns,
+    };
+    const struct vulkan_touch touch = touch_of(op);
+    const struct vulkan_row_task task = {VULKAN_ROW_FEATURE_ADD,
+                                         vulkan_recorder_rows(recorder, op->output), columns,
+                                         VULKAN_FORM_F32, 0};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}

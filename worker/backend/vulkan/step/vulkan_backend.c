@@ -1,0 +1,330 @@
+/*
+ * The Vulkan backend: a device, the plan's program on it, and its steps.
+ *
+ * Loading: open the device, lay out memory, adopt the weights of an earlier worker or pack and
+ * upload them, then make every kernel that a step may need. The pipeline cache is written when
+ * kernels were made that it did not have.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "proto/log.h"
+#include "proto/must.h"
+#include "worker/backend/vulkan/device/vulkan_register_probe.h"
+#include "worker/backend/vulkan/policy/vulkan_kv_policy.h"
+#include "worker/backend/vulkan/record/vulkan_linear.h"
+#include "worker/backend/vulkan/step/vulkan_step.h"
+#include "worker/backend/vulkan/step/vulkan_vision.h"
+#include "worker/backend/vulkan/weights/vulkan_kv_noise.h"
+#include "worker/backend/vulkan/weights/vulkan_vault.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
+
+#define PATH_BYTES 4096u
+#define MEGABYTE   1000000.0
+
+#define FORMS_BYTES 8u /* of an element as f32, f16 and 8 bits with its terms: 7.25 */
+
+/* The stages of loading, in order: what a restart waits for. */
+enum load_stage {
+    STAGE_DEVICE,    /* instance and device */
+    STAGE_PIPELINES, /* reading the cache of compiled kernels */
+    STAGE_MEMORY,    /* KV cache and tensors */
+    STAGE_WEIGHTS,
+    STAGE_KERNELS, /* step data, and every kernel that a step may need */
+    STAGE_COUNT
+};
+
+struct vulkan_backend {
+    struct backend base;
+    struct vulkan_device *device;
+    struct vulkan_kernels *kernels;
+    struct vulkan_program program;
+    struct vulkan_steps *steps;
+    struct vulkan_vision *vision; /* NULL where there is none */
+    struct vulkan_weight_origin origin;
+    uint32_t depth;
+    double stage_ms[STAGE_COUNT];
+    char description[1024];
+};
+
+static struct vulkan_backend *own(struct backend *backend)
+{
+    return (struct vulkan_backend *)backend;
+}
+
+static const struct vulkan_backend *own_const(const struct backend *backend)
+{
+    return (const struct vulkan_backend *)backend;
+}
+
+static double now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* The stage ends now; returns when the next one begins. */
+static double stage_end(struct vulkan_backend *vulkan, enum load_stage stage, double begun_ms)
+{
+    double end_ms = now_ms();
+    vulkan->stage_ms[stage] = end_ms - begun_ms;
+    return end_ms;
+}
+
+static void stages_log(const struct vulkan_backend *vulkan)
+{
+    const double *ms = vulkan->stage_ms;
+    log_info("loaded in ms: device %.1f, pipeline cache %.1f, KV cache and tensors %.1f, weights "
+             "%.1f, kernels %.1f",
+             ms[STAGE_DEVICE], ms[STAGE_PIPELINES], ms[STAGE_MEMORY], ms[STAGE_WEIGHTS],
+             ms[STAGE_KERNELS]);
+}
+
+static enum result open_device(struct vulkan_backend *vulkan, const struct backend_options *options,
+                               struct error_text *error)
+{
+    if (vulkan->device)
+        return RESULT_OK;
+    const struct vulkan_device_options wanted = {.index = options->vulkan.device,
+                                                 .validation = options->vulkan.validation,
+                                                 .tier_limit = options->vulkan.tier_limit};
+    double begun_ms = now_ms();
+    enum result result = vulkan_device_open(&wanted, &vulkan->device, error);
+    (void)stage_end(vulkan, STAGE_DEVICE, begun_ms);
+    return result;
+}
+
+/* One file per device and driver version. */
+static const char *cache_path(const struct vulkan_backend *vulkan, const char *folder,
+                              char path[PATH_BYTES])
+{
+    if (!folder)
+        return NULL;
+    int length = snprintf(path, PATH_BYTES, "%s/pipelines-", folder);
+    for (uint32_t i = 0; i < VK_UUID_SIZE && length > 0 && (uint32_t)length < PATH_BYTES; i++)
+        length += snprintf(path + length, PATH_BYTES - (uint32_t)length, "%02x",
+                           vulkan->device->facts.pipeline_cache_id[i]);
+    return length > 0 && (uint32_t)length < PATH_BYTES ? path : NULL;
+}
+
+static uint64_t weight_bytes(const struct plan *plan)
+{
+    uint64_t bytes = 0;
+    for (uint32_t w = 0; w < plan->weight_count; w++)
+        bytes += plan->weights[w].data_bytes;
+    return bytes;
+}
+
+/* Tensors in all their forms, and one matrix unpacked. */
+static uint64_t step_bytes(const struct plan *plan, const struct backend_options *options)
+{
+    uint64_t tensors = 0, largest = 0;
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        uint64_t rows = plan->tensors[t].rows == PLAN_ROWS_STEP ? options->max_step_rows
+                                                                : options->max_logit_rows;
+        tensors += rows * plan->tensors[t].columns * FORMS_BYTES;
+    }
+    for (uint32_t w = 0; w < plan->weight_count; w++) {
+        uint64_t unpacked = (uint64_t)plan->weights[w].rows * plan->weights[w].columns * 2;
+        if (unpacked > largest && unpacked <= VULKAN_LINEAR_UNPACKED_MAX)
+            largest = unpacked;
+    }
+    return tensors + largest + vulkan_vision_bytes(options);
+}
+
+static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
+                                   const struct backend_options *options, uint64_t *kv_bytes,
+                                   struct error_text *error)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    enum result result = open_device(vulkan, options, error);
+    if (result != RESULT_OK)
+        return result;
+    const struct vulkan_facts *facts = &vulkan->device->facts;
+    const struct vulkan_vault vault = {options->vault_fd, options->vault_send_fd};
+    struct vulkan_kv_question question = {
+        .own_memory = facts->type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU,
+        .memory_bytes = facts->memory_bytes,
+        .free_bytes = vulkan_device_free_bytes(vulkan->device),
+        .weights_bytes = weight_bytes(plan) + (options->vision ? weight_bytes(options->vision) : 0),
+        .step_bytes = step_bytes(plan, options),
+        .weights_there = options->has_vault && vulkan_vault_is_filled(&vault),
+        .share_percent = options->kv_share_percent,
+        .workers = options->device_workers > 0 ? options->device_workers : 1};
+    *kv_bytes = vulkan_kv_policy_bytes(&question);
+    if (question.share_percent > 0 && *kv_bytes > vulkan_kv_policy_most(&question))
+        return error_set(error, RESULT_TOO_LARGE,
+                         "%u %% of the %.1f MB of %s are %.1f MB for each of %u workers' KV cache; "
+                         "weights of %.1f MB and a step leave %.1f MB",
+                         question.share_percent, (double)question.memory_bytes / MEGABYTE,
+                         facts->name, (double)*kv_bytes / MEGABYTE, question.workers,
+                         (double)question.weights_bytes / MEGABYTE,
+                         (double)vulkan_kv_policy_most(&question) / MEGABYTE);
+    log_info(
+        "memory: %s has %.1f MB, %.1f MB free%s; weights %.1f MB, %u workers share it: at most "
+        "%.1f MB for this one's KV cache",
+        facts->name, (double)question.memory_bytes / MEGABYTE,
+        (double)question.free_bytes / MEGABYTE, question.weights_there ? " beside the weights" : "",
+        (double)question.weights_bytes / MEGABYTE, question.workers, (double)*kv_bytes / MEGABYTE);
+    return RESULT_OK;
+}
+
+static enum result load_weights(struct vulkan_backend *vulkan,
+                                const struct backend_options *options,
+                                backend_progress_fn *progress, void *context,
+                                struct error_text *error)
+{
+    struct vulkan_weights *weights = &vulkan->program.weights;
+    enum result result =
+        vulkan_weight_loader_run(weights, options, progress, context, &vulkan->origin, error);
+    return result == RESULT_OK ? vulkan_weights_upload_vectors(weights, error) : result;
+}
+
+static void describe(struct vulkan_backend *vulkan)
+{
+    const struct vulkan_facts *facts = &vulkan->device->facts;
+    /* The gauges cut it: the driver comes last. */
+    snprintf(vulkan->description, sizeof vulkan->description, "vulkan %.200s, %s, %.200s",
+             facts->name, vulkan_tier_name(facts->tier), facts->driver);
+}
+
+static enum result load(struct backend *backend, const struct plan *plan,
+                        const struct backend_options *options, backend_progress_fn *progress,
+                        void *context, struct error_text *error)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    char path[PATH_BYTES];
+    vulkan->depth = options->step_depth == 1 ? 1 : STEP_DEPTH_MAX;
+    const struct vulkan_steps_options step_options = {.depth = vulkan->depth,
+                                                      .heartbeat = options->heartbeat,
+                                                      .profile = options->profile,
+                                                      .keeps_logits = options->keeps_logits,
+                                                      .kernels_when_needed =
+                                                          options->vulkan.kernels_when_needed};
+    enum result result = open_device(vulkan, options, error);
+    double begun_ms = now_ms();
+    if (result == RESULT_OK)
+        result = vulkan_kernels_create(vulkan->device,
+                                       cache_path(vulkan, options->vulkan.pipeline_cache, path),
+                                       &vulkan->kernels, error);
+    if (result == RESULT_OK)
+        vulkan->device->facts.matrix_registers =
+            vulkan_register_probe(vulkan->device, vulkan->kernels);
+    begun_ms = stage_end(vulkan, STAGE_PIPELINES, begun_ms);
+    if (result == RESULT_OK)
+        result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,
+                                     options, error);
+    if (result == RESULT_OK && options->vulkan.kv_noise)
+        result = vulkan_kv_noise_fill(&vulkan->program, options->kv_blocks, error);
+    begun_ms = stage_end(vulkan, STAGE_MEMORY, begun_ms);
+    if (result == RESULT_OK)
+        result = load_weights(vulkan, options, progress, context, error);
+    if (result == RESULT_OK && options->vision)
+        result = vulkan_vision_create(&vulkan->program, options, progress, context, &vulkan->vision,
+                                      error);
+    begun_ms = stage_end(vulkan, STAGE_WEIGHTS, begun_ms);
+    if (result == RESULT_OK)
+        result = vulkan_steps_create(&vulkan->program, &step_options, &vulkan->steps, error);
+    if (result == RESULT_OK && !options->vulkan.kernels_when_needed)
+        result = vulkan_steps_warm(vulkan->steps, vulkan->vision, options->threads, progress,
+                                   context, error);
+    if (result != RESULT_OK)
+        return result;
+    (void)stage_end(vulkan, STAGE_KERNELS, begun_ms);
+    vulkan_kernels_save(vulkan->kernels);
+    describe(vulkan);
+    stages_log(vulkan);
+    return RESULT_OK;
+}
+
+static uint32_t step_depth(const struct backend *backend)
+{
+    return own_const(backend)->depth;
+}
+
+static bool draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
+{
+    return vulkan_steps_draw_ahead(own_const(backend)->steps, sampling);
+}
+
+static enum result step_launch(struct backend *backend, const struct step_batch *batch,
+                               struct error_text *error)
+{
+    return vulkan_steps_launch(own(backend)->steps, batch, error);
+}
+
+static enum result step_wait(struct backend *backend, struct sampled_token *results,
+                             struct error_text *error)
+{
+    return vulkan_steps_wait(own(backend)->steps, results, error);
+}
+
+static enum result encode_begin(struct backend *backend, const struct encode_batch *batch,
+                                struct error_text *error)
+{
+    return vulkan_vision_begin(own(backend)->vision, batch, error);
+}
+
+static enum result encode_part(struct backend *backend, uint64_t work, uint64_t *left,
+                               struct error_text *error)
+{
+    return vulkan_vision_run(own(backend)->vision, work, left, error);
+}
+
+static const float *last_logits(const struct backend *backend)
+{
+    return vulkan_steps_last_logits(own_const(backend)->steps);
+}
+
+static const char *description(const struct backend *backend)
+{
+    return own_const(backend)->description;
+}
+
+static uint64_t weights_bytes(const struct backend *backend)
+{
+    return own_const(backend)->program.weights.matrix_bytes;
+}
+
+static enum worker_weights weights_origin(const struct backend *backend, const char **reason)
+{
+    const struct vulkan_backend *vulkan = own_const(backend);
+    *reason = vulkan->origin.reason.text;
+    return vulkan->origin.kind;
+}
+
+static void destroy(struct backend *backend)
+{
+    struct vulkan_backend *vulkan = own(backend);
+    vulkan_steps_destroy(vulkan->steps);
+    vulkan_vision_destroy(vulkan->vision);
+    vulkan_program_fini(&vulkan->program);
+    vulkan_kernels_destroy(vulkan->kernels);
+    vulkan_device_close(vulkan->device);
+    free(vulkan);
+}
+
+struct backend *vulkan_backend_create(void)
+{
+    static const struct backend_interface interface = {
+        .choose_kv_bytes = choose_kv_bytes,
+        .load = load,
+        .step_depth = step_depth,
+        .draws_ahead = draws_ahead,
+        .step_launch = step_launch,
+        .step_wait = step_wait,
+        .encode_begin = encode_begin,
+        .encode_part = encode_part,
+        .last_logits = last_logits,
+        .description = description,
+        .weights_bytes = weights_bytes,
+        .weights_origin = weights_origin,
+        .destroy = destroy,
+    };
+    struct vulkan_backend *vulkan = must_alloc(1, sizeof *vulkan);
+    vulkan->base.interface = &interface;
+    return &vulkan->base;
+}

@@ -1,0 +1,396 @@
+/*
+ * Launching and waiting.
+ *
+ * A step's slot is free again when it has been waited for; steps take the slots in turn, so the
+ * step before is always the other slot, which is how a row finds the token that is not read yet.
+ *
+ * Refuses to wait without end: a device that does not finish within STEP_WAIT_LIMIT_MS is an error,
+ * and after any error only destruction is allowed.
+ */
+#include "worker/backend/vulkan/step/vulkan_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/record/vulkan_recurrent.h"
+#include "worker/backend/vulkan/step/vulkan_sampler.h"
+#include "worker/backend/vulkan/step/vulkan_warm.h"
+
+#define REPLAYED_ROWS       64u /* decode steps of up to so many rows are recorded once */
+#define FIRST_TABLE_ENTRIES 65536u
+#define PROFILE_STEPS       64u /* between two tables */
+
+struct slot {
+    struct vulkan_batch batch;
+    struct vulkan_commands *once; /* recorded anew for each step */
+    /* by the sampler's work, how far contexts reach, whether rows lie in an opening, and number of
+     * rows; NULL: not yet */
+    struct vulkan_commands *replayed[VULKAN_SAMPLER_WORKS][VULKAN_REACHES][2][REPLAYED_ROWS + 1];
+    struct vulkan_commands *current;
+    /* Copies of recurrent state around the step; NULL: not yet. They are done when a later step is,
+     * whose commands begin behind them. */
+    struct vulkan_commands *before;
+    struct vulkan_commands *behind;
+    bool before_submitted;
+    bool behind_submitted;
+    uint32_t logit_rows;
+    uint32_t sampling; /* bits of enum vulkan_sampler_work */
+};
+
+struct vulkan_steps {
+    struct vulkan_program *program;
+    struct vulkan_steps_options options;
+    struct slot slots[STEP_DEPTH_MAX];
+    struct vulkan_profile *profile; /* or NULL */
+    uint64_t launched;              /* so far */
+    uint64_t waited;
+    struct vulkan_buffer logits; /* of the last step, where options.keeps_logits */
+    struct vulkan_sampler *sampler;
+};
+
+static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
+                             struct error_text *error)
+{
+    const struct vulkan_program *program = steps->program;
+    const struct vulkan_batch_limits limits = {.rows = program->max_step_rows,
+                                               .layout = &program->plan->kv,
+                                               .tile_rows = program->tile_rows,
+                                               .sights = program->sees};
+    enum result result =
+        vulkan_batch_init(&slot->batch, program->device, &limits, FIRST_TABLE_ENTRIES, error);
+    uint32_t timestamps = steps->profile ? VULKAN_PROFILE_MARKS : 0;
+    if (result == RESULT_OK)
+        result = vulkan_commands_create(program->device, VULKAN_QUEUE_COMPUTE, timestamps,
+                                        &slot->once, error);
+    return result;
+}
+
+static void forget_recordings(struct slot *slot)
+{
+    struct vulkan_commands **kept = &slot->replayed[0][0][0][0];
+    for (size_t i = 0; i < sizeof slot->replayed / sizeof *kept; i++) {
+        vulkan_commands_destroy(kept[i]);
+        kept[i] = NULL;
+    }
+}
+
+static uint64_t logits_bytes(const struct vulkan_program *program, uint32_t rows)
+{
+    return (uint64_t)rows * program->plan->config.vocab_tokens * sizeof(float);
+}
+
+static enum result create_sampler(struct vulkan_steps *steps,
+                                  const struct vulkan_steps_options *wanted,
+                                  struct error_text *error)
+{
+    const struct vulkan_program *program = steps->program;
+    const struct vulkan_sampler_options options = {
+        .vocab_tokens = program->plan->config.vocab_tokens,
+        .max_rows = program->max_logit_rows,
+        .logits = program->tensors[program->plan->logits].f32,
+        .history = program->history.address,
+        .kernels_when_needed = wanted->kernels_when_needed,
+    };
+    return vulkan_sampler_create(program->device, program->kernels, &options, &steps->sampler,
+                                 error);
+}
+
+enum result vulkan_steps_create(struct vulkan_program *program,
+                                const struct vulkan_steps_options *options,
+                                struct vulkan_steps **created, struct error_text *error)
+{
+    must(options->depth >= 1 && options->depth <= STEP_DEPTH_MAX);
+    struct vulkan_steps *steps = must_alloc(1, sizeof *steps);
+    steps->program = program;
+    steps->options = *options;
+    enum result result = RESULT_OK;
+    if (options->profile)
+        result = vulkan_profile_create(program->device, program->kernels, &steps->profile, error);
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX && result == RESULT_OK; i++)
+        result = init_slot(steps, &steps->slots[i], error);
+    if (result == RESULT_OK)
+        result = create_sampler(steps, options, error);
+    if (result == RESULT_OK && options->keeps_logits)
+        result = vulkan_buffer_create(program->device, VULKAN_READBACK,
+                                      logits_bytes(program, program->max_logit_rows), "logits",
+                                      &steps->logits, error);
+    if (result != RESULT_OK) {
+        vulkan_steps_destroy(steps);
+        return result;
+    }
+    *created = steps;
+    return RESULT_OK;
+}
+
+void vulkan_steps_destroy(struct vulkan_steps *steps)
+{
+    if (!steps)
+        return;
+    for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++) {
+        struct slot *slot = &steps->slots[i];
+        forget_recordings(slot);
+        vulkan_commands_destroy(slot->before);
+        vulkan_commands_destroy(slot->behind);
+        vulkan_commands_destroy(slot->once);
+        vulkan_batch_fini(&slot->batch);
+    }
+    vulkan_sampler_destroy(steps->sampler);
+    vulkan_buffer_destroy(steps->program->device, &steps->logits);
+    vulkan_profile_destroy(steps->profile);
+    free(steps);
+}
+
+static struct slot *slot_of(struct vulkan_steps *steps, uint64_t step)
+{
+    return &steps->slots[step % STEP_DEPTH_MAX];
+}
+
+/* Whether commands of this shape may be kept: every row is a sequence's next token, and all of them
+ * are drawn from. */
+static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_shape *shape)
+{
+    return shape->rows == shape->sequences && shape->whole && shape->rows <= REPLAYED_ROWS &&
+           !shape->features && !steps->profile;
+}
+
+/* Before they are drawn from: the sampler puts bias and penalties into them. */
+static void record_logits(const struct vulkan_steps *steps, uint32_t rows,
+                          struct vulkan_commands *commands)
+{
+    const struct vulkan_program *program = steps->program;
+    const struct vulkan_piece *logits = &program->tensors[program->plan->logits].whole;
+    vulkan_commands_barrier(commands);
+    vulkan_commands_copy(commands, logits->buffer, logits->offset, &steps->logits, 0,
+                         logits_bytes(program, rows));
+    vulkan_commands_barrier(commands);
+}
+
+static void record_draws(struct vulkan_steps *steps, struct slot *slot,
+                         const struct vulkan_shape *shape, struct vulkan_commands *commands)
+{
+    const struct vulkan_sampler_step step = {.rows = slot->batch.rows_address,
+                                             .sequences = slot->batch.sequences_address,
+                                             .tables = slot->batch.tables.address,
+                                             .logit_rows = slot->batch.logit_rows_address};
+    vulkan_sampler_record(steps->sampler, (uint32_t)(slot - steps->slots), slot->sampling,
+                          shape->logit_rows, &step, commands);
+    if (steps->profile)
+        vulkan_profile_mark(steps->profile, commands, "sampler", 0,
+                            logits_bytes(steps->program, shape->logit_rows));
+}
+
+static enum result record(struct vulkan_steps *steps, struct slot *slot,
+                          const struct vulkan_shape *shape, struct vulkan_commands *commands,
+                          struct error_text *error)
+{
+    uint32_t index = (uint32_t)(slot - steps->slots);
+    const struct vulkan_program whole = vulkan_program_whole(steps->program);
+    const struct vulkan_recording recording = {
+        .program = shape->whole ? &whole : steps->program,
+        .batch = &slot->batch,
+        .shape = *shape,
+        .drawn_before = vulkan_sampler_drawn(steps->sampler, 1 - index),
+        .commands = commands,
+        .profile = steps->profile,
+    };
+    enum result result = vulkan_commands_begin(commands, error);
+    if (result == RESULT_OK && steps->profile)
+        vulkan_profile_begin(steps->profile, commands);
+    if (result == RESULT_OK)
+        result = vulkan_recorder_run(&recording, error);
+    if (result == RESULT_OK && shape->logit_rows > 0 && steps->options.keeps_logits)
+        record_logits(steps, shape->logit_rows, commands);
+    if (result == RESULT_OK && shape->logit_rows > 0)
+        record_draws(steps, slot, shape, commands);
+    if (result == RESULT_OK)
+        result = vulkan_commands_end(commands, error);
+    return result;
+}
+
+static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot,
+                                   const struct vulkan_shape *shape, struct error_text *error)
+{
+    slot->current = slot->once;
+    if (!is_replayable(steps, shape))
+        return record(steps, slot, shape, slot->once, error);
+    struct vulkan_commands **kept =
+        &slot->replayed[slot->sampling][shape->reach][shape->openings][shape->rows];
+    if (*kept) {
+        slot->current = *kept;
+        return RESULT_OK;
+    }
+    enum result result =
+        vulkan_commands_create(steps->program->device, VULKAN_QUEUE_COMPUTE, 0, kept, error);
+    if (result == RESULT_OK)
+        result = record(steps, slot, shape, *kept, error);
+    slot->current = *kept;
+    return result;
+}
+
+enum copy_side { COPY_BEFORE, COPY_BEHIND };
+
+static bool wants_copy(const struct step_sequence *sequence, enum copy_side side)
+{
+    uint32_t other = side == COPY_BEFORE ? sequence->state_source : sequence->state_copy;
+    return other != STATE_SLOT_NONE;
+}
+
+/* Copies that no sequence wants are not recorded; *submitted: they are with the device. */
+static enum result copy_states(const struct vulkan_steps *steps, const struct step_batch *batch,
+                               enum copy_side side, struct vulkan_commands **commands,
+                               bool *submitted, struct error_text *error)
+{
+    uint32_t first = 0;
+    while (first < batch->sequence_count && !wants_copy(&batch->sequences[first], side))
+        first++;
+    if (first == batch->sequence_count || steps->program->plan->state.layers == 0)
+        return RESULT_OK;
+    enum result result = RESULT_OK;
+    if (!*commands)
+        result = vulkan_commands_create(steps->program->device, VULKAN_QUEUE_COMPUTE, 0, commands,
+                                        error);
+    else if (*submitted)
+        result = vulkan_commands_wait(*commands, STEP_WAIT_LIMIT_MS, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_begin(*commands, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_commands_barrier(*commands);
+    for (uint32_t s = first; s < batch->sequence_count; s++) {
+        const struct step_sequence *sequence = &batch->sequences[s];
+        if (wants_copy(sequence, side) && side == COPY_BEFORE)
+            vulkan_recurrent_record_copy(steps->program, *commands, sequence->state_source,
+                                         sequence->state_slot);
+        else if (wants_copy(sequence, side))
+            vulkan_recurrent_record_copy(steps->program, *commands, sequence->state_slot,
+                                         sequence->state_copy);
+    }
+    vulkan_commands_barrier(*commands);
+    result = vulkan_commands_end(*commands, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_submit(*commands, error);
+    *submitted = result == RESULT_OK;
+    return result;
+}
+
+enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_batch *batch,
+                                struct error_text *error)
+{
+    must(steps->launched - steps->waited < steps->options.depth);
+    struct slot *slot = slot_of(steps, steps->launched);
+    struct vulkan_shape shape = {.rows = batch->row_count,
+                                 .sequences = batch->sequence_count,
+                                 .logit_rows = batch->logit_row_count};
+    bool tables_moved, records_moved = false;
+    enum result result = vulkan_batch_fill(&slot->batch, batch, &tables_moved, error);
+    if (result == RESULT_OK && batch->logit_row_count > 0)
+        result =
+            vulkan_sampler_fill(steps->sampler, (uint32_t)(slot - steps->slots), batch->samplings,
+                                batch->logit_row_count, &slot->sampling, &records_moved, error);
+    if (result != RESULT_OK)
+        return result;
+    if (tables_moved || records_moved)
+        forget_recordings(slot);
+    shape.decodes = slot->batch.decode_count;
+    shape.tiles = slot->batch.tile_count;
+    shape.whole = slot->batch.draws_whole;
+    shape.features = slot->batch.has_features;
+    shape.spans = slot->batch.has_spans;
+    shape.openings = slot->batch.has_openings;
+    shape.opening_tiles = slot->batch.opening_tiles;
+    shape.reach = slot->batch.reach;
+    if (shape.reach == VULKAN_REACH_BRIEF && !(shape.whole && shape.rows == shape.sequences))
+        shape.reach = VULKAN_REACH_COMMON;
+    slot->logit_rows = batch->logit_row_count;
+    result = choose_commands(steps, slot, &shape, error);
+    if (result == RESULT_OK)
+        result =
+            copy_states(steps, batch, COPY_BEFORE, &slot->before, &slot->before_submitted, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_submit(slot->current, error);
+    if (result == RESULT_OK)
+        result =
+            copy_states(steps, batch, COPY_BEHIND, &slot->behind, &slot->behind_submitted, error);
+    if (result == RESULT_OK)
+        steps->launched++;
+    return result;
+}
+
+static void beat(const struct vulkan_steps *steps)
+{
+    if (steps->options.heartbeat)
+        atomic_fetch_add_explicit(steps->options.heartbeat, 1, memory_order_relaxed);
+}
+
+enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
+                              struct error_text *error)
+{
+    must(steps->launched > steps->waited);
+    struct slot *slot = slot_of(steps, steps->waited);
+    enum result result = RESULT_TIMED_OUT;
+    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < STEP_WAIT_LIMIT_MS;
+         waited_ms += STEP_WAIT_BEAT_MS) {
+        beat(steps);
+        result = vulkan_commands_wait(slot->current, STEP_WAIT_BEAT_MS, error);
+    }
+    if (result != RESULT_OK)
+        return result;
+    steps->waited++;
+    if (steps->profile) {
+        vulkan_profile_add(steps->profile, slot->current);
+        if (vulkan_profile_steps(steps->profile) == PROFILE_STEPS)
+            vulkan_profile_print(steps->profile, "step", PROFILE_STEPS);
+    }
+    if (slot->logit_rows > 0)
+        result =
+            vulkan_sampler_read(steps->sampler, (uint32_t)(slot - steps->slots), results, error);
+    return result;
+}
+
+bool vulkan_steps_draw_ahead(const struct vulkan_steps *steps, const struct row_sampling *sampling)
+{
+    return vulkan_sampler_draws_ahead(steps->sampler, sampling);
+}
+
+const float *vulkan_steps_last_logits(const struct vulkan_steps *steps)
+{
+    must(steps->launched > 0 && steps->launched == steps->waited && steps->options.keeps_logits);
+    return steps->logits.mapped;
+}
+
+struct warm_progress {
+    backend_progress_fn *tell;
+    void *context;
+    uint64_t weight_bytes;
+};
+
+/* Kernels have no bytes: that weights are there is told again, which shows that work goes on. */
+static void tell_warm(void *context, uint32_t made, uint32_t count)
+{
+    const struct warm_progress *progress = context;
+    (void)made;
+    (void)count;
+    if (progress->tell)
+        progress->tell(progress->context, progress->weight_bytes, progress->weight_bytes);
+}
+
+enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_vision *vision,
+                              uint32_t threads, backend_progress_fn *progress, void *context,
+                              struct error_text *error)
+{
+    const struct vulkan_program *program = steps->program;
+    struct warm_progress warm = {progress, context, program->weights.matrix_bytes};
+    struct cpu_thread_pool *pool;
+    enum result result = cpu_thread_pool_create(threads, &pool, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_kernels_note(program->kernels);
+    result = vulkan_warm_ask(program, error);
+    if (result == RESULT_OK && vision)
+        result = vulkan_vision_warm(vision, error);
+    if (result == RESULT_OK)
+        result = vulkan_kernels_make_noted(program->kernels, pool, tell_warm, &warm, error);
+    cpu_thread_pool_destroy(pool);
+    return result;
+}

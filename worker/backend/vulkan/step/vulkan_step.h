@@ -1,0 +1,44 @@
+/*
+ * Steps on the device: at most STEP_DEPTH_MAX under way, each in a slot of its own with what the
+ * host wrote for it and what comes back. One submission per step. Commands of pure decode steps are
+ * recorded once per slot, number of rows and reach of their contexts and submitted again; others
+ * are recorded as they come.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
+#define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
+
+#include "worker/backend/vulkan/record/vulkan_recorder.h"
+#include "worker/backend/vulkan/step/vulkan_vision.h"
+
+struct vulkan_steps; /* opaque */
+
+struct vulkan_steps_options {
+    uint32_t depth;              /* 1..STEP_DEPTH_MAX */
+    _Atomic uint64_t *heartbeat; /* or NULL */
+    bool profile;
+    bool keeps_logits;        /* struct backend_options */
+    bool kernels_when_needed; /* struct vulkan_settings */
+};
+
+enum result vulkan_steps_create(struct vulkan_program *program,
+                                const struct vulkan_steps_options *options,
+                                struct vulkan_steps **steps,
+                                struct error_text *error) RESULT_CHECKED;
+/* Waits for the device. */
+void vulkan_steps_destroy(struct vulkan_steps *steps);
+
+/* Makes every kernel that a step may need, or a tower (or NULL), so that none waits for the
+ * driver's compiler. `threads`: 0 = as many as the machine offers. */
+enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_vision *vision,
+                              uint32_t threads, backend_progress_fn *progress, void *context,
+                              struct error_text *error) RESULT_CHECKED;
+
+/* As in backend.h. */
+bool vulkan_steps_draw_ahead(const struct vulkan_steps *steps, const struct row_sampling *sampling);
+enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_batch *batch,
+                                struct error_text *error) RESULT_CHECKED;
+enum result vulkan_steps_wait(struct vulkan_steps *steps, struct sampled_token *results,
+                              struct error_text *error) RESULT_CHECKED;
+const float *vulkan_steps_last_logits(const struct vulkan_steps *steps);
+
+#endif

@@ -1,0 +1,239 @@
+/*
+ * A vision plan is a plan like any other: laid out by vulkan_program.c and recorded by
+ * vulkan_recorder.c, over patches instead of tokens and a stage at a time. Stages go to the queue
+ * that steps are submitted to, each behind a barrier, so they take effect in the order of the
+ * calls: features arrive behind the steps that may still read what the rows held for another
+ * picture, and ahead of those that are launched later. What a stage left in the tensors waits there
+ * for the next one.
+ *
+ * Two submissions are under way at most: whoever asks for more waits for the older. Pictures are
+ * laid down in buffers that the device reads, so a new batch waits for both.
+ *
+ * Refuses to share its weights: every worker uploads them. Towers are a small part of a checkpoint.
+ */
+#include "worker/backend/vulkan/step/vulkan_vision.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+#include "worker/backend/vulkan/record/vulkan_linear.h"
+#include "worker/backend/vulkan/record/vulkan_recorder.h"
+#include "worker/backend/vulkan/weights/vulkan_padding.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
+
+#define UNDER_WAY   2u
+#define FORMS_BYTES 8u   /* of an element as f32, f16 and 8 bits with its terms: 7.25 */
+#define WARM_ROWS   512u /* from here on no other kernels are chosen but at the largest number */
+
+struct vulkan_vision {
+    struct vulkan_program program;
+    struct vulkan_patches patches;
+    struct vulkan_commands *commands[UNDER_WAY]; /* used in turns */
+    bool submitted[UNDER_WAY];
+    uint32_t next;
+    uint32_t stages_done;           /* of the batch, the taking in with them; 0: there is none */
+    struct vulkan_profile *profile; /* or NULL: then one submission is under way at a time */
+    _Atomic uint64_t *heartbeat;    /* or NULL */
+};
+
+static enum result load_weights(struct vulkan_vision *vision, const struct backend_options *options,
+                                backend_progress_fn *progress, void *context,
+                                struct error_text *error)
+{
+    struct backend_options own = *options;
+    struct vulkan_weight_origin origin;
+    own.has_vault = false;
+    enum result result =
+        vulkan_weight_loader_run(&vision->program.weights, &own, progress, context, &origin, error);
+    return result == RESULT_OK ? vulkan_weights_upload_vectors(&vision->program.weights, error)
+                               : result;
+}
+
+enum result vulkan_vision_create(const struct vulkan_program *text,
+                                 const struct backend_options *options,
+                                 backend_progress_fn *progress, void *context,
+                                 struct vulkan_vision **created, struct error_text *error)
+{
+    struct vulkan_vision *vision = must_alloc(1, sizeof *vision);
+    struct vulkan_program *program = &vision->program;
+    const struct backend_options sizes = {.kv_type = KV_CACHE_F16,
+                                          .max_patch_rows = options->max_patch_rows};
+    must(sizes.max_patch_rows > 0 && sizes.max_patch_rows <= LIMIT_PATCH_ROWS);
+    vision->heartbeat = options->heartbeat;
+    enum result result =
+        vulkan_program_init(program, text->device, text->kernels, options->vision, &sizes, error);
+    program->features_address = text->features_address;
+    program->feature_columns = text->feature_columns;
+    if (result == RESULT_OK)
+        result = vulkan_patches_init(&vision->patches, text->device, options->vision,
+                                     sizes.max_patch_rows, program->tile_rows, error);
+    if (result == RESULT_OK)
+        result = load_weights(vision, options, progress, context, error);
+    if (result == RESULT_OK && options->profile)
+        result = vulkan_profile_create(text->device, text->kernels, &vision->profile, error);
+    for (uint32_t i = 0; i < UNDER_WAY && result == RESULT_OK; i++)
+        result = vulkan_commands_create(text->device, VULKAN_QUEUE_COMPUTE,
+                                        vision->profile ? VULKAN_PROFILE_MARKS : 0,
+                                        &vision->commands[i], error);
+    if (result != RESULT_OK) {
+        vulkan_vision_destroy(vision);
+        return result;
+    }
+    *created = vision;
+    return RESULT_OK;
+}
+
+void vulkan_vision_destroy(struct vulkan_vision *vision)
+{
+    if (!vision)
+        return;
+    for (uint32_t i = 0; i < UNDER_WAY; i++)
+        vulkan_commands_destroy(vision->commands[i]);
+    vulkan_profile_destroy(vision->profile);
+    vulkan_patches_fini(&vision->patches);
+    vulkan_program_fini(&vision->program);
+    free(vision);
+}
+
+/* Until commands[i] are free to be recorded. */
+static enum result wait_for(struct vulkan_vision *vision, uint32_t i, struct error_text *error)
+{
+    enum result result = vision->submitted[i] ? RESULT_TIMED_OUT : RESULT_OK;
+    for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < STEP_WAIT_LIMIT_MS;
+         waited_ms += STEP_WAIT_BEAT_MS) {
+        if (vision->heartbeat)
+            atomic_fetch_add_explicit(vision->heartbeat, 1, memory_order_relaxed);
+        result = vulkan_commands_wait(vision->commands[i], STEP_WAIT_BEAT_MS, error);
+    }
+    if (result == RESULT_OK)
+        vision->submitted[i] = false;
+    return result;
+}
+
+static struct vulkan_shape shape_of(const struct vulkan_patches *patches)
+{
+    return (struct vulkan_shape){.patches = patches->arranged.rows,
+                                 .patch_features = patches->arranged.features,
+                                 .whole_tiles = patches->whole.tile_count,
+                                 .window_tiles = patches->windows.tile_count};
+}
+
+/* The next `stages`, in one submission. */
+static enum result submit_stages(struct vulkan_vision *vision, uint32_t stages,
+                                 struct error_text *error)
+{
+    const uint32_t *ends = vision->program.plan->stage_ends;
+    uint32_t first = vision->stages_done, i = vision->next;
+    struct vulkan_commands *commands = vision->commands[i];
+    const struct vulkan_recording recording = {
+        .program = &vision->program,
+        .batch = &vision->patches.batch,
+        .patches = &vision->patches,
+        .shape = shape_of(&vision->patches),
+        .first_op = first > 0 ? ends[first - 1] : 0,
+        .end_op = ends[first + stages - 1],
+        .commands = commands,
+        .profile = vision->profile,
+    };
+    enum result result = wait_for(vision, i, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_begin(commands, error);
+    if (result == RESULT_OK && vision->profile)
+        vulkan_profile_begin(vision->profile, commands);
+    if (result == RESULT_OK)
+        result = vulkan_recorder_run(&recording, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_end(commands, error);
+    if (result == RESULT_OK)
+        result = vulkan_commands_submit(commands, error);
+    vision->submitted[i] = result == RESULT_OK;
+    if (result == RESULT_OK && vision->profile)
+        result = wait_for(vision, i, error);
+    if (result == RESULT_OK && vision->profile)
+        vulkan_profile_add(vision->profile, commands);
+    vision->next = (i + 1) % UNDER_WAY;
+    vision->stages_done += stages;
+    return result;
+}
+
+enum result vulkan_vision_finish(struct vulkan_vision *vision, struct error_text *error)
+{
+    enum result result = RESULT_OK;
+    for (uint32_t i = 0; i < UNDER_WAY && result == RESULT_OK; i++)
+        result = wait_for(vision, i, error);
+    return result;
+}
+
+enum result vulkan_vision_begin(struct vulkan_vision *vision, const struct encode_batch *batch,
+                                struct error_text *error)
+{
+    enum result result = vulkan_vision_finish(vision, error);
+    if (result != RESULT_OK)
+        return result;
+    vulkan_patches_fill(&vision->patches, batch);
+    vision->stages_done = 0;
+    return submit_stages(vision, 1, error);
+}
+
+enum result vulkan_vision_run(struct vulkan_vision *vision, uint64_t work, uint64_t *left,
+                              struct error_text *error)
+{
+    uint32_t all = vision->program.plan->vision.stages + 1;
+    must(vision->stages_done > 0 && vision->stages_done < all);
+    uint32_t rows = vision->patches.arranged.rows, most = all - vision->stages_done;
+    uint64_t stages = work / rows;
+    stages = stages < 1 ? 1 : stages < most ? stages : most;
+    enum result result = submit_stages(vision, (uint32_t)stages, error);
+    *left = (uint64_t)rows * (all - vision->stages_done);
+    if (*left > 0)
+        return result;
+    vision->stages_done = 0;
+    if (result == RESULT_OK && vision->profile)
+        vulkan_profile_print(vision->profile, "encoding", 1);
+    return result;
+}
+
+/* A picture of so many squares, and so many tiles of attention. */
+static enum result warm_squares(const struct vulkan_vision *vision, uint32_t squares,
+                                uint32_t tiles, struct error_text *error)
+{
+    const struct model_vision *model = &vision->program.plan->vision;
+    const struct vulkan_recording recording = {
+        .program = &vision->program,
+        .batch = &vision->patches.batch,
+        .patches = &vision->patches,
+        .shape = {.patches = squares * model->merge_side * model->merge_side,
+                  .patch_features = squares,
+                  .whole_tiles = tiles,
+                  .window_tiles = tiles}};
+    return vulkan_recorder_run(&recording, error);
+}
+
+enum result vulkan_vision_warm(const struct vulkan_vision *vision, struct error_text *error)
+{
+    const struct model_vision *model = &vision->program.plan->vision;
+    uint32_t most = vision->program.max_patch_rows / (model->merge_side * model->merge_side);
+    enum result result = RESULT_OK;
+    for (uint32_t squares = 1; squares <= most && result == RESULT_OK;
+         squares = squares < WARM_ROWS ? vulkan_linear_next_rows(squares, most)
+                                       : squares + (most - squares + 1) / 2 + (squares == most))
+        result = warm_squares(vision, squares, squares, error);
+    return result;
+}
+
+uint64_t vulkan_vision_bytes(const struct backend_options *options)
+{
+    const struct plan *plan = options->vision;
+    if (!plan)
+        return 0;
+    uint32_t merged = plan->vision.merge_side * plan->vision.merge_side;
+    uint64_t bytes = (uint64_t)options->feature_rows * model_vision_feature_columns(&plan->vision) *
+                     sizeof(float);
+    for (uint32_t t = 0; t < plan->tensor_count; t++) {
+        uint32_t rows = plan->tensors[t].rows == PLAN_ROWS_PATCHES
+                            ? options->max_patch_rows
+                            : options->max_patch_rows / merged;
+        bytes += (uint64_t)rows * vulkan_padding_columns(plan, (plan_tensor_id)t) * FORMS_BYTES;
+    }
+    return bytes;
+}

@@ -1,0 +1,238 @@
+/*
+ * Packs checkpoint rows for the device.
+ *
+ * Every type goes through two steps: take a block's stored integers (ggml_unpack_quants()) and
+ * scales apart, then lay the integers out in planes. The types with one scale per 32 columns skip
+ * that where the file's nibbles or bytes already lie as the device wants them, because a checkpoint
+ * of many gigabytes passes through here at every cold start.
+ *
+ * Values are not judged: infinities in a checkpoint's scales stay infinities.
+ */
+#include "worker/backend/vulkan/weights/vulkan_weight_format.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+#include "worker/backend/host/ggml_dequantize.h"
+
+#define TYPE_BLOCK_MAX 256u /* columns of the largest checkpoint block */
+#define SPANS_MAX      16u  /* scales of such a block */
+
+static const struct vulkan_weight_facts weight_facts[VULKAN_WEIGHT_KIND_COUNT] = {
+#define QUANT_FACTS(kind, code_bits, high_bits, span, minimum, center)                             \
+    {GGML_##kind, true, minimum, code_bits, high_bits, span, center},
+#define FLOAT_FACTS(kind, element_bytes) {GGML_##kind, false, false, 8 * (element_bytes), 0, 0, 0},
+    VULKAN_WEIGHT_QUANT_LIST(QUANT_FACTS) VULKAN_WEIGHT_FLOAT_LIST(FLOAT_FACTS)
+#undef QUANT_FACTS
+#undef FLOAT_FACTS
+};
+
+enum vulkan_weight_kind vulkan_weight_format_kind(enum ggml_type type)
+{
+    for (uint32_t kind = 0; kind < VULKAN_WEIGHT_KIND_COUNT; kind++)
+        if (weight_facts[kind].type == type)
+            return (enum vulkan_weight_kind)kind;
+    must_fail("a known weight type", __FILE__, __LINE__);
+}
+
+struct vulkan_weight_facts vulkan_weight_format_facts(enum vulkan_weight_kind kind)
+{
+    must(kind < VULKAN_WEIGHT_KIND_COUNT);
+    return weight_facts[kind];
+}
+
+static uint64_t align_bytes(uint64_t bytes)
+{
+    uint64_t mask = VULKAN_WEIGHT_ALIGN_BYTES - 1;
+    return (bytes + mask) & ~mask;
+}
+
+struct vulkan_weight_bytes vulkan_weight_format_row_bytes(enum vulkan_weight_kind kind,
+                                                          uint32_t columns)
+{
+    struct vulkan_weight_facts facts = vulkan_weight_format_facts(kind);
+    struct vulkan_weight_bytes bytes = {0};
+    must(columns % ggml_type_block(facts.type).elements == 0);
+    if (!facts.quantized) {
+        bytes.codes = align_bytes((uint64_t)columns * facts.code_bits / 8);
+        return bytes;
+    }
+    bytes.codes = (uint64_t)columns * facts.code_bits / 8;
+    bytes.high = (uint64_t)columns * facts.high_bits / 8;
+    bytes.scales = (uint64_t)columns / facts.span * (facts.minimum ? 4 : 2);
+    return bytes;
+}
+
+struct vulkan_weight_bytes vulkan_weight_format_bytes(enum vulkan_weight_kind kind, uint32_t rows,
+                                                      uint32_t columns)
+{
+    struct vulkan_weight_bytes bytes = vulkan_weight_format_row_bytes(kind, columns);
+    bytes.codes = align_bytes(bytes.codes * rows);
+    bytes.high = align_bytes(bytes.high * rows);
+    bytes.scales = align_bytes(bytes.scales * rows);
+    return bytes;
+}
+
+static void store_u16(uint8_t *out, uint16_t value)
+{
+    out[0] = (uint8_t)value;
+    out[1] = (uint8_t)(value >> 8);
+}
+
+static void store_u32(uint8_t *out, uint32_t value)
+{
+    for (uint32_t i = 0; i < 4; i++)
+        out[i] = (uint8_t)(value >> (8 * i));
+}
+
+/* `bits` bits from bit `shift` on of 32 quants, laid out as one plane; returns its bytes. */
+static uint32_t pack_plane(const int16_t *quants, uint32_t shift, uint32_t bits, uint8_t *out)
+{
+    if (bits == 4) {
+        for (uint32_t e = 0; e < 16; e++)
+            out[e] = (uint8_t)((quants[e] >> shift & 15) | (quants[e + 16] >> shift & 15) << 4);
+    } else if (bits == 2) {
+        uint32_t words[2] = {0, 0};
+        for (uint32_t e = 0; e < 32; e++)
+            words[e / 16] |= (uint32_t)(quants[e] >> shift & 3) << (8 * (e % 4) + 2 * (e % 16 / 4));
+        store_u32(out, words[0]);
+        store_u32(out + 4, words[1]);
+    } else {
+        uint32_t word = 0;
+        must(bits == 1);
+        for (uint32_t e = 0; e < 32; e++)
+            word |= (uint32_t)(quants[e] >> shift & 1) << (8 * (e % 4) + e / 4);
+        store_u32(out, word);
+    }
+    return 4 * bits;
+}
+
+static float load_half(const uint8_t *bytes)
+{
+    return ggml_f16_to_f32(ggml_load_u16(bytes));
+}
+
+/* Scale and minimum of every span of a K type's block; minimums stay untouched where the type has
+ * none. */
+static void k_block_scales(enum ggml_type type, const uint8_t *block, float *scales,
+                           float *minimums)
+{
+    uint8_t scale, minimum;
+    int8_t signed_scales[16];
+    switch (type) {
+    case GGML_Q2_K:
+        for (uint32_t i = 0; i < 16; i++) {
+            scales[i] = load_half(block + 80) * (float)(block[i] & 15);
+            minimums[i] = -load_half(block + 82) * (float)(block[i] >> 4);
+        }
+        return;
+    case GGML_Q4_K:
+    case GGML_Q5_K:
+        for (uint32_t i = 0; i < 8; i++) {
+            ggml_k4_scale_min(block + 4, i, &scale, &minimum);
+            scales[i] = load_half(block) * (float)scale;
+            minimums[i] = -load_half(block + 2) * (float)minimum;
+        }
+        return;
+    case GGML_Q3_K:
+        ggml_q3_k_scales(block + 96, signed_scales);
+        for (uint32_t i = 0; i < 16; i++)
+            scales[i] = load_half(block + 108) * (float)signed_scales[i];
+        return;
+    case GGML_Q6_K:
+        memcpy(signed_scales, block + 192, sizeof signed_scales);
+        for (uint32_t i = 0; i < 16; i++)
+            scales[i] = load_half(block + 208) * (float)signed_scales[i];
+        return;
+    default: must_fail("a K type", __FILE__, __LINE__);
+    }
+}
+
+static void pack_k_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
+                       uint32_t columns, struct vulkan_weight_arrays out)
+{
+    struct ggml_block block = ggml_type_block(facts->type);
+    for (uint32_t column = 0; column < columns; column += block.elements, source += block.bytes) {
+        int16_t quants[TYPE_BLOCK_MAX];
+        float scales[SPANS_MAX], minimums[SPANS_MAX];
+        ggml_unpack_quants(facts->type, source, quants);
+        k_block_scales(facts->type, source, scales, minimums);
+        for (uint32_t i = 0; i < block.elements; i += VULKAN_WEIGHT_BLOCK_COLUMNS) {
+            out.codes += pack_plane(quants + i, 0, facts->code_bits, out.codes);
+            if (facts->high_bits != 0)
+                out.high += pack_plane(quants + i, facts->code_bits, facts->high_bits, out.high);
+        }
+        for (uint32_t i = 0; i < block.elements / facts->span; i++) {
+            store_u16(out.scales, ggml_f32_to_f16(scales[i]));
+            out.scales += 2;
+            if (facts->minimum) {
+                store_u16(out.scales, ggml_f32_to_f16(minimums[i]));
+                out.scales += 2;
+            }
+        }
+    }
+}
+
+/* Q4_0 Q4_1 Q5_0 Q5_1 Q8_0: in the file a block is its scale, its minimum, a mask of fifth bits (in
+ * column order), and nibbles or bytes, the latter as the device has them. */
+static void pack_simple_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
+                            uint32_t columns, struct vulkan_weight_arrays out)
+{
+    uint32_t block_bytes = ggml_type_block(facts->type).bytes;
+    uint32_t scale_bytes = facts->minimum ? 4 : 2;
+    uint32_t code_bytes = 4 * facts->code_bits;
+    for (uint32_t column = 0; column < columns; column += VULKAN_WEIGHT_BLOCK_COLUMNS) {
+        memcpy(out.codes, source + block_bytes - code_bytes, code_bytes);
+        memcpy(out.scales, source, scale_bytes);
+        if (facts->high_bits != 0) {
+            int16_t quants[VULKAN_WEIGHT_BLOCK_COLUMNS];
+            ggml_unpack_quants(facts->type, source, quants);
+            out.high += pack_plane(quants, 4, 1, out.high);
+        }
+        out.codes += code_bytes;
+        out.scales += scale_bytes;
+        source += block_bytes;
+    }
+}
+
+/* A8: its codes become signed by taking 128 off, which the minimum makes good. */
+static void pack_wide_row(const uint8_t *source, uint32_t columns, struct vulkan_weight_arrays out)
+{
+    uint32_t block_bytes = ggml_type_block(GGML_A8).bytes;
+    for (uint32_t column = 0; column < columns; column += VULKAN_WEIGHT_BLOCK_COLUMNS) {
+        float minimum = load_half(source + 2) + 128.0f * load_half(source);
+        memcpy(out.scales, source, 2);
+        store_u16(out.scales + 2, ggml_f32_to_f16(minimum));
+        for (uint32_t e = 0; e < VULKAN_WEIGHT_BLOCK_COLUMNS; e++)
+            out.codes[e] = source[4 + e] ^ 0x80;
+        out.codes += VULKAN_WEIGHT_BLOCK_COLUMNS;
+        out.scales += 4;
+        source += block_bytes;
+    }
+}
+
+void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source, uint32_t row_count,
+                               uint32_t columns, const struct vulkan_weight_arrays *out)
+{
+    struct vulkan_weight_facts facts = vulkan_weight_format_facts(kind);
+    struct vulkan_weight_bytes bytes = vulkan_weight_format_row_bytes(kind, columns);
+    uint64_t source_bytes = ggml_row_bytes(facts.type, columns);
+    const uint8_t *row = source;
+    for (uint32_t r = 0; r < row_count; r++, row += source_bytes) {
+        struct vulkan_weight_arrays at = {.codes = out->codes + r * bytes.codes};
+        if (bytes.high != 0)
+            at.high = out->high + r * bytes.high;
+        if (bytes.scales != 0)
+            at.scales = out->scales + r * bytes.scales;
+        if (!facts.quantized) {
+            memcpy(at.codes, row, source_bytes);
+            memset(at.codes + source_bytes, 0, bytes.codes - source_bytes);
+        } else if (kind == VULKAN_WEIGHT_A8) {
+            pack_wide_row(row, columns, at);
+        } else if (ggml_type_block(facts.type).elements == VULKAN_WEIGHT_BLOCK_COLUMNS) {
+            pack_simple_row(&facts, row, columns, at);
+        } else {
+            pack_k_row(&facts, row, columns, at);
+        }
+    }
+}

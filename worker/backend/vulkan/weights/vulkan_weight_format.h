@@ -1,0 +1,114 @@
+/*
+ * How a weight matrix lies in device memory: what a checkpoint's rows are turned into once, at
+ * load, and what every Vulkan kernel reads (shaders/weight_blocks.glsl says the same in GLSL).
+ *
+ * A matrix [rows, columns] is three arrays, each starting at a multiple of 16 bytes. Weight =
+ * scale * code + minimum, or scale * (code - center) for kinds without a minimum.
+ *
+ *  codes, quantized: blocks of 32 columns, block (row, b) at index row * (columns / 32) + b
+ *
+ *    4 bits: 16 bytes; column e < 16 in the low nibble of byte e, else the high one of e - 16
+ *
+ *    2 bits: 2 words; column e in word e / 16 at bit 8 * (e % 4) + 2 * (e % 16 / 4)
+ *
+ *    8 bits: 32 signed bytes in order; of A8, whose codes are unsigned, each less 128
+ *
+ *  codes, float: rows in order, each padded with zeros to a multiple of 16 bytes
+ *
+ *  high: upper bits of codes that have more than 4 (or 2) of them, by the same block index
+ *
+ *    1 bit: 1 word; column e at bit 8 * (e % 4) + e / 4
+ *
+ *    2 bits: as the 2-bit codes
+ *
+ *  scales: per span of 32 or 16 columns one f16, or two {scale, minimum}; K types' products are
+ *  rounded to f16 here, and so is A8's minimum with 128 scales added
+ *
+ * So four neighbouring columns' codes are always one word's four bytes after a shift and a mask,
+ * which is what packed dot products and conversions to f16 want.
+ *
+ * Matrices of one kind and one width may be packed behind each other (q | k | v): rows go on.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHT_FORMAT_H
+#define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHT_FORMAT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/gguf_file.h"
+
+/* Part of what a vault's manifest must match. */
+#define VULKAN_WEIGHT_LAYOUT_VERSION 2u
+#define VULKAN_WEIGHT_BLOCK_COLUMNS  32u
+#define VULKAN_WEIGHT_ALIGN_BYTES    16u
+
+/* X(type, bits of the codes array, bits of the high array, columns per scale, has a minimum,
+ * center) */
+#define VULKAN_WEIGHT_QUANT_LIST(X)                                                                \
+    X(Q4_0, 4, 0, 32, 0, 8)                                                                        \
+    X(Q4_1, 4, 0, 32, 1, 0)                                                                        \
+    X(Q5_0, 4, 1, 32, 0, 16)                                                                       \
+    X(Q5_1, 4, 1, 32, 1, 0)                                                                        \
+    X(Q8_0, 8, 0, 32, 0, 0)                                                                        \
+    X(A8, 8, 0, 32, 1, 0)                                                                          \
+    X(Q2_K, 2, 0, 16, 1, 0)                                                                        \
+    X(Q3_K, 2, 1, 16, 0, 4)                                                                        \
+    X(Q4_K, 4, 0, 32, 1, 0)                                                                        \
+    X(Q5_K, 4, 1, 32, 1, 0)                                                                        \
+    X(Q6_K, 4, 2, 16, 0, 32)
+
+/* X(type, bytes of an element) */
+#define VULKAN_WEIGHT_FLOAT_LIST(X) X(F32, 4) X(F16, 2) X(BF16, 2)
+
+/* The specialization constant WEIGHT_KIND of shaders. */
+enum vulkan_weight_kind {
+#define VULKAN_WEIGHT_ENUM(type, ...) VULKAN_WEIGHT_##type,
+    VULKAN_WEIGHT_QUANT_LIST(VULKAN_WEIGHT_ENUM) VULKAN_WEIGHT_FLOAT_LIST(VULKAN_WEIGHT_ENUM)
+#undef VULKAN_WEIGHT_ENUM
+        VULKAN_WEIGHT_KIND_COUNT
+};
+
+struct vulkan_weight_facts {
+    enum ggml_type type;
+    bool quantized;
+    bool minimum;
+    uint32_t code_bits; /* float kinds: of an element */
+    uint32_t high_bits;
+    uint32_t span; /* columns per scale; 0 for float kinds */
+    uint32_t center;
+};
+
+/* must() a type that proto/gguf_file.h lists. */
+enum vulkan_weight_kind vulkan_weight_format_kind(enum ggml_type type);
+struct vulkan_weight_facts vulkan_weight_format_facts(enum vulkan_weight_kind kind);
+
+/* Bytes of the three arrays, of one row or of a matrix. */
+struct vulkan_weight_bytes {
+    uint64_t codes;
+    uint64_t high;
+    uint64_t scales;
+};
+
+/* Of one row: row r of an array starts at r times this. must() whole blocks of the kind's type. */
+struct vulkan_weight_bytes vulkan_weight_format_row_bytes(enum vulkan_weight_kind kind,
+                                                          uint32_t columns);
+/* Of a matrix, each rounded up to a multiple of VULKAN_WEIGHT_ALIGN_BYTES; 0 where the kind has no
+ * such array. */
+struct vulkan_weight_bytes vulkan_weight_format_bytes(enum vulkan_weight_kind kind, uint32_t rows,
+                                                      uint32_t columns);
+
+/* Where packed rows go: each array's place of the first of them. `high` and `scales` may be NULL
+ * where the kind has none. No alignment is asked. */
+struct vulkan_weight_arrays {
+    uint8_t *codes;
+    uint8_t *high;
+    uint8_t *scales;
+};
+
+/* Packs `row_count` rows of a checkpoint ([row_count] times ggml_row_bytes(), any alignment), which
+ * may be a slice of a matrix. Rows are independent: slices may be packed in any order and by
+ * several threads. */
+void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source, uint32_t row_count,
+                               uint32_t columns, const struct vulkan_weight_arrays *out);
+
+#endif

@@ -1,0 +1,70 @@
+/*
+ * A plan's weights on the device.
+ *
+ * Matrices: weights of one linear op that are of one kind lie behind each other and are one matrix
+ * (q|k|v, gate|up), so that one dispatch does them. An embedding that is also the output matrix is
+ * there once. All matrices live in one arena, in the order of the plan: what the vault holds.
+ *
+ * Vectors: norm weights and biases (those of one op behind each other) as f32 and the rotary
+ * embeddings' inverse frequencies, in one small buffer.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHTS_H
+#define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHTS_H
+
+#include "worker/backend/host/backend.h"
+#include "worker/backend/vulkan/device/vulkan_memory.h"
+#include "worker/backend/vulkan/weights/vulkan_weight_format.h"
+
+#define VULKAN_NO_MATRIX UINT32_MAX
+
+struct vulkan_matrix {
+    enum vulkan_weight_kind kind;
+    uint32_t rows;    /* of all its weights */
+    uint32_t columns; /* of a row as it lies, padded: vulkan_padding.h */
+    uint32_t weight_count;
+    plan_weight_id weights[OP_WEIGHTS_MAX];
+    struct vulkan_piece codes;
+    struct vulkan_piece high;   /* bytes 0 where the kind has none */
+    struct vulkan_piece scales; /* likewise */
+};
+
+/* The matrices of one op, in order of its output columns. */
+struct vulkan_op_matrices {
+    uint32_t count;
+    uint32_t index[OP_WEIGHTS_MAX];
+};
+
+struct vulkan_weights {
+    const struct vulkan_device *device;
+    const struct plan *plan;
+    uint32_t matrix_count;
+    struct vulkan_matrix *matrices;   /* [matrix_count] */
+    struct vulkan_op_matrices *by_op; /* [plan->op_count] */
+    struct vulkan_arena *arena;
+    uint64_t matrix_bytes;
+    struct vulkan_buffer vectors;
+    uint64_t *vector_address;                  /* [plan->weight_count]; 0 for matrices
+                                                  and for biases behind an op's first */
+    uint64_t ones_address;                     /* [plan_ones()], for head norms without weights */
+    uint64_t rope_address[MODEL_ROPES_MAX];    /* f32 [dims / 2], then u32 [dims / 2]: axes */
+    uint64_t kv_tables_address[KV_GROUPS_MAX]; /* of groups with codes of rotated rows; else 0 */
+};
+
+/* Says what lies where; *weights is zeroed. Nothing is allocated on the device. */
+void vulkan_weights_init(struct vulkan_weights *weights, const struct vulkan_device *device,
+                         const struct plan *plan);
+void vulkan_weights_fini(struct vulkan_weights *weights);
+
+/* Takes the arena's pieces: shared memory when it is to outlive the worker. */
+enum result vulkan_weights_place(struct vulkan_weights *weights, struct vulkan_arena *arena,
+                                 struct error_text *error) RESULT_CHECKED;
+/* Packs and uploads every matrix, on as many threads as options say. */
+enum result vulkan_weights_upload(struct vulkan_weights *weights,
+                                  const struct backend_options *options,
+                                  backend_progress_fn *progress, void *context,
+                                  struct error_text *error) RESULT_CHECKED;
+/* Norm weights and frequencies: always from the checkpoint. */
+enum result vulkan_weights_upload_vectors(struct vulkan_weights *weights,
+                                          struct error_text *error) RESULT_CHECKED;
+
+#endif

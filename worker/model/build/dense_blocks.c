@@ -1,0 +1,190 @@
+/*
+ *   x = embedding
+ *   each layer:  q|k|v = W . norm(x) [+ bias], each head of q and k [normed,] rotated
+ *                x += [norm of] Wo . attention(q, k, v)
+ *                x += [norm of] Wdown . (activation(Wgate . norm(x)) * Wup . norm(x))
+ *                or the layer's experts (expert_blocks.c)
+ *   logits = Woutput . norm(x) [scaled and capped]
+ *
+ * Nobody asks for the last layer's outputs but the rows whose next token is wanted, so those rows
+ * are gathered as soon as the last layer has attended: its projections, the final norm and the
+ * vocabulary matrix only see them.
+ *
+ * Refuses to do: anything that only one family has. That goes into the family's file.
+ */
+#include "worker/model/build/dense_blocks.h"
+
+#include "proto/must.h"
+
+struct dense_tensors dense_blocks_add_tensors(struct plan_builder *b, const struct model_config *c,
+                                              enum plan_rows rows)
+{
+    struct dense_tensors tensors = {
+        .residual = plan_builder_tensor(b, rows, c->hidden),
+        .normed = plan_builder_tensor(b, rows, c->hidden),
+        .attended = plan_builder_tensor(b, rows, c->heads * c->head_dim),
+        .gate_up = plan_builder_tensor(b, rows, 2 * c->feed_forward),
+        .gated = plan_builder_tensor(b, rows, c->feed_forward),
+    };
+    if (c->experts.count > 0)
+        tensors.experts = expert_blocks_add_tensors(b, c, rows);
+    return tensors;
+}
+
+static struct linear_weights qkv_matrices(struct plan_builder *b, const struct model_config *c,
+                                          const struct dense_form *form, uint32_t layer)
+{
+    uint32_t q_rows = c->heads * c->head_dim, kv_rows = c->kv_heads * c->head_dim;
+    if (form->joined_qkv)
+        return (struct linear_weights){plan_builder_matrix(b, q_rows + 2 * kv_rows, c->hidden,
+                                                           "blk.%u.attn_qkv.weight", layer),
+                                       PLAN_NONE, PLAN_NONE};
+    return (struct linear_weights){
+        plan_builder_matrix(b, q_rows, c->hidden, "blk.%u.attn_q.weight", layer),
+        plan_builder_matrix(b, kv_rows, c->hidden, "blk.%u.attn_k.weight", layer),
+        plan_builder_matrix(b, kv_rows, c->hidden, "blk.%u.attn_v.weight", layer),
+    };
+}
+
+static struct linear_weights qkv_biases(struct plan_builder *b, const struct model_config *c,
+                                        uint32_t layer)
+{
+    uint32_t q_rows = c->heads * c->head_dim, kv_rows = c->kv_heads * c->head_dim;
+    return (struct linear_weights){
+        plan_builder_vector(b, q_rows, "blk.%u.attn_q.bias", layer),
+        plan_builder_vector(b, kv_rows, "blk.%u.attn_k.bias", layer),
+        plan_builder_vector(b, kv_rows, "blk.%u.attn_v.bias", layer),
+    };
+}
+
+void dense_blocks_list_attention(struct plan_builder *b, const struct model_config *c,
+                                 const struct dense_form *form, uint32_t layer,
+                                 const struct dense_tensors *t, plan_tensor_id qkv)
+{
+    struct qkv_slices slices = plan_ops_qkv_slices(c);
+    plan_weight_id norm = plan_builder_vector(b, c->hidden, "blk.%u.attn_norm.weight", layer);
+
+    plan_ops_rms_norm(b, t->residual, norm, t->normed);
+    plan_ops_linear(b, t->normed, qkv_matrices(b, c, form, layer), qkv);
+    if (form->qkv_bias)
+        plan_ops_bias_add(b, qkv, qkv_biases(b, c, layer));
+    /* Before the heads' run of ops, which a backend may do as one: rotations commute with it, but
+     * norms would undo it. */
+    must(c->position_scale_tokens == 0 || !form->head_norms);
+    if (c->position_scale_tokens > 0)
+        plan_ops_position_scale(b, qkv, slices.queries);
+    if (form->head_norms) {
+        plan_ops_head_norm(b, qkv, slices.queries,
+                           plan_builder_vector(b, c->head_dim, "blk.%u.attn_q_norm.weight", layer));
+        plan_ops_head_norm(b, qkv, slices.keys,
+                           plan_builder_vector(b, c->head_dim, "blk.%u.attn_k_norm.weight", layer));
+    }
+    if (c->layer[layer].rope != ROPE_NONE) {
+        plan_ops_rope(b, qkv, slices.queries, layer);
+        plan_ops_rope(b, qkv, slices.keys, layer);
+    }
+    plan_ops_kv_write(b, qkv, slices, layer);
+    plan_weight_id sinks = form->sinks
+                               ? plan_builder_vector(b, c->heads, "blk.%u.attn_sinks.weight", layer)
+                               : (plan_weight_id)PLAN_NONE;
+    plan_ops_attention_sinks(b, qkv, slices, layer, sinks, t->attended);
+}
+
+/* The end of a half: its last matrix over x, normed where the form says so, into the residual. */
+static void list_add(struct plan_builder *b, const struct model_config *c,
+                     const struct dense_form *form, plan_tensor_id x, plan_weight_id matrix,
+                     const char *norm_name, uint32_t layer, const struct dense_tensors *t)
+{
+    if (!form->post_norms) {
+        plan_ops_linear_add(b, x, matrix, t->residual);
+        return;
+    }
+    plan_weight_id norm = plan_builder_vector(b, c->hidden, "blk.%u.%s.weight", layer, norm_name);
+    plan_ops_linear(b, x, (struct linear_weights){matrix, PLAN_NONE, PLAN_NONE}, t->normed);
+    plan_ops_rms_norm_add(b, t->normed, norm, t->residual);
+}
+
+void dense_blocks_list_output(struct plan_builder *b, const struct model_config *c,
+                              const struct dense_form *form, uint32_t layer,
+                              const struct dense_tensors *t)
+{
+    plan_weight_id o = plan_builder_matrix(b, c->hidden, c->heads * c->head_dim,
+                                           "blk.%u.attn_output.weight", layer);
+    list_add(b, c, form, t->attended, o, "post_attention_norm", layer, t);
+    if (form->output_bias) {
+        must(!form->post_norms);
+        plan_weight_id bias = plan_builder_vector(b, c->hidden, "blk.%u.attn_output.bias", layer);
+        plan_ops_bias_add(b, t->residual, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
+    }
+}
+
+void dense_blocks_list_feed_forward(struct plan_builder *b, const struct model_config *c,
+                                    const struct dense_form *form, uint32_t layer,
+                                    const struct dense_tensors *t)
+{
+    uint32_t hidden = c->hidden, wide = c->feed_forward;
+    plan_weight_id norm =
+        plan_builder_vector(b, hidden, "blk.%u.%s.weight", layer,
+                            form->feed_forward_norm ? form->feed_forward_norm : "ffn_norm");
+    plan_ops_rms_norm(b, t->residual, norm, t->normed);
+    if (c->layer[layer].experts) {
+        must(!form->post_norms);
+        expert_blocks_list(b, c, &form->experts, layer, t->normed, &t->experts, t->residual);
+        return;
+    }
+    struct linear_weights gate_up = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
+    if (form->joined_gate_up) {
+        gate_up.first = plan_builder_matrix(b, 2 * wide, hidden, "blk.%u.ffn_up.weight", layer);
+    } else {
+        gate_up.first = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_gate.weight", layer);
+        gate_up.second = plan_builder_matrix(b, wide, hidden, "blk.%u.ffn_up.weight", layer);
+    }
+    plan_weight_id down = plan_builder_matrix(b, hidden, wide, "blk.%u.ffn_down.weight", layer);
+
+    plan_ops_linear(b, t->normed, gate_up, t->gate_up);
+    plan_ops_gate(b, t->gate_up, form->activation, t->gated);
+    list_add(b, c, form, t->gated, down, "post_ffw_norm", layer, t);
+}
+
+static void list_layer(struct plan_builder *b, const struct model_config *c,
+                       const struct dense_form *form, uint32_t layer, const struct dense_tensors *t)
+{
+    dense_blocks_list_output(b, c, form, layer, t);
+    dense_blocks_list_feed_forward(b, c, form, layer, t);
+}
+
+plan_tensor_id dense_blocks_list(struct plan_builder *b, const struct model_config *c,
+                                 const struct dense_form *form)
+{
+    struct dense_tensors step = dense_blocks_add_tensors(b, c, PLAN_ROWS_STEP);
+    struct dense_tensors last = dense_blocks_add_tensors(b, c, PLAN_ROWS_LOGITS);
+    plan_tensor_id qkv = plan_builder_tensor(b, PLAN_ROWS_STEP, plan_ops_qkv_slices(c).columns);
+    plan_tensor_id logits = plan_builder_tensor(b, PLAN_ROWS_LOGITS, c->vocab_tokens);
+    plan_weight_id embedding =
+        plan_builder_matrix(b, c->vocab_tokens, c->hidden, "token_embd.weight");
+    plan_weight_id norm = plan_builder_vector(b, c->hidden, "output_norm.weight");
+    plan_weight_id output =
+        c->tied_embeddings ? embedding
+                           : plan_builder_matrix(b, c->vocab_tokens, c->hidden, "output.weight");
+    if (c->tied_embeddings)
+        plan_builder_use_in_config(b, "output.weight"); /* stored all the same: a copy */
+    plan_builder_use_in_config(b, "rope_freqs.weight");
+    plan_builder_use_in_config(b, "rope_factors_long.weight");
+    plan_builder_use_in_config(b, "rope_factors_short.weight");
+
+    plan_ops_embed_rows(b, embedding, step.residual);
+    for (uint32_t layer = 0; layer + 1 < c->layers; layer++) {
+        dense_blocks_list_attention(b, c, form, layer, &step, qkv);
+        list_layer(b, c, form, layer, &step);
+        plan_ops_feature_add(b, step.residual, layer);
+    }
+    dense_blocks_list_attention(b, c, form, c->layers - 1, &step, qkv);
+    plan_ops_gather_rows(b, step.residual, last.residual);
+    plan_ops_gather_rows(b, step.attended, last.attended);
+    list_layer(b, c, form, c->layers - 1, &last);
+
+    plan_ops_rms_norm(b, last.residual, norm, last.normed);
+    plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
+    plan_ops_soft_cap(b, logits);
+    return logits;
+}

@@ -1,0 +1,99 @@
+/*
+ *   scores = Wscores . x [+ bias];  the K largest are chosen
+ *   out += sum over the chosen of weight * (Wdown . act(Wgate . x, Wup . x) [+ bias])
+ *
+ * Refuses to do: experts that every row uses. Those are an ordinary feed-forward part beside this
+ * one, which the family lists.
+ */
+#include "worker/model/build/expert_blocks.h"
+
+struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
+                                                const struct model_config *c, enum plan_rows rows)
+{
+    const struct expert_config *e = &c->experts;
+    return (struct expert_tensors){
+        .scores = plan_builder_tensor(b, rows, e->count),
+        .route = plan_builder_tensor(b, rows, 2 * e->chosen),
+        .gate_up = plan_builder_tensor(b, rows, e->chosen * 2 * e->feed_forward),
+        .gated = plan_builder_tensor(b, rows, e->chosen * e->feed_forward),
+        .down = plan_builder_tensor(b, rows, e->chosen * c->hidden),
+    };
+}
+
+/* A stack [experts, rows, columns] of a layer, as the checkpoint stores its matrices. */
+static plan_weight_id stack(struct plan_builder *b, const struct model_config *c, uint32_t rows,
+                            uint32_t columns, const char *stem, uint32_t layer)
+{
+    if (c->experts.turned)
+        return plan_builder_turned_experts(b, c->experts.count, rows, columns, "blk.%u.%s.weight",
+                                           layer, stem);
+    return plan_builder_experts(b, c->experts.count, rows, columns, "blk.%u.%s.weight", layer,
+                                stem);
+}
+
+static struct linear_weights gate_up_stacks(struct plan_builder *b, const struct model_config *c,
+                                            uint32_t layer)
+{
+    uint32_t wide = c->experts.feed_forward;
+    if (plan_builder_has(b, "blk.%u.ffn_gate_up_exps.weight", layer))
+        return (struct linear_weights){stack(b, c, 2 * wide, c->hidden, "ffn_gate_up_exps", layer),
+                                       PLAN_NONE, PLAN_NONE};
+    return (struct linear_weights){
+        stack(b, c, wide, c->hidden, "ffn_gate_exps", layer),
+        stack(b, c, wide, c->hidden, "ffn_up_exps", layer),
+        PLAN_NONE,
+    };
+}
+
+static struct linear_weights gate_up_biases(struct plan_builder *b, const struct model_config *c,
+                                            uint32_t layer)
+{
+    uint32_t count = c->experts.count, wide = c->experts.feed_forward;
+    if (plan_builder_has(b, "blk.%u.ffn_gate_up_exps.bias", layer))
+        return (struct linear_weights){
+            plan_builder_matrix(b, count, 2 * wide, "blk.%u.ffn_gate_up_exps.bias", layer),
+            PLAN_NONE, PLAN_NONE};
+    return (struct linear_weights){
+        plan_builder_matrix(b, count, wide, "blk.%u.ffn_gate_exps.bias", layer),
+        plan_builder_matrix(b, count, wide, "blk.%u.ffn_up_exps.bias", layer),
+        PLAN_NONE,
+    };
+}
+
+void expert_blocks_list_scored(struct plan_builder *b, const struct model_config *c,
+                               const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                               const struct expert_tensors *t, plan_weight_id scales, bool add,
+                               plan_tensor_id out)
+{
+    const struct linear_weights none = {PLAN_NONE, PLAN_NONE, PLAN_NONE};
+    const struct expert_config *e = &c->experts;
+    struct moe_gate_params gate = form->gate;
+    struct linear_weights gate_up = gate_up_stacks(b, c, layer);
+    plan_weight_id down = stack(b, c, c->hidden, e->feed_forward, "ffn_down_exps", layer);
+    plan_weight_id down_bias = PLAN_NONE;
+    if (form->biases)
+        down_bias = plan_builder_matrix(b, e->count, c->hidden, "blk.%u.ffn_down_exps.bias", layer);
+    plan_ops_moe_route(b, t->scores, form->softmax_chosen, scales, t->route);
+    plan_ops_moe_linear(b, x, t->route, gate_up, t->gate_up);
+    gate.interleaved = form->gate.interleaved && gate_up.second == PLAN_NONE;
+    plan_ops_moe_gate(b, t->gate_up, t->route, form->biases ? gate_up_biases(b, c, layer) : none,
+                      gate, t->gated);
+    plan_ops_moe_linear(b, t->gated, t->route, (struct linear_weights){down, PLAN_NONE, PLAN_NONE},
+                        t->down);
+    plan_ops_moe_combine(b, t->down, t->route, down_bias, add, out);
+}
+
+void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
+                        const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                        const struct expert_tensors *t, plan_tensor_id out)
+{
+    uint32_t count = c->experts.count;
+    plan_weight_id scores =
+        plan_builder_matrix(b, count, c->hidden, "blk.%u.ffn_gate_inp.weight", layer);
+    plan_ops_linear(b, x, (struct linear_weights){scores, PLAN_NONE, PLAN_NONE}, t->scores);
+    if (form->biases) {
+        plan_weight_id bias = plan_builder_vector(b, count, "blk.%u.ffn_gate_inp.bias", layer);
+        plan_ops_bias_add(b, t->scores, (struct linear_weights){bias, PLAN_NONE, PLAN_NONE});
+    }
+    expert_blocks_list_scored(b, c, form, layer, x, t, PLAN_NONE, true, out);
+}

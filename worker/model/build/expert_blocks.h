@@ -1,0 +1,42 @@
+/*
+ * A feed-forward part that is a mixture of experts, for families that have one.
+ *
+ * Families ask for GGUF's names: ffn_gate_inp scores; ffn_gate_exps and ffn_up_exps, or both as
+ * ffn_gate_up_exps with an expert's gate rows before its up rows; ffn_down_exps. Stacks may be
+ * stored as one tensor for each expert (plan_builder_experts()).
+ */
+#ifndef SHOAL_WORKER_MODEL_BUILD_EXPERT_BLOCKS_H
+#define SHOAL_WORKER_MODEL_BUILD_EXPERT_BLOCKS_H
+
+#include "worker/model/build/plan_ops.h"
+
+struct expert_form {
+    bool biases;                 /* of the scores, and of each of an expert's matrices */
+    bool softmax_chosen;         /* the weights are a softmax over the chosen experts' scores */
+    struct moe_gate_params gate; /* interleaved: where both are one tensor */
+};
+
+/* What it works in; all of one kind of rows. */
+struct expert_tensors {
+    plan_tensor_id scores;  /* [rows, experts] */
+    plan_tensor_id route;   /* [rows, 2 * chosen] */
+    plan_tensor_id gate_up; /* [rows, chosen * 2 * feed_forward] */
+    plan_tensor_id gated;   /* [rows, chosen * feed_forward] */
+    plan_tensor_id down;    /* [rows, chosen * hidden] */
+};
+struct expert_tensors expert_blocks_add_tensors(struct plan_builder *b,
+                                                const struct model_config *c, enum plan_rows rows);
+
+/* out += experts(x); both [rows, hidden]. */
+void expert_blocks_list(struct plan_builder *b, const struct model_config *c,
+                        const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                        const struct expert_tensors *t, plan_tensor_id out);
+
+/* The same from t->scores on, which are there: out = or, with `add`, += experts(x). `scales`, one
+ * for each expert's weight, may be PLAN_NONE. */
+void expert_blocks_list_scored(struct plan_builder *b, const struct model_config *c,
+                               const struct expert_form *form, uint32_t layer, plan_tensor_id x,
+                               const struct expert_tensors *t, plan_weight_id scales, bool add,
+                               plan_tensor_id out);
+
+#endif

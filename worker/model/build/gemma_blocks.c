@@ -1,0 +1,47 @@
+/*
+ * The norm of a scaled vector is the norm of the vector with another epsilon, so the projection of
+ * per-layer inputs is never scaled.
+ */
+#include "worker/model/build/gemma_blocks.h"
+
+#include <math.h>
+#include <stdio.h>
+
+void gemma_blocks_per_layer_inputs(struct plan_builder *b, const struct model_config *c,
+                                   plan_tensor_id x, plan_tensor_id inputs)
+{
+    uint32_t columns = c->per_layer_columns, all = c->layers * columns;
+    plan_tensor_id table = plan_builder_tensor(b, PLAN_ROWS_STEP, all);
+    plan_weight_id embedding =
+        plan_builder_matrix(b, c->per_layer_tokens, all, "per_layer_token_embd.weight");
+    plan_weight_id projection =
+        plan_builder_matrix(b, all, c->hidden, "per_layer_model_proj.weight");
+    plan_weight_id norm = plan_builder_vector(b, columns, "per_layer_proj_norm.weight");
+    plan_ops_embed_rows_scaled(b, embedding, sqrtf((float)columns), table);
+    plan_ops_linear(b, x, (struct linear_weights){projection, PLAN_NONE, PLAN_NONE}, inputs);
+    plan_ops_head_norm_scaled(b, inputs, (struct column_slice){0, c->layers, columns}, norm,
+                              1.0f / sqrtf((float)c->hidden));
+    plan_ops_add_rows(b, inputs, table, sqrtf(0.5f), inputs);
+}
+
+void gemma_blocks_keys(struct plan_builder *b, uint32_t layer, struct qkv_slices slices,
+                       plan_tensor_id qkv)
+{
+    plan_weight_id norm =
+        plan_builder_vector(b, slices.keys.head_dim, "blk.%u.attn_k_norm.weight", layer);
+    plan_ops_head_norm(b, qkv, slices.keys, norm);
+    plan_ops_head_norm(b, qkv, slices.values, PLAN_NONE);
+    plan_ops_rope(b, qkv, slices.queries, layer);
+    plan_ops_rope(b, qkv, slices.keys, layer);
+    plan_ops_kv_write(b, qkv, slices, layer);
+}
+
+void gemma_blocks_pass_over_keys(struct plan_builder *b, uint32_t layer)
+{
+    static const char *const stems[] = {"attn_k", "attn_v", "attn_k_norm"};
+    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
+        struct stored_name name;
+        snprintf(name.text, sizeof name.text, "blk.%u.%s.weight", layer, stems[i]);
+        plan_builder_use_in_config(b, name.text);
+    }
+}

@@ -1,0 +1,175 @@
+/*
+ *   x = W . pixels [+ bias] [+ positions]
+ *   each layer:  q|k|v = W . norm(x) + bias [rotated]
+ *                x += Wo . attention(q, k, v) + bias
+ *                x += Wdown . activation(Wup . norm(x) + bias) + bias, or with a gate
+ *
+ * A layer over many patches takes longer than a step of a few streams, so it is four stages: a
+ * single op could not be cut by stages, and more of them would gain little.
+ *
+ * Refuses to do: what becomes of the last layer's rows. That is where towers differ.
+ */
+#include "worker/model/build/tower_blocks.h"
+
+#include <stdio.h>
+
+static struct linear_weights one(plan_weight_id weight)
+{
+    return (struct linear_weights){weight, PLAN_NONE, PLAN_NONE};
+}
+
+struct tower_tensors tower_blocks_add_tensors(struct plan_builder *b, const struct vision_config *c,
+                                              const struct tower_form *form)
+{
+    const enum plan_rows rows = PLAN_ROWS_PATCHES;
+    uint32_t hidden = c->tower.hidden, wide = c->tower.feed_forward;
+    uint32_t pixels = 3 * c->frames * c->vision.patch_side * c->vision.patch_side;
+    struct tower_tensors tensors = {
+        .pixels = plan_builder_tensor(b, rows, pixels),
+        .residual = plan_builder_tensor(b, rows, hidden),
+        .normed = plan_builder_tensor(b, rows, hidden),
+        .qkv = plan_builder_tensor(b, rows, plan_ops_qkv_slices(&c->tower).columns),
+        .attended = plan_builder_tensor(b, rows, hidden),
+        .wide = plan_builder_tensor(b, rows, form->gated ? 2 * wide : wide),
+    };
+    if (form->gated)
+        tensors.gated = plan_builder_tensor(b, rows, wide);
+    return tensors;
+}
+
+void tower_blocks_norm(struct plan_builder *b, bool rms, plan_tensor_id x, uint32_t columns,
+                       const char *name, plan_tensor_id out)
+{
+    plan_weight_id weight = plan_builder_vector(b, columns, "%s.weight", name);
+    if (rms) {
+        plan_ops_rms_norm(b, x, weight, out);
+        return;
+    }
+    plan_ops_layer_norm(b, x, weight, out);
+    plan_ops_bias_add(b, out, one(plan_builder_vector(b, columns, "%s.bias", name)));
+}
+
+void tower_blocks_linear(struct plan_builder *b, plan_tensor_id x,
+                         const struct tower_linear *linear, plan_tensor_id out)
+{
+    plan_ops_linear(
+        b, x, one(plan_builder_matrix(b, linear->rows, linear->columns, "%s.weight", linear->name)),
+        out);
+    if (linear->bias)
+        plan_ops_bias_add(b, out,
+                          one(plan_builder_vector(b, linear->rows, "%s.bias", linear->name)));
+}
+
+void tower_blocks_list_patches(struct plan_builder *b, const struct vision_config *c,
+                               const struct tower_patches *patches, const struct tower_tensors *t)
+{
+    uint32_t side = c->vision.patch_side, columns = 3 * c->frames * side * side;
+    plan_weight_id kernel = plan_builder_flat(b, c->tower.hidden, columns, "v.patch_embd.weight");
+    plan_ops_patch_rows(
+        b,
+        (struct patch_rows_params){
+            .frames = c->frames,
+            /* MLX keeps channels behind pixels */
+            .channels_last = patches->channels_last ||
+                             (side != 3 && plan_builder_fastest(b, "v.patch_embd.weight") == 3),
+            .gain = patches->gain,
+            .shift = patches->shift,
+        },
+        t->pixels);
+    plan_builder_end_stage(b);
+    plan_ops_linear(b, t->pixels, one(kernel), t->residual);
+    if (patches->bias)
+        plan_ops_bias_add(b, t->residual,
+                          one(plan_builder_vector(b, c->tower.hidden, "v.patch_embd.bias")));
+}
+
+void tower_blocks_positions(struct plan_builder *b, const struct vision_config *c,
+                            enum position_form form, const struct tower_tensors *t)
+{
+    uint32_t side = c->table_side, rows = form == POSITIONS_AXES ? 2 * side : side * side;
+    plan_ops_patch_positions(b, t->residual,
+                             plan_builder_flat(b, rows, c->tower.hidden, "v.position_embd.weight"),
+                             (struct patch_positions_params){form, side});
+}
+
+static void list_qkv(struct plan_builder *b, const struct vision_config *c,
+                     const struct tower_form *form, uint32_t layer, const struct tower_tensors *t)
+{
+    static const char *const parts[] = {"attn_q", "attn_k", "attn_v"};
+    uint32_t hidden = c->tower.hidden;
+    plan_weight_id weights[3] = {PLAN_NONE, PLAN_NONE, PLAN_NONE}, biases[3];
+    for (uint32_t i = 0; i < 3; i++)
+        biases[i] = PLAN_NONE;
+    if (form->joined_qkv) {
+        weights[0] = plan_builder_matrix(b, 3 * hidden, hidden, "v.blk.%u.attn_qkv.weight", layer);
+        biases[0] = plan_builder_vector(b, 3 * hidden, "v.blk.%u.attn_qkv.bias", layer);
+    }
+    for (uint32_t i = 0; i < 3 && !form->joined_qkv; i++) {
+        weights[i] = plan_builder_matrix(b, hidden, hidden, "v.blk.%u.%s.weight", layer, parts[i]);
+        biases[i] = plan_builder_vector(b, hidden, "v.blk.%u.%s.bias", layer, parts[i]);
+    }
+    plan_ops_linear(b, t->normed, (struct linear_weights){weights[0], weights[1], weights[2]},
+                    t->qkv);
+    plan_ops_bias_add(b, t->qkv, (struct linear_weights){biases[0], biases[1], biases[2]});
+}
+
+static void list_attention(struct plan_builder *b, const struct vision_config *c,
+                           const struct tower_form *form, uint32_t layer,
+                           const struct tower_tensors *t)
+{
+    struct qkv_slices slices = plan_ops_qkv_slices(&c->tower);
+    uint32_t hidden = c->tower.hidden;
+    char norm[STORED_NAME_BYTES];
+    snprintf(norm, sizeof norm, "v.blk.%u.ln1", layer);
+    tower_blocks_norm(b, form->rms_norms, t->residual, hidden, norm, t->normed);
+    list_qkv(b, c, form, layer, t);
+    if (form->rotates)
+        plan_ops_patch_rope(b, t->qkv, slices);
+    plan_builder_end_stage(b);
+    plan_ops_patch_attention(b, t->qkv, slices, c->vision.window_side > 0 && !c->sees_all[layer],
+                             t->attended);
+    plan_ops_linear_add(b, t->attended,
+                        plan_builder_matrix(b, hidden, hidden, "v.blk.%u.attn_out.weight", layer),
+                        t->residual);
+    plan_ops_bias_add(b, t->residual,
+                      one(plan_builder_vector(b, hidden, "v.blk.%u.attn_out.bias", layer)));
+    plan_builder_end_stage(b);
+}
+
+static void list_feed_forward(struct plan_builder *b, const struct vision_config *c,
+                              const struct tower_form *form, uint32_t layer,
+                              const struct tower_tensors *t)
+{
+    uint32_t hidden = c->tower.hidden, wide = c->tower.feed_forward;
+    plan_weight_id up = plan_builder_matrix(b, wide, hidden, "v.blk.%u.ffn_up.weight", layer);
+    plan_weight_id up_bias = plan_builder_vector(b, wide, "v.blk.%u.ffn_up.bias", layer);
+    char norm[STORED_NAME_BYTES];
+    snprintf(norm, sizeof norm, "v.blk.%u.ln2", layer);
+    tower_blocks_norm(b, form->rms_norms, t->residual, hidden, norm, t->normed);
+    if (form->gated) {
+        plan_weight_id gate =
+            plan_builder_matrix(b, wide, hidden, "v.blk.%u.ffn_gate.weight", layer);
+        plan_weight_id gate_bias = plan_builder_vector(b, wide, "v.blk.%u.ffn_gate.bias", layer);
+        plan_ops_linear(b, t->normed, (struct linear_weights){gate, up, PLAN_NONE}, t->wide);
+        plan_ops_bias_add(b, t->wide, (struct linear_weights){gate_bias, up_bias, PLAN_NONE});
+        plan_ops_gate(b, t->wide, GATE_SILU, t->gated);
+    } else {
+        plan_ops_linear(b, t->normed, one(up), t->wide);
+        plan_ops_bias_add(b, t->wide, one(up_bias));
+        plan_ops_activate(b, t->wide, form->activation);
+    }
+    plan_builder_end_stage(b);
+    plan_ops_linear_add(b, form->gated ? t->gated : t->wide,
+                        plan_builder_matrix(b, hidden, wide, "v.blk.%u.ffn_down.weight", layer),
+                        t->residual);
+    plan_ops_bias_add(b, t->residual,
+                      one(plan_builder_vector(b, hidden, "v.blk.%u.ffn_down.bias", layer)));
+}
+
+void tower_blocks_list_layer(struct plan_builder *b, const struct vision_config *c,
+                             const struct tower_form *form, uint32_t layer,
+                             const struct tower_tensors *t)
+{
+    list_attention(b, c, form, layer, t);
+    list_feed_forward(b, c, form, layer, t);
+}

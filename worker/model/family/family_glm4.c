@@ -1,0 +1,15 @@
+/*
+ * GLM-4: the dense decoder with norms on both sides of each half, gate and up in one matrix, and
+ * biases of q, k and v in some checkpoints. Only a part of each head rotates, which the config's
+ * rope says.
+ */
+#include "worker/model/build/dense_blocks.h"
+#include "worker/model/model_family.h"
+
+plan_tensor_id family_glm4_list_ops(struct plan_builder *b, const struct model_config *c)
+{
+    return dense_blocks_list(b, c,
+                             &(const struct dense_form){.qkv_bias = c->attention_bias,
+                                                        .joined_gate_up = true,
+                                                        .post_norms = true});
+}

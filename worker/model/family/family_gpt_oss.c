@@ -1,0 +1,26 @@
+/*
+ * gpt-oss: llama with biases everywhere, a sink for each head in attention's softmax, a window in
+ * every other layer, and in each layer experts whose gate is limited. Which experts' weights are a
+ * softmax over the chosen ones' scores.
+ *
+ * Source: transformers, modeling_gpt_oss.py.
+ */
+#include "worker/model/build/dense_blocks.h"
+#include "worker/model/model_family.h"
+
+plan_tensor_id family_gpt_oss_list_ops(struct plan_builder *b, const struct model_config *c)
+{
+    const struct dense_form form = {
+        .qkv_bias = true,
+        .output_bias = true,
+        .sinks = true,
+        .feed_forward_norm = "post_attention_norm",
+        .experts = {.biases = true,
+                    .softmax_chosen = true,
+                    .gate = {.activation = GATE_SILU,
+                             .interleaved = true,
+                             .limit = c->experts.gate_limit,
+                             .alpha = c->experts.gate_alpha}},
+    };
+    return dense_blocks_list(b, c, &form);
+}

@@ -1,0 +1,26 @@
+/*
+ * GGUF metadata to a checked model_config. What every family states alike is read here; what is a
+ * family's own is read by its read_config (model_family.h).
+ */
+#ifndef SHOAL_WORKER_MODEL_GGUF_CHECKPOINT_GGUF_H
+#define SHOAL_WORKER_MODEL_GGUF_CHECKPOINT_GGUF_H
+
+#include "proto/gguf_file.h"
+#include "worker/model/checkpoint/checkpoint_keys.h"
+#include "worker/model/model_family.h"
+#include "worker/plan/model_config.h"
+
+/* On success the config keeps every promise of model_config.h. The error names key or tensor. */
+enum result checkpoint_gguf_read(const struct gguf_file *file, const struct model_family **family,
+                                 struct model_config *config,
+                                 struct error_text *error) RESULT_CHECKED;
+
+/* <arch>.attention.sliding_window as a layer's window; one that the context cannot outgrow is no
+ * window: 0. */
+uint32_t checkpoint_gguf_window(struct checkpoint_keys *keys, const struct model_config *config,
+                                bool required);
+
+/* <arch>.embedding_length_per_layer_input and the rows of per_layer_token_embd.weight. */
+void checkpoint_gguf_read_per_layer(struct checkpoint_keys *keys, struct model_config *config);
+
+#endif

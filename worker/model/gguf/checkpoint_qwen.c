@@ -1,0 +1,20 @@
+/*
+ * What a GGUF of the architectures qwen2 and qwen3 states beyond the shared sizes: one rotary
+ * embedding over halves of a head. Rows are not permuted.
+ *
+ * Refuses to do: windows. Converters write none, so which layers would have one is not to be known.
+ */
+#include "worker/model/gguf/checkpoint_gguf_rope.h"
+#include "worker/model/model_family.h"
+
+#define QWEN_ROPE_BASE 10000.0f
+
+void checkpoint_qwen_read(struct checkpoint_keys *keys, struct model_config *config)
+{
+    checkpoint_keys_expect_neutral(keys, "attention.sliding_window", 0);
+    config->rope_count = 1;
+    config->ropes[0].pairing = ROPE_PAIRS_HALVES;
+    checkpoint_gguf_read_rope(keys, config, QWEN_ROPE_BASE, &config->ropes[0]);
+    for (uint32_t layer = 0; layer < config->layers; layer++)
+        config->layer[layer] = (struct layer_config){.window = 0};
+}

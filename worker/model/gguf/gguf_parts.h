@@ -1,0 +1,28 @@
+/*
+ * A checkpoint in GGUF: one file, or the several that it was split into
+ * (NAME-00001-of-00003.gguf ...), of which the first is named and the others lie beside it.
+ */
+#ifndef SHOAL_WORKER_MODEL_GGUF_GGUF_PARTS_H
+#define SHOAL_WORKER_MODEL_GGUF_GGUF_PARTS_H
+
+#include "proto/gguf_file.h"
+#include "proto/result.h"
+#include "worker/model/model.h"
+#include "worker/plan/tensor_table.h"
+
+struct gguf_parts; /* opaque */
+
+/* Maps and checks every file. The error names the part where there are several. */
+enum result gguf_parts_open(const char *path, struct gguf_parts **parts,
+                            struct error_text *error) RESULT_CHECKED;
+/* One whole file in the caller's bytes, aligned to 8. */
+enum result gguf_parts_open_bytes(const void *bytes, size_t byte_count, struct gguf_parts **parts,
+                                  struct error_text *error) RESULT_CHECKED;
+void gguf_parts_close(struct gguf_parts *parts);
+
+/* Valid until closed. The first file has the metadata. */
+const struct gguf_file *gguf_parts_first(const struct gguf_parts *parts);
+const struct tensor_table *gguf_parts_tensors(const struct gguf_parts *parts);
+struct model_fingerprint gguf_parts_fingerprint(const struct gguf_parts *parts);
+
+#endif

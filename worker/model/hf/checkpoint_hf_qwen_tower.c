@@ -1,0 +1,47 @@
+/*
+ * Qwen's towers have kept their names and most of their form from Qwen2-VL on.
+ *
+ * Source: transformers, configuration_qwen2_vl.py and its siblings; mlx-vlm for names.
+ */
+#include "worker/model/hf/checkpoint_hf_qwen_tower.h"
+
+#define TOWER_EPSILON 1e-6f
+#define TOWER_HEADS   16u
+#define AXIAL_BASE    10000.0f
+
+const char *const checkpoint_hf_qwen_towers[] = {"model.visual.", "visual.", "vision_tower.", NULL};
+const char *const checkpoint_hf_qwen_texts[] = {"model.language_model.", "language_model.model.",
+                                                "model.", NULL};
+
+const struct tensor_name checkpoint_hf_qwen_tower_names[] = {
+    {"v.patch_embd.weight", "^patch_embed.proj.weight"},
+    {"v.patch_embd.bias", "^patch_embed.proj.bias"},
+    {"v.blk.*.ln1.weight", "^blocks.*.norm1.weight"},
+    {"v.blk.*.ln1.bias", "^blocks.*.norm1.bias"},
+    {"v.blk.*.ln2.weight", "^blocks.*.norm2.weight"},
+    {"v.blk.*.ln2.bias", "^blocks.*.norm2.bias"},
+    {"v.blk.*.attn_qkv.weight", "^blocks.*.attn.qkv.weight"},
+    {"v.blk.*.attn_qkv.bias", "^blocks.*.attn.qkv.bias"},
+    {"v.blk.*.attn_out.weight", "^blocks.*.attn.proj.weight"},
+    {"v.blk.*.attn_out.bias", "^blocks.*.attn.proj.bias"},
+    {NULL, NULL},
+};
+
+void checkpoint_hf_read_qwen_tower(struct checkpoint_keys *keys,
+                                   const struct hf_qwen_tower_terms *terms,
+                                   struct vision_config *config)
+{
+    const struct hf_vision_terms all = {.hidden_key = terms->hidden_key,
+                                        .layers_key = "depth",
+                                        .heads_key = "num_heads",
+                                        .activation = terms->activation,
+                                        .hidden = terms->hidden,
+                                        .layers = terms->layers,
+                                        .heads = TOWER_HEADS,
+                                        .patch_side = terms->patch_side,
+                                        .norm_epsilon = TOWER_EPSILON};
+    checkpoint_hf_vision_sizes(keys, &all, config);
+    checkpoint_hf_vision_merging(keys, config);
+    checkpoint_hf_vision_rope(keys, AXIAL_BASE, config);
+    config->vision.grid_positions = true;
+}

@@ -1,0 +1,241 @@
+/*
+ * Which tensors of a folder are quantized, and how (contract in checkpoint_quantization.h).
+ *
+ * MLX writes "quantization": bits, group_size and mode for all, and by module's name an object of
+ * its own, or false for a module that is left alone. Hugging Face writes "quantization_config" with
+ * a quant_method, of which those are read that store 8-bit floats (fp8, fbgemm_fp8,
+ * compressed-tensors and modelopt with such weights) or 4-bit ones (mxfp4); modules that are left
+ * alone show by their tensors' types. MLX repeats its object under the other name, without a
+ * quant_method.
+ *
+ * Sources: MLX (mlx.nn.quantize, mlx-lm's loading); Hugging Face transformers, quantizers;
+ * compressed-tensors, its configuration.
+ *
+ * Refuses to do: other methods, by name; scales that belong to activations or caches are left
+ * unused, as neither is quantized that way here.
+ */
+#include "worker/model/hf/checkpoint_quantization.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "worker/model/checkpoint/checkpoint_keys.h"
+#include "worker/model/hf/quantized_tensors.h"
+
+#define METHODS "fp8, fbgemm_fp8, compressed-tensors, modelopt and mxfp4 are read"
+
+/* How mlx.nn.quantize() fills what an object leaves out. */
+#define MLX_GROUP 64u
+#define MLX_BITS  4u
+
+static const char *const unused_endings[] = {
+    ".input_scale",         ".activation_scale",    ".k_scale", ".v_scale", ".kv_scale",
+    ".k_proj.output_scale", ".v_proj.output_scale",
+};
+
+/* --- MLX -------------------------------------------------------------------------------------- */
+
+static struct mlx_groups read_groups(struct checkpoint_keys *keys)
+{
+    struct mlx_groups groups = {0};
+    struct gguf_string mode = checkpoint_keys_string_or_empty(keys, "mode");
+    groups.fp4 = checkpoint_keys_is(mode, "mxfp4");
+    if (mode.length > 0 && !groups.fp4 && !checkpoint_keys_is(mode, "affine"))
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "%s: mode \"%.*s\" is not read",
+                               keys->section, (int)(mode.length < 32 ? mode.length : 32),
+                               mode.bytes);
+    groups.group = checkpoint_keys_u32_or(keys, "group_size", (struct u32_range){1, 1024},
+                                          groups.fp4 ? 32 : MLX_GROUP);
+    groups.bits = checkpoint_keys_u32_or(keys, "bits", (struct u32_range){1, 16}, MLX_BITS);
+    bool affine_group = groups.group == 32 || groups.group == 64 || groups.group == 128;
+    bool affine_bits = groups.bits >= 2 && groups.bits <= 8 && groups.bits != 7;
+    if (groups.fp4 ? groups.group != 32 || groups.bits != 4 : !affine_group || !affine_bits)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED, "%s: %u bits in groups of %u are not read",
+                               keys->section, groups.bits, groups.group);
+    return groups;
+}
+
+/* The groups of one module: those of all, or its own. */
+static struct mlx_groups module_groups(struct checkpoint_keys *keys,
+                                       const struct checkpoint_tensor *tensor,
+                                       struct mlx_groups all)
+{
+    char module[LIMIT_GGUF_NAME_BYTES];
+    bool quantized = true;
+    size_t length = tensor->name.length - strlen(".weight");
+    if (length >= sizeof module)
+        return all;
+    snprintf(module, sizeof module, "%.*s", (int)length, tensor->name.bytes);
+    struct json_value own = json_value_member(keys->object, module);
+    if (json_value_type(own) == JSON_ABSENT)
+        return all;
+    if (json_value_bool(own, &quantized) == RESULT_OK) {
+        if (!quantized)
+            checkpoint_keys_refuse(keys, RESULT_INVALID,
+                                   "%s: %.100s is not quantized, but its weight is of type %s",
+                                   keys->section, module, tensor->type_name);
+        return all;
+    }
+    struct checkpoint_keys inner = {.object = own, .result = keys->result, .error = keys->error};
+    snprintf(inner.section, sizeof inner.section, "%.31s", module);
+    if (json_value_type(own) != JSON_OBJECT)
+        checkpoint_keys_refuse(&inner, RESULT_INVALID,
+                               "%s: %.100s is neither an object nor true or false", keys->section,
+                               module);
+    struct mlx_groups groups = read_groups(&inner);
+    checkpoint_keys_leave(keys, &inner);
+    return groups;
+}
+
+static enum result apply_mlx(struct checkpoint_keys *keys, struct tensor_table *table,
+                             struct error_text *error)
+{
+    struct mlx_groups all = read_groups(keys);
+    for (uint32_t i = 0; i < tensor_table_count(table) && keys->result == RESULT_OK; i++) {
+        const struct checkpoint_tensor *tensor = tensor_table_at(table, i);
+        if (!quantized_tensors_match(tensor, "U32", ".weight"))
+            continue;
+        struct mlx_groups groups = module_groups(keys, tensor, all);
+        if (keys->result != RESULT_OK)
+            break;
+        enum result result = quantized_tensors_join_mlx(table, i, groups, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return keys->result == RESULT_OK
+               ? RESULT_OK
+               : error_set(error, keys->result, "config.json: %s", keys->error->text);
+}
+
+/* --- Hugging Face's methods ------------------------------------------------------------------- */
+
+static void leave_unused(struct tensor_table *table)
+{
+    for (uint32_t i = 0; i < tensor_table_count(table); i++) {
+        struct checkpoint_tensor *tensor = tensor_table_edit(table, i);
+        for (size_t e = 0; e < sizeof unused_endings / sizeof unused_endings[0]; e++)
+            tensor->part |= quantized_tensors_match(tensor, tensor->type_name, unused_endings[e]);
+    }
+}
+
+static enum result apply_fp8(struct tensor_table *table, struct fp8_block block,
+                             struct error_text *error)
+{
+    for (uint32_t i = 0; i < tensor_table_count(table); i++) {
+        enum result result = RESULT_OK;
+        if (quantized_tensors_match(tensor_table_at(table, i), "F8_E4M3", ".weight"))
+            result = quantized_tensors_join_fp8(table, i, block, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    leave_unused(table);
+    return RESULT_OK;
+}
+
+static enum result apply_fp4(struct tensor_table *table, struct error_text *error)
+{
+    for (uint32_t i = 0; i < tensor_table_count(table); i++) {
+        const struct checkpoint_tensor *tensor = tensor_table_at(table, i);
+        enum result result = RESULT_OK;
+        if (!tensor->part && quantized_tensors_match(tensor, "U8", "_blocks"))
+            result = quantized_tensors_join_fp4(table, i, error);
+        if (result != RESULT_OK)
+            return result;
+    }
+    return tensor_table_finish(table, error); /* names are shorter now */
+}
+
+/* [rows, columns]; absent is 0 by 0. */
+static struct fp8_block read_block(struct checkpoint_keys *keys, const char *name)
+{
+    uint32_t sizes[2] = {0, 0}, count = 0;
+    struct json_value array = json_value_member(keys->object, name), element;
+    bool fit = true;
+    for (struct json_reader at = json_value_elements(array); json_value_next(&at, &element);
+         count++)
+        fit &= count < 2 && json_value_u32(element, &sizes[count & 1]) == RESULT_OK;
+    if (json_value_type(array) != JSON_ABSENT &&
+        (!fit || count != 2 || sizes[0] == 0 || sizes[1] == 0))
+        checkpoint_keys_refuse(keys, RESULT_INVALID, "%s.%s is not two counts above 0",
+                               keys->section, name);
+    return (struct fp8_block){sizes[0], sizes[1]};
+}
+
+static void refuse_weights(struct checkpoint_keys *keys, struct gguf_string method)
+{
+    checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                           "quantization_config: \"%.*s\" is read with weights of 8-bit floats "
+                           "(E4M3) only",
+                           (int)(method.length < 32 ? method.length : 32), method.bytes);
+}
+
+/* compressed-tensors states weights in groups of layers; all must be 8-bit floats. */
+static struct fp8_block read_compressed(struct checkpoint_keys *keys, struct gguf_string method)
+{
+    struct fp8_block block = {0, 0};
+    struct checkpoint_keys groups = checkpoint_keys_enter(keys, "config_groups");
+    char name[32];
+    for (uint32_t i = 0; i < 16 && groups.result == RESULT_OK; i++) {
+        snprintf(name, sizeof name, "group_%u", i);
+        struct checkpoint_keys group = checkpoint_keys_enter(&groups, name);
+        if (json_value_type(group.object) == JSON_ABSENT && i > 0)
+            break;
+        struct checkpoint_keys weights = checkpoint_keys_enter(&group, "weights");
+        struct gguf_string type = checkpoint_keys_string_or_empty(&weights, "type");
+        uint32_t bits = checkpoint_keys_u32_or(&weights, "num_bits", (struct u32_range){0, 64}, 0);
+        if (bits != 8 || !checkpoint_keys_is(type, "float"))
+            refuse_weights(&weights, method);
+        struct fp8_block own = read_block(&weights, "block_structure");
+        block = own.rows > 0 ? own : block;
+        checkpoint_keys_leave(&group, &weights);
+        checkpoint_keys_leave(&groups, &group);
+    }
+    checkpoint_keys_leave(keys, &groups);
+    return block;
+}
+
+static enum result apply_method(struct checkpoint_keys *keys, struct tensor_table *table,
+                                struct error_text *error)
+{
+    struct gguf_string method = checkpoint_keys_string_or_empty(keys, "quant_method");
+    bool compressed = checkpoint_keys_is(method, "compressed-tensors");
+    bool modelopt = checkpoint_keys_is(method, "modelopt");
+    bool fp8 = checkpoint_keys_is(method, "fp8") || checkpoint_keys_is(method, "fbgemm_fp8");
+    bool fp4 = checkpoint_keys_is(method, "mxfp4");
+    struct fp8_block block = {0, 0};
+    if (!compressed && !modelopt && !fp8 && !fp4)
+        checkpoint_keys_refuse(keys, RESULT_UNSUPPORTED,
+                               "quantization_config: method \"%.*s\" is not read; " METHODS,
+                               (int)(method.length < 32 ? method.length : 32), method.bytes);
+    if (modelopt && !checkpoint_keys_is(checkpoint_keys_string_or_empty(keys, "quant_algo"), "FP8"))
+        refuse_weights(keys, method);
+    if (compressed)
+        block = read_compressed(keys, method);
+    if (fp8)
+        block = read_block(keys, "weight_block_size");
+    if (keys->result != RESULT_OK)
+        return error_set(error, keys->result, "config.json: %s", keys->error->text);
+    return fp4 ? apply_fp4(table, error) : apply_fp8(table, block, error);
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
+
+enum result checkpoint_quantization_apply(struct json_value config, struct tensor_table *table,
+                                          struct error_text *error)
+{
+    struct error_text reason = {""};
+    struct checkpoint_keys root = {.object = config, .error = &reason};
+    struct checkpoint_keys mlx = checkpoint_keys_enter(&root, "quantization");
+    struct checkpoint_keys method = checkpoint_keys_enter(&root, "quantization_config");
+    checkpoint_keys_leave(&root, &mlx);
+    checkpoint_keys_leave(&root, &method);
+    if (root.result != RESULT_OK)
+        return error_set(error, root.result, "config.json: %s", reason.text);
+    bool has_method =
+        json_value_type(json_value_member(method.object, "quant_method")) != JSON_ABSENT;
+    if (json_value_type(mlx.object) != JSON_ABSENT)
+        return apply_mlx(&mlx, table, error);
+    if (json_value_type(method.object) == JSON_ABSENT)
+        return RESULT_OK;
+    return has_method ? apply_method(&method, table, error) : apply_mlx(&method, table, error);
+}

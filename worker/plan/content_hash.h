@@ -1,0 +1,14 @@
+/*
+ * A fast 64-bit hash of bytes, for telling one content from another by accident, not by malice:
+ * checkpoint headers, manifests, prepared weights. Its values are not kept on disk.
+ */
+#ifndef SHOAL_WORKER_PLAN_CONTENT_HASH_H
+#define SHOAL_WORKER_PLAN_CONTENT_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The same bytes with another seed hash otherwise. */
+uint64_t content_hash(const void *bytes, size_t byte_count, uint64_t seed);
+
+#endif

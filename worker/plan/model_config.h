@@ -1,0 +1,130 @@
+/*
+ * What a checkpoint says about its architecture, checked once and then trusted: sizes are within
+ * proto/limits.h, products that matter do not overflow, heads divide evenly, every per-layer array
+ * is filled.
+ */
+#ifndef SHOAL_WORKER_PLAN_MODEL_CONFIG_H
+#define SHOAL_WORKER_PLAN_MODEL_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+#include "proto/result.h"
+
+enum rope_pairing {
+    ROPE_PAIRS_ADJACENT, /* (x[2i], x[2i+1]): GGUF llama checkpoints, whose q/k rows are permuted
+                            for it */
+    ROPE_PAIRS_HALVES    /* (x[i], x[i + dims/2]): Hugging Face order, GGUF gemma */
+};
+
+/* Which of a row's positions turns a pair. Tokens that are no picture's have one in all three. */
+enum rope_axis { ROPE_TIME, ROPE_HEIGHT, ROPE_WIDTH };
+
+/* One rotary embedding: the angle of pair i at position p is p[axis[i]] * inverse_frequency[i]; cos
+ * and sin are scaled by magnitude. */
+struct rope_config {
+    enum rope_pairing pairing;
+    uint32_t dims;   /* rotated dimensions of a head, even, <= head_dim and <= ROPE_DIMS_MAX */
+    float magnitude; /* 1 except for scaled variants */
+    float inverse_frequency[256]; /* [dims / 2] */
+    uint8_t axis[256];            /* [dims / 2] of enum rope_axis */
+};
+#define ROPE_DIMS_MAX   512u
+#define MODEL_ROPES_MAX 2u
+
+enum layer_kind {
+    LAYER_ATTENTION,
+    LAYER_SHORT_CONV, /* a gated short convolution: lfm2 */
+    LAYER_GATED_DELTA /* a gated delta net behind a short convolution: qwen3.5 */
+};
+
+/* Sizes that are 0 are the model's. */
+struct layer_config {
+    enum layer_kind kind;
+    uint32_t window; /* keys a query sees including itself; 0 = all */
+    uint32_t rope;   /* index into model_config.ropes, or ROPE_NONE */
+    uint32_t head_dim;
+    uint32_t kv_heads;
+    uint32_t feed_forward;
+    /* It stores no keys and values but attends over those of the layer that many before it, which
+     * has its window and sizes and stores its own; 0: it stores its own. */
+    uint32_t cache_back;
+    bool cuts;            /* only gates above their row's mean plus so many deviations pass */
+    float cut_deviations; /* of op stream_cut */
+    bool values_are_keys; /* its values are its keys before their norm and rotation */
+    bool experts;         /* its feed-forward part is a mixture of experts */
+    bool causal;          /* its rows see no further though a picture's span is seen whole */
+};
+#define ROPE_NONE UINT32_MAX /* the layer does not rotate */
+
+/* A gated delta net: each value head keeps a matrix [value_dim, key_dim]. */
+struct delta_config {
+    uint32_t key_heads; /* of queries and keys; divides value_heads */
+    uint32_t value_heads;
+    uint32_t key_dim;
+    uint32_t value_dim;
+    bool heads_take_turns; /* as in op_list.h, gated_delta: GGUF orders value heads so */
+    bool rate_is_log;      /* likewise: GGUF stores the rate itself */
+};
+
+struct expert_config {
+    uint32_t count;        /* of a layer that has experts; 0: no layer has */
+    uint32_t chosen;       /* for a row, at most count */
+    uint32_t feed_forward; /* of one expert */
+    bool normalized;       /* the chosen ones' weights add up to one */
+    bool turned;           /* stacks of matrices are stored with columns before rows */
+    float gate_limit;      /* of gate and up, and what multiplies the gate in its sigmoid, where */
+    float gate_alpha;      /* the family has them: op_list.h, moe_gate */
+};
+
+struct model_config {
+    char architecture[32]; /* "llama", "gemma3" */
+    char name[128];        /* the checkpoint's own name, for logs */
+    uint32_t vocab_tokens;
+    uint32_t context_tokens; /* trained context */
+    uint32_t layers;
+    uint32_t hidden;
+    uint32_t feed_forward; /* or of the expert that every row uses, where a family has one */
+    uint32_t heads;
+    uint32_t kv_heads;
+    uint32_t head_dim;
+    float norm_epsilon;
+    float norm_weight_offset;  /* added to every norm's weights */
+    float attention_scale;     /* multiplies q.k */
+    float attention_soft_cap;  /* bounds scores, 0 = none: op_list.h, attention */
+    float embedding_scale;     /* multiplies the embedding row */
+    float position_scale_beta; /* of op position_scale on queries; 0: there is none */
+    uint32_t position_scale_tokens;
+    float logit_scale;    /* multiplies the logits */
+    float logit_soft_cap; /* then bounds them, 0 = none: op_list.h, soft_cap */
+    bool tied_embeddings;
+    bool attention_bias; /* of q, k and v */
+    /* A second embedding of each token, so many columns for each layer; 0: none. */
+    uint32_t per_layer_columns;
+    uint32_t per_layer_tokens; /* rows of its table; tokens beyond them have row 0 */
+    uint32_t picture_token;    /* whose row all rows of pictures have there */
+    uint32_t streams;          /* parallel residuals (gemma3n's alternating updates); 0: one */
+    bool scale_corrected;      /* of them: the active one is scaled before per-layer inputs */
+    uint32_t laurel_rank;      /* of a low-rank residual beside attention; 0: none */
+    /* Behind each of the first so many layers a further part of a picture's features is added. */
+    uint32_t deepstack_layers;
+    uint32_t rope_count;
+    struct rope_config ropes[MODEL_ROPES_MAX];
+    uint32_t
+        ahead_layers; /* behind the last one: they predict tokens further on, and are left alone */
+    uint32_t conv_taps;     /* of recurrent layers: columns that a short convolution sees */
+    uint32_t conv_channels; /* of it */
+    struct delta_config delta;
+    struct expert_config experts;
+    struct layer_config layer[LIMIT_LAYERS];
+};
+
+/* Of a layer, whether it or the model states them. */
+uint32_t model_config_head_dim(const struct model_config *config, uint32_t layer);
+uint32_t model_config_kv_heads(const struct model_config *config, uint32_t layer);
+uint32_t model_config_feed_forward(const struct model_config *config, uint32_t layer);
+/* The layer whose keys and values it attends over: itself, or an earlier one. */
+uint32_t model_config_cache(const struct model_config *config, uint32_t layer);
+
+#endif

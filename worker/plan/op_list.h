@@ -1,0 +1,422 @@
+/*
+ * The ops, one line each. The stem names the params struct, the CPU function (cpu_<stem>), the
+ * shader and the op's test. The formulas and shapes stand here once; the CPU backend is the
+ * specification, other backends agree within `tolerance` (relative to the largest magnitude of the
+ * output row).
+ *
+ * Notation: R rows of the op's input kind; x, y, … inputs; W weights as [rows, columns] of
+ * plan_weight; out the output. A column slice (offset, heads, head_dim) views a wide tensor as [R,
+ * heads, head_dim] beginning at column `offset`.
+ *
+ *  embed_rows     out[r,:] = scale * W[token(r),:], row 0 for a token that W has no row for
+ *                 (1e-3: a device may keep scales as f16); a row that stands for a part of a
+ *                 picture is with `features` the first part of its feature, unscaled, and without
+ *                 as if its token were picture_token
+ *  rms_norm       out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset);
+ *                 out may be x
+ *  layer_norm     m = mean(x[r,:]);
+ *                 out[r,:] = (x[r,:] - m) * rsqrt(mean((x[r,:] - m)^2) + epsilon) *
+ *                 (W + weight_offset); out may be x
+ *  rms_norm_add   out[r,:] = y[r,:] + rms_norm(x)[r,:]; out may be y
+ *                 (post-norm into the residual)
+ *  head_norm      rms_norm over each head of the slice, in place (out == x); W is [1, head_dim],
+ *                 or 1 where there is none
+ *  rope           rotates each head of the slice in place (out == x) by the row's position;
+ *                 model_config.h has the formula. A patch's position is 0, its line, its column
+ *  linear         out[r,:] = concat over i of x[r,:] . Wi^T   (1 to 3 weights sharing columns:
+ *                 q|k|v, gate|up)
+ *  linear_add     out[r,:] = y[r,:] + x[r,:] . W^T; out may be y
+ *                 (projection into the residual)
+ *  kv_write       stores the k and v slices of row r at position(r) of its sequence, in layer
+ *                 `layer`'s cache
+ *  attention      out[r,h,:] = sum_p softmax_p(s[p]) v[p, g] over the positions p of r's sequence
+ *                 with p <= position(r) and, when window > 0, p > position(r) - window,
+ *                 or that the batch's visible_ends adds behind it unless `causal`, where
+ *                 g = h / (heads / kv_heads) and s[p] = scale * q[r,h] . k[p, g]; with
+ *                 soft_cap > 0 that becomes soft_cap * tanh(s[p] / soft_cap).
+ *                 Where there is a weight W [1, heads], a sink, exp(W[h]) joins the softmax's sum.
+ *                 Rows of one step see each other's keys: kv_write of the layer comes first in
+ *                 the plan.
+ *  gate           out[r,c] = activation(x[r,c]) * x[r, columns + c]   (x is [R, 2 * columns])
+ *  gather_rows    out[l,:] = x[logit_row(l),:]   (step rows -> logit rows)
+ *  bias_add       out[r,:] = x[r,:] + concat over i of Wi, in place (out == x); 1 to 3 vectors
+ *  short_conv     a causal convolution of each channel by itself, W being [channels, taps]:
+ *                 s[r, c] = sum_t W[c, t] * u[position(r) - taps + 1 + t, c]   over r's sequence,
+ *                 u being 0 before position 0.
+ *                 SILU: u = x's first `channels` columns, out = silu(s)        (qwen3.5)
+ *                 GATED: x is B | C | X, u = B * X, out = C * s                (lfm2)
+ *                 The last taps - 1 columns of u are layer `layer`'s state of the sequence.
+ *  gated_delta    Each value head of a sequence keeps a matrix S [key_dim, value_dim], zeros before
+ *                 position 0, layer `layer`'s state. x is queries | keys | values (conv'd), y is
+ *                 beta | alpha, a number a value head each; head h has key head g (op's params).
+ *                 q = x's query g / (|q| * sqrt(key_dim)), k = x's key g / |k|, |z| being
+ *                 sqrt(sum(z^2) + DELTA_NORM_EPSILON); rate = W0[h], or -exp(W0[h]);
+ *                 S *= exp(rate * softplus(alpha[h] + W1[h]));
+ *                 S += k x ((v - S^T . k) * sigmoid(beta[h])); out[r,h,:] = S^T . q
+ *  head_norm_gate out[r,h,:] = rms_norm(x[r,h,:]) * W * silu(y[r,h,:]), h over the slice of y; W is
+ *                 [1, head_dim]
+ *  take_queries   x is heads of (query | gate), then other columns; out is the queries, then those
+ *  gate_heads     out[r,h,:] = y[r,h,:] * sigmoid(gate h of x, as above); out may be y
+ *  position_scale multiplies each head of the slice in place (out == x) by
+ *                 1 + beta * log(1 + floor(position(r) / period_tokens))   (Llama 4, Ministral 3)
+ *  soft_cap       out[r,c] = cap * tanh(scale * x[r,c] / cap), scale * x[r,c] when cap is 0;
+ *                 out may be x   (logits: gemma2, cohere2)
+ *  gate_with      out[r,c] = activation(x[r,c]) * y[r, offset + c]; out may be x
+ *  add_rows       out[r,c] = scale * (x[r,c] + y[r,c]); out may be x or y
+ *  scale_columns  out[r,c] = x[r,c] * W[c], or W[0] where W has one column; out may be x
+ */
+
+/*
+ * Mixtures of experts: K experts are chosen for each row out of E.
+ *
+ * A route tensor is [R, 2 * K]: the numbers of a row's experts, e(r, j), in order of falling score
+ * (equal ones by number), then their weights g(r, j). A weight of these ops is a stack of E
+ * matrices (plan_weight.experts), or E rows of floats.
+ *
+ * moe_route: x are scores [R, E]. The K largest are chosen; g is the softmax over all E scores, or
+ * over the chosen K; then, where `normalized`, divided by the sum of the K; then times `scale`,
+ * then times W[e(r, j)] where there is a weight [1, E].
+ *
+ * moe_linear: x, route -> [R, K * n]. out[r, j, :] = concat over i of x(r, j) . Wi[e(r, j)]^T,
+ * where x(r, j) is x[r, :], or for an x of K times the weights' columns its j-th part.
+ *
+ * moe_gate: x [R, K * 2 * n], route -> [R, K * n]. Of part j the first n columns are the gate's and
+ * the second the up's; `interleaved`: they take turns. W, [E, 2 * n] or two of [E, n], is added in
+ * the same order first. out = activation(gate) * up; with a `limit` above 0 gate is at most limit,
+ * up within +-limit, and out = gate * sigmoid(alpha * gate) * (up + 1).
+ *
+ * moe_combine: x [R, K * n], route -> [R, n]. out[r, :] = sum_j g(r, j) * (x[r, j, :] +
+ * W[e(r, j), :]); W, [E, n], may be missing; `add`: to what out holds.
+ *
+ * moe_shared: x [R, n] of an expert that every row uses, y [R, 1] its score.
+ * out[r, :] += sigmoid(y[r, 0]) * x[r, :].
+ */
+
+/*
+ * Streams: a tensor [R, n * C] seen as n streams of C columns (gemma3n). Ops that change a part of
+ * their output keep the rest of it.
+ *
+ * stream_take: out[r, :] = x[r, stream, :].
+ *
+ * stream_mix: out[r, j, :] = x[r, j, :] + sum_i y[r, j * n + i] * x[r, i, :].
+ *
+ * stream_correct: out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, 0, :]), out[r, 0, :] as it was.
+ *
+ * stream_add: out[r, j, :] += x[r, :] for every j from `first` on.
+ *
+ * stream_match: v = x[r, stream, :] * rms(y[r, :]) / max(rms(x[r, stream, :]), sqrt(1e-5));
+ * out[r, out_stream, :] = v, or with `add` += v.
+ *
+ * stream_cut: in place (out == x) on stream 0 of `streams`: v = max(0, v - mean(v) - deviations *
+ * std(v)), std dividing by C.
+ */
+
+/*
+ * Vision towers, which have plans of their own (plan.h): P rows are patches, F rows features. The
+ * merge_side * merge_side patches that become a feature lie behind each other, and so do the
+ * patches of a window where a tower has windows, and those of a tile.
+ *
+ * patch_rows: out[r, :] are the patch's pixels, each times the picture's scale and plus its bias,
+ * then times gain and plus shift, in the order channel, frame, line, column, or with channels_last
+ * frame, line, column, channel; all frames are the one picture.
+ *
+ * patch_positions: in place (out == x), x[r, :] += a row of W by the patch's line y and column x.
+ * EXACT: row y * side + x. LINEAR: the tile's grid is laid over W's side x side, corners on
+ * corners, and the four rows around the patch are weighed by their distance. AXES: W is [2 * side],
+ * row x plus row side + y.
+ *
+ * patch_attention: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,h]) v[j,h] over the patches j
+ * of r's tile, or of its window.
+ *
+ * activate: out[r,c] = activation(x[r,c]); out may be x.
+ *
+ * clip_columns: out[r, offset + c] = min(max(x[r, c], least), most) for every column of x; out's
+ * other columns stay as they are; out may be x.
+ *
+ * join_rows: P -> F, out[f, :] = x[n * f, :] | ... | x[n * f + n - 1, :].
+ *
+ * pool_rows: P -> F, out[f, :] = scale * the sum of those rows.
+ *
+ * feature_add, of the text's plan: in place (out == x), rows that stand for a part of a picture
+ * have part `part` of its feature added; there are none where the batch has no features.
+ *
+ * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 stands in a token's
+ * place, the others are for deepstack.
+ */
+#ifndef SHOAL_WORKER_PLAN_OP_LIST_H
+#define SHOAL_WORKER_PLAN_OP_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define OP_INPUTS_MAX  2
+#define OP_WEIGHTS_MAX 3
+#define OP_STREAMS_MAX 8
+
+/* X(stem, inputs, least weights, most weights, tolerance) */
+#define OP_LIST(X)                                                                                 \
+    X(embed_rows, 0, 1, 1, 1e-3)                                                                   \
+    X(rms_norm, 1, 1, 1, 1e-5)                                                                     \
+    X(layer_norm, 1, 1, 1, 1e-5)                                                                   \
+    X(rms_norm_add, 2, 1, 1, 1e-5)                                                                 \
+    X(head_norm, 1, 0, 1, 1e-5)                                                                    \
+    X(rope, 1, 0, 0, 1e-5)                                                                         \
+    X(linear, 1, 1, 3, 2e-2)                                                                       \
+    X(linear_add, 2, 1, 1, 2e-2)                                                                   \
+    X(kv_write, 1, 0, 0, 1e-3)                                                                     \
+    X(attention, 1, 0, 1, 2e-3)                                                                    \
+    X(gate, 1, 0, 0, 1e-4)                                                                         \
+    X(gather_rows, 1, 0, 0, 0.0)                                                                   \
+    X(bias_add, 1, 1, 3, 1e-6)                                                                     \
+    X(short_conv, 1, 1, 1, 1e-5)                                                                   \
+    X(gated_delta, 2, 2, 2, 1e-4)                                                                  \
+    X(head_norm_gate, 2, 1, 1, 1e-4)                                                               \
+    X(take_queries, 1, 0, 0, 0.0)                                                                  \
+    X(gate_heads, 2, 0, 0, 1e-5)                                                                   \
+    X(position_scale, 1, 0, 0, 1e-5)                                                               \
+    X(soft_cap, 1, 0, 0, 1e-5)                                                                     \
+    X(gate_with, 2, 0, 0, 1e-4)                                                                    \
+    X(add_rows, 2, 0, 0, 1e-6)                                                                     \
+    X(scale_columns, 1, 1, 1, 1e-6)                                                                \
+    X(moe_route, 1, 0, 1, 1e-6)                                                                    \
+    X(moe_linear, 2, 1, 3, 2e-2)                                                                   \
+    X(moe_gate, 2, 0, 2, 1e-4)                                                                     \
+    X(moe_combine, 2, 0, 1, 1e-5)                                                                  \
+    X(moe_shared, 2, 0, 0, 1e-5)                                                                   \
+    X(stream_take, 1, 0, 0, 0.0)                                                                   \
+    X(stream_mix, 2, 0, 0, 1e-5)                                                                   \
+    X(stream_correct, 2, 0, 0, 1e-5)                                                               \
+    X(stream_add, 1, 0, 0, 1e-6)                                                                   \
+    X(stream_match, 2, 0, 0, 1e-5)                                                                 \
+    X(stream_cut, 1, 0, 0, 1e-4)
+
+/* Of vision plans, and what texts have for their sake. */
+#define VISION_OP_LIST(X)                                                                          \
+    X(patch_rows, 0, 0, 0, 1e-6)                                                                   \
+    X(patch_positions, 1, 1, 1, 1e-5)                                                              \
+    X(patch_attention, 1, 0, 0, 2e-3)                                                              \
+    X(activate, 1, 0, 0, 1e-4)                                                                     \
+    X(clip_columns, 1, 0, 0, 0.0)                                                                  \
+    X(join_rows, 1, 0, 0, 0.0)                                                                     \
+    X(pool_rows, 1, 0, 0, 1e-6)                                                                    \
+    X(feature_write, 1, 0, 0, 0.0)                                                                 \
+    X(feature_add, 1, 0, 0, 1e-6)
+
+#define EVERY_OP_LIST(X) OP_LIST(X) VISION_OP_LIST(X)
+
+enum op_stem {
+#define OP_ENUM(stem, inputs, least, most, tolerance) OP_##stem,
+    EVERY_OP_LIST(OP_ENUM)
+#undef OP_ENUM
+        OP_STEM_COUNT
+};
+
+struct column_slice {
+    uint32_t offset; /* first column */
+    uint32_t heads;
+    uint32_t head_dim;
+};
+
+enum gate_activation { GATE_SILU, GATE_GELU_TANH };
+
+struct embed_rows_params {
+    float scale;
+    bool features; /* rows may be features instead */
+    uint32_t picture_token;
+};
+struct rms_norm_params {
+    float epsilon;
+    float weight_offset;
+};
+struct layer_norm_params {
+    float epsilon;
+    float weight_offset;
+};
+struct rms_norm_add_params {
+    float epsilon;
+    float weight_offset;
+};
+struct head_norm_params {
+    struct column_slice slice;
+    float epsilon;
+    float weight_offset;
+};
+struct rope_params {
+    struct column_slice slice;
+    uint32_t rope; /* index into model_config.ropes */
+};
+struct linear_params {
+    uint32_t unused;
+};
+struct linear_add_params {
+    uint32_t unused;
+};
+struct kv_write_params {
+    struct column_slice keys;
+    struct column_slice values;
+    uint32_t layer;
+};
+struct attention_params {
+    struct column_slice queries;
+    uint32_t kv_heads;
+    uint32_t layer;
+    uint32_t window;
+    float scale;
+    float soft_cap; /* 0: none */
+    bool causal;    /* whatever a batch says of pictures */
+};
+struct gate_params {
+    enum gate_activation activation;
+};
+struct gather_rows_params {
+    uint32_t unused;
+};
+struct bias_add_params {
+    uint32_t unused;
+};
+enum short_conv_form { SHORT_CONV_SILU, SHORT_CONV_GATED };
+struct short_conv_params {
+    enum short_conv_form form;
+    uint32_t layer;
+};
+#define DELTA_NORM_EPSILON 1e-6f
+struct gated_delta_params {
+    uint32_t key_heads;
+    uint32_t value_heads;
+    uint32_t key_dim;
+    uint32_t value_dim;
+    uint32_t layer;
+    bool heads_take_turns; /* value head h has key head h % key_heads, else that of its group */
+    bool rate_is_log;      /* the rate is -exp(W0) */
+};
+struct head_norm_gate_params {
+    struct column_slice gates; /* of the second input */
+    float epsilon;
+};
+struct take_queries_params {
+    uint32_t heads;
+    uint32_t head_dim;
+};
+struct gate_heads_params {
+    uint32_t heads;
+    uint32_t head_dim;
+};
+struct position_scale_params {
+    struct column_slice slice;
+    uint32_t period_tokens;
+    float beta;
+};
+struct soft_cap_params {
+    float scale;
+    float cap; /* 0: none */
+};
+struct moe_route_params {
+    uint32_t chosen;     /* K */
+    bool softmax_chosen; /* over the chosen scores only */
+    bool normalized;
+    float scale;
+};
+struct moe_linear_params {
+    uint32_t unused;
+};
+struct moe_gate_params {
+    enum gate_activation activation; /* GATE_SILU when there is a limit */
+    bool interleaved;
+    float limit; /* 0: none */
+    float alpha; /* with a limit */
+};
+struct moe_combine_params {
+    bool add;
+};
+struct moe_shared_params {
+    uint32_t unused;
+};
+struct gate_with_params {
+    enum gate_activation activation;
+    uint32_t offset; /* first column of y */
+};
+struct add_rows_params {
+    float scale;
+};
+struct scale_columns_params {
+    uint32_t unused;
+};
+struct stream_take_params {
+    uint32_t stream;
+};
+struct stream_mix_params {
+    uint32_t streams;
+};
+struct stream_correct_params {
+    uint32_t streams;
+};
+struct stream_add_params {
+    uint32_t first;
+};
+struct stream_match_params {
+    uint32_t stream;
+    uint32_t out_stream;
+    bool add;
+};
+struct stream_cut_params {
+    uint32_t streams;
+    float deviations;
+};
+
+struct patch_rows_params {
+    uint32_t frames;
+    bool channels_last;
+    float gain;
+    float shift;
+};
+enum position_form { POSITIONS_EXACT, POSITIONS_LINEAR, POSITIONS_AXES };
+struct patch_positions_params {
+    enum position_form form;
+    uint32_t side;
+};
+struct patch_attention_params {
+    struct column_slice queries;
+    uint32_t keys; /* first column; as many heads of that size */
+    uint32_t values;
+    bool windowed;
+    float scale;
+};
+/* QUICK is x * sigmoid(1.702 x); ERF the exact one. */
+enum activation {
+    ACTIVATION_SILU,
+    ACTIVATION_GELU_TANH,
+    ACTIVATION_GELU_ERF,
+    ACTIVATION_GELU_QUICK
+};
+struct activate_params {
+    enum activation activation;
+};
+struct clip_columns_params {
+    uint32_t offset; /* first column of out */
+    float least;     /* may be infinite, as the other */
+    float most;
+};
+struct join_rows_params {
+    uint32_t count; /* n */
+};
+struct pool_rows_params {
+    uint32_t count; /* n */
+    float scale;
+};
+struct feature_write_params {
+    uint32_t part;
+};
+struct feature_add_params {
+    uint32_t part;
+};
+
+union op_params {
+#define OP_PARAMS(stem, inputs, least, most, tolerance) struct stem##_params stem;
+    EVERY_OP_LIST(OP_PARAMS)
+#undef OP_PARAMS
+};
+
+const char *op_stem_name(enum op_stem stem);
+float op_stem_tolerance(enum op_stem stem);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * Looking at a plan's weights, and the end of its life. Plans are made by plan_builder.c and only
+ * read in between.
+ */
+#include "worker/plan/plan.h"
+
+#include <stdlib.h>
+
+#include "proto/must.h"
+
+uint32_t plan_weight_matrices(const struct plan_weight *weight)
+{
+    return weight->experts > 0 ? weight->experts : 1;
+}
+
+struct plan_weight_part plan_weight_part(const struct plan_weight *weight, uint32_t number)
+{
+    must(number < plan_weight_matrices(weight));
+    if (weight->parts)
+        return weight->parts[number];
+    uint64_t matrix_bytes = weight->data_bytes / plan_weight_matrices(weight);
+    return (struct plan_weight_part){
+        .data = (const uint8_t *)weight->data + number * matrix_bytes,
+        .source = weight->source,
+        .first_row = (uint64_t)number * weight->rows,
+    };
+}
+
+uint32_t plan_ones(const struct plan *plan)
+{
+    uint32_t widest = LIMIT_HEAD_DIM;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        const struct plan_op *op = &plan->ops[i];
+        if (op->stem == OP_head_norm && op->params.head_norm.slice.head_dim > widest)
+            widest = op->params.head_norm.slice.head_dim;
+    }
+    return widest;
+}
+
+void plan_destroy(struct plan *plan)
+{
+    if (!plan)
+        return;
+    for (uint32_t w = 0; w < plan->weight_count; w++)
+        free(plan->weights[w].parts);
+    free(plan->tensors);
+    free(plan->weights);
+    free(plan->ops);
+    free(plan);
+}

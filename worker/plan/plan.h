@@ -1,0 +1,108 @@
+/*
+ * A plan: the forward pass of one checkpoint as a flat list of ops over numbered tensors, built
+ * once at load and walked once per step. Dimensions are symbolic in the number of rows: a tensor is
+ * [rows of its kind, columns] of f32. A plan names weights by index and knows nothing of any
+ * backend, thread or device.
+ *
+ * A family file (family_llama.c, family_gemma3.c) only lists ops through plan_builder.h.
+ *
+ * A model that sees has a second plan, of its vision tower: its rows are patches of pictures and
+ * the features that they become, it has no cache and no logits, and is walked in stages.
+ */
+#ifndef SHOAL_WORKER_PLAN_PLAN_H
+#define SHOAL_WORKER_PLAN_PLAN_H
+
+#include <stdint.h>
+
+#include "proto/gguf_file.h"
+#include "worker/plan/kv_layout.h"
+#include "worker/plan/model_config.h"
+#include "worker/plan/model_vision.h"
+#include "worker/plan/op_list.h"
+#include "worker/plan/state_layout.h"
+#include "worker/plan/tensor_naming.h"
+#include "worker/plan/weight_source.h"
+
+enum plan_rows {
+    PLAN_ROWS_STEP,    /* one row per token of the step */
+    PLAN_ROWS_LOGITS,  /* one row per position whose next token is wanted */
+    PLAN_ROWS_PATCHES, /* of a vision plan: one row per patch of the batch of pictures */
+    PLAN_ROWS_FEATURES /* one row per feature of them */
+};
+
+typedef uint16_t plan_tensor_id; /* index into plan.tensors */
+typedef uint16_t plan_weight_id; /* index into plan.weights */
+#define PLAN_NONE UINT16_MAX
+
+struct plan_tensor {
+    enum plan_rows rows;
+    uint32_t columns;
+};
+
+/* One matrix of a stack of experts. */
+struct plan_weight_part {
+    const void *data;
+    struct weight_source source;
+    uint64_t first_row;
+};
+
+/*
+ * A weight matrix [rows, columns] (rows = outputs, columns = the contracted dimension) as the
+ * checkpoint stores it, or a vector (rows = 1). `data` points into the mapped checkpoint: rows of
+ * `type`, unless `source` says that they are stored otherwise and only become such rows.
+ */
+struct plan_weight {
+    char name[STORED_NAME_BYTES]; /* the checkpoint's own */
+    enum ggml_type type;
+    uint32_t rows;
+    uint32_t columns;
+    uint32_t experts; /* 0: one matrix; else a stack of so many, [experts, rows, columns] */
+    const void *data;
+    uint64_t data_bytes;
+    struct weight_source source;    /* of a matrix; a vector is always in place */
+    struct plan_weight_part *parts; /* [experts], or NULL: they lie behind each other */
+};
+
+/* How many matrices a weight is: 1, or its experts. */
+uint32_t plan_weight_matrices(const struct plan_weight *weight);
+/* Matrix `number` of them; its row r is row first_row + r of the source. */
+struct plan_weight_part plan_weight_part(const struct plan_weight *weight, uint32_t number);
+
+struct plan_op {
+    enum op_stem stem;
+    plan_tensor_id inputs[OP_INPUTS_MAX]; /* unused: PLAN_NONE */
+    plan_tensor_id output;
+    plan_weight_id weights[OP_WEIGHTS_MAX]; /* unused: PLAN_NONE */
+    union op_params params;
+};
+
+/* Four for a layer, what is before and what is behind. */
+#define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 3u)
+
+struct plan {
+    struct model_config config;
+    struct kv_layout kv;
+    struct state_layout state;
+    uint32_t tensor_count;
+    struct plan_tensor *tensors;
+    uint32_t weight_count;
+    struct plan_weight *weights;
+    uint32_t op_count;
+    struct plan_op *ops;
+    plan_tensor_id logits; /* [logit rows, vocab_tokens]; of a vision plan PLAN_NONE */
+
+    struct model_vision vision; /* of a vision plan */
+    /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 takes the pictures in, the
+     * vision.stages others follow. */
+    uint32_t stage_ends[PLAN_STAGES_MAX];
+};
+
+/* Columns of the widest head that some op norms without weights, at least LIMIT_HEAD_DIM: how many
+ * ones a backend keeps in their place. */
+uint32_t plan_ones(const struct plan *plan);
+
+/* Frees what plan_builder_finish() made; NULL is fine. The checkpoint's bytes are not the plan's.
+ */
+void plan_destroy(struct plan *plan);
+
+#endif

@@ -1,0 +1,697 @@
+/*
+ * The shape rules of every op, one function a stem, run when the plan is built.
+ *
+ * Backends walk a plan without looking: after this check an op cannot make them read or write
+ * outside its tensors. Each rule function returns NULL or the words for what is wrong. The counts
+ * of inputs and weights come from the op list itself, so a new op cannot forget them.
+ *
+ * Refuses to do: order. That a tensor is written before it is read is the builder's to see.
+ */
+#include "worker/plan/plan_check.h"
+
+#include <math.h>
+#include <stddef.h>
+
+struct op_view {
+    const struct plan *plan;
+    const struct plan_op *op;
+    const struct plan_tensor *x;   /* first input, or NULL */
+    const struct plan_tensor *y;   /* second input, or NULL */
+    const struct plan_tensor *out; /* or NULL */
+    const struct plan_weight *w;   /* first weight, or NULL */
+};
+
+static bool slice_fits(const struct column_slice *slice, const struct plan_tensor *tensor)
+{
+    return slice->heads > 0 && slice->head_dim > 0 &&
+           (uint64_t)slice->offset + (uint64_t)slice->heads * slice->head_dim <= tensor->columns;
+}
+
+static bool same_shape(const struct plan_tensor *a, const struct plan_tensor *b)
+{
+    return a->rows == b->rows && a->columns == b->columns;
+}
+
+static bool positive(float value)
+{
+    return isfinite(value) && value > 0.0f;
+}
+
+/* Of ops whose formula is as good with a negative one. */
+static const char *check_factor(float scale)
+{
+    return isfinite(scale) && scale != 0.0f ? NULL : "the scale is 0 or no number";
+}
+
+static const char *check_norm(const struct op_view *v, uint32_t columns, float epsilon)
+{
+    if (v->w && (v->w->rows != 1 || v->w->columns != columns))
+        return "the weight is not one row of the normalized columns";
+    return positive(epsilon) ? NULL : "epsilon is not positive";
+}
+
+static const char *check_embed_rows(const struct op_view *v)
+{
+    if (v->out->rows != PLAN_ROWS_STEP)
+        return "the output is not of step rows";
+    if (v->w->columns != v->out->columns || v->w->rows > v->plan->config.vocab_tokens)
+        return "the weight is not [vocabulary at most, output columns]";
+    if (v->op->params.embed_rows.picture_token >= v->plan->config.vocab_tokens)
+        return "the pictures' token is beyond the vocabulary";
+    return positive(v->op->params.embed_rows.scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_rms_norm(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    return check_norm(v, v->x->columns, v->op->params.rms_norm.epsilon);
+}
+
+static const char *check_layer_norm(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    return check_norm(v, v->x->columns, v->op->params.layer_norm.epsilon);
+}
+
+static const char *check_rms_norm_add(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out) || !same_shape(v->y, v->out))
+        return "inputs and output differ in shape";
+    if (v->x == v->out)
+        return "the output overwrites the normalized input";
+    return check_norm(v, v->x->columns, v->op->params.rms_norm_add.epsilon);
+}
+
+static const char *check_head_norm(const struct op_view *v)
+{
+    const struct head_norm_params *params = &v->op->params.head_norm;
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    if (!slice_fits(&params->slice, v->x))
+        return "the slice lies outside the input";
+    return check_norm(v, params->slice.head_dim, params->epsilon);
+}
+
+static const char *check_rope(const struct op_view *v)
+{
+    const struct rope_params *params = &v->op->params.rope;
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    if (v->x->rows != PLAN_ROWS_STEP && v->x->rows != PLAN_ROWS_PATCHES)
+        return "only step rows and patches have positions";
+    if (!slice_fits(&params->slice, v->x))
+        return "the slice lies outside the input";
+    if (params->rope >= v->plan->config.rope_count)
+        return "the config has no such rotary embedding";
+    if (v->plan->config.ropes[params->rope].dims > params->slice.head_dim)
+        return "more dimensions are rotated than a head has";
+    return NULL;
+}
+
+static const char *check_linear(const struct op_view *v)
+{
+    uint64_t rows = 0;
+    for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE; i++) {
+        const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->experts > 0)
+            return "a weight is a stack of experts";
+        if (weight->columns != v->x->columns)
+            return "a weight's columns are not the input's";
+        rows += weight->rows;
+    }
+    if (rows != v->out->columns)
+        return "the weights' rows do not add up to the output's columns";
+    if (v->x == v->out)
+        return "the output overwrites the input";
+    return v->x->rows == v->out->rows ? NULL : "input and output differ in rows";
+}
+
+static const char *check_linear_add(const struct op_view *v)
+{
+    if (v->x == v->y)
+        return "both inputs are one tensor";
+    if (!same_shape(v->y, v->out))
+        return "second input and output differ in shape";
+    return check_linear(v);
+}
+
+static const char *check_layer_cache(const struct op_view *v, uint32_t layer,
+                                     const struct column_slice *slice, uint32_t kv_heads)
+{
+    if (v->x->rows != PLAN_ROWS_STEP)
+        return "only step rows have positions";
+    if (layer >= v->plan->config.layers)
+        return "the model has no such layer";
+    if (v->plan->kv.layer_group[layer] == KV_GROUP_NONE)
+        return "the layer keeps no keys";
+    const struct kv_group *group = &v->plan->kv.groups[v->plan->kv.layer_group[layer]];
+    if (kv_heads != group->kv_heads || slice->head_dim != group->head_dim)
+        return "heads differ from the layer's cache";
+    return slice_fits(slice, v->x) ? NULL : "a slice lies outside the input";
+}
+
+static const char *check_kv_write(const struct op_view *v)
+{
+    const struct kv_write_params *params = &v->op->params.kv_write;
+    const char *wrong = check_layer_cache(v, params->layer, &params->keys, params->keys.heads);
+    return wrong ? wrong
+                 : check_layer_cache(v, params->layer, &params->values, params->values.heads);
+}
+
+static const char *check_attention(const struct op_view *v)
+{
+    const struct attention_params *params = &v->op->params.attention;
+    const char *wrong = check_layer_cache(v, params->layer, &params->queries, params->kv_heads);
+    if (wrong)
+        return wrong;
+    if (params->queries.heads % params->kv_heads != 0)
+        return "query heads do not share the key-value heads evenly";
+    if (v->out->rows != PLAN_ROWS_STEP ||
+        v->out->columns != params->queries.heads * params->queries.head_dim || v->out == v->x)
+        return "the output is not another tensor of [step rows, query heads * head size]";
+    if (params->window != v->plan->kv.groups[v->plan->kv.layer_group[params->layer]].window)
+        return "the window is not the layer's cache's";
+    if (params->soft_cap != 0.0f && !positive(params->soft_cap))
+        return "the soft cap is neither positive nor 0";
+    if (v->w && (v->w->rows != 1 || v->w->columns != params->queries.heads))
+        return "the weight is not one row of the query heads";
+    return positive(params->scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_gate(const struct op_view *v)
+{
+    if (v->x->rows != v->out->rows || v->x->columns != 2 * (uint64_t)v->out->columns)
+        return "the input is not twice as wide as the output";
+    return NULL;
+}
+
+static const char *check_gather_rows(const struct op_view *v)
+{
+    if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_LOGITS)
+        return "it goes from step rows to logit rows";
+    return v->x->columns == v->out->columns ? NULL : "input and output differ in columns";
+}
+
+static const char *check_bias_add(const struct op_view *v)
+{
+    uint64_t columns = 0;
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE; i++) {
+        const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->rows != 1)
+            return "a weight is not one row";
+        columns += weight->columns;
+    }
+    return columns == v->x->columns ? NULL
+                                    : "the weights' columns do not add up to the input's columns";
+}
+
+/* A layer that keeps state, for ops that move it on. */
+static const char *check_layer_state(const struct op_view *v, uint32_t layer)
+{
+    if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_STEP)
+        return "only step rows have positions";
+    if (layer >= LIMIT_LAYERS || layer >= v->plan->config.layers)
+        return "the model has no such layer";
+    if (v->plan->state.layer_index[layer] == STATE_LAYER_NONE)
+        return "the layer keeps no state";
+    return NULL;
+}
+
+static const char *check_short_conv(const struct op_view *v)
+{
+    const struct short_conv_params *params = &v->op->params.short_conv;
+    const char *wrong = check_layer_state(v, params->layer);
+    uint64_t channels = v->out->columns, taps = v->w->columns;
+    if (wrong)
+        return wrong;
+    if (v->w->rows != channels || taps < 2 || taps > LIMIT_CONV_TAPS)
+        return "the weight is not [output columns, taps]";
+    if ((taps - 1) * channels != v->plan->state.conv_floats)
+        return "the layer's state is of another shape";
+    if (params->form == SHORT_CONV_GATED ? v->x->columns != 3 * channels : v->x->columns < channels)
+        return "the input's columns do not fit the output's";
+    return v->x == v->out ? "the output overwrites the input" : NULL;
+}
+
+static const char *check_gated_delta(const struct op_view *v)
+{
+    const struct gated_delta_params *p = &v->op->params.gated_delta;
+    const struct plan_weight *bias = &v->plan->weights[v->op->weights[1]];
+    const char *wrong = check_layer_state(v, p->layer);
+    uint64_t keys = (uint64_t)p->key_heads * p->key_dim;
+    uint64_t values = (uint64_t)p->value_heads * p->value_dim;
+    if (wrong)
+        return wrong;
+    if (p->key_heads == 0 || p->value_heads % p->key_heads != 0)
+        return "value heads do not share the key heads evenly";
+    if (p->key_dim == 0 || p->key_dim > LIMIT_HEAD_DIM || p->value_dim == 0 ||
+        p->value_dim > LIMIT_HEAD_DIM)
+        return "the head sizes are out of range";
+    if (values * p->key_dim != v->plan->state.delta_floats)
+        return "the layer's state is of another shape";
+    if (v->x->columns != 2 * keys + values || v->y->columns != 2 * (uint64_t)p->value_heads ||
+        v->y->rows != PLAN_ROWS_STEP)
+        return "the inputs are not queries, keys and values, and two numbers a value head";
+    if (v->w->rows != 1 || v->w->columns != p->value_heads || bias->rows != 1 ||
+        bias->columns != p->value_heads)
+        return "the weights are not one number a value head";
+    return v->out->columns != values || v->out == v->x || v->out == v->y
+               ? "the output is not another tensor of [step rows, values]"
+               : NULL;
+}
+
+static const char *check_head_norm_gate(const struct op_view *v)
+{
+    const struct head_norm_gate_params *params = &v->op->params.head_norm_gate;
+    if (!same_shape(v->x, v->out) || v->y->rows != v->out->rows)
+        return "inputs and output differ in shape";
+    if (!slice_fits(&params->gates, v->y) ||
+        (uint64_t)params->gates.heads * params->gates.head_dim != v->x->columns)
+        return "the slice lies outside the second input, or is not of the first one's columns";
+    if (v->y == v->out)
+        return "the output overwrites the gates";
+    return check_norm(v, params->gates.head_dim, params->epsilon);
+}
+
+static const char *check_take_queries(const struct op_view *v)
+{
+    const struct take_queries_params *params = &v->op->params.take_queries;
+    uint64_t queries = (uint64_t)params->heads * params->head_dim;
+    if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_STEP)
+        return "it is for step rows";
+    if (queries == 0 || v->x->columns < 2 * queries || v->out->columns + queries != v->x->columns)
+        return "the output is not the input without the gates";
+    return NULL;
+}
+
+static const char *check_gate_heads(const struct op_view *v)
+{
+    const struct gate_heads_params *params = &v->op->params.gate_heads;
+    uint64_t columns = (uint64_t)params->heads * params->head_dim;
+    if (v->x->rows != PLAN_ROWS_STEP || !same_shape(v->y, v->out) || v->y->rows != v->x->rows)
+        return "inputs and output differ in shape";
+    if (columns == 0 || v->y->columns != columns || v->x->columns < 2 * columns)
+        return "the heads are not the inputs'";
+    return v->x == v->out ? "the output overwrites the gates" : NULL;
+}
+
+static const char *check_position_scale(const struct op_view *v)
+{
+    const struct position_scale_params *params = &v->op->params.position_scale;
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    if (v->x->rows != PLAN_ROWS_STEP)
+        return "only step rows have positions";
+    if (!slice_fits(&params->slice, v->x))
+        return "the slice lies outside the input";
+    if (params->period_tokens == 0 || !isfinite(params->beta))
+        return "the period is 0 or beta is no number";
+    return NULL;
+}
+
+static const char *check_soft_cap(const struct op_view *v)
+{
+    const struct soft_cap_params *params = &v->op->params.soft_cap;
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    if (params->cap != 0.0f && !positive(params->cap))
+        return "the cap is neither positive nor 0";
+    return check_factor(params->scale);
+}
+
+/* --- mixtures of experts --- */
+
+/* Experts chosen for a row of the second input, a route. */
+static uint32_t chosen_of(const struct op_view *v)
+{
+    return v->y->columns / 2;
+}
+
+static const char *check_route(const struct op_view *v)
+{
+    uint32_t chosen = chosen_of(v);
+    if (v->y->columns % 2 != 0 || chosen == 0 || chosen > LIMIT_EXPERTS_CHOSEN)
+        return "the second input is no route";
+    if (v->x->rows != v->out->rows || v->y->rows != v->out->rows)
+        return "inputs and output differ in rows";
+    return v->x == v->out || v->y == v->out ? "the output overwrites an input" : NULL;
+}
+
+/* Rows of floats for each expert. */
+static const char *check_expert_vectors(const struct op_view *v, uint64_t columns)
+{
+    uint64_t wide = 0;
+    for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE; i++) {
+        const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->rows != v->w->rows || weight->rows > LIMIT_EXPERTS || weight->experts > 0)
+            return "the weights are not a row for each expert";
+        if (weight->type != GGML_F32 && weight->type != GGML_F16 && weight->type != GGML_BF16)
+            return "a weight is not F32, F16 or BF16";
+        wide += weight->columns;
+    }
+    return wide == columns || !v->w ? NULL : "the weights' columns are not the input's";
+}
+
+static const char *check_moe_route(const struct op_view *v)
+{
+    const struct moe_route_params *params = &v->op->params.moe_route;
+    if (params->chosen == 0 || params->chosen > LIMIT_EXPERTS_CHOSEN ||
+        params->chosen > v->x->columns || v->x->columns > LIMIT_EXPERTS)
+        return "so many experts cannot be chosen";
+    if (v->x->rows != v->out->rows || v->out->columns != 2 * params->chosen || v->x == v->out)
+        return "the output is not another tensor of the chosen experts and their weights";
+    if (v->w && v->w->rows != 1)
+        return "the weight is not one row";
+    const char *wrong = check_expert_vectors(v, v->x->columns);
+    return wrong || positive(params->scale) ? wrong : "the scale is not positive";
+}
+
+static const char *check_moe_linear(const struct op_view *v)
+{
+    const char *wrong = check_route(v);
+    uint64_t rows = 0;
+    for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE && !wrong; i++) {
+        const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
+        if (weight->experts == 0 || weight->experts > LIMIT_EXPERTS ||
+            weight->experts != v->w->experts)
+            return "the weights are not stacks of as many experts";
+        if (weight->columns != v->x->columns &&
+            (uint64_t)weight->columns * chosen_of(v) != v->x->columns)
+            return "a weight's columns are not the input's";
+        if (weight->columns != v->w->columns)
+            return "the weights differ in columns";
+        rows += weight->rows;
+    }
+    if (wrong)
+        return wrong;
+    return rows * chosen_of(v) == v->out->columns
+               ? NULL
+               : "the weights' rows do not add up to the output's columns";
+}
+
+static const char *check_moe_gate(const struct op_view *v)
+{
+    const struct moe_gate_params *params = &v->op->params.moe_gate;
+    const char *wrong = check_route(v);
+    if (wrong)
+        return wrong;
+    if (v->x->columns != 2 * (uint64_t)v->out->columns || v->out->columns % chosen_of(v) != 0)
+        return "the input is not twice as wide as the output";
+    if (params->limit != 0.0f &&
+        (!positive(params->limit) || !positive(params->alpha) || params->activation != GATE_SILU))
+        return "the limit is not one of silu's";
+    return check_expert_vectors(v, v->x->columns / chosen_of(v));
+}
+
+static const char *check_moe_combine(const struct op_view *v)
+{
+    const char *wrong = check_route(v);
+    if (wrong)
+        return wrong;
+    if (v->x->columns != (uint64_t)v->out->columns * chosen_of(v))
+        return "the input is not the output's columns for each expert";
+    return check_expert_vectors(v, v->out->columns);
+}
+
+static const char *check_moe_shared(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out) || v->x == v->out)
+        return "the output is not another tensor of the first input's shape";
+    if (v->y->rows != v->out->rows || v->y->columns != 1 || v->y == v->out)
+        return "the second input is not a number a row";
+    return NULL;
+}
+
+static const char *check_gate_with(const struct op_view *v)
+{
+    const struct gate_with_params *params = &v->op->params.gate_with;
+    if (!same_shape(v->x, v->out))
+        return "first input and output differ in shape";
+    if (v->y->rows != v->out->rows || v->y == v->out)
+        return "the second input is no other tensor of the output's rows";
+    if ((uint64_t)params->offset + v->out->columns > v->y->columns)
+        return "the columns lie outside the second input";
+    return NULL;
+}
+
+static const char *check_add_rows(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out) || !same_shape(v->y, v->out))
+        return "inputs and output differ in shape";
+    return positive(v->op->params.add_rows.scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_scale_columns(const struct op_view *v)
+{
+    if (!same_shape(v->x, v->out))
+        return "input and output differ in shape";
+    if (v->w->rows != 1 || (v->w->columns != 1 && v->w->columns != v->x->columns))
+        return "the weight is neither one number nor one a column";
+    return NULL;
+}
+
+static bool is_streams(const struct plan_tensor *wide, uint32_t streams)
+{
+    return streams > 0 && wide->columns % streams == 0;
+}
+
+static const char *check_stream_take(const struct op_view *v)
+{
+    if (v->x->rows != v->out->rows || v->x == v->out)
+        return "the output is not another tensor of the input's rows";
+    if (v->x->columns % v->out->columns != 0 ||
+        v->op->params.stream_take.stream >= v->x->columns / v->out->columns)
+        return "the input has no such stream";
+    return NULL;
+}
+
+static const char *check_stream_mix(const struct op_view *v)
+{
+    uint32_t streams = v->op->params.stream_mix.streams;
+    if (!same_shape(v->x, v->out) || v->x == v->out || v->y == v->out)
+        return "the output is not another tensor of the first input's shape";
+    if (!is_streams(v->x, streams) || streams > OP_STREAMS_MAX)
+        return "the input is not that many streams";
+    if (v->y->rows != v->x->rows || v->y->columns != streams * streams)
+        return "the second input has not a number a pair of streams";
+    return NULL;
+}
+
+static const char *check_stream_correct(const struct op_view *v)
+{
+    uint32_t streams = v->op->params.stream_correct.streams;
+    if (v->x->rows != v->out->rows || v->y->rows != v->out->rows || v->x == v->out ||
+        v->y == v->out)
+        return "the output is not another tensor of the inputs' rows";
+    if (!is_streams(v->out, streams) || streams > OP_STREAMS_MAX ||
+        v->out->columns / streams != v->x->columns)
+        return "the output is not that many streams of the first input's columns";
+    return v->y->columns == streams ? NULL : "the second input has not a number a stream";
+}
+
+static const char *check_stream_add(const struct op_view *v)
+{
+    if (v->x->rows != v->out->rows || v->x == v->out)
+        return "the output is not another tensor of the input's rows";
+    if (v->out->columns % v->x->columns != 0 ||
+        v->op->params.stream_add.first >= v->out->columns / v->x->columns)
+        return "the output has no such stream";
+    return NULL;
+}
+
+static const char *check_stream_match(const struct op_view *v)
+{
+    const struct stream_match_params *params = &v->op->params.stream_match;
+    uint32_t columns = v->y->columns;
+    if (v->x->rows != v->out->rows || v->y->rows != v->out->rows || v->x == v->out ||
+        v->y == v->out)
+        return "the output is not another tensor of the inputs' rows";
+    if (v->x->columns % columns != 0 || params->stream >= v->x->columns / columns)
+        return "the first input has no such stream";
+    if (v->out->columns % columns != 0 || params->out_stream >= v->out->columns / columns)
+        return "the output has no such stream";
+    return NULL;
+}
+
+static const char *check_stream_cut(const struct op_view *v)
+{
+    if (v->x != v->out)
+        return "it works in place, but output and input differ";
+    if (!is_streams(v->x, v->op->params.stream_cut.streams))
+        return "the input is not that many streams";
+    return isfinite(v->op->params.stream_cut.deviations) ? NULL : "the deviations are not finite";
+}
+
+/* --- vision towers --- */
+
+static uint64_t square(uint32_t side)
+{
+    return (uint64_t)side * side;
+}
+
+static const char *check_patch_rows(const struct op_view *v)
+{
+    const struct patch_rows_params *params = &v->op->params.patch_rows;
+    if (v->out->rows != PLAN_ROWS_PATCHES ||
+        v->out->columns != 3 * params->frames * square(v->plan->vision.patch_side))
+        return "the output is not of patches, three numbers a pixel";
+    return positive(params->gain) && isfinite(params->shift) ? NULL
+                                                             : "gain or shift are no numbers";
+}
+
+static const char *check_patch_positions(const struct op_view *v)
+{
+    const struct patch_positions_params *params = &v->op->params.patch_positions;
+    const struct model_vision *vision = &v->plan->vision;
+    if (v->x != v->out || v->x->rows != PLAN_ROWS_PATCHES)
+        return "it works in place on patches";
+    uint64_t rows =
+        params->form == POSITIONS_AXES ? 2 * (uint64_t)params->side : square(params->side);
+    if (v->w->rows != rows || v->w->columns != v->x->columns)
+        return "the weight is not the side's rows of the input's columns";
+    uint32_t most = vision->fixed_side > 0 ? vision->fixed_side : vision->most_side;
+    if (params->form != POSITIONS_LINEAR && (most == 0 || most > params->side))
+        return "pictures may be larger than the table";
+    return params->side > 0 ? NULL : "the table is empty";
+}
+
+static const char *check_patch_attention(const struct op_view *v)
+{
+    const struct patch_attention_params *params = &v->op->params.patch_attention;
+    struct column_slice keys = params->queries, values = params->queries;
+    keys.offset = params->keys;
+    values.offset = params->values;
+    if (v->x->rows != PLAN_ROWS_PATCHES || v->out->rows != PLAN_ROWS_PATCHES || v->x == v->out)
+        return "the output is not another tensor of patches";
+    if (!slice_fits(&params->queries, v->x) || !slice_fits(&keys, v->x) ||
+        !slice_fits(&values, v->x) || params->queries.head_dim > LIMIT_HEAD_DIM)
+        return "a slice lies outside the input";
+    if (v->out->columns != (uint64_t)params->queries.heads * params->queries.head_dim)
+        return "the output is not as wide as the heads";
+    if (params->windowed && v->plan->vision.window_side == 0)
+        return "the tower has no windows";
+    return positive(params->scale) ? NULL : "the scale is not positive";
+}
+
+static const char *check_activate(const struct op_view *v)
+{
+    return same_shape(v->x, v->out) ? NULL : "input and output differ in shape";
+}
+
+static const char *check_clip_columns(const struct op_view *v)
+{
+    const struct clip_columns_params *params = &v->op->params.clip_columns;
+    if (v->x->rows != v->out->rows)
+        return "input and output differ in rows";
+    if ((uint64_t)params->offset + v->x->columns > v->out->columns)
+        return "the columns lie outside the output";
+    return params->least <= params->most ? NULL : "the least is not at most the most";
+}
+
+static const char *check_merged(const struct op_view *v, uint32_t count)
+{
+    if (v->x->rows != PLAN_ROWS_PATCHES || v->out->rows != PLAN_ROWS_FEATURES)
+        return "it goes from patches to features";
+    return count == square(v->plan->vision.merge_side) ? NULL
+                                                       : "the count is not a merged square's";
+}
+
+static const char *check_join_rows(const struct op_view *v)
+{
+    const char *wrong = check_merged(v, v->op->params.join_rows.count);
+    if (wrong)
+        return wrong;
+    return v->out->columns == (uint64_t)v->x->columns * v->op->params.join_rows.count
+               ? NULL
+               : "the output is not as wide as the rows together";
+}
+
+static const char *check_pool_rows(const struct op_view *v)
+{
+    const char *wrong = check_merged(v, v->op->params.pool_rows.count);
+    if (wrong)
+        return wrong;
+    if (v->x->columns != v->out->columns)
+        return "input and output differ in columns";
+    return check_factor(v->op->params.pool_rows.scale);
+}
+
+static const char *check_feature_write(const struct op_view *v)
+{
+    const struct model_vision *vision = &v->plan->vision;
+    if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
+        return "the input is not of features, as wide as the text model";
+    return v->op->params.feature_write.part <= vision->deepstack_layers ? NULL
+                                                                        : "there is no such part";
+}
+
+static const char *check_feature_add(const struct op_view *v)
+{
+    const struct model_config *config = &v->plan->config;
+    uint32_t part = v->op->params.feature_add.part;
+    if (v->x != v->out || v->x->rows != PLAN_ROWS_STEP || v->x->columns != config->hidden)
+        return "it works in place on the residual of step rows";
+    return part > 0 && part <= config->deepstack_layers ? NULL : "there is no such part";
+}
+
+static const struct op_rule {
+    uint32_t inputs;
+    uint32_t least_weights;
+    uint32_t most_weights;
+    const char *(*check)(const struct op_view *view);
+} rules[OP_STEM_COUNT] = {
+#define OP_RULE(stem, inputs, least, most, tolerance) {inputs, least, most, check_##stem},
+    EVERY_OP_LIST(OP_RULE)
+#undef OP_RULE
+};
+
+/* Ids are used from the front: `count` at the front, PLAN_NONE behind. */
+static bool ids_are(const uint16_t *ids, uint32_t id_count, uint32_t least, uint32_t most,
+                    uint32_t bound)
+{
+    uint32_t used = 0;
+    while (used < id_count && ids[used] != PLAN_NONE && ids[used] < bound)
+        used++;
+    for (uint32_t i = used; i < id_count; i++)
+        if (ids[i] != PLAN_NONE)
+            return false;
+    return used >= least && used <= most;
+}
+
+static const char *check_ids(const struct plan *plan, const struct plan_op *op)
+{
+    const struct op_rule *rule = &rules[op->stem];
+    if (!ids_are(op->inputs, OP_INPUTS_MAX, rule->inputs, rule->inputs, plan->tensor_count))
+        return "its inputs are not that many known tensors";
+    if (!ids_are(op->weights, OP_WEIGHTS_MAX, rule->least_weights, rule->most_weights,
+                 plan->weight_count))
+        return "its weights are not that many known weights";
+    bool writes_none = op->stem == OP_kv_write || op->stem == OP_feature_write;
+    if (writes_none ? op->output != PLAN_NONE : op->output >= plan->tensor_count)
+        return "its output is no known tensor";
+    return NULL;
+}
+
+enum result plan_op_check(const struct plan *plan, const struct plan_op *op, uint32_t number,
+                          struct error_text *error)
+{
+    if ((unsigned)op->stem >= OP_STEM_COUNT)
+        return error_set(error, RESULT_INVALID, "op %u: no such stem", number);
+    const char *wrong = check_ids(plan, op);
+    struct op_view view = {.plan = plan, .op = op};
+    if (!wrong) {
+        view.x = op->inputs[0] != PLAN_NONE ? &plan->tensors[op->inputs[0]] : NULL;
+        view.y = op->inputs[1] != PLAN_NONE ? &plan->tensors[op->inputs[1]] : NULL;
+        view.w = op->weights[0] != PLAN_NONE ? &plan->weights[op->weights[0]] : NULL;
+        view.out = op->output != PLAN_NONE ? &plan->tensors[op->output] : NULL;
+        wrong = rules[op->stem].check(&view);
+    }
+    if (!wrong)
+        return RESULT_OK;
+    return error_set(error, RESULT_INVALID, "op %u %s (%s): %s", number, op_stem_name(op->stem),
+                     view.w ? view.w->name : "no weight", wrong);
+}

@@ -1,0 +1,39 @@
+/*
+ * Which layers keep recurrent state, and how much. Beside keys and values, which grow with a
+ * sequence, some layers keep a fixed number of floats for each: the last columns that a short
+ * convolution saw, the matrices of a gated delta net. A sequence that runs has a *slot*: the states
+ * of all such layers. Their contents belong to its last computed position.
+ *
+ * A slot is never cleared: the row at position 0 reads zeros in its place, whatever it holds.
+ */
+#ifndef SHOAL_WORKER_PLAN_STATE_LAYOUT_H
+#define SHOAL_WORKER_PLAN_STATE_LAYOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/limits.h"
+#include "proto/result.h"
+
+#define STATE_SLOT_NONE  UINT32_MAX
+#define STATE_LAYER_NONE UINT16_MAX
+
+struct state_layout {
+    uint32_t layers;                    /* that keep state; 0: the model has none */
+    uint32_t conv_floats;               /* of a layer: [taps - 1, channels] */
+    uint32_t delta_floats;              /* of a layer: [value heads, value dim, key dim] */
+    uint16_t layer_index[LIMIT_LAYERS]; /* of a model layer among those that keep state, or NONE */
+};
+
+struct model_config;
+
+/* RESULT_TOO_LARGE when a layer's state does not fit LIMIT_STATE_FLOATS. */
+enum result state_layout_init(struct state_layout *layout, const struct model_config *config,
+                              struct error_text *error) RESULT_CHECKED;
+
+/* Of one layer: the convolution's columns, then the delta net's matrices. */
+uint64_t state_layout_layer_floats(const struct state_layout *layout);
+/* Bytes of one sequence's slot; 0 without recurrent layers. */
+uint64_t state_layout_slot_bytes(const struct state_layout *layout);
+
+#endif

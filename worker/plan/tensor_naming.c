@@ -1,0 +1,132 @@
+/*
+ * Names by pattern: a table row a kind of tensor, whatever the number of layers.
+ *
+ * A row matches when its text is the asked name's and digits stand where it has a '*'; they are
+ * copied into the stored name, in order. Several rows may match: a class spelled a tensor one way
+ * in one version and another way in the next. Names asked for come from family files, not from
+ * input, so one that does not fit is a bug.
+ */
+#include "worker/plan/tensor_naming.h"
+
+#include <string.h>
+
+#include "proto/must.h"
+
+#define STARS_MAX 2u
+
+/* What the stars of a pattern stand for. */
+struct digits {
+    const char *at[STARS_MAX];
+    size_t count[STARS_MAX];
+};
+
+static bool matches(const char *pattern, const char *asked, struct digits *digits)
+{
+    uint32_t stars = 0;
+    for (; *pattern; pattern++) {
+        if (*pattern != '*') {
+            if (*asked++ != *pattern)
+                return false;
+            continue;
+        }
+        must(stars < STARS_MAX);
+        digits->at[stars] = asked;
+        digits->count[stars] = strspn(asked, "0123456789");
+        if (digits->count[stars] == 0)
+            return false;
+        asked += digits->count[stars++];
+    }
+    return *asked == '\0';
+}
+
+static void append(struct stored_name *name, size_t *at, const char *bytes, size_t count)
+{
+    must(count < sizeof name->text - *at);
+    memcpy(name->text + *at, bytes, count);
+    *at += count;
+    name->text[*at] = '\0';
+}
+
+/* Whether the row is one for `asked`; then *stored is its spelling. */
+static bool spell_row(const struct tensor_name *row, const char *prefix, const char *asked,
+                      struct stored_name *stored)
+{
+    struct digits digits = {{NULL}, {0}};
+    uint32_t stars = 0;
+    size_t at = 0;
+    if (!matches(row->asked, asked, &digits))
+        return false;
+    for (const char *c = row->stored; *c; c++) {
+        if (*c == '^') {
+            append(stored, &at, prefix, strlen(prefix));
+        } else if (*c == '*') {
+            must(stars < STARS_MAX && digits.at[stars]);
+            append(stored, &at, digits.at[stars], digits.count[stars]);
+            stars++;
+        } else {
+            append(stored, &at, c, 1);
+        }
+    }
+    return true;
+}
+
+/* The rows to look in: a family's own decide alone on what they name. */
+static const struct tensor_name *rows_for(const struct tensor_naming *naming, const char *asked)
+{
+    struct digits digits;
+    for (const struct tensor_name *row = naming->names; row->asked; row++)
+        if (matches(row->asked, asked, &digits))
+            return row;
+    static const struct tensor_name none = {NULL, NULL};
+    return naming->usual ? naming->usual : &none;
+}
+
+bool tensor_naming_spell(const struct tensor_naming *naming, const char *prefix, const char *asked,
+                         struct stored_name *stored)
+{
+    for (const struct tensor_name *row = rows_for(naming, asked); row->asked; row++)
+        if (spell_row(row, prefix, asked, stored))
+            return true;
+    return false;
+}
+
+const struct checkpoint_tensor *tensor_naming_find(const struct tensor_naming *naming,
+                                                   const struct tensor_table *table,
+                                                   const char *prefix, const char *asked,
+                                                   struct stored_name *stored)
+{
+    struct stored_name spelling;
+    for (const struct tensor_name *row = rows_for(naming, asked); row->asked; row++) {
+        if (!spell_row(row, prefix, asked, &spelling))
+            continue;
+        const struct checkpoint_tensor *tensor = tensor_table_find(table, spelling.text);
+        if (tensor) {
+            *stored = spelling;
+            return tensor;
+        }
+    }
+    (void)tensor_naming_spell(naming, prefix, asked, stored);
+    return NULL;
+}
+
+const char *tensor_naming_find_prefix(const struct tensor_naming *naming,
+                                      const struct tensor_table *table, const char *probe)
+{
+    for (size_t i = 0; naming->prefixes[i]; i++) {
+        struct stored_name stored;
+        must(tensor_naming_spell(naming, naming->prefixes[i], probe, &stored));
+        if (tensor_table_find(table, stored.text))
+            return naming->prefixes[i];
+    }
+    return NULL;
+}
+
+bool tensor_naming_is_other_part(const struct tensor_naming *naming, struct gguf_string name)
+{
+    for (size_t i = 0; naming->other_parts && naming->other_parts[i]; i++) {
+        size_t length = strlen(naming->other_parts[i]);
+        if (name.length >= length && memcmp(name.bytes, naming->other_parts[i], length) == 0)
+            return true;
+    }
+    return false;
+}

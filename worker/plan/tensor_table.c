@@ -1,0 +1,141 @@
+/*
+ * Two file formats, one kind of row.
+ *
+ * What differs is settled while rows are added: GGUF lists the fastest dimension first, safetensors
+ * last; and of safetensors' types only those are readable that a backend has a reader for. A tensor
+ * of another type stays in the table, so that whoever asks for it can be told why it will not do.
+ */
+#include "worker/plan/tensor_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/must.h"
+
+struct tensor_table {
+    size_t capacity;
+    uint32_t count;
+    struct checkpoint_tensor *tensors; /* sorted by name once finished */
+};
+
+struct tensor_table *tensor_table_create(size_t capacity)
+{
+    struct tensor_table *table = calloc(1, sizeof *table);
+    if (!table)
+        return NULL;
+    table->capacity = capacity;
+    table->tensors = calloc(capacity + 1, sizeof *table->tensors);
+    if (!table->tensors) {
+        free(table);
+        return NULL;
+    }
+    return table;
+}
+
+void tensor_table_destroy(struct tensor_table *table)
+{
+    if (!table)
+        return;
+    free(table->tensors);
+    free(table);
+}
+
+static struct checkpoint_tensor *new_row(struct tensor_table *table)
+{
+    must(table->count < table->capacity);
+    struct checkpoint_tensor *row = &table->tensors[table->count++];
+    for (uint32_t i = 0; i < TENSOR_DIMENSIONS_MAX; i++)
+        row->dimensions[i] = 1;
+    return row;
+}
+
+void tensor_table_add_gguf(struct tensor_table *table, const struct gguf_file *file,
+                           const char *name)
+{
+    for (uint32_t i = 0; i < gguf_file_tensor_count(file); i++) {
+        const struct gguf_tensor *tensor = gguf_file_tensor(file, i);
+        struct checkpoint_tensor *row = new_row(table);
+        row->name = tensor->name;
+        row->file = name;
+        row->type_name = ggml_type_name(tensor->type);
+        row->readable = true;
+        row->source = weight_source_of_gguf(tensor);
+        row->type = row->source.type;
+        memcpy(row->dimensions, tensor->dimensions, sizeof tensor->dimensions);
+        row->data = tensor->data;
+        row->data_bytes = tensor->data_bytes;
+    }
+}
+
+static bool readable_type(enum safetensors_type type, enum ggml_type *readable)
+{
+    switch (type) {
+    case SAFETENSORS_F32: *readable = GGML_F32; return true;
+    case SAFETENSORS_F16: *readable = GGML_F16; return true;
+    case SAFETENSORS_BF16: *readable = GGML_BF16; return true;
+    default: return false;
+    }
+}
+
+void tensor_table_add_safetensors(struct tensor_table *table, const struct safetensors_file *file,
+                                  const char *name)
+{
+    for (uint32_t i = 0; i < safetensors_file_tensor_count(file); i++) {
+        const struct safetensors_tensor *tensor = safetensors_file_tensor(file, i);
+        struct checkpoint_tensor *row = new_row(table);
+        row->name = (struct gguf_string){tensor->name, strlen(tensor->name)};
+        row->file = name;
+        row->type_name = safetensors_type_name(tensor->type);
+        row->readable = readable_type(tensor->type, &row->type);
+        for (uint32_t d = 0; d < tensor->dimension_count; d++)
+            row->dimensions[d] = tensor->dimensions[tensor->dimension_count - 1 - d];
+        row->data = tensor->data;
+        row->data_bytes = tensor->data_bytes;
+    }
+}
+
+static int name_compare(const void *a, const void *b)
+{
+    struct gguf_string left = ((const struct checkpoint_tensor *)a)->name;
+    struct gguf_string right = ((const struct checkpoint_tensor *)b)->name;
+    size_t shorter = left.length < right.length ? left.length : right.length;
+    int order = memcmp(left.bytes, right.bytes, shorter);
+    return order != 0 ? order : (left.length > right.length) - (left.length < right.length);
+}
+
+enum result tensor_table_finish(struct tensor_table *table, struct error_text *error)
+{
+    qsort(table->tensors, table->count, sizeof *table->tensors, name_compare);
+    for (uint32_t i = 1; i < table->count; i++) {
+        const struct checkpoint_tensor *one = &table->tensors[i - 1], *other = one + 1;
+        if (name_compare(one, other) == 0)
+            return error_set(error, RESULT_CORRUPT, "tensor %.*s is in both %.60s and %.60s",
+                             (int)(one->name.length < 80 ? one->name.length : 80), one->name.bytes,
+                             one->file, other->file);
+    }
+    return RESULT_OK;
+}
+
+struct checkpoint_tensor *tensor_table_edit(struct tensor_table *table, uint32_t index)
+{
+    must(index < table->count);
+    return &table->tensors[index];
+}
+
+uint32_t tensor_table_count(const struct tensor_table *table)
+{
+    return table->count;
+}
+
+const struct checkpoint_tensor *tensor_table_at(const struct tensor_table *table, uint32_t index)
+{
+    must(index < table->count || (index == 0 && table->count == 0));
+    return &table->tensors[index];
+}
+
+const struct checkpoint_tensor *tensor_table_find(const struct tensor_table *table,
+                                                  const char *name)
+{
+    struct checkpoint_tensor wanted = {.name = {name, strlen(name)}};
+    return bsearch(&wanted, table->tensors, table->count, sizeof wanted, name_compare);
+}

@@ -1,0 +1,61 @@
+/*
+ * The tensors of a checkpoint, whatever format and however many files they come from: one table,
+ * looked up by the names that the files use. Data lies in the mapped files; the table owns nothing
+ * of it.
+ */
+#ifndef SHOAL_WORKER_PLAN_TENSOR_TABLE_H
+#define SHOAL_WORKER_PLAN_TENSOR_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/gguf_file.h"
+#include "proto/result.h"
+#include "proto/safetensors_file.h"
+#include "worker/plan/weight_source.h"
+
+#define TENSOR_DIMENSIONS_MAX LIMIT_SAFETENSORS_DIMENSIONS
+
+struct checkpoint_tensor {
+    struct gguf_string name;
+    const char *file;      /* of several, the one it is in; else NULL */
+    const char *type_name; /* as the file spells it */
+    bool readable;         /* false: a type that no weight may have; `type` says nothing then */
+    enum ggml_type type;   /* as backends get it */
+    uint64_t dimensions[TENSOR_DIMENSIONS_MAX]; /* fastest first; unused ones are 1 */
+    const uint8_t *data;
+    uint64_t data_bytes;
+    bool part;                   /* scales or the like of another tensor, which answers for it */
+    struct weight_source source; /* where it is stored otherwise than as rows of `type` */
+};
+
+struct tensor_table; /* opaque */
+
+/* Empty, for at most `capacity` tensors. NULL when out of memory. */
+struct tensor_table *tensor_table_create(size_t capacity);
+void tensor_table_destroy(struct tensor_table *table);
+
+/* All tensors of a file, whose index and bytes outlive the table. must() the capacity. `name` as in
+ * checkpoint_tensor.file. */
+void tensor_table_add_gguf(struct tensor_table *table, const struct gguf_file *file,
+                           const char *name);
+void tensor_table_add_safetensors(struct tensor_table *table, const struct safetensors_file *file,
+                                  const char *name);
+
+/* After the last addition: RESULT_CORRUPT when a name occurs twice. */
+enum result tensor_table_finish(struct tensor_table *table,
+                                struct error_text *error) RESULT_CHECKED;
+
+/* A row to be joined with others: its name may become shorter, and tensor_table_finish() must
+ * follow.
+ */
+struct checkpoint_tensor *tensor_table_edit(struct tensor_table *table, uint32_t index);
+
+uint32_t tensor_table_count(const struct tensor_table *table);
+const struct checkpoint_tensor *tensor_table_at(const struct tensor_table *table, uint32_t index);
+/* O(log n). NULL when absent; a tensor's index is its distance from tensor_table_at(table, 0). */
+const struct checkpoint_tensor *tensor_table_find(const struct tensor_table *table,
+                                                  const char *name);
+
+#endif
