@@ -30,7 +30,6 @@
 
 #include "frontend/reply/reasoning_format.h"
 #include "frontend/reply/reply_event.h"
-#include "frontend/reply/reply_parser.h"
 
 enum { REASONING_SPACE_BYTES = 64, REASONING_CALL_MARKS = 16 };
 

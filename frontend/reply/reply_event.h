@@ -35,4 +35,20 @@ struct reply_event_sink {
     void (*event)(void *context, const struct reply_event *event);
 };
 
+/*
+ * The tokens of an answer by kind. A token whose every byte belongs to tags (opening, closing,
+ * frames) counts as `tags`; for any other, its first byte outside tags decides. White space that is
+ * trimmed inside a reasoning section counts as `reasoning`, outside it as `rest`. A token without
+ * text counts for the place where it came. Everything of tool calls is `rest`. In a harmony answer
+ * the headers of messages that are no calls are `tags`.
+ *
+ * completion_tokens is `reasoning + rest`, reasoning_tokens is `reasoning`. All three are final
+ * after the parser's finish(); before it the tokens of a tag that has only begun are in none.
+ */
+struct reply_token_counts {
+    uint32_t reasoning;
+    uint32_t tags;
+    uint32_t rest;
+};
+
 #endif

@@ -38,22 +38,6 @@ struct reply_parser_config {
     struct reply_event_sink sink;
 };
 
-/*
- * What the pushed tokens were. A token of which every byte belongs to tags (opening, closing,
- * frames) is a tag; else its first byte that is no part of a tag decides. White space that is
- * trimmed inside of a section is reasoning, outside it is the rest. A token without text is of the
- * place where it came. Everything of tool calls is the rest. Of a harmony answer the headers of
- * messages that are no calls are tags.
- *
- * completion_tokens is `reasoning + rest`, reasoning_tokens is `reasoning`. All three are final
- * after reply_parser_finish(); before it the tokens of a tag that has only begun are in none.
- */
-struct reply_token_counts {
-    uint32_t reasoning;
-    uint32_t tags;
-    uint32_t rest;
-};
-
 struct reply_parser *reply_parser_create(const struct reply_parser_config *config);
 void reply_parser_destroy(struct reply_parser *parser); /* NULL is fine */
 

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/prompt/tokenizer/tokenizer_list.h"
+#include "frontend/prompt/tokenizer/token_list.h"
 #include "proto/utf8.h"
 
 enum { SEAM_BITS = 21 };

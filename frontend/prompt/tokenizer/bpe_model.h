@@ -14,7 +14,7 @@
 
 #include "frontend/prompt/tokenizer/bpe_merge_table.h"
 #include "frontend/prompt/tokenizer/bpe_merger.h"
-#include "frontend/prompt/tokenizer/tokenizer.h"
+#include "frontend/prompt/tokenizer/token_list.h"
 #include "frontend/prompt/tokenizer/vocabulary.h"
 #include "proto/result.h"
 

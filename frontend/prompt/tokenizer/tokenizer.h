@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frontend/prompt/tokenizer/prompt_span.h"
+#include "frontend/prompt/tokenizer/token_list.h"
 #include "proto/result.h"
 
 struct gguf_file;
@@ -65,26 +67,6 @@ int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text
 
 /* True for control/special tokens: their text is never shown to a client. */
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
-
-/*
- * A prompt is a sequence of spans. In a `trusted` span (written by the chat template) the text of
- * special tokens becomes those tokens; in an untrusted one (a user's text) it stays ordinary text.
- * Normalization and splitting see adjoining untrusted and trusted text as one string wherever no
- * special token stands between, exactly as if the whole prompt had been one string.
- */
-struct prompt_span {
-    const char *text; /* any bytes; invalid UTF-8 is read as U+FFFD, as Hugging Face's Python caller
-                         would */
-    size_t text_bytes;
-    bool trusted;
-};
-
-struct token_list {
-    uint32_t *ids; /* malloc'd; token_list_fini() frees */
-    size_t count;
-    size_t capacity;
-};
-void token_list_fini(struct token_list *list);
 
 /*
  * Appends the tokens of the spans to *out. Adds no bos or eos by itself.

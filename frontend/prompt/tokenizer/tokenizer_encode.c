@@ -10,7 +10,7 @@
  */
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
-#include "frontend/prompt/tokenizer/tokenizer_list.h"
+#include "frontend/prompt/tokenizer/token_list.h"
 #include "frontend/prompt/tokenizer/tokenizer_state.h"
 
 enum { SHRINK = 3 };

@@ -17,7 +17,7 @@
 #include "frontend/prompt/tokenizer/bpe_byte_map.h"
 #include "frontend/prompt/tokenizer/pretokenizer_preset.h"
 #include "frontend/prompt/tokenizer/sentencepiece_merges.h"
-#include "frontend/prompt/tokenizer/tokenizer_state.h"
+#include "frontend/prompt/tokenizer/tokenizer_builder.h"
 #include "proto/gguf_file.h"
 #include "proto/utf8.h"
 

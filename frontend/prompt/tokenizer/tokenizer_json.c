@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "frontend/prompt/tokenizer/bpe_byte_map.h"
+#include "frontend/prompt/tokenizer/tokenizer_builder.h"
 #include "frontend/prompt/tokenizer/tokenizer_json_stages.h"
-#include "frontend/prompt/tokenizer/tokenizer_state.h"
 #include "proto/json_reader.h"
 
 enum { NAME_BYTES = 64, SPELLED_BYTES = 2 * LIMIT_TOKEN_BYTES };

@@ -7,7 +7,7 @@
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_JSON_STAGES_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_JSON_STAGES_H
 
-#include "frontend/prompt/tokenizer/tokenizer_state.h"
+#include "frontend/prompt/tokenizer/tokenizer_builder.h"
 
 struct json_slice {
     const char *bytes; /* NULL: the member is absent */

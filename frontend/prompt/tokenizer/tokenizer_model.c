@@ -18,7 +18,7 @@
 #include "frontend/prompt/tokenizer/protobuf_reader.h"
 #include "frontend/prompt/tokenizer/sentencepiece_merges.h"
 #include "frontend/prompt/tokenizer/tokenizer.h"
-#include "frontend/prompt/tokenizer/tokenizer_state.h"
+#include "frontend/prompt/tokenizer/tokenizer_builder.h"
 #include "proto/utf8.h"
 
 #define FILE_NAME "tokenizer.model"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "frontend/prompt/tokenizer/pretokenizer_preset.h"
+#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "frontend/prompt/tokenizer/tokenizer_state.h"
 #include "proto/utf8.h"
 #include "tests/support/tokenizer_corpus.h"

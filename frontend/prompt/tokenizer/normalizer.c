@@ -6,7 +6,7 @@
  * replacements that grow the text at every step. It does none of the lossy normalizers (case
  * folding, accent stripping, NFKC): no supported family has them.
  */
-#include "frontend/prompt/tokenizer/tokenizer_normalizer.h"
+#include "frontend/prompt/tokenizer/normalizer.h"
 
 #include <stdlib.h>
 #include <string.h>

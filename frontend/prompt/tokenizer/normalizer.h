@@ -5,10 +5,10 @@
  * Reference: Hugging Face `tokenizers`, normalizers NFC, Replace (of a string) and Prepend, alone
  * or in sequence.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_NORMALIZER_H
-#define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_NORMALIZER_H
+#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_NORMALIZER_H
+#define SHOAL_FRONTEND_PROMPT_TOKENIZER_NORMALIZER_H
 
-#include "frontend/prompt/tokenizer/tokenizer_text.h"
+#include "frontend/prompt/tokenizer/marked_text.h"
 #include "proto/limits.h"
 #include "proto/result.h"
 

@@ -4,16 +4,16 @@
  * Reference: Hugging Face `tokenizers`, AddedVocabulary. The one departure is trust: a special
  * token is found only in bytes that the chat template wrote.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_ADDED_H
-#define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_ADDED_H
+#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_ADDED_TOKENS_H
+#define SHOAL_FRONTEND_PROMPT_TOKENIZER_ADDED_TOKENS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "frontend/prompt/tokenizer/marked_text.h"
+#include "frontend/prompt/tokenizer/normalizer.h"
 #include "frontend/prompt/tokenizer/pretokenizer_pattern.h"
-#include "frontend/prompt/tokenizer/tokenizer_normalizer.h"
-#include "frontend/prompt/tokenizer/tokenizer_text.h"
 #include "proto/result.h"
 
 struct added_token {

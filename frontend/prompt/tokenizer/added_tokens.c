@@ -7,7 +7,7 @@
  * token is special and not wholly the template's, a shorter one that may match still does, and text
  * that a user wrote in front can never swallow the beginning of the template's own token.
  */
-#include "frontend/prompt/tokenizer/tokenizer_added.h"
+#include "frontend/prompt/tokenizer/added_tokens.h"
 
 #include <stdlib.h>
 #include <string.h>

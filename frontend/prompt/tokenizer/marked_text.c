@@ -6,7 +6,7 @@
  * the simplest thing that survives being rewritten, and prompts are small. What cannot be told
  * apart counts as the user's: a character is trusted only if all of its bytes are.
  */
-#include "frontend/prompt/tokenizer/tokenizer_text.h"
+#include "frontend/prompt/tokenizer/marked_text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * A growing array of token ids whose bound is checked before memory is asked for. Growth doubles,
  * so that appending one token at a time stays linear.
  */
-#include "frontend/prompt/tokenizer/tokenizer_list.h"
+#include "frontend/prompt/tokenizer/token_list.h"
 
 #include <stdlib.h>
 #include <string.h>

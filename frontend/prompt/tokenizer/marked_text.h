@@ -1,14 +1,14 @@
 /*
  * Text that knows of each byte whether the chat template wrote it.
  */
-#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_TEXT_H
-#define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_TEXT_H
+#ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_MARKED_TEXT_H
+#define SHOAL_FRONTEND_PROMPT_TOKENIZER_MARKED_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "frontend/prompt/tokenizer/tokenizer.h"
+#include "frontend/prompt/tokenizer/prompt_span.h"
 #include "proto/result.h"
 
 struct marked_text {
