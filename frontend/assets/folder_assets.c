@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "proto/hf_config.h"
+#include "proto/limits.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
@@ -56,7 +57,8 @@ static enum result json_file_open(int folder_fd, const char *name, size_t most_b
 /* --- tokenizer -------------------------------------------------------------------------------- */
 
 /* SentencePiece's own file, where nobody made a tokenizer.json of it. */
-static enum result read_model(int folder_fd, struct model_assets *assets, struct error_text *error)
+static enum result read_model(int folder_fd, struct checkpoint_assets *assets,
+                              struct error_text *error)
 {
     struct error_text reason;
     struct mapped_file file;
@@ -77,7 +79,7 @@ static enum result read_model(int folder_fd, struct model_assets *assets, struct
     return result;
 }
 
-static enum result read_tokenizer(int folder_fd, struct model_assets *assets,
+static enum result read_tokenizer(int folder_fd, struct checkpoint_assets *assets,
                                   struct error_text *error)
 {
     struct error_text reason;
@@ -166,7 +168,7 @@ static enum result add_end_tokens(struct tokenizer *tokenizer, struct json_value
 
 /* --- chat template ---------------------------------------------------------------------------- */
 
-static enum result open_template_text(struct json_value text, struct model_assets *assets,
+static enum result open_template_text(struct json_value text, struct checkpoint_assets *assets,
                                       struct error_text *error)
 {
     struct error_text reason;
@@ -180,7 +182,8 @@ static enum result open_template_text(struct json_value text, struct model_asset
                : error_set(error, result, SETTINGS_FILE ": chat_template: %.180s", reason.text);
 }
 
-static enum result read_settings_template(struct json_value settings, struct model_assets *assets,
+static enum result read_settings_template(struct json_value settings,
+                                          struct checkpoint_assets *assets,
                                           struct error_text *error)
 {
     struct json_value chosen = json_value_member(settings, "chat_template"), element;
@@ -203,7 +206,7 @@ static enum result read_settings_template(struct json_value settings, struct mod
 }
 
 static enum result read_template(int folder_fd, struct json_value settings,
-                                 struct model_assets *assets, struct error_text *error)
+                                 struct checkpoint_assets *assets, struct error_text *error)
 {
     struct error_text reason;
     struct mapped_file file;
@@ -231,8 +234,8 @@ static void read_sampling(struct json_value generation, struct checkpoint_sampli
     (void)json_value_u32(json_value_member(generation, "top_k"), &sampling->top_k);
 }
 
-static enum result read_config(int folder_fd, struct json_file *config, struct model_assets *assets,
-                               struct error_text *error)
+static enum result read_config(int folder_fd, struct json_file *config,
+                               struct checkpoint_assets *assets, struct error_text *error)
 {
     struct error_text reason;
     enum result result = json_file_open(folder_fd, CONFIG_FILE, LIMIT_CONFIG_BYTES, config, error);
@@ -247,7 +250,7 @@ static enum result read_config(int folder_fd, struct json_file *config, struct m
 }
 
 static enum result read_generation(int folder_fd, struct json_value config,
-                                   struct model_assets *assets, struct error_text *error)
+                                   struct checkpoint_assets *assets, struct error_text *error)
 {
     struct json_file generation = {0};
     enum result result =
@@ -264,7 +267,7 @@ static enum result read_generation(int folder_fd, struct json_value config,
     return result;
 }
 
-enum result folder_assets_read(int folder_fd, bool with_template, struct model_assets *assets,
+enum result folder_assets_read(int folder_fd, bool with_template, struct checkpoint_assets *assets,
                                struct error_text *error)
 {
     struct json_file config = {0}, settings = {0};

@@ -1,11 +1,9 @@
 /*
- * Opening the frontend's half of a checkpoint: tokenizer, chat template, defaults. Files are
- * mapped, read and unmapped; nothing here touches a weight. A GGUF is read here, a folder in
- * folder_assets.c; what follows from either is settled here.
+ * Reads the checkpoint (gguf_assets.c or folder_assets.c) and applies the operator's options.
  *
  * A checkpoint without a chat template is served (chat requests then get a clear 400); one whose
- * tokenizer or template cannot be read is refused, because guessing either gives wrong answers that
- * look right.
+ * tokenizer or template cannot be read is refused, because a guess gives wrong answers that look
+ * right.
  */
 #include "frontend/assets/model_assets.h"
 
@@ -17,8 +15,8 @@
 #include <unistd.h>
 
 #include "frontend/assets/folder_assets.h"
+#include "frontend/assets/gguf_assets.h"
 #include "frontend/assets/vision_assets.h"
-#include "proto/gguf_file.h"
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
@@ -55,30 +53,6 @@ static void name_from_given(const char *path, char *name, size_t name_bytes)
     if (real)
         name_from_path(real, name, name_bytes);
     free(real);
-}
-
-static enum result context_read(const struct gguf_file *gguf, uint32_t *context_tokens,
-                                struct error_text *error)
-{
-    struct gguf_string family;
-    if (gguf_file_string(gguf, "general.architecture", &family) != RESULT_OK || family.length > 64)
-        return error_set(error, RESULT_INVALID, "the checkpoint does not name its architecture");
-    char key[96];
-    snprintf(key, sizeof key, "%.*s.context_length", (int)family.length, family.bytes);
-    uint32_t trained = 0;
-    if (gguf_file_u32(gguf, key, &trained) != RESULT_OK || trained == 0)
-        return error_set(error, RESULT_INVALID, "the checkpoint has no usable %s", key);
-    *context_tokens = trained;
-    return RESULT_OK;
-}
-
-static void sampling_read(const struct gguf_file *gguf, struct checkpoint_sampling *sampling)
-{
-    (void)gguf_file_f32(gguf, "general.sampling.temp", &sampling->temperature);
-    (void)gguf_file_f32(gguf, "general.sampling.top_p", &sampling->top_p);
-    (void)gguf_file_f32(gguf, "general.sampling.min_p", &sampling->min_p);
-    (void)gguf_file_f32(gguf, "general.sampling.penalty_repeat", &sampling->repetition_penalty);
-    (void)gguf_file_u32(gguf, "general.sampling.top_k", &sampling->top_k);
 }
 
 /* A checkpoint's own default that no request could ask for is as good as none. */
@@ -122,48 +96,15 @@ static enum result template_read(const char *path, struct chat_template **chat_t
     return result;
 }
 
-static enum result gguf_read(const struct gguf_file *gguf, bool with_template,
-                             struct model_assets *assets, struct error_text *error)
-{
-    struct gguf_string source;
-    enum result result = context_read(gguf, &assets->context_tokens, error);
-    if (result == RESULT_OK)
-        result = tokenizer_open_gguf(gguf, &assets->tokenizer, error);
-    if (result == RESULT_OK && with_template &&
-        gguf_file_string(gguf, "tokenizer.chat_template", &source) == RESULT_OK)
-        result = chat_template_open(source.bytes, source.length, &assets->chat_template, error);
-    sampling_read(gguf, &assets->sampling);
-    return result;
-}
-
-static enum result file_read(const char *path, bool with_template, struct model_assets *assets,
-                             struct error_text *error)
-{
-    struct error_text reason;
-    struct mapped_file file;
-    struct gguf_file *gguf = NULL;
-    enum result result = mapped_file_open(AT_FDCWD, path, &file, &reason);
-    if (result != RESULT_OK)
-        return error_set(error, result == RESULT_NOT_FOUND ? RESULT_IO : result,
-                         "cannot open %.150s: %s", path, reason.text);
-    assets->created_unix_s = file.modified_ns / 1000000000;
-    result = gguf_file_open(file.bytes, file.byte_count, &gguf, error);
-    if (result == RESULT_OK)
-        result = gguf_read(gguf, with_template, assets, error);
-    gguf_file_close(gguf);
-    mapped_file_close(&file);
-    return result;
-}
-
-/* The checkpoint's own, of either format. */
+/* Reads a GGUF file or a directory. */
 static enum result checkpoint_read(const char *path, bool with_template,
-                                   struct model_assets *assets, struct error_text *error)
+                                   struct checkpoint_assets *checkpoint, struct error_text *error)
 {
     struct error_text reason;
     int folder_fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
     if (folder_fd < 0)
-        return file_read(path, with_template, assets, error);
-    enum result result = folder_assets_read(folder_fd, with_template, assets, &reason);
+        return gguf_assets_read(path, with_template, checkpoint, error);
+    enum result result = folder_assets_read(folder_fd, with_template, checkpoint, &reason);
     close(folder_fd);
     return result == RESULT_OK ? RESULT_OK
                                : error_set(error, result, "%.100s: %.150s", path, reason.text);
@@ -195,12 +136,17 @@ static enum result assets_read(const struct model_assets_options *options,
                                struct model_assets *assets, struct error_text *error)
 {
     const char *template_path = options->chat_template_path;
-    assets->sampling = (struct checkpoint_sampling){.temperature = NAN,
-                                                    .top_p = NAN,
-                                                    .min_p = NAN,
-                                                    .repetition_penalty = NAN,
-                                                    .top_k = UINT32_MAX};
-    enum result result = checkpoint_read(options->path, !template_path, assets, error);
+    struct checkpoint_assets checkpoint = {.sampling = {.temperature = NAN,
+                                                        .top_p = NAN,
+                                                        .min_p = NAN,
+                                                        .repetition_penalty = NAN,
+                                                        .top_k = UINT32_MAX}};
+    enum result result = checkpoint_read(options->path, !template_path, &checkpoint, error);
+    assets->tokenizer = checkpoint.tokenizer;
+    assets->chat_template = checkpoint.chat_template;
+    assets->sampling = checkpoint.sampling;
+    assets->context_tokens = checkpoint.context_tokens;
+    assets->created_unix_s = checkpoint.created_unix_s;
     if (result == RESULT_OK && template_path)
         result = template_read(template_path, &assets->chat_template, error);
     if (result == RESULT_OK)

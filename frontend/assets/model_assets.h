@@ -8,25 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "frontend/assets/checkpoint_assets.h"
 #include "frontend/image/media_policy.h"
 #include "frontend/prompt/call_form.h"
-#include "frontend/prompt/chat_template.h"
-#include "frontend/prompt/tokenizer/tokenizer.h"
 #include "frontend/reply/reply_formats.h"
 #include "proto/limits.h"
 #include "proto/result.h"
 #include "proto/sampling_params.h"
 
 struct vision_assets;
-
-/* Sampling fields that a checkpoint states itself; NAN / UINT32_MAX where it does not. */
-struct checkpoint_sampling {
-    float temperature;
-    float top_p;
-    float min_p;
-    float repetition_penalty;
-    uint32_t top_k;
-};
 
 struct model_assets {
     char path[4096];

@@ -184,11 +184,6 @@ static void unsent_account(struct http_connection *connection)
     connection->counted_unsent = now;
 }
 
-const struct client_address *http_connection_client(const struct http_connection *connection)
-{
-    return &connection->client;
-}
-
 const struct cors_policy *http_connection_cors(const struct http_connection *connection)
 {
     return &connection->config->cors;
@@ -297,14 +292,15 @@ static void on_writable(int fd, short what, void *context)
 static void exchange_begin(struct http_connection *connection)
 {
     must(!connection->exchange_open);
-    http_exchange_init(&connection->exchange, connection, &connection->parser,
+    http_exchange_init(&connection->exchange, connection, &connection->client, &connection->parser,
                        connection->arrived_us);
     connection->exchange_open = true;
     connection->owner->counters->requests++;
     connection->owner->begin(connection->owner->server, &connection->exchange);
 }
 
-/* A reply to bytes that are no request, or not one that goes on; the connection ends behind it. */
+/* Answers bytes that are not a request, or a request that breaks a limit; the connection is closed
+ * after the reply. */
 static void refuse(struct http_connection *connection, int status, const char *problem)
 {
     event_del(connection->timer);
@@ -318,9 +314,7 @@ static void refuse(struct http_connection *connection, int status, const char *p
         counters->requests_too_slow++;
     else
         counters->requests_malformed++;
-    struct api_error error;
-    (void)api_error_set(&error, RESULT_INVALID, status, NULL, "%s", problem);
-    http_exchange_reply_error(&connection->exchange, &error);
+    connection->owner->refuse(connection->owner->server, &connection->exchange, status, problem);
 }
 
 static void continue_send(struct http_connection *connection)

@@ -60,6 +60,8 @@ struct http_connection_owner {
      * reply. */
     bool (*admit)(void *server, struct http_exchange *exchange);
     void (*dispatch)(void *server, struct http_exchange *exchange);
+    /* Replies with an error: the bytes are not a request, or it breaks a limit. */
+    void (*refuse)(void *server, struct http_exchange *exchange, int status, const char *problem);
     /* Once for each exchange, its reply written or not; it is used no more. */
     void (*over)(void *server, struct http_exchange *exchange);
     void (*closed)(void *server, struct http_connection *connection); /* it is freed next */
@@ -82,7 +84,7 @@ struct http_connection *http_connection_create(struct event_base *base,
 void http_connection_destroy(struct http_connection *connection);
 bool http_connection_is_idle(const struct http_connection *connection);
 
-/* For http_exchange.c. None of these closes or frees at once. */
+/* For http_reply.c. None of these closes or frees at once. */
 void http_connection_write(struct http_connection *connection, const struct iovec parts[],
                            int part_count);
 void http_connection_reply_done(struct http_connection *connection);
@@ -92,7 +94,6 @@ bool http_connection_keeps_alive(const struct http_connection *connection);
 size_t http_connection_unsent_bytes(const struct http_connection *connection);
 /* It has unsent bytes while all connections together have too many. */
 bool http_connection_is_crowding(const struct http_connection *connection);
-const struct client_address *http_connection_client(const struct http_connection *connection);
 const struct cors_policy *http_connection_cors(const struct http_connection *connection);
 
 /* Links for the server's list. */

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "frontend/http/api_keys.h"
+#include "frontend/http/http_reply.h"
 #include "frontend/http/tls_context.h"
 #include "proto/must.h"
 
@@ -103,7 +104,7 @@ static void reply_not_found(struct http_exchange *exchange)
     struct api_error error;
     (void)api_error_set(&error, RESULT_NOT_FOUND, 404, "unknown_url", "unknown request URL: %s %s",
                         exchange->request->method_name, exchange->request->path);
-    http_exchange_reply_error(exchange, &error);
+    http_reply_error(exchange, &error);
 }
 
 static void reply_wrong_method(struct http_exchange *exchange)
@@ -112,7 +113,7 @@ static void reply_wrong_method(struct http_exchange *exchange)
     (void)api_error_set(&error, RESULT_UNSUPPORTED, 405, "method_not_allowed",
                         "%s is not allowed for %s", exchange->request->method_name,
                         exchange->request->path);
-    http_exchange_reply_error(exchange, &error);
+    http_reply_error(exchange, &error);
 }
 
 static void reply_unauthorized(struct http_server *server, struct http_exchange *exchange)
@@ -121,7 +122,7 @@ static void reply_unauthorized(struct http_server *server, struct http_exchange 
     server->counters.requests_unauthorized++;
     (void)api_error_set(&error, RESULT_INVALID, 401, "invalid_api_key",
                         "this server wants an API key: Authorization: Bearer KEY");
-    http_exchange_reply_error(exchange, &error);
+    http_reply_error(exchange, &error);
 }
 
 static void reply_over_client_limit(struct http_server *server, struct http_exchange *exchange)
@@ -132,7 +133,7 @@ static void reply_over_client_limit(struct http_server *server, struct http_exch
                         "%u requests of your address are in hand; wait for one to end",
                         server->config.max_requests_per_client);
     error.retry_after_s = 1;
-    http_exchange_reply_error(exchange, &error);
+    http_reply_error(exchange, &error);
 }
 
 /* --- one request ----------------------------------------------------------------------------- */
@@ -158,7 +159,7 @@ static bool is_routed(const struct http_server *server, struct http_exchange *ex
     exchange->allow =
         route ? path_allow(server, exchange->request->path) : "GET, HEAD, POST, DELETE, OPTIONS";
     if (method == HTTP_OPTIONS)
-        http_exchange_reply(exchange, 204, NULL, "", 0);
+        http_reply_whole(exchange, 204, NULL, "", 0);
     else
         reply_wrong_method(exchange);
     return false;
@@ -199,8 +200,7 @@ static bool admit(void *context, struct http_exchange *exchange)
         return false;
     if (!server->clients || exchange->request->method != HTTP_POST)
         return true;
-    exchange->counted =
-        client_table_take(server->clients, http_connection_client(exchange->connection));
+    exchange->counted = client_table_take(server->clients, exchange->client);
     if (!exchange->counted)
         reply_over_client_limit(server, exchange);
     return exchange->counted;
@@ -212,11 +212,19 @@ static void dispatch(void *context, struct http_exchange *exchange)
     exchange->route->handle(server->config.route_context, exchange);
 }
 
+static void refuse(void *context, struct http_exchange *exchange, int status, const char *problem)
+{
+    (void)context;
+    struct api_error error;
+    (void)api_error_set(&error, RESULT_INVALID, status, NULL, "%s", problem);
+    http_reply_error(exchange, &error);
+}
+
 static void exchange_over(void *context, struct http_exchange *exchange)
 {
     struct http_server *server = context;
     if (exchange->counted)
-        client_table_give(server->clients, http_connection_client(exchange->connection));
+        client_table_give(server->clients, exchange->client);
     exchange->counted = false;
     http_exchange_log(exchange);
 }
@@ -305,6 +313,7 @@ enum result http_server_create(struct event_base *base, const struct http_server
                                                  .begin = exchange_begin,
                                                  .admit = admit,
                                                  .dispatch = dispatch,
+                                                 .refuse = refuse,
                                                  .over = exchange_over,
                                                  .closed = connection_closed,
                                                  .hold = body_hold};

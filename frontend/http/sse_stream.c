@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "frontend/http/http_reply.h"
 #include "proto/must.h"
 
 #define FRAME_BYTES 32u /* of a chunk around its bytes, and of the last one, at most */
@@ -21,14 +22,14 @@ void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
                                   .max_unsent_bytes = max_unsent_bytes,
                                   .last_sent_ms = now_ms,
                                   .silence = ": keep-alive\n\n"};
-    http_exchange_begin(exchange, 200, "text/event-stream; charset=utf-8",
-                        "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n", first, first_bytes);
+    http_reply_begin(exchange, 200, "text/event-stream; charset=utf-8",
+                     "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n", first, first_bytes);
 }
 
 static bool has_room(const struct sse_stream *stream, size_t count)
 {
-    size_t unsent = http_exchange_unsent_bytes(stream->exchange) + count + FRAME_BYTES;
-    return unsent <= stream->max_unsent_bytes && !http_exchange_is_crowding(stream->exchange);
+    size_t unsent = http_reply_unsent_bytes(stream->exchange) + count + FRAME_BYTES;
+    return unsent <= stream->max_unsent_bytes && !http_reply_is_crowding(stream->exchange);
 }
 
 enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t count,
@@ -37,7 +38,7 @@ enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t
     must(stream->exchange != NULL);
     if (!has_room(stream, count))
         return RESULT_FULL;
-    http_exchange_send(stream->exchange, bytes, count);
+    http_reply_send(stream->exchange, bytes, count);
     stream->last_sent_ms = now_ms;
     return RESULT_OK;
 }
@@ -47,8 +48,8 @@ void sse_stream_keep_alive(struct sse_stream *stream, int64_t now_ms, int64_t in
     if (!stream->exchange || now_ms - stream->last_sent_ms < interval_ms)
         return;
     /* A reader with unsent bytes has something to wait for already. */
-    if (http_exchange_unsent_bytes(stream->exchange) == 0)
-        http_exchange_send(stream->exchange, stream->silence, strlen(stream->silence));
+    if (http_reply_unsent_bytes(stream->exchange) == 0)
+        http_reply_send(stream->exchange, stream->silence, strlen(stream->silence));
     stream->last_sent_ms = now_ms;
 }
 
@@ -57,13 +58,13 @@ enum result sse_stream_close(struct sse_stream *stream, const char *last, size_t
     must(stream->exchange != NULL);
     if (!has_room(stream, last_bytes))
         return RESULT_FULL;
-    http_exchange_end(stream->exchange, last, last_bytes);
+    http_reply_end(stream->exchange, last, last_bytes);
     stream->exchange = NULL;
     return RESULT_OK;
 }
 
 void sse_stream_abort(struct sse_stream *stream)
 {
-    http_exchange_abort(stream->exchange);
+    http_reply_abort(stream->exchange);
     stream->exchange = NULL;
 }

@@ -25,6 +25,7 @@
 #include "frontend/api/openapi_document.h"
 #include "frontend/api/responses/responses_format.h"
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/http/http_reply.h"
 #include "frontend/serve/loop_slice.h"
 #include "frontend/serve/routes/cache_routes.h"
 #include "frontend/serve/routes/generation_route.h"
@@ -142,7 +143,7 @@ static void handle_openapi(void *context, struct http_exchange *exchange)
     (void)context;
     size_t bytes;
     const char *document = openapi_document(&bytes);
-    http_exchange_reply(exchange, 200, "application/json", document, bytes);
+    http_reply_whole(exchange, 200, "application/json", document, bytes);
 }
 
 static void handle_models(void *context, struct http_exchange *exchange)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
 #include "frontend/reply/token_log.h"
 #include "proto/must.h"
 

@@ -6,7 +6,9 @@
 #ifndef SHOAL_FRONTEND_API_CHAT_CHAT_REQUEST_H
 #define SHOAL_FRONTEND_API_CHAT_CHAT_REQUEST_H
 
-#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/generation_request.h"
+#include "frontend/api/generation/parse_context.h"
+#include "frontend/base/api_error.h"
 
 struct cJSON;
 

@@ -4,7 +4,9 @@
 #ifndef SHOAL_FRONTEND_API_CHAT_COMPLETIONS_REQUEST_H
 #define SHOAL_FRONTEND_API_CHAT_COMPLETIONS_REQUEST_H
 
-#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/generation_request.h"
+#include "frontend/api/generation/parse_context.h"
+#include "frontend/base/api_error.h"
 
 /* On failure *request is empty. request->prompts is a list, whatever shape the body had. */
 enum result completions_request_parse(const struct parse_context *context, const char *json,

@@ -10,7 +10,7 @@
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
 #include "frontend/reply/mark_tokens.h"
 #include "frontend/reply/reply_parser.h"
 #include "frontend/reply/reply_text.h"

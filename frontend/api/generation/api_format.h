@@ -16,22 +16,13 @@
 #define SHOAL_FRONTEND_API_GENERATION_API_FORMAT_H
 
 #include "frontend/api/generation/generation_request.h"
-#include "frontend/assets/model_assets.h"
-#include "frontend/base/client_key.h"
-#include "proto/token_event.h"
+#include "frontend/api/generation/parse_context.h"
+#include "frontend/api/generation/reply_token.h"
+#include "frontend/base/api_error.h"
+#include "frontend/base/text_buffer.h"
+#include "proto/result.h"
 
 struct prepared_generation;
-
-/* What a reader of bodies may look at besides the body. It runs on a preparation thread. */
-struct parse_context {
-    const struct model_assets *assets;
-    uint64_t random_seed; /* for requests that name none */
-    void *format_context; /* what the format's route was created with; its own locks */
-    struct client_key client_key;
-    /* NULL: this thread may wait for the network. Else it may not: what would have to ends with
-     * RESULT_CANCELLED, and this is true. */
-    bool *needs_network;
-};
 
 /* Everything a reply knows at its beginning. */
 struct reply_config {
@@ -42,37 +33,6 @@ struct reply_config {
     int64_t created_unix_s;
     void *format_context;
     struct client_key client_key;
-};
-
-/* One generated token. */
-struct reply_token {
-    uint32_t id;
-    bool is_stop; /* ends the answer: it counts, but shows no text */
-    /* Natural logarithm of its probability in the raw distribution (proto/token_event.h), 0 unless
-     * the request wants logprobs; -INFINITY is possible, for what was forced. */
-    float logprob;
-    /* The most likely tokens at its place in descending order, as many as the request wants or
-     * there are; the drawn token may be among them. Valid during the call. */
-    const struct token_logprob *alternatives; /* [alternative_count] */
-    uint32_t alternative_count;
-    int64_t now_us;       /* of one monotonic clock: when it arrived */
-    int64_t scheduled_us; /* when the worker began with the prompt; 0: not known */
-};
-
-/* How far a prompt is computed. Times are of one monotonic clock. */
-struct reply_progress {
-    uint32_t computed_tokens; /* those that the prefix cache had among them */
-    uint32_t cached_tokens;
-    uint32_t prompt_tokens;
-    int64_t scheduled_us; /* when the worker began with it */
-    int64_t now_us;
-};
-
-/* What of a request's prompt was there and not computed for it. */
-struct cached_prompt {
-    uint32_t tokens; /* by the prefix cache */
-    uint32_t
-        images; /* not encoded: among these tokens, or their features were kept or in the making */
 };
 
 /* Each format defines its own. */

@@ -5,7 +5,9 @@
 #ifndef SHOAL_FRONTEND_API_GENERATION_FORCED_PREPARE_H
 #define SHOAL_FRONTEND_API_GENERATION_FORCED_PREPARE_H
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
+#include "frontend/assets/model_assets.h"
+#include "frontend/base/api_error.h"
 #include "frontend/prompt/chat_template.h"
 
 /*

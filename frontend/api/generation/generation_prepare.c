@@ -208,12 +208,12 @@ enum result generation_prepare(const struct api_format *format, const struct par
     }
     if (answers)
         prepared->max_new_tokens =
-            generation_prepare_room(generation_prepare_most_tokens(assets), prepared->prompt.count,
-                                    prepared->request.max_new_tokens);
+            prepared_generation_room(generation_prepare_max_tokens(assets), prepared->prompt.count,
+                                     prepared->request.max_new_tokens);
     return RESULT_OK;
 }
 
-uint32_t generation_prepare_most_tokens(const struct model_assets *assets)
+uint32_t generation_prepare_max_tokens(const struct model_assets *assets)
 {
     uint32_t bound = assets->max_kv_tokens;
     return bound > 0 && bound < assets->context_tokens ? bound : assets->context_tokens;
@@ -235,22 +235,4 @@ enum result generation_prepare_bound(const struct model_assets *assets,
                          "a prompt of %zu tokens and %u of answer are more than this server's "
                          "bound on a sequence, %u tokens (--max-kv-size)",
                          longest, asked, assets->max_kv_tokens);
-}
-
-uint32_t generation_prepare_room(uint32_t context_tokens, size_t prompt_tokens, uint32_t asked)
-{
-    uint32_t room = context_tokens - (uint32_t)prompt_tokens;
-    return asked > 0 && asked < room ? asked : room;
-}
-
-void prepared_generation_fini(struct prepared_generation *prepared)
-{
-    generation_request_fini(&prepared->request);
-    token_list_fini(&prepared->prompt);
-    for (uint32_t i = 0; i < prepared->more_prompt_count; i++)
-        token_list_fini(&prepared->more_prompts[i]);
-    free(prepared->more_prompts);
-    free(prepared->forced.ids);
-    image_set_release(prepared->images);
-    *prepared = (struct prepared_generation){0};
 }

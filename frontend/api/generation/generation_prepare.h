@@ -7,19 +7,8 @@
 #define SHOAL_FRONTEND_API_GENERATION_GENERATION_PREPARE_H
 
 #include "frontend/api/generation/api_format.h"
-#include "frontend/api/generation/forced_tokens.h"
-#include "frontend/image/image_set.h"
-
-struct prepared_generation {
-    struct generation_request request;
-    struct token_list prompt;
-    struct token_list *more_prompts; /* [more_prompt_count] owned; of a body with several prompts */
-    uint32_t more_prompt_count;
-    struct image_set *images;    /* of the prompt; a reference; NULL: none */
-    struct forced_tokens forced; /* owned */
-    bool reasoning_open;         /* the prompt ends inside of reasoning */
-    uint32_t max_new_tokens; /* given, or what the context leaves; >= 1 where answers are written */
-};
+#include "frontend/api/generation/prepared_generation.h"
+#include "frontend/prompt/chat_template.h"
 
 /* On failure *prepared is empty and *error is complete (but not where context->needs_network says
  * why). A format that writes no replies only wants to know of the prompt: pictures are counted
@@ -34,15 +23,11 @@ enum result generation_prepare_render(const struct model_assets *assets,
                                       struct chat_prompt *prompt,
                                       struct api_error *error) RESULT_CHECKED;
 /* Tokens that a prompt and its answer may have together. */
-uint32_t generation_prepare_most_tokens(const struct model_assets *assets);
+uint32_t generation_prepare_max_tokens(const struct model_assets *assets);
 /* RESULT_CONTEXT_EXCEEDED, a 400, when a prompt and what was asked for pass the operator's bound on
  * a sequence (--max-kv-size). */
 enum result generation_prepare_bound(const struct model_assets *assets,
                                      const struct prepared_generation *prepared,
                                      struct api_error *error) RESULT_CHECKED;
-/* How many tokens an answer to a prompt of `prompt_tokens` (less than the context) may have, of
- * which `asked` were asked for (0: any number). */
-uint32_t generation_prepare_room(uint32_t context_tokens, size_t prompt_tokens, uint32_t asked);
-void prepared_generation_fini(struct prepared_generation *prepared);
 
 #endif

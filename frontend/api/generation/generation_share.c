@@ -64,7 +64,7 @@ enum result generation_share_take(const struct prepared_generation *prepared,
     generation_request_drop_body(&own->request);
     own->request.sampling.seed += answer % choices_of(prepared);
     own->max_new_tokens =
-        generation_prepare_room(context_tokens, own->prompt.count, request->max_new_tokens);
+        prepared_generation_room(context_tokens, own->prompt.count, request->max_new_tokens);
     if (good)
         return RESULT_OK;
     prepared_generation_fini(own);

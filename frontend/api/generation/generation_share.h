@@ -6,7 +6,7 @@
 #ifndef SHOAL_FRONTEND_API_GENERATION_GENERATION_SHARE_H
 #define SHOAL_FRONTEND_API_GENERATION_GENERATION_SHARE_H
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
 
 /* How many, at least 1. */
 uint32_t generation_share_answers(const struct prepared_generation *prepared);

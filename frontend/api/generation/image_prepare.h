@@ -12,7 +12,9 @@
 #ifndef SHOAL_FRONTEND_API_GENERATION_IMAGE_PREPARE_H
 #define SHOAL_FRONTEND_API_GENERATION_IMAGE_PREPARE_H
 
-#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/generation_request.h"
+#include "frontend/api/generation/parse_context.h"
+#include "frontend/base/api_error.h"
 #include "frontend/image/image_set.h"
 #include "frontend/prompt/chat_template.h"
 

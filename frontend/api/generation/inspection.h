@@ -5,7 +5,9 @@
 #ifndef SHOAL_FRONTEND_API_GENERATION_INSPECTION_H
 #define SHOAL_FRONTEND_API_GENERATION_INSPECTION_H
 
-#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/parse_context.h"
+#include "frontend/base/api_error.h"
+#include "frontend/base/text_buffer.h"
 
 /* Appends the answer's JSON to *reply, or says why there is none in *error. */
 typedef enum result inspection(const struct parse_context *context, const char *body,

@@ -5,7 +5,9 @@
 #ifndef SHOAL_FRONTEND_API_GENERATION_RAW_PROMPTS_H
 #define SHOAL_FRONTEND_API_GENERATION_RAW_PROMPTS_H
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
+#include "frontend/assets/model_assets.h"
+#include "frontend/base/api_error.h"
 
 /* request->prompts into prepared->prompt and more_prompts. A text gets the tokenizer's own
  * beginning-of-text token where the checkpoint wants one; ids stay as they are. On failure what was

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "frontend/api/generation/answer.h"
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
 #include "frontend/api/messages/messages_blocks.h"
 #include "frontend/api/messages/messages_error.h"
 #include "frontend/api/messages/messages_request.h"

@@ -6,7 +6,9 @@
 #ifndef SHOAL_FRONTEND_API_MESSAGES_MESSAGES_REQUEST_H
 #define SHOAL_FRONTEND_API_MESSAGES_MESSAGES_REQUEST_H
 
-#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/generation_request.h"
+#include "frontend/api/generation/parse_context.h"
+#include "frontend/base/api_error.h"
 
 /* What the reader leaves to the writer in generation_request.own. */
 struct messages_state {

@@ -9,7 +9,9 @@
 #ifndef SHOAL_FRONTEND_API_RESPONSES_RESPONSES_REQUEST_H
 #define SHOAL_FRONTEND_API_RESPONSES_RESPONSES_REQUEST_H
 
-#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/generation_request.h"
+#include "frontend/api/generation/parse_context.h"
+#include "frontend/base/api_error.h"
 
 /* context->format_context is the struct response_store. request->own.state becomes a struct
  * response_record that the request holds. On failure *request is empty. */

@@ -97,7 +97,7 @@ struct live_request *chat_engine_share(struct live_request *first, uint32_t answ
     struct live_request *request = request_table_take(engine->table);
     struct prepared_generation own;
     must(request != NULL); /* room_check() */
-    must(generation_share_take(&first->prepared, generation_prepare_most_tokens(engine->assets),
+    must(generation_share_take(&first->prepared, generation_prepare_max_tokens(engine->assets),
                                answer, &own) == RESULT_OK); /* bounded by the context: 4 MB */
     request->engine = engine;
     live_request_admit(request, sink, sink_context, first->timeline.arrived_us);

@@ -27,7 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
+#include "frontend/api/generation/reply_token.h"
 #include "frontend/serve/engine/poison_policy.h"
 #include "frontend/serve/metrics/serve_metrics.h"
 #include "proto/token_event.h"

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
 #include "proto/keyed_hash.h"
 
 #define POISON_MEMORY_PLACES 256u

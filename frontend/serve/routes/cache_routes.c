@@ -5,14 +5,7 @@
  */
 #include "frontend/serve/routes/cache_routes.h"
 
-static void reply(struct http_exchange *exchange, struct text_buffer *body)
-{
-    if (body->failed)
-        http_exchange_abort(exchange);
-    else
-        http_exchange_reply(exchange, 200, "application/json", body->bytes, body->length);
-    text_buffer_fini(body);
-}
+#include "frontend/http/http_reply.h"
 
 void cache_routes_stats(struct chat_engine *engine, struct http_exchange *exchange)
 {
@@ -46,7 +39,7 @@ void cache_routes_stats(struct chat_engine *engine, struct http_exchange *exchan
         (unsigned long long)status.feature_bytes_used,
         (unsigned long long)(totals->image_hits + totals->image_misses),
         (unsigned long long)totals->image_hits, (unsigned long long)totals->image_evictions);
-    reply(exchange, &body);
+    http_reply_json(exchange, 200, &body);
 }
 
 void cache_routes_reset(struct chat_engine *engine, struct http_exchange *exchange)
@@ -54,5 +47,5 @@ void cache_routes_reset(struct chat_engine *engine, struct http_exchange *exchan
     struct text_buffer body = {0};
     text_buffer_append_format(&body, "{\"object\":\"cache.reset\",\"workers\":%u}",
                               chat_engine_reset_caches(engine));
-    reply(exchange, &body);
+    http_reply_json(exchange, 200, &body);
 }

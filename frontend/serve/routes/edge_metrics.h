@@ -6,13 +6,13 @@
 
 #include "frontend/http/http_server.h"
 #include "frontend/serve/metrics/metric_text.h"
-#include "frontend/serve/routes/generation_route.h"
+#include "frontend/serve/routes/generation_counters.h"
 
 struct edge_figures {
     uint32_t connections; /* open now */
     uint64_t unsent_bytes;
     const struct http_counters *http;
-    const struct generation_route_counters *chat;
+    const struct generation_counters *chat;
 };
 
 void edge_metrics_write(const struct edge_figures *figures, struct metric_text *text);

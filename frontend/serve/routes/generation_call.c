@@ -32,6 +32,7 @@
 
 #include "frontend/api/generation/generation_share.h"
 #include "frontend/base/monotonic_clock.h"
+#include "frontend/http/http_reply.h"
 #include "frontend/http/sse_stream.h"
 #include "proto/must.h"
 
@@ -178,7 +179,7 @@ static void log_slow_reader(const struct generation_call *call)
 {
     const struct log_field fields[] = {
         LOG_TEXT("request_id", call->request_id),
-        LOG_WHOLE("unsent_bytes", http_exchange_unsent_bytes(call->exchange))};
+        LOG_WHOLE("unsent_bytes", http_reply_unsent_bytes(call->exchange))};
     log_event(LOG_WARN, "slow_reader_cut", fields, 2);
 }
 
@@ -225,10 +226,10 @@ static void answer_now(struct generation_call *call)
 {
     call->format->reply_begin(call->reply, &call->out);
     if (call->out.failed)
-        http_exchange_abort(call->exchange);
+        http_reply_abort(call->exchange);
     else
-        http_exchange_reply(call->exchange, 200, "application/json", call->out.bytes,
-                            call->out.length);
+        http_reply_whole(call->exchange, 200, "application/json", call->out.bytes,
+                         call->out.length);
     call->exchange = NULL;
     text_buffer_clear(&call->out);
 }
@@ -321,10 +322,10 @@ static void call_answer(struct generation_call *call)
     if (call->streams) {
         (void)stream_flush(call, FLUSH_ENDS);
     } else if (call->out.failed) {
-        http_exchange_abort(call->exchange);
+        http_reply_abort(call->exchange);
     } else {
-        http_exchange_reply(call->exchange, 200, "application/json", call->out.bytes,
-                            call->out.length);
+        http_reply_whole(call->exchange, 200, "application/json", call->out.bytes,
+                         call->out.length);
     }
 }
 
@@ -355,7 +356,7 @@ static void call_fail(struct generation_call *call, const struct api_error *erro
         call->format->reply_fail(call->reply, error, &call->out);
         call_answer(call);
     } else {
-        http_exchange_reply_error(call->exchange, error);
+        http_reply_error(call->exchange, error);
     }
     call_cancel(call);
 }
@@ -424,15 +425,14 @@ void generation_call_start(struct generation_calls *calls, struct http_exchange 
         .client_key = call->client_key,
         .cache_salt = tenant_salt_make(&calls->salt_key, &call->client_key,
                                        http_parser_header(exchange->request, "x-tenant-id"))};
-    input.body = http_parser_take_body((struct http_parser *)(uintptr_t)exchange->request,
-                                       &input.body_bytes);
+    input.body = http_exchange_take_body(exchange, &input.body_bytes);
     if (!input.body)
         input.body = must_strdup("");
     if (chat_engine_admit(calls->engine, &input, &sink, &call->first, &call->first.request,
                           &error) != RESULT_OK) {
         if (error.code)
             http_exchange_note(exchange, LOG_TEXT("error", error.code));
-        http_exchange_reply_error(exchange, &error);
+        http_reply_error(exchange, &error);
         call_destroy(call);
         return;
     }

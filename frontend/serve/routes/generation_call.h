@@ -7,7 +7,7 @@
 
 #include "frontend/http/http_exchange.h"
 #include "frontend/serve/engine/chat_engine.h"
-#include "frontend/serve/routes/generation_route.h"
+#include "frontend/serve/routes/generation_counters.h"
 #include "frontend/serve/routes/tenant_salt.h"
 
 struct generation_call;
@@ -21,7 +21,7 @@ struct generation_calls {
     void (*stream_begins)(void *context); /* one more stream that may fall silent */
     void *context;
     struct generation_call *list;
-    struct generation_route_counters counters;
+    struct generation_counters counters;
 };
 
 /* Takes over the exchange. The call ends, and leaves the list, when its exchange and all of its

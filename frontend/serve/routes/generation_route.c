@@ -85,8 +85,7 @@ void generation_route_destroy(struct generation_route *route)
     free(route);
 }
 
-const struct generation_route_counters *
-generation_route_counters(const struct generation_route *route)
+const struct generation_counters *generation_route_counters(const struct generation_route *route)
 {
     return &route->calls.counters;
 }

@@ -7,13 +7,9 @@
 
 #include "frontend/http/http_exchange.h"
 #include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/routes/generation_counters.h"
 
 struct generation_route;
-
-struct generation_route_counters {
-    uint64_t slow_readers_cut;
-    uint64_t deadlines_exceeded;
-};
 
 struct generation_route *generation_route_create(struct event_base *base,
                                                  struct chat_engine *engine,
@@ -28,7 +24,6 @@ void generation_route_handle(struct generation_route *route, struct http_exchang
 enum result generation_route_cancel(struct generation_route *route,
                                     const struct client_key *client_key,
                                     const char *id) RESULT_CHECKED;
-const struct generation_route_counters *
-generation_route_counters(const struct generation_route *route);
+const struct generation_counters *generation_route_counters(const struct generation_route *route);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "frontend/http/http_reply.h"
 #include "proto/must.h"
 
 struct inspect_call {
@@ -38,7 +39,7 @@ static void reply_refusal(struct http_exchange *exchange, const struct api_error
 {
     if (error->code)
         http_exchange_note(exchange, LOG_TEXT("error", error->code));
-    http_exchange_reply_error(exchange, error);
+    http_reply_error(exchange, error);
 }
 
 static void on_done(void *context, enum result result, const struct text_buffer *reply,
@@ -48,9 +49,9 @@ static void on_done(void *context, enum result result, const struct text_buffer 
     if (result != RESULT_OK)
         reply_refusal(call->exchange, error);
     else if (reply->failed)
-        http_exchange_abort(call->exchange);
+        http_reply_abort(call->exchange);
     else
-        http_exchange_reply(call->exchange, 200, "application/json", reply->bytes, reply->length);
+        http_reply_whole(call->exchange, 200, "application/json", reply->bytes, reply->length);
     call_destroy(call);
 }
 
@@ -61,8 +62,7 @@ void inspect_route_handle(struct inspect_route *route, struct http_exchange *exc
     struct prepare_input input = {.format_context = format_context,
                                   .client_key = exchange->client_key};
     struct inspect_call *call = must_alloc(1, sizeof *call);
-    input.body = http_parser_take_body((struct http_parser *)(uintptr_t)exchange->request,
-                                       &input.body_bytes);
+    input.body = http_exchange_take_body(exchange, &input.body_bytes);
     if (!input.body)
         input.body = must_strdup("");
     call->route = route;

@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "frontend/http/http_reply.h"
 #include "frontend/serve/metrics/process_figures.h"
 
 struct gauge {
@@ -105,9 +106,9 @@ void metrics_page_reply(struct chat_engine *engine, const struct edge_figures *e
     process_figures_read(&process);
     process_figures_write(&process, &text);
     if (body.failed)
-        http_exchange_abort(exchange);
+        http_reply_abort(exchange);
     else
-        http_exchange_reply(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", body.bytes,
-                            body.length);
+        http_reply_whole(exchange, 200, "text/plain; version=0.0.4; charset=utf-8", body.bytes,
+                         body.length);
     text_buffer_fini(&body);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/http/http_reply.h"
 #include "frontend/http/query_text.h"
 #include "proto/must.h"
 
@@ -35,16 +36,7 @@ static void reply_unknown(struct http_exchange *exchange)
     struct api_error error;
     (void)api_error_set(&error, RESULT_NOT_FOUND, 404, "unknown_url", "unknown request URL: %s %s",
                         exchange->request->method_name, exchange->request->path);
-    http_exchange_reply_error(exchange, &error);
-}
-
-static void reply_buffer(struct http_exchange *exchange, struct text_buffer *body)
-{
-    if (body->failed)
-        http_exchange_abort(exchange);
-    else
-        http_exchange_reply(exchange, 200, "application/json", body->bytes, body->length);
-    text_buffer_fini(body);
+    http_reply_error(exchange, &error);
 }
 
 /* A reference, or NULL and the exchange is answered. */
@@ -56,7 +48,7 @@ static struct response_record *record_find(struct response_store *store,
     if (record)
         return record;
     (void)api_error_set(&error, RESULT_NOT_FOUND, 404, NULL, "response with id '%s' not found", id);
-    http_exchange_reply_error(exchange, &error);
+    http_reply_error(exchange, &error);
     return NULL;
 }
 
@@ -186,7 +178,7 @@ static void input_items_reply(const struct response_record *record, struct http_
     struct text_buffer body = {0};
     size_t count, begin = 0;
     if (page_read(exchange->request->query, &page, &error) != RESULT_OK) {
-        http_exchange_reply_error(exchange, &error);
+        http_reply_error(exchange, &error);
         return;
     }
     struct listed_item *list = items_collect(record, &count);
@@ -196,11 +188,11 @@ static void input_items_reply(const struct response_record *record, struct http_
         begin = items_find(list, count, page.after) + 1;
     if (begin > count) {
         (void)api_error_invalid(&error, "after", "there is no item with id '%s'", page.after);
-        http_exchange_reply_error(exchange, &error);
+        http_reply_error(exchange, &error);
     } else {
         size_t end = count - begin > page.limit ? begin + page.limit : count;
         page_write(list, begin, end, end < count, &body);
-        reply_buffer(exchange, &body);
+        http_reply_json(exchange, 200, &body);
     }
     free(list);
 }
@@ -226,7 +218,7 @@ static void record_reply(struct response_record *record, struct http_exchange *e
 {
     struct text_buffer body = {0};
     response_record_write(record, &body);
-    reply_buffer(exchange, &body);
+    http_reply_json(exchange, 200, &body);
 }
 
 void responses_routes_get(struct response_store *store, struct http_exchange *exchange)
@@ -245,7 +237,7 @@ void responses_routes_get(struct response_store *store, struct http_exchange *ex
     if (items)
         input_items_reply(record, exchange);
     else if (retrieval_check(exchange->request->query, &error) != RESULT_OK)
-        http_exchange_reply_error(exchange, &error);
+        http_reply_error(exchange, &error);
     else
         record_reply(record, exchange);
     response_record_release(record);
@@ -278,7 +270,7 @@ void responses_routes_delete(struct response_store *store, struct generation_rou
     response_record_release(record);
     text_buffer_append_format(&body, "{\"id\":\"%s\",\"object\":\"response\",\"deleted\":true}",
                               id);
-    reply_buffer(exchange, &body);
+    http_reply_json(exchange, 200, &body);
 }
 
 void responses_routes_post(struct response_store *store, struct generation_route *generation,

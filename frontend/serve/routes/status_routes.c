@@ -11,16 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "frontend/http/http_reply.h"
 #include "frontend/serve/routes/status_report.h"
-
-static void reply_json(struct http_exchange *exchange, int status, struct text_buffer *body)
-{
-    if (body->failed)
-        http_exchange_abort(exchange);
-    else
-        http_exchange_reply(exchange, status, "application/json", body->bytes, body->length);
-    text_buffer_fini(body);
-}
 
 /* --- models ---------------------------------------------------------------------------------- */
 
@@ -91,7 +83,7 @@ static void reply_loading(struct chat_engine *engine, struct http_exchange *exch
 {
     struct api_error error;
     if (chat_engine_check_ready(engine, &error) != RESULT_OK)
-        http_exchange_reply_error(exchange, &error);
+        http_reply_error(exchange, &error);
 }
 
 void status_routes_models(struct chat_engine *engine, struct http_exchange *exchange)
@@ -110,14 +102,14 @@ void status_routes_models(struct chat_engine *engine, struct http_exchange *exch
                             "the model '%.100s' does not exist; this server has '%.100s'",
                             name + strlen("/models/"), assets->model_id);
         snprintf(error.param, sizeof error.param, "model");
-        http_exchange_reply_error(exchange, &error);
+        http_reply_error(exchange, &error);
         return;
     }
     if (name)
         write_model(assets, &body);
     else
         write_model_list(assets, &body);
-    reply_json(exchange, 200, &body);
+    http_reply_json(exchange, 200, &body);
 }
 
 /* --- liveness -------------------------------------------------------------------------------- */
@@ -137,19 +129,19 @@ void status_routes_health(struct chat_engine *engine, struct http_exchange *exch
 {
     struct text_buffer body = {0};
     write_state(engine, &body);
-    reply_json(exchange, 200, &body);
+    http_reply_json(exchange, 200, &body);
 }
 
 void status_routes_ready(struct chat_engine *engine, struct http_exchange *exchange)
 {
     struct text_buffer body = {0};
     write_state(engine, &body);
-    reply_json(exchange, chat_engine_is_serving(engine) ? 200 : 503, &body);
+    http_reply_json(exchange, chat_engine_is_serving(engine) ? 200 : 503, &body);
 }
 
 void status_routes_status(struct chat_engine *engine, struct http_exchange *exchange)
 {
     struct text_buffer body = {0};
     status_report_write(engine, &body);
-    reply_json(exchange, 200, &body);
+    http_reply_json(exchange, 200, &body);
 }

@@ -5,7 +5,8 @@
 #ifndef SHOAL_FRONTEND_SERVE_WORKER_WORKER_LINK_H
 #define SHOAL_FRONTEND_SERVE_WORKER_WORKER_LINK_H
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/prepared_generation.h"
+#include "frontend/assets/model_assets.h"
 #include "proto/step_roster.h"
 #include "proto/token_event.h"
 #include "proto/worker_gauges.h"

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "frontend/api/messages/messages_error.h"
+#include "frontend/http/http_reply.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/sse_stream.h"
 
@@ -41,8 +42,8 @@ static void handle_echo(void *context, struct http_exchange *exchange)
 {
     (void)context;
     const struct http_parser *request = exchange->request;
-    http_exchange_reply(exchange, 200, "text/plain", request->body ? request->body : "",
-                        request->body_bytes);
+    http_reply_whole(exchange, 200, "text/plain", request->body ? request->body : "",
+                     request->body_bytes);
 }
 
 static void handle_hold(void *context, struct http_exchange *exchange)
@@ -58,7 +59,7 @@ static void handle_path(void *context, struct http_exchange *exchange)
     struct text_buffer words = {0};
     text_buffer_append_format(&words, "%s %s", exchange->request->method_name,
                               exchange->request->path);
-    http_exchange_reply(exchange, 200, "text/plain", words.bytes, words.length);
+    http_reply_whole(exchange, 200, "text/plain", words.bytes, words.length);
     text_buffer_fini(&words);
 }
 
@@ -229,7 +230,7 @@ static void pipelined_requests_are_answered_in_order(void **state)
     turn(10);
     assert_true(client_receive(fd, "one"));
     assert_null(strstr(reply.bytes, "three"));
-    http_exchange_reply(held, 200, "text/plain", "two", 3);
+    http_reply_whole(held, 200, "text/plain", "two", 3);
     assert_true(client_receive(fd, "three"));
     assert_true(strstr(reply.bytes, "two") < strstr(reply.bytes, "three"));
     assert_int_equal(gone_count, 0);
@@ -424,7 +425,7 @@ static void a_slow_reader_fills_its_bound_and_is_cut(void **state)
     while (sent < 10000 && sse_stream_send(&stream, event, sizeof event, 0) == RESULT_OK)
         sent++;
     assert_in_range(sent, 5, 9999);
-    assert_in_range(http_exchange_unsent_bytes(held), 1, 50000);
+    assert_in_range(http_reply_unsent_bytes(held), 1, 50000);
     sse_stream_abort(&stream);
     TURN_UNTIL(http_server_connections(server) == 0);
     assert_int_equal(gone_count, 0); /* it was the server that left */
@@ -474,7 +475,7 @@ static void slow_readers_share_a_bound(void **state)
     assert_in_range(http_server_unsent_bytes(server), 1u << 20, (1u << 20) + sizeof event + 100);
     assert_int_equal(sse_stream_send(&streams[1], "data: x\n\n", 9, 0), RESULT_OK);
     assert_int_equal(http_server_unsent_bytes(server),
-                     http_exchange_unsent_bytes(streams[0].exchange));
+                     http_reply_unsent_bytes(streams[0].exchange));
     sse_stream_abort(&streams[0]);
     TURN_UNTIL(http_server_unsent_bytes(server) == 0);
     assert_int_equal(sse_stream_close(&streams[1], NULL, 0), RESULT_OK);
@@ -519,7 +520,7 @@ static void a_request_in_hand_has_no_time_limit(void **state)
     client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
     turn(2000);
     assert_int_equal(gone_count, 0);
-    http_exchange_reply(held, 200, "text/plain", "late", 4);
+    http_reply_whole(held, 200, "text/plain", "late", 4);
     (void)client_receive(fd, "late");
     assert_reply_has("late");
     close(fd);

@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "frontend/api/chat/chat_format.h"
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/prepared_generation.h"
 #include "tests/support/tiny_assets.h"
 
 static struct model_assets assets;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "frontend/api/chat/completions_format.h"
+#include "frontend/api/generation/api_format.h"
 #include "frontend/api/generation/generation_prepare.h"
 #include "tests/support/tiny_assets.h"
 

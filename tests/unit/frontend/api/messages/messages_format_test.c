@@ -11,7 +11,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "frontend/api/generation/generation_prepare.h"
+#include "frontend/api/generation/api_format.h"
+#include "frontend/api/generation/prepared_generation.h"
 #include "frontend/api/messages/messages_format.h"
 #include "tests/support/tiny_assets.h"
 
