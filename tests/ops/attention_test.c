@@ -161,7 +161,7 @@ static void feed(struct attention_run *run, const uint32_t *positions, const uin
             attend(run, s, positions[s] + i, expected);
             row_expect_close("attention", op_fixture_row(run->f, run->out, row), expected,
                              run->c->heads * run->c->head_dim,
-                             (double)op_stem_tolerance(OP_attention));
+                             (double)op_facts(OP_attention)->tolerance);
         }
     }
 }

@@ -720,7 +720,7 @@ static void list_stream_cut(const struct visitor *visitor)
 void op_case_list_visit(enum op_stem stem, op_case_visit_fn *visit, void *context)
 {
     static void (*const lists[OP_STEM_COUNT])(const struct visitor *) = {
-#define LIST(stem, inputs, least, most, tolerance) [OP_##stem] = list_##stem,
+#define LIST(stem, ...) [OP_##stem] = list_##stem,
         OP_LIST(LIST)
 #undef LIST
     };

@@ -21,7 +21,7 @@
 double op_check_tolerance(const struct op_case *c)
 {
     /* A whole mixture rounds once more, on its way to the second product. */
-    return (double)op_stem_tolerance(c->stem) * (c->experts.wide > 0 ? 2.0 : 1.0);
+    return (double)op_facts(c->stem)->tolerance * (c->experts.wide > 0 ? 2.0 : 1.0);
 }
 
 static float *make_outputs(const struct op_trial *trial)

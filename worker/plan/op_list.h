@@ -153,59 +153,82 @@
 #define OP_WEIGHTS_MAX 3
 #define OP_STREAMS_MAX 8
 
-/* X(stem, inputs, least weights, most weights, tolerance) */
-#define OP_LIST(X)                                                                                 \
-    X(embed_rows, 0, 1, 1, 1e-3)                                                                   \
-    X(rms_norm, 1, 1, 1, 1e-5)                                                                     \
-    X(layer_norm, 1, 1, 1, 1e-5)                                                                   \
-    X(rms_norm_add, 2, 1, 1, 1e-5)                                                                 \
-    X(head_norm, 1, 0, 1, 1e-5)                                                                    \
-    X(rope, 1, 0, 0, 1e-5)                                                                         \
-    X(linear, 1, 1, 3, 2e-2)                                                                       \
-    X(linear_add, 2, 1, 1, 2e-2)                                                                   \
-    X(kv_write, 1, 0, 0, 1e-3)                                                                     \
-    X(attention, 1, 0, 1, 2e-3)                                                                    \
-    X(gate, 1, 0, 0, 1e-4)                                                                         \
-    X(gather_rows, 1, 0, 0, 0.0)                                                                   \
-    X(bias_add, 1, 1, 3, 1e-6)                                                                     \
-    X(short_conv, 1, 1, 1, 1e-5)                                                                   \
-    X(gated_delta, 2, 2, 2, 1e-4)                                                                  \
-    X(head_norm_gate, 2, 1, 1, 1e-4)                                                               \
-    X(take_queries, 1, 0, 0, 0.0)                                                                  \
-    X(gate_heads, 2, 0, 0, 1e-5)                                                                   \
-    X(position_scale, 1, 0, 0, 1e-5)                                                               \
-    X(soft_cap, 1, 0, 0, 1e-5)                                                                     \
-    X(gate_with, 2, 0, 0, 1e-4)                                                                    \
-    X(add_rows, 2, 0, 0, 1e-6)                                                                     \
-    X(scale_columns, 1, 1, 1, 1e-6)                                                                \
-    X(moe_route, 1, 0, 1, 1e-6)                                                                    \
-    X(moe_linear, 2, 1, 3, 2e-2)                                                                   \
-    X(moe_gate, 2, 0, 2, 1e-4)                                                                     \
-    X(moe_combine, 2, 0, 1, 1e-5)                                                                  \
-    X(moe_shared, 2, 0, 0, 1e-5)                                                                   \
-    X(stream_take, 1, 0, 0, 0.0)                                                                   \
-    X(stream_mix, 2, 0, 0, 1e-5)                                                                   \
-    X(stream_correct, 2, 0, 0, 1e-5)                                                               \
-    X(stream_add, 1, 0, 0, 1e-6)                                                                   \
-    X(stream_match, 2, 0, 0, 1e-5)                                                                 \
-    X(stream_cut, 1, 0, 0, 1e-4)
+/*
+ * One row per op, one column per fact that other files would otherwise list by stem:
+ *
+ *  inputs, min, max  the number of input tensors, and of weights
+ *  tolerance         of a backend against the formula, relative to the row's largest magnitude
+ *  weights           PRODUCT: matrices multiplied with the rows of x; TABLE: rows read by index;
+ *                    VECTORS: few values, which backends keep as f32
+ *  work (CPU)        ROWS: a thread computes the same rows in each of these ops;
+ *                    PIECES: threads claim pieces, so any thread may compute any of them
+ *  output            WHOLE: every value is replaced; IN_PLACE: out is x; KEPT: a part is changed or
+ *                    added to and the rest stays; BY_PARAMS: KEPT where the op adds, else WHOLE;
+ *                    NO_TENSOR: the KV cache or the features are written
+ *  q8 (CPU)          BLOCKS: the op can quantize its output for a product that follows;
+ *                    HEADS: if its heads are whole blocks; NONE: it cannot
+ *  forms (Vulkan)    forms that the op's kernel writes (vulkan_program.h). ALL: every one;
+ *                    F32: only f32; CHOSEN: vulkan_forms_<stem>() decides
+ *  span (Vulkan)     of a workgroup of kernels over one row. ROW: the whole row, which the formula
+ *                    sums over; TILE: some of its columns
+ *  pad (Vulkan)      values that the op leaves in columns beyond the plan's. ZEROS; ANY;
+ *                    NONE: its tensors have no such columns
+ */
+/* clang-format off */
+/*    stem, inputs, min, max, tolerance, weights, work, output, q8, forms, span, pad */
+#define OP_LIST(X)                                                                             \
+    X(embed_rows,      0, 1, 1, 1e-3, TABLE,   ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(rms_norm,        1, 1, 1, 1e-5, VECTORS, ROWS,   WHOLE,     BLOCKS, ALL,    ROW,  NONE)  \
+    X(layer_norm,      1, 1, 1, 1e-5, VECTORS, ROWS,   WHOLE,     BLOCKS, ALL,    ROW,  NONE)  \
+    X(rms_norm_add,    2, 1, 1, 1e-5, VECTORS, ROWS,   KEPT,      BLOCKS, F32,    ROW,  NONE)  \
+    X(head_norm,       1, 0, 1, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(rope,            1, 0, 0, 1e-5, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(linear,          1, 1, 3, 2e-2, PRODUCT, PIECES, WHOLE,     NONE,   F32,    TILE, ANY)   \
+    X(linear_add,      2, 1, 1, 2e-2, PRODUCT, PIECES, KEPT,      NONE,   F32,    TILE, NONE)  \
+    X(kv_write,        1, 0, 0, 1e-3, NONE,    ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
+    X(attention,       1, 0, 1, 2e-3, VECTORS, PIECES, WHOLE,     HEADS,  CHOSEN, TILE, NONE)  \
+    X(gate,            1, 0, 0, 1e-4, NONE,    PIECES, WHOLE,     BLOCKS, CHOSEN, TILE, ZEROS) \
+    X(gather_rows,     1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(bias_add,        1, 1, 3, 1e-6, VECTORS, ROWS,   IN_PLACE,  BLOCKS, ALL,    TILE, ANY)   \
+    X(short_conv,      1, 1, 1, 1e-5, VECTORS, PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(gated_delta,     2, 2, 2, 1e-4, VECTORS, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(head_norm_gate,  2, 1, 1, 1e-4, VECTORS, ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(take_queries,    1, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, NONE)  \
+    X(gate_heads,      2, 0, 0, 1e-5, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(position_scale,  1, 0, 0, 1e-5, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(soft_cap,        1, 0, 0, 1e-5, NONE,    PIECES, WHOLE,     NONE,   ALL,    TILE, NONE)  \
+    X(gate_with,       2, 0, 0, 1e-4, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(add_rows,        2, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, NONE)  \
+    X(scale_columns,   1, 1, 1, 1e-6, VECTORS, ROWS,   WHOLE,     NONE,   ALL,    TILE, NONE)  \
+    X(moe_route,       1, 0, 1, 1e-6, VECTORS, ROWS,   WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(moe_linear,      2, 1, 3, 2e-2, PRODUCT, PIECES, WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(moe_gate,        2, 0, 2, 1e-4, VECTORS, PIECES, WHOLE,     BLOCKS, CHOSEN, TILE, NONE)  \
+    X(moe_combine,     2, 0, 1, 1e-5, VECTORS, PIECES, BY_PARAMS, NONE,   F32,    TILE, NONE)  \
+    X(moe_shared,      2, 0, 0, 1e-5, NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
+    X(stream_take,     1, 0, 0, 0.0,  NONE,    ROWS,   WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(stream_mix,      2, 0, 0, 1e-5, NONE,    ROWS,   WHOLE,     NONE,   F32,    TILE, NONE)  \
+    X(stream_correct,  2, 0, 0, 1e-5, NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
+    X(stream_add,      1, 0, 0, 1e-6, NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
+    X(stream_match,    2, 0, 0, 1e-5, NONE,    ROWS,   KEPT,      NONE,   F32,    ROW,  NONE)  \
+    X(stream_cut,      1, 0, 0, 1e-4, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    ROW,  NONE)
 
-/* Of vision plans, and what texts have for their sake. */
-#define VISION_OP_LIST(X)                                                                          \
-    X(patch_rows, 0, 0, 0, 1e-6)                                                                   \
-    X(patch_positions, 1, 1, 1, 1e-5)                                                              \
-    X(patch_attention, 1, 0, 0, 2e-3)                                                              \
-    X(activate, 1, 0, 0, 1e-4)                                                                     \
-    X(clip_columns, 1, 0, 0, 0.0)                                                                  \
-    X(join_rows, 1, 0, 0, 0.0)                                                                     \
-    X(pool_rows, 1, 0, 0, 1e-6)                                                                    \
-    X(feature_write, 1, 0, 0, 0.0)                                                                 \
-    X(feature_add, 1, 0, 0, 1e-6)
+/* Ops of vision plans, and feature_add of text plans. */
+#define VISION_OP_LIST(X)                                                                      \
+    X(patch_rows,      0, 0, 0, 1e-6, NONE,    ROWS,   WHOLE,     NONE,   ALL,    TILE, ZEROS) \
+    X(patch_positions, 1, 1, 1, 1e-5, VECTORS, ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)  \
+    X(patch_attention, 1, 0, 0, 2e-3, NONE,    PIECES, WHOLE,     HEADS,  CHOSEN, TILE, NONE)  \
+    X(activate,        1, 0, 0, 1e-4, NONE,    ROWS,   WHOLE,     BLOCKS, ALL,    TILE, ZEROS) \
+    X(clip_columns,    1, 0, 0, 0.0,  NONE,    ROWS,   KEPT,      NONE,   F32,    TILE, NONE)  \
+    X(join_rows,       1, 0, 0, 0.0,  NONE,    PIECES, WHOLE,     BLOCKS, ALL,    TILE, NONE)  \
+    X(pool_rows,       1, 0, 0, 1e-6, NONE,    PIECES, WHOLE,     NONE,   ALL,    TILE, NONE)  \
+    X(feature_write,   1, 0, 0, 0.0,  NONE,    ROWS,   NO_TENSOR, NONE,   F32,    TILE, NONE)  \
+    X(feature_add,     1, 0, 0, 1e-6, NONE,    ROWS,   IN_PLACE,  NONE,   F32,    TILE, NONE)
+/* clang-format on */
 
 #define EVERY_OP_LIST(X) OP_LIST(X) VISION_OP_LIST(X)
 
 enum op_stem {
-#define OP_ENUM(stem, inputs, least, most, tolerance) OP_##stem,
+#define OP_ENUM(stem, ...) OP_##stem,
     EVERY_OP_LIST(OP_ENUM)
 #undef OP_ENUM
         OP_STEM_COUNT
@@ -411,12 +434,40 @@ struct feature_add_params {
 };
 
 union op_params {
-#define OP_PARAMS(stem, inputs, least, most, tolerance) struct stem##_params stem;
+#define OP_PARAMS(stem, ...) struct stem##_params stem;
     EVERY_OP_LIST(OP_PARAMS)
 #undef OP_PARAMS
 };
 
+enum op_weights { OP_WEIGHTS_NONE, OP_WEIGHTS_VECTORS, OP_WEIGHTS_PRODUCT, OP_WEIGHTS_TABLE };
+enum op_work { OP_WORK_ROWS, OP_WORK_PIECES };
+enum op_output {
+    OP_OUTPUT_WHOLE,
+    OP_OUTPUT_IN_PLACE,
+    OP_OUTPUT_KEPT,
+    OP_OUTPUT_BY_PARAMS,
+    OP_OUTPUT_NO_TENSOR
+};
+enum op_q8 { OP_Q8_NONE, OP_Q8_BLOCKS, OP_Q8_HEADS };
+enum op_span { OP_SPAN_TILE, OP_SPAN_ROW };
+enum op_pad { OP_PAD_NONE, OP_PAD_ZEROS, OP_PAD_ANY };
+
+/* A row of the table. */
+struct op_facts {
+    const char *name;
+    uint32_t inputs;
+    uint32_t weights_min;
+    uint32_t weights_max;
+    float tolerance;
+    enum op_weights weights;
+    enum op_work work;
+    enum op_output output;
+    enum op_q8 q8;
+    enum op_span span;
+    enum op_pad pad;
+};
+
+const struct op_facts *op_facts(enum op_stem stem);
 const char *op_stem_name(enum op_stem stem);
-float op_stem_tolerance(enum op_stem stem);
 
 #endif

@@ -26,6 +26,16 @@ struct plan_weight_part plan_weight_part(const struct plan_weight *weight, uint3
     };
 }
 
+bool plan_op_keeps_output(const struct plan_op *op)
+{
+    switch (op_facts(op->stem)->output) {
+    case OP_OUTPUT_IN_PLACE:
+    case OP_OUTPUT_KEPT: return true;
+    case OP_OUTPUT_BY_PARAMS: return op->params.moe_combine.add;
+    default: return false;
+    }
+}
+
 uint32_t plan_ones(const struct plan *plan)
 {
     uint32_t widest = LIMIT_HEAD_DIM;

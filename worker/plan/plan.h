@@ -76,6 +76,9 @@ struct plan_op {
     union op_params params;
 };
 
+/* Whether values that the output tensor held before the op are still part of it after the op. */
+bool plan_op_keeps_output(const struct plan_op *op);
+
 /* Four for a layer, what is before and what is behind. */
 #define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 3u)
 

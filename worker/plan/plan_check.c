@@ -87,8 +87,6 @@ static const char *check_rms_norm_add(const struct op_view *v)
 static const char *check_head_norm(const struct op_view *v)
 {
     const struct head_norm_params *params = &v->op->params.head_norm;
-    if (v->x != v->out)
-        return "it works in place, but output and input differ";
     if (!slice_fits(&params->slice, v->x))
         return "the slice lies outside the input";
     return check_norm(v, params->slice.head_dim, params->epsilon);
@@ -97,8 +95,6 @@ static const char *check_head_norm(const struct op_view *v)
 static const char *check_rope(const struct op_view *v)
 {
     const struct rope_params *params = &v->op->params.rope;
-    if (v->x != v->out)
-        return "it works in place, but output and input differ";
     if (v->x->rows != PLAN_ROWS_STEP && v->x->rows != PLAN_ROWS_PATCHES)
         return "only step rows and patches have positions";
     if (!slice_fits(&params->slice, v->x))
@@ -197,8 +193,6 @@ static const char *check_gather_rows(const struct op_view *v)
 static const char *check_bias_add(const struct op_view *v)
 {
     uint64_t columns = 0;
-    if (v->x != v->out)
-        return "it works in place, but output and input differ";
     for (size_t i = 0; i < OP_WEIGHTS_MAX && v->op->weights[i] != PLAN_NONE; i++) {
         const struct plan_weight *weight = &v->plan->weights[v->op->weights[i]];
         if (weight->rows != 1)
@@ -302,8 +296,6 @@ static const char *check_gate_heads(const struct op_view *v)
 static const char *check_position_scale(const struct op_view *v)
 {
     const struct position_scale_params *params = &v->op->params.position_scale;
-    if (v->x != v->out)
-        return "it works in place, but output and input differ";
     if (v->x->rows != PLAN_ROWS_STEP)
         return "only step rows have positions";
     if (!slice_fits(&params->slice, v->x))
@@ -519,8 +511,6 @@ static const char *check_stream_match(const struct op_view *v)
 
 static const char *check_stream_cut(const struct op_view *v)
 {
-    if (v->x != v->out)
-        return "it works in place, but output and input differ";
     if (!is_streams(v->x, v->op->params.stream_cut.streams))
         return "the input is not that many streams";
     return isfinite(v->op->params.stream_cut.deviations) ? NULL : "the deviations are not finite";
@@ -638,15 +628,10 @@ static const char *check_feature_add(const struct op_view *v)
     return part > 0 && part <= config->deepstack_layers ? NULL : "there is no such part";
 }
 
-static const struct op_rule {
-    uint32_t inputs;
-    uint32_t least_weights;
-    uint32_t most_weights;
-    const char *(*check)(const struct op_view *view);
-} rules[OP_STEM_COUNT] = {
-#define OP_RULE(stem, inputs, least, most, tolerance) {inputs, least, most, check_##stem},
-    EVERY_OP_LIST(OP_RULE)
-#undef OP_RULE
+static const char *(*const shape_checks[OP_STEM_COUNT])(const struct op_view *view) = {
+#define SHAPE_CHECK(stem, ...) [OP_##stem] = check_##stem,
+    EVERY_OP_LIST(SHAPE_CHECK)
+#undef SHAPE_CHECK
 };
 
 /* Ids are used from the front: `count` at the front, PLAN_NONE behind. */
@@ -664,15 +649,17 @@ static bool ids_are(const uint16_t *ids, uint32_t id_count, uint32_t least, uint
 
 static const char *check_ids(const struct plan *plan, const struct plan_op *op)
 {
-    const struct op_rule *rule = &rules[op->stem];
-    if (!ids_are(op->inputs, OP_INPUTS_MAX, rule->inputs, rule->inputs, plan->tensor_count))
+    const struct op_facts *facts = op_facts(op->stem);
+    if (!ids_are(op->inputs, OP_INPUTS_MAX, facts->inputs, facts->inputs, plan->tensor_count))
         return "its inputs are not that many known tensors";
-    if (!ids_are(op->weights, OP_WEIGHTS_MAX, rule->least_weights, rule->most_weights,
+    if (!ids_are(op->weights, OP_WEIGHTS_MAX, facts->weights_min, facts->weights_max,
                  plan->weight_count))
         return "its weights are not that many known weights";
-    bool writes_none = op->stem == OP_kv_write || op->stem == OP_feature_write;
-    if (writes_none ? op->output != PLAN_NONE : op->output >= plan->tensor_count)
+    if (facts->output == OP_OUTPUT_NO_TENSOR ? op->output != PLAN_NONE
+                                             : op->output >= plan->tensor_count)
         return "its output is no known tensor";
+    if (facts->output == OP_OUTPUT_IN_PLACE && op->inputs[0] != op->output)
+        return "it works in place, but output and input differ";
     return NULL;
 }
 
@@ -688,7 +675,7 @@ enum result plan_op_check(const struct plan *plan, const struct plan_op *op, uin
         view.y = op->inputs[1] != PLAN_NONE ? &plan->tensors[op->inputs[1]] : NULL;
         view.w = op->weights[0] != PLAN_NONE ? &plan->weights[op->weights[0]] : NULL;
         view.out = op->output != PLAN_NONE ? &plan->tensors[op->output] : NULL;
-        wrong = rules[op->stem].check(&view);
+        wrong = shape_checks[op->stem](&view);
     }
     if (!wrong)
         return RESULT_OK;

@@ -24,15 +24,6 @@ static uint64_t align_up(uint64_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static bool takes_vectors(enum op_stem stem)
-{
-    return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
-           stem == OP_head_norm || stem == OP_bias_add || stem == OP_short_conv ||
-           stem == OP_gated_delta || stem == OP_head_norm_gate || stem == OP_scale_columns ||
-           stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine ||
-           stem == OP_attention || stem == OP_patch_positions;
-}
-
 static void init_vector(struct cpu_program *program, plan_weight_id id)
 {
     const struct plan_weight *weight = &program->plan->weights[id];
@@ -53,7 +44,7 @@ static void init_vectors(struct cpu_program *program)
         program->ones[d] = 1.0f;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
         const struct plan_op *op = &program->plan->ops[i];
-        if (!takes_vectors(op->stem))
+        if (op_facts(op->stem)->weights != OP_WEIGHTS_VECTORS)
             continue;
         for (uint32_t w = 0; w < OP_WEIGHTS_MAX && op->weights[w] != PLAN_NONE; w++)
             if (!program->vectors[op->weights[w]])

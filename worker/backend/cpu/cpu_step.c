@@ -22,7 +22,7 @@
 #define PIECES_PER_BEAT 64u /* of one op; a piece takes well below a millisecond */
 
 static void (*const op_functions[OP_STEM_COUNT])(const struct cpu_step *, uint32_t, uint32_t) = {
-#define OP_FUNCTION(stem, inputs, least, most, tolerance) [OP_##stem] = cpu_##stem,
+#define OP_FUNCTION(stem, ...) [OP_##stem] = cpu_##stem,
     EVERY_OP_LIST(OP_FUNCTION)
 #undef OP_FUNCTION
 };

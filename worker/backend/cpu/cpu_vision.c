@@ -32,7 +32,7 @@ static uint64_t op_row_work(const struct plan *plan, const struct plan_op *op)
     uint64_t work = 0, each = op->stem == OP_patch_rows ? PIXELS_WORK : PLAIN_WORK;
     for (uint32_t i = 0; i < OP_WEIGHTS_MAX && op->weights[i] != PLAN_NONE; i++) {
         const struct plan_weight *weight = &plan->weights[op->weights[i]];
-        if (op->stem == OP_linear || op->stem == OP_linear_add)
+        if (op_facts(op->stem)->weights == OP_WEIGHTS_PRODUCT)
             work += (uint64_t)weight->rows * weight->columns;
     }
     plan_tensor_id made = op->output != PLAN_NONE ? op->output : op->inputs[0];

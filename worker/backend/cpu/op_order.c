@@ -21,8 +21,6 @@
 
 #include "proto/must.h"
 
-enum sharing { SHARED_ROWS, SHARED_CLAIM };
-
 /* How a tensor was used since the last barrier. */
 struct tensor_use {
     bool by_rows;
@@ -35,51 +33,15 @@ struct order_state {
     uint32_t count;
 };
 
-static enum sharing op_sharing(enum op_stem stem)
+static bool conflicts(struct tensor_use earlier, enum op_work now)
 {
-    switch (stem) {
-    case OP_embed_rows:
-    case OP_rms_norm:
-    case OP_layer_norm:
-    case OP_rms_norm_add:
-    case OP_head_norm:
-    case OP_rope:
-    case OP_bias_add:
-    case OP_position_scale:
-    case OP_head_norm_gate:
-    case OP_take_queries:
-    case OP_gate_heads:
-    case OP_gate_with:
-    case OP_add_rows:
-    case OP_scale_columns:
-    case OP_stream_take:
-    case OP_stream_mix:
-    case OP_stream_correct:
-    case OP_stream_add:
-    case OP_stream_match:
-    case OP_stream_cut:
-    case OP_moe_route:
-    case OP_moe_shared:
-    case OP_patch_rows:
-    case OP_patch_positions:
-    case OP_activate:
-    case OP_clip_columns:
-    case OP_feature_write:
-    case OP_feature_add:
-    case OP_kv_write: return SHARED_ROWS;
-    default: return SHARED_CLAIM;
-    }
+    return earlier.by_claim || (earlier.by_rows && now == OP_WORK_PIECES);
 }
 
-static bool conflicts(struct tensor_use earlier, enum sharing now)
+static void mark(struct tensor_use *use, enum op_work work)
 {
-    return earlier.by_claim || (earlier.by_rows && now == SHARED_CLAIM);
-}
-
-static void mark(struct tensor_use *use, enum sharing sharing)
-{
-    use->by_rows |= sharing == SHARED_ROWS;
-    use->by_claim |= sharing == SHARED_CLAIM;
+    use->by_rows |= work == OP_WORK_ROWS;
+    use->by_claim |= work == OP_WORK_PIECES;
 }
 
 static void forget(struct order_state *state)
@@ -111,22 +73,21 @@ static void place_barrier(struct order_state *state, const struct plan *plan,
     uint32_t reads[OP_INPUTS_MAX + 1];
     uint32_t read_count = op_reads(plan, op, reads);
     uint32_t written = op_write(plan, op);
-    enum sharing sharing = op_sharing(op->stem);
-    bool wait =
-        conflicts(state->writes[written], sharing) || conflicts(state->reads[written], sharing);
+    enum op_work work = op_facts(op->stem)->work;
+    bool wait = conflicts(state->writes[written], work) || conflicts(state->reads[written], work);
     for (uint32_t i = 0; i < read_count; i++)
-        wait |= conflicts(state->writes[reads[i]], sharing);
+        wait |= conflicts(state->writes[reads[i]], work);
     note->barrier_before = wait || note->quantize_input;
     if (note->barrier_before)
         forget(state);
     for (uint32_t i = 0; i < read_count; i++)
-        mark(&state->reads[reads[i]], sharing);
-    mark(&state->writes[written], sharing);
+        mark(&state->reads[reads[i]], work);
+    mark(&state->writes[written], work);
 }
 
 static bool reads_quantized(const struct plan *plan, const struct plan_op *op)
 {
-    if (op->stem != OP_linear && op->stem != OP_linear_add && op->stem != OP_moe_linear)
+    if (op_facts(op->stem)->weights != OP_WEIGHTS_PRODUCT)
         return false;
     for (uint32_t i = 0; i < OP_WEIGHTS_MAX; i++)
         if (op->weights[i] != PLAN_NONE &&
@@ -137,25 +98,11 @@ static bool reads_quantized(const struct plan *plan, const struct plan_op *op)
 
 static bool can_quantize_output(const struct plan_op *op)
 {
-    switch (op->stem) {
-    case OP_embed_rows:
-    case OP_rms_norm:
-    case OP_layer_norm:
-    case OP_rms_norm_add:
-    case OP_gate:
-    case OP_gate_with:
-    case OP_bias_add:
-    case OP_short_conv:
-    case OP_head_norm_gate:
-    case OP_gate_heads:
-    case OP_moe_gate:
-    case OP_activate:
-    case OP_join_rows:
-    case OP_gather_rows: return true;
-    case OP_attention: return op->params.attention.queries.head_dim % 32 == 0;
-    case OP_patch_attention: return op->params.patch_attention.queries.head_dim % 32 == 0;
-    default: return false;
-    }
+    const struct column_slice *heads = op->stem == OP_attention
+                                           ? &op->params.attention.queries
+                                           : &op->params.patch_attention.queries;
+    enum op_q8 q8 = op_facts(op->stem)->q8;
+    return q8 == OP_Q8_BLOCKS || (q8 == OP_Q8_HEADS && heads->head_dim % 32 == 0);
 }
 
 /* Decides who quantizes the input of the linear op `index`. */

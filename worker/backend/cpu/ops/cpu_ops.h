@@ -7,7 +7,7 @@
 
 #include "worker/backend/cpu/cpu_step.h"
 
-#define CPU_OP_PROTOTYPE(stem, inputs, least, most, tolerance)                                     \
+#define CPU_OP_PROTOTYPE(stem, ...)                                                                \
     void cpu_##stem(const struct cpu_step *step, uint32_t index, uint32_t thread);
 EVERY_OP_LIST(CPU_OP_PROTOTYPE)
 #undef CPU_OP_PROTOTYPE

@@ -36,7 +36,7 @@ struct loading {
 
 static bool is_linear(enum op_stem stem)
 {
-    return stem == OP_linear || stem == OP_linear_add || stem == OP_moe_linear;
+    return op_facts(stem)->weights == OP_WEIGHTS_PRODUCT;
 }
 
 /* Of a row in the checkpoint. */

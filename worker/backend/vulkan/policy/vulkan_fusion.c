@@ -5,27 +5,10 @@
  */
 #include "worker/backend/vulkan/policy/vulkan_fusion.h"
 
-/* Whether the op only changes part of its output or adds to it: what was there lives on. */
-static bool writes_in_place(const struct plan_op *op)
-{
-    if (op->stem == OP_head_norm || op->stem == OP_rope || op->stem == OP_linear_add ||
-        op->stem == OP_rms_norm_add || op->stem == OP_bias_add || op->stem == OP_stream_correct ||
-        op->stem == OP_stream_add || op->stem == OP_stream_match || op->stem == OP_stream_cut ||
-        op->stem == OP_position_scale || op->stem == OP_moe_shared || op->stem == OP_feature_add ||
-        op->stem == OP_patch_positions || op->stem == OP_clip_columns)
-        return true;
-    return op->stem == OP_moe_combine && op->params.moe_combine.add;
-}
-
-static bool is_linear(const struct plan_op *op)
-{
-    return op->stem == OP_linear || op->stem == OP_linear_add;
-}
-
 /* Whether its first input may be in any form. */
 static bool takes_forms(const struct plan_op *op)
 {
-    return is_linear(op) || op->stem == OP_moe_linear;
+    return op_facts(op->stem)->weights == OP_WEIGHTS_PRODUCT;
 }
 
 static bool reads(const struct plan_op *op, plan_tensor_id tensor)
@@ -33,14 +16,12 @@ static bool reads(const struct plan_op *op, plan_tensor_id tensor)
     for (uint32_t i = 0; i < OP_INPUTS_MAX; i++)
         if (op->inputs[i] == tensor)
             return true;
-    bool adds =
-        op->stem == OP_moe_shared || (op->stem == OP_moe_combine && op->params.moe_combine.add);
-    return adds && op->output == tensor;
+    return op->output == tensor && plan_op_keeps_output(op);
 }
 
 static bool writes(const struct plan_op *op, plan_tensor_id tensor)
 {
-    return op->stem != OP_kv_write && op->output == tensor;
+    return op->output != PLAN_NONE && op->output == tensor;
 }
 
 /* Who reads what op `index` wrote: how many ops, and how many of them otherwise than as a linear
@@ -63,7 +44,7 @@ static struct readers find_readers(const struct plan *plan, uint32_t index)
             if (!takes_forms(op) || op->inputs[1] == tensor)
                 found.others++;
         }
-        if (writes(op, tensor) && !writes_in_place(op))
+        if (writes(op, tensor) && !plan_op_keeps_output(op))
             return found;
     }
     if (tensor == plan->logits)

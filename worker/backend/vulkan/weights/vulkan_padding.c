@@ -9,28 +9,22 @@
  */
 #include "worker/backend/vulkan/weights/vulkan_padding.h"
 
-static bool is_linear(const struct plan_op *op)
+static bool is_product(const struct plan_op *op)
 {
-    return op->stem == OP_linear || op->stem == OP_linear_add;
+    return op_facts(op->stem)->weights == OP_WEIGHTS_PRODUCT;
 }
 
-/* Leaves zeros behind the plan's columns. */
-static bool zeroes(const struct plan_op *op)
+static bool may_pad(const struct plan_op *op)
 {
-    return op->stem == OP_patch_rows || op->stem == OP_gate || op->stem == OP_activate;
+    return op_facts(op->stem)->pad != OP_PAD_NONE;
 }
 
-/* Writes rows of any width, and whatever it likes behind the plan's columns. */
-static bool leaves(const struct plan_op *op)
+/* Whether the op reads the tensor other than as x of a product or in place. */
+static bool reads_plan_columns(const struct plan_op *op, plan_tensor_id tensor)
 {
-    return op->stem == OP_linear || op->stem == OP_bias_add;
-}
-
-static bool reads_otherwise(const struct plan_op *op, plan_tensor_id tensor)
-{
-    bool multiplies = is_linear(op), in_place = op->output == tensor && (zeroes(op) || leaves(op));
+    bool in_place = op->output == tensor && may_pad(op);
     for (uint32_t i = 0; i < OP_INPUTS_MAX; i++)
-        if (op->inputs[i] == tensor && (i > 0 || !(multiplies || in_place)))
+        if (op->inputs[i] == tensor && (i > 0 || !(is_product(op) || in_place)))
             return true;
     return false;
 }
@@ -44,18 +38,18 @@ uint32_t vulkan_padding_columns(const struct plan *plan, plan_tensor_id tensor)
         return columns;
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct plan_op *op = &plan->ops[i];
-        if (reads_otherwise(op, tensor))
+        if (reads_plan_columns(op, tensor))
             return columns;
-        if (is_linear(op) && op->inputs[0] == tensor) {
+        if (is_product(op) && op->inputs[0] == tensor) {
             if (!zeroed)
                 return columns;
             multiplied = true;
         }
         if (op->output != tensor)
             continue;
-        if (!zeroes(op) && !leaves(op))
+        if (!may_pad(op))
             return columns;
-        zeroed = zeroes(op);
+        zeroed = op_facts(op->stem)->pad == OP_PAD_ZEROS;
     }
     uint32_t padded =
         (columns + VULKAN_FORM_COLUMNS - 1) / VULKAN_FORM_COLUMNS * VULKAN_FORM_COLUMNS;

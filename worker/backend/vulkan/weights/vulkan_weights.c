@@ -31,8 +31,8 @@ static uint64_t align_piece(uint64_t bytes)
 
 static bool takes_matrices(enum op_stem stem)
 {
-    return stem == OP_linear || stem == OP_linear_add || stem == OP_embed_rows ||
-           stem == OP_moe_linear;
+    enum op_weights weights = op_facts(stem)->weights;
+    return weights == OP_WEIGHTS_PRODUCT || weights == OP_WEIGHTS_TABLE;
 }
 
 /* As the rows lie that the op multiplies. */
@@ -337,15 +337,6 @@ enum result vulkan_weights_upload(struct vulkan_weights *weights,
     return result;
 }
 
-static bool takes_vector(enum op_stem stem)
-{
-    return stem == OP_rms_norm || stem == OP_layer_norm || stem == OP_rms_norm_add ||
-           stem == OP_head_norm || stem == OP_bias_add || stem == OP_short_conv ||
-           stem == OP_gated_delta || stem == OP_head_norm_gate || stem == OP_scale_columns ||
-           stem == OP_moe_route || stem == OP_moe_gate || stem == OP_moe_combine ||
-           stem == OP_attention || stem == OP_patch_positions;
-}
-
 static void lay_vector(const struct plan_weight *weight, float *out)
 {
     uint64_t row_bytes = ggml_row_bytes(weight->type, weight->columns);
@@ -384,7 +375,8 @@ static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint6
     memset(weights->vector_address, 0, plan->weight_count * sizeof *weights->vector_address);
     for (uint32_t i = 0; i < plan->op_count; i++) {
         plan_weight_id id = plan->ops[i].weights[0];
-        if (!takes_vector(plan->ops[i].stem) || id == PLAN_NONE || weights->vector_address[id])
+        if (op_facts(plan->ops[i].stem)->weights != OP_WEIGHTS_VECTORS || id == PLAN_NONE ||
+            weights->vector_address[id])
             continue;
         weights->vector_address[id] = address + at;
         for (uint32_t w = 0; w < OP_WEIGHTS_MAX && plan->ops[i].weights[w] != PLAN_NONE; w++) {
