@@ -22,6 +22,7 @@ struct http_route {
     enum http_method method;       /* HTTP_GET answers HEAD too */
     bool open;                     /* needs no key */
     api_error_writer *write_error; /* NULL: in OpenAI's shape */
+    const void *row;               /* for the handler; the server does not read it */
     void (*handle)(void *context, struct http_exchange *exchange);
 };
 

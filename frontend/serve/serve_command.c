@@ -16,24 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "frontend/api/chat/chat_format.h"
-#include "frontend/api/chat/completions_format.h"
-#include "frontend/api/chat/token_questions.h"
-#include "frontend/api/messages/messages_count.h"
-#include "frontend/api/messages/messages_error.h"
-#include "frontend/api/messages/messages_format.h"
-#include "frontend/api/openapi_document.h"
-#include "frontend/api/responses/responses_format.h"
+#include "frontend/api/responses/response_store.h"
 #include "frontend/base/monotonic_clock.h"
-#include "frontend/http/http_reply.h"
-#include "frontend/serve/loop_slice.h"
-#include "frontend/serve/routes/cache_routes.h"
+#include "frontend/http/http_server.h"
+#include "frontend/serve/loop_priority.h"
 #include "frontend/serve/routes/generation_route.h"
+#include "frontend/serve/routes/http_settings.h"
 #include "frontend/serve/routes/inspect_route.h"
-#include "frontend/serve/routes/metrics_page.h"
-#include "frontend/serve/routes/responses_routes.h"
-#include "frontend/serve/routes/server_edges.h"
-#include "frontend/serve/routes/status_routes.h"
+#include "frontend/serve/routes/route_table.h"
 #include "frontend/serve/service_manager.h"
 #include "proto/must.h"
 
@@ -42,194 +32,20 @@
 #define CALLBACKS_A_LOOK    64
 
 #define SIGNAL_COUNT 3u
-#define ROUTE_COUNT  35u
 
 struct serve_command {
     const struct options *options;
     struct event_base *base;
     struct event *signals[SIGNAL_COUNT];
     struct service_manager *manager;
-    struct server_edges *edges;
+    struct http_settings *http_settings;
     struct event *drain_timer;
     struct event *exit_timer;
-    struct http_server *server;
-    struct chat_engine *engine;
-    struct generation_route *generation;
-    struct inspect_route *inspections;
-    struct response_store *responses;
-    struct http_route routes[ROUTE_COUNT]; /* the table, with what the options change */
+    struct http_route *route_table;
+    struct route_context routes;
     int64_t exit_at_ms;
     bool draining;
     int status;
-};
-
-/* --- routes ---------------------------------------------------------------------------------- */
-
-static void handle_chat(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    generation_route_handle(command->generation, exchange, &chat_format, NULL);
-}
-
-static void handle_messages(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    generation_route_handle(command->generation, exchange, &messages_format, NULL);
-}
-
-static void handle_count_tokens(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    inspect_route_handle(command->inspections, exchange, messages_count_tokens, NULL);
-}
-
-static void handle_responses(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    generation_route_handle(command->generation, exchange, &responses_format, command->responses);
-}
-
-static void handle_response_count(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    inspect_route_handle(command->inspections, exchange, responses_count_tokens,
-                         command->responses);
-}
-
-static void handle_response_get(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    responses_routes_get(command->responses, exchange);
-}
-
-static void handle_response_delete(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    responses_routes_delete(command->responses, command->generation, exchange);
-}
-
-static void handle_response_post(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    responses_routes_post(command->responses, command->generation, exchange);
-}
-
-static void handle_completions(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    generation_route_handle(command->generation, exchange, &completions_format, NULL);
-}
-
-static void handle_tokenize(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    inspect_route_handle(command->inspections, exchange, token_questions_tokenize, NULL);
-}
-
-static void handle_detokenize(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    inspect_route_handle(command->inspections, exchange, token_questions_detokenize, NULL);
-}
-
-static void handle_apply_template(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    inspect_route_handle(command->inspections, exchange, token_questions_apply_template, NULL);
-}
-
-static void handle_openapi(void *context, struct http_exchange *exchange)
-{
-    (void)context;
-    size_t bytes;
-    const char *document = openapi_document(&bytes);
-    http_reply_whole(exchange, 200, "application/json", document, bytes);
-}
-
-static void handle_models(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    status_routes_models(command->engine, exchange);
-}
-
-static void handle_health(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    status_routes_health(command->engine, exchange);
-}
-
-static void handle_status(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    status_routes_status(command->engine, exchange);
-}
-
-static void handle_cache_stats(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    cache_routes_stats(command->engine, exchange);
-}
-
-static void handle_cache_reset(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    cache_routes_reset(command->engine, exchange);
-}
-
-static void handle_ready(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    status_routes_ready(command->engine, exchange);
-}
-
-static void handle_metrics(void *context, struct http_exchange *exchange)
-{
-    struct serve_command *command = context;
-    const struct edge_figures edge = {.connections = http_server_connections(command->server),
-                                      .unsent_bytes = http_server_unsent_bytes(command->server),
-                                      .http = http_server_counters(command->server),
-                                      .chat = generation_route_counters(command->generation)};
-    metrics_page_reply(command->engine, &edge, exchange);
-}
-
-/* Open ones need no key: whoever asks whether the server lives has none. */
-static const struct http_route routes[ROUTE_COUNT] = {
-    {"/v1/chat/completions", false, HTTP_POST, false, NULL, handle_chat},
-    {"/chat/completions", false, HTTP_POST, false, NULL, handle_chat},
-    {"/v1/completions", false, HTTP_POST, false, NULL, handle_completions},
-    {"/completions", false, HTTP_POST, false, NULL, handle_completions},
-    {"/v1/tokenize", false, HTTP_POST, false, NULL, handle_tokenize},
-    {"/tokenize", false, HTTP_POST, false, NULL, handle_tokenize},
-    {"/v1/detokenize", false, HTTP_POST, false, NULL, handle_detokenize},
-    {"/detokenize", false, HTTP_POST, false, NULL, handle_detokenize},
-    {"/v1/apply-template", false, HTTP_POST, false, NULL, handle_apply_template},
-    {"/apply-template", false, HTTP_POST, false, NULL, handle_apply_template},
-    {"/openapi.json", false, HTTP_GET, true, NULL, handle_openapi},
-    {"/v1/messages", false, HTTP_POST, false, messages_error_write, handle_messages},
-    {"/messages", false, HTTP_POST, false, messages_error_write, handle_messages},
-    {"/v1/messages/count_tokens", false, HTTP_POST, false, messages_error_write,
-     handle_count_tokens},
-    {"/messages/count_tokens", false, HTTP_POST, false, messages_error_write, handle_count_tokens},
-    {"/v1/responses", false, HTTP_POST, false, NULL, handle_responses},
-    {"/responses", false, HTTP_POST, false, NULL, handle_responses},
-    {"/v1/responses/input_tokens", false, HTTP_POST, false, NULL, handle_response_count},
-    {"/responses/input_tokens", false, HTTP_POST, false, NULL, handle_response_count},
-    {"/v1/responses/", true, HTTP_GET, false, NULL, handle_response_get},
-    {"/responses/", true, HTTP_GET, false, NULL, handle_response_get},
-    {"/v1/responses/", true, HTTP_DELETE, false, NULL, handle_response_delete},
-    {"/responses/", true, HTTP_DELETE, false, NULL, handle_response_delete},
-    {"/v1/responses/", true, HTTP_POST, false, NULL, handle_response_post},
-    {"/responses/", true, HTTP_POST, false, NULL, handle_response_post},
-    {"/v1/models", true, HTTP_GET, false, NULL, handle_models},
-    {"/models", true, HTTP_GET, false, NULL, handle_models},
-    {"/health", false, HTTP_GET, true, NULL, handle_health},
-    {"/v1/health", false, HTTP_GET, true, NULL, handle_health},
-    {"/ready", false, HTTP_GET, true, NULL, handle_ready},
-    {"/v1/ready", false, HTTP_GET, true, NULL, handle_ready},
-    {"/v1/status", false, HTTP_GET, false, NULL, handle_status},
-    {"/v1/cache/stats", false, HTTP_GET, false, NULL, handle_cache_stats},
-    {"/v1/cache/reset", false, HTTP_POST, false, NULL, handle_cache_reset},
-    {"/metrics", false, HTTP_GET, true, NULL, handle_metrics},
 };
 
 /* --- ends ------------------------------------------------------------------------------------ */
@@ -259,9 +75,9 @@ static void on_write_status(void *context, char text[SERVICE_STATUS_BYTES])
 {
     struct serve_command *command = context;
     struct chat_engine_status status;
-    if (!command->engine)
+    if (!command->routes.engine)
         return;
-    chat_engine_read_status(command->engine, &status);
+    chat_engine_read_status(command->routes.engine, &status);
     if (status.load_progress < 1)
         snprintf(text, SERVICE_STATUS_BYTES, "%s, model loaded to %.0f %%", status.state,
                  100 * status.load_progress);
@@ -276,7 +92,7 @@ static void on_exit_timer(int fd, short what, void *context)
     (void)fd;
     (void)what;
     struct serve_command *command = context;
-    if (http_server_busy_connections(command->server) == 0 ||
+    if (http_server_busy_connections(command->routes.server) == 0 ||
         monotonic_clock_ms() >= command->exit_at_ms)
         event_base_loopbreak(command->base);
     else
@@ -299,7 +115,7 @@ static void on_drain_timer(int fd, short what, void *context)
     (void)api_error_set(&error, RESULT_TIMED_OUT, 503, "shutting_down",
                         "the server is shutting down and could not finish the request in time");
     log_warn("drain timeout: ending the requests that are left");
-    chat_engine_fail_all(command->engine, &error);
+    chat_engine_fail_all(command->routes.engine, &error);
 }
 
 static void on_signal(int signal_number, short what, void *context)
@@ -308,7 +124,7 @@ static void on_signal(int signal_number, short what, void *context)
     struct serve_command *command = context;
     if (signal_number == SIGHUP) {
         service_manager_reloading(command->manager);
-        server_edges_reload(command->edges);
+        http_settings_reload(command->http_settings);
         service_manager_reloaded(command->manager);
         return;
     }
@@ -318,7 +134,7 @@ static void on_signal(int signal_number, short what, void *context)
     log_info("signal %d: draining; a second one ends at once", signal_number);
     service_manager_stopping(command->manager);
     after_ms(command->drain_timer, (int64_t)command->options->drain_timeout_s * 1000);
-    chat_engine_drain(command->engine);
+    chat_engine_drain(command->routes.engine);
 }
 
 /* --- start ----------------------------------------------------------------------------------- */
@@ -332,24 +148,21 @@ static void announce(const struct serve_command *command, bool passed)
         printf("listening on passed sockets, %s\n", scheme);
     else
         printf("listening on %s://%s%s%s:%u\n", scheme, ipv6 ? "[" : "", options->host,
-               ipv6 ? "]" : "", http_server_port(command->server));
+               ipv6 ? "]" : "", http_server_port(command->routes.server));
     fflush(stdout);
 }
 
 static enum result server_start(struct serve_command *command, struct error_text *error)
 {
     int passed[LIMIT_LISTEN_SOCKETS + 1];
-    memcpy(command->routes, routes, sizeof routes);
-    for (size_t i = 0; i < ROUTE_COUNT; i++) {
-        if (command->routes[i].handle == handle_metrics && command->options->protect_metrics)
-            command->routes[i].open = false;
-    }
-    struct http_server_config config = {
-        .routes = command->routes, .route_count = ROUTE_COUNT, .route_context = command};
-    server_edges_fill(command->edges, &config);
+    struct http_server_config config = {.route_context = &command->routes};
+    command->route_table =
+        route_table_create(command->options->protect_metrics, &config.route_count);
+    config.routes = command->route_table;
+    http_settings_fill(command->http_settings, &config);
     config.listen.fds = passed;
     config.listen.fd_count = service_manager_take_sockets(command->manager, passed);
-    enum result result = http_server_create(command->base, &config, &command->server, error);
+    enum result result = http_server_create(command->base, &config, &command->routes.server, error);
     if (result == RESULT_OK)
         announce(command, config.listen.fd_count > 0);
     return result;
@@ -363,17 +176,18 @@ static enum result command_start(struct serve_command *command, struct error_tex
                                         .ready = on_ready,
                                         .failed = on_failed,
                                         .drained = on_drained};
-    enum result result = server_edges_create(command->options, &command->edges, error);
+    enum result result = http_settings_create(command->options, &command->http_settings, error);
     if (result == RESULT_OK)
         result = server_start(command, error);
     if (result == RESULT_OK)
-        result = chat_engine_create(&config, &command->engine, error);
+        result = chat_engine_create(&config, &command->routes.engine, error);
     if (result != RESULT_OK)
         return result;
-    command->responses =
+    command->routes.responses =
         response_store_create(command->options->response_store_bytes, LIMIT_STORED_RESPONSES);
-    command->generation = generation_route_create(command->base, command->engine, command->options);
-    command->inspections = inspect_route_create(command->engine);
+    command->routes.generation =
+        generation_route_create(command->base, command->routes.engine, command->options);
+    command->routes.inspections = inspect_route_create(command->routes.engine);
     static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
     for (size_t i = 0; i < SIGNAL_COUNT; i++) {
         command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
@@ -409,7 +223,7 @@ int serve_command_run(const struct options *options)
     struct serve_command command = {.options = options};
     struct error_text error;
     signal(SIGPIPE, SIG_IGN);
-    loop_slice_shorten();
+    loop_priority_raise();
     command.base = base_create();
     command.manager = service_manager_create(&(struct service_manager_config){
         .base = command.base, .context = &command, .write_status = on_write_status});
@@ -419,17 +233,19 @@ int serve_command_run(const struct options *options)
         log_error("%s", error.text);
         command.status = 1;
     }
-    http_server_destroy(command.server); /* whoever is left is told by the end of the connection */
-    generation_route_destroy(command.generation);
-    inspect_route_destroy(command.inspections);
-    chat_engine_destroy(command.engine);
-    response_store_destroy(command.responses); /* whoever held a response is gone */
-    server_edges_destroy(command.edges);
+    http_server_destroy(
+        command.routes.server); /* whoever is left is told by the end of the connection */
+    generation_route_destroy(command.routes.generation);
+    inspect_route_destroy(command.routes.inspections);
+    chat_engine_destroy(command.routes.engine);
+    response_store_destroy(command.routes.responses); /* whoever held a response is gone */
+    http_settings_destroy(command.http_settings);
     service_manager_destroy(command.manager);
     for (size_t i = 0; i < SIGNAL_COUNT; i++)
         event_release(command.signals[i]);
     event_release(command.drain_timer);
     event_release(command.exit_timer);
     event_base_free(command.base);
+    free(command.route_table);
     return command.status;
 }

@@ -66,8 +66,11 @@ def document(server):
 
 
 def test_the_document_is_of_the_routes_that_are_served(server):
-    served = set(re.findall(r'\{"(/[^"]+)", (?:true|false), HTTP_(GET|POST|DELETE),',
-                            (ROOT / "frontend/serve/serve_command.c").read_text(encoding="utf-8").replace("\n     ", " ")))
+    rows = re.findall(r'\{"(/[^"]+)", HTTP_(GET|POST|DELETE), (V1_ONLY|ROOT_ONLY|V1_AND_ROOT)',
+                      (ROOT / "frontend/serve/routes/route_table.c").read_text(encoding="utf-8"))
+    assert len(rows) > 15
+    prefixes = {"V1_ONLY": ["/v1"], "ROOT_ONLY": [""], "V1_AND_ROOT": ["/v1", ""]}
+    served = {(prefix + path, method) for path, method, places in rows for prefix in prefixes[places]}
     described = set()
     for path, methods in document(server)["paths"].items():
         for method in methods:

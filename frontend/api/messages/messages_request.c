@@ -14,7 +14,7 @@
 #include "frontend/api/chat/chat_messages.h"
 #include "frontend/api/chat/chat_request.h"
 #include "frontend/api/generation/request_fields.h"
-#include "frontend/api/messages/lone_backslash.h"
+#include "frontend/api/messages/backslash_repair.h"
 #include "frontend/api/messages/messages_tools.h"
 #include "frontend/api/messages/messages_turns.h"
 #include "proto/must.h"
@@ -25,13 +25,16 @@ static enum result body_read(const char *json, size_t json_bytes, cJSON **body,
     enum result result = request_fields_read_body(json, json_bytes, body, error);
     if (result == RESULT_OK)
         return result;
+    char *repaired;
     size_t repaired_bytes;
-    char *repaired = lone_backslash_repair(json, json_bytes, &repaired_bytes);
-    if (repaired) {
-        cJSON_Delete(*body); /* JSON with more behind it */
-        *body = NULL;
-        result = request_fields_read_body(repaired, repaired_bytes, body, error);
-    }
+    enum result repair = backslash_repair(json, json_bytes, &repaired, &repaired_bytes);
+    if (repair == RESULT_NOT_FOUND)
+        return result;
+    cJSON_Delete(*body); /* of JSON followed by more bytes */
+    *body = NULL;
+    if (repair != RESULT_OK)
+        return api_error_set(error, repair, 500, NULL, "out of memory");
+    result = request_fields_read_body(repaired, repaired_bytes, body, error);
     free(repaired);
     return result;
 }

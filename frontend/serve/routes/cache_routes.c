@@ -6,9 +6,11 @@
 #include "frontend/serve/routes/cache_routes.h"
 
 #include "frontend/http/http_reply.h"
+#include "frontend/serve/engine/chat_engine.h"
 
-void cache_routes_stats(struct chat_engine *engine, struct http_exchange *exchange)
+void cache_routes_stats(const struct route_context *context, struct http_exchange *exchange)
 {
+    struct chat_engine *engine = context->engine;
     struct chat_engine_status status;
     chat_engine_read_status(engine, &status);
     const struct worker_totals *totals = &status.totals;
@@ -42,8 +44,9 @@ void cache_routes_stats(struct chat_engine *engine, struct http_exchange *exchan
     http_reply_json(exchange, 200, &body);
 }
 
-void cache_routes_reset(struct chat_engine *engine, struct http_exchange *exchange)
+void cache_routes_reset(const struct route_context *context, struct http_exchange *exchange)
 {
+    struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
     text_buffer_append_format(&body, "{\"object\":\"cache.reset\",\"workers\":%u}",
                               chat_engine_reset_caches(engine));

@@ -5,9 +5,9 @@
 #define SHOAL_FRONTEND_SERVE_ROUTES_CACHE_ROUTES_H
 
 #include "frontend/http/http_exchange.h"
-#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/routes/route_context.h"
 
-void cache_routes_stats(struct chat_engine *engine, struct http_exchange *exchange);
-void cache_routes_reset(struct chat_engine *engine, struct http_exchange *exchange);
+void cache_routes_stats(const struct route_context *context, struct http_exchange *exchange);
+void cache_routes_reset(const struct route_context *context, struct http_exchange *exchange);
 
 #endif

@@ -10,7 +10,11 @@
 #include <stdio.h>
 
 #include "frontend/http/http_reply.h"
+#include "frontend/http/http_server.h"
+#include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/metrics/process_figures.h"
+#include "frontend/serve/routes/generation_route.h"
+#include "frontend/serve/routes/http_metrics.h"
 
 struct gauge {
     const char *name;
@@ -82,11 +86,15 @@ static void write_own_gauges(const struct chat_engine_status *status, struct met
     write_gauges(text, gauges, sizeof gauges / sizeof gauges[0]);
 }
 
-void metrics_page_reply(struct chat_engine *engine, const struct edge_figures *edge,
-                        struct http_exchange *exchange)
+void metrics_page_reply(const struct route_context *context, struct http_exchange *exchange)
 {
+    struct chat_engine *engine = context->engine;
     struct chat_engine_status status;
     chat_engine_read_status(engine, &status);
+    const struct http_figures http = {.connections = http_server_connections(context->server),
+                                      .unsent_bytes = http_server_unsent_bytes(context->server),
+                                      .http = http_server_counters(context->server),
+                                      .chat = generation_route_counters(context->generation)};
     const struct serve_metrics *metrics = chat_engine_metrics(engine);
     const struct model_assets *assets = chat_engine_assets(engine);
     const struct metric_label labels[] = {{"model_name", assets ? assets->model_id : ""},
@@ -99,7 +107,7 @@ void metrics_page_reply(struct chat_engine *engine, const struct edge_figures *e
     write_cache_config(&status, &text);
     text.common_count = 1;
     write_own_gauges(&status, &text);
-    edge_metrics_write(edge, &text);
+    http_metrics_write(&http, &text);
     serve_metrics_write_own(metrics, &status.totals, &text);
     text.common_count = 0;
     struct process_figures process;

@@ -6,10 +6,8 @@
 #define SHOAL_FRONTEND_SERVE_ROUTES_METRICS_PAGE_H
 
 #include "frontend/http/http_exchange.h"
-#include "frontend/serve/engine/chat_engine.h"
-#include "frontend/serve/routes/edge_metrics.h"
+#include "frontend/serve/routes/route_context.h"
 
-void metrics_page_reply(struct chat_engine *engine, const struct edge_figures *edge,
-                        struct http_exchange *exchange);
+void metrics_page_reply(const struct route_context *context, struct http_exchange *exchange);
 
 #endif

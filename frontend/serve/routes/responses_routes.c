@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "frontend/api/responses/response_store.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/http/query_text.h"
+#include "frontend/serve/routes/generation_route.h"
 #include "proto/must.h"
 
 #define USUAL_PAGE_ITEMS 20u
@@ -221,7 +223,7 @@ static void record_reply(struct response_record *record, struct http_exchange *e
     http_reply_json(exchange, 200, &body);
 }
 
-void responses_routes_get(struct response_store *store, struct http_exchange *exchange)
+void responses_routes_get(const struct route_context *context, struct http_exchange *exchange)
 {
     char id[RESPONSE_ID_BYTES];
     struct api_error error;
@@ -231,7 +233,7 @@ void responses_routes_get(struct response_store *store, struct http_exchange *ex
         reply_unknown(exchange);
         return;
     }
-    struct response_record *record = record_find(store, exchange, id);
+    struct response_record *record = record_find(context->responses, exchange, id);
     if (!record)
         return;
     if (items)
@@ -252,8 +254,7 @@ static void record_cancel(struct response_record *record, struct generation_rout
                                      response_record_id(record)) == RESULT_OK);
 }
 
-void responses_routes_delete(struct response_store *store, struct generation_route *generation,
-                             struct http_exchange *exchange)
+void responses_routes_delete(const struct route_context *context, struct http_exchange *exchange)
 {
     char id[RESPONSE_ID_BYTES];
     const char *rest = path_split(exchange, id);
@@ -261,11 +262,11 @@ void responses_routes_delete(struct response_store *store, struct generation_rou
         reply_unknown(exchange);
         return;
     }
-    struct response_record *record = record_find(store, exchange, id);
+    struct response_record *record = record_find(context->responses, exchange, id);
     if (!record)
         return;
     struct text_buffer body = {0};
-    record_cancel(record, generation, exchange);
+    record_cancel(record, context->generation, exchange);
     response_record_withdraw(record);
     response_record_release(record);
     text_buffer_append_format(&body, "{\"id\":\"%s\",\"object\":\"response\",\"deleted\":true}",
@@ -273,8 +274,7 @@ void responses_routes_delete(struct response_store *store, struct generation_rou
     http_reply_json(exchange, 200, &body);
 }
 
-void responses_routes_post(struct response_store *store, struct generation_route *generation,
-                           struct http_exchange *exchange)
+void responses_routes_post(const struct route_context *context, struct http_exchange *exchange)
 {
     char id[RESPONSE_ID_BYTES];
     const char *rest = path_split(exchange, id);
@@ -282,10 +282,10 @@ void responses_routes_post(struct response_store *store, struct generation_route
         reply_unknown(exchange);
         return;
     }
-    struct response_record *record = record_find(store, exchange, id);
+    struct response_record *record = record_find(context->responses, exchange, id);
     if (!record)
         return;
-    record_cancel(record, generation, exchange);
+    record_cancel(record, context->generation, exchange);
     record_reply(record, exchange);
     response_record_release(record);
 }

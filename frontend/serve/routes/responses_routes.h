@@ -6,16 +6,14 @@
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_RESPONSES_ROUTES_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_RESPONSES_ROUTES_H
 
-#include "frontend/api/responses/response_store.h"
-#include "frontend/serve/routes/generation_route.h"
+#include "frontend/http/http_exchange.h"
+#include "frontend/serve/routes/route_context.h"
 
 /* GET …/responses/{id} and …/responses/{id}/input_items */
-void responses_routes_get(struct response_store *store, struct http_exchange *exchange);
+void responses_routes_get(const struct route_context *context, struct http_exchange *exchange);
 /* DELETE …/responses/{id}: an answer in the making is cancelled first. */
-void responses_routes_delete(struct response_store *store, struct generation_route *generation,
-                             struct http_exchange *exchange);
+void responses_routes_delete(const struct route_context *context, struct http_exchange *exchange);
 /* POST …/responses/{id}/cancel. One that has ended is shown as it is. */
-void responses_routes_post(struct response_store *store, struct generation_route *generation,
-                           struct http_exchange *exchange);
+void responses_routes_post(const struct route_context *context, struct http_exchange *exchange);
 
 #endif

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "frontend/api/openapi_document.h"
 #include "frontend/http/http_reply.h"
+#include "frontend/serve/engine/chat_engine.h"
 #include "frontend/serve/routes/status_report.h"
 
 /* --- models ---------------------------------------------------------------------------------- */
@@ -86,8 +88,9 @@ static void reply_loading(struct chat_engine *engine, struct http_exchange *exch
         http_reply_error(exchange, &error);
 }
 
-void status_routes_models(struct chat_engine *engine, struct http_exchange *exchange)
+void status_routes_models(const struct route_context *context, struct http_exchange *exchange)
 {
+    struct chat_engine *engine = context->engine;
     const struct model_assets *assets = chat_engine_assets(engine);
     if (!assets) {
         reply_loading(engine, exchange);
@@ -125,23 +128,34 @@ static void write_state(struct chat_engine *engine, struct text_buffer *body)
                               status.worker_restarts);
 }
 
-void status_routes_health(struct chat_engine *engine, struct http_exchange *exchange)
+void status_routes_health(const struct route_context *context, struct http_exchange *exchange)
 {
+    struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
     write_state(engine, &body);
     http_reply_json(exchange, 200, &body);
 }
 
-void status_routes_ready(struct chat_engine *engine, struct http_exchange *exchange)
+void status_routes_ready(const struct route_context *context, struct http_exchange *exchange)
 {
+    struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
     write_state(engine, &body);
     http_reply_json(exchange, chat_engine_is_serving(engine) ? 200 : 503, &body);
 }
 
-void status_routes_status(struct chat_engine *engine, struct http_exchange *exchange)
+void status_routes_status(const struct route_context *context, struct http_exchange *exchange)
 {
+    struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
     status_report_write(engine, &body);
     http_reply_json(exchange, 200, &body);
+}
+
+void status_routes_openapi(const struct route_context *context, struct http_exchange *exchange)
+{
+    (void)context;
+    size_t bytes;
+    const char *document = openapi_document(&bytes);
+    http_reply_whole(exchange, 200, "application/json", document, bytes);
 }

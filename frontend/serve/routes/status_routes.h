@@ -6,15 +6,17 @@
 #define SHOAL_FRONTEND_SERVE_ROUTES_STATUS_ROUTES_H
 
 #include "frontend/http/http_exchange.h"
-#include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/routes/route_context.h"
 
 /* GET /v1/models, /v1/models/{id}. */
-void status_routes_models(struct chat_engine *engine, struct http_exchange *exchange);
+void status_routes_models(const struct route_context *context, struct http_exchange *exchange);
 /* GET /health: 200 as long as the loop runs. */
-void status_routes_health(struct chat_engine *engine, struct http_exchange *exchange);
+void status_routes_health(const struct route_context *context, struct http_exchange *exchange);
 /* GET /ready: 200 when a worker is ready to run a request, else 503 with the load's progress. */
-void status_routes_ready(struct chat_engine *engine, struct http_exchange *exchange);
+void status_routes_ready(const struct route_context *context, struct http_exchange *exchange);
+/* GET /openapi.json. */
+void status_routes_openapi(const struct route_context *context, struct http_exchange *exchange);
 /* GET /v1/status: every worker and every request (status_report.h). */
-void status_routes_status(struct chat_engine *engine, struct http_exchange *exchange);
+void status_routes_status(const struct route_context *context, struct http_exchange *exchange);
 
 #endif

@@ -64,13 +64,13 @@ static void handle_path(void *context, struct http_exchange *exchange)
 }
 
 static const struct http_route routes[] = {
-    {"/echo", false, HTTP_POST, false, NULL, handle_echo},
-    {"/get", true, HTTP_GET, true, NULL, handle_echo},
-    {"/hold", false, HTTP_POST, false, NULL, handle_hold},
-    {"/messages", false, HTTP_POST, false, messages_error_write, handle_echo},
-    {"/things", false, HTTP_POST, false, NULL, handle_echo},
-    {"/things/", true, HTTP_GET, false, NULL, handle_path},
-    {"/things/", true, HTTP_DELETE, false, NULL, handle_path},
+    {"/echo", false, HTTP_POST, false, NULL, NULL, handle_echo},
+    {"/get", true, HTTP_GET, true, NULL, NULL, handle_echo},
+    {"/hold", false, HTTP_POST, false, NULL, NULL, handle_hold},
+    {"/messages", false, HTTP_POST, false, messages_error_write, NULL, handle_echo},
+    {"/things", false, HTTP_POST, false, NULL, NULL, handle_echo},
+    {"/things/", true, HTTP_GET, false, NULL, NULL, handle_path},
+    {"/things/", true, HTTP_DELETE, false, NULL, NULL, handle_path},
 };
 
 static void start(uint32_t max_connections, int request_timeout_ms, int idle_timeout_ms)

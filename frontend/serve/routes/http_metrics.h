@@ -1,20 +1,20 @@
 /*
  * The part of GET /metrics that tells how clients behave: connections, refusals, cuts.
  */
-#ifndef SHOAL_FRONTEND_SERVE_ROUTES_EDGE_METRICS_H
-#define SHOAL_FRONTEND_SERVE_ROUTES_EDGE_METRICS_H
+#ifndef SHOAL_FRONTEND_SERVE_ROUTES_HTTP_METRICS_H
+#define SHOAL_FRONTEND_SERVE_ROUTES_HTTP_METRICS_H
 
 #include "frontend/http/http_server.h"
 #include "frontend/serve/metrics/metric_text.h"
 #include "frontend/serve/routes/generation_counters.h"
 
-struct edge_figures {
+struct http_figures {
     uint32_t connections; /* open now */
     uint64_t unsent_bytes;
     const struct http_counters *http;
     const struct generation_counters *chat;
 };
 
-void edge_metrics_write(const struct edge_figures *figures, struct metric_text *text);
+void http_metrics_write(const struct http_figures *figures, struct metric_text *text);
 
 #endif

@@ -1,13 +1,12 @@
 /*
- * Agents paste regular expressions and Windows paths into their JSON by hand and forget to double a
- * backslash now and then; a 400 would end a session that is hours long. Only what no JSON parser
- * takes is touched, and only once a body has been refused, so that no valid body can change its
- * meaning. A backslash that happens to make an escape ("C:\new") cannot be told from one that was
- * meant to, and stays.
+ * Agents paste regular expressions and Windows paths into JSON and sometimes forget to double a
+ * backslash; a 400 would end a session of hours. Only a body that was refused as JSON is repaired,
+ * so a valid body never changes its meaning. A backslash that happens to form an escape ("C:\new")
+ * cannot be told from an intended one and stays.
  *
- * Two passes: count, then copy. Both walk strings the same way, through escape_bytes().
+ * Two passes: count, then copy. Both walk strings through escape_bytes().
  */
-#include "frontend/api/messages/lone_backslash.h"
+#include "frontend/api/messages/backslash_repair.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Bytes of the escape that begins with the backslash at `at`; 0: it begins none. */
+/* Bytes of the escape that starts with the backslash at `at`; 0: it is not an escape. */
 static size_t escape_bytes(const char *at, const char *end)
 {
     if (end - at < 2 || at[1] == '\0')
@@ -34,8 +33,8 @@ static size_t escape_bytes(const char *at, const char *end)
     return 6;
 }
 
-/* How many lone backslashes there are. Copies with each of them doubled to `to`, unless it is NULL.
- */
+/* Counts the backslashes that start no escape. Copies `json` to `to` with these doubled, unless
+ * `to` is NULL. */
 static size_t walk(const char *json, size_t json_bytes, char *to)
 {
     const char *end = json + json_bytes;
@@ -60,14 +59,18 @@ static size_t walk(const char *json, size_t json_bytes, char *to)
     return lone;
 }
 
-char *lone_backslash_repair(const char *json, size_t json_bytes, size_t *repaired_bytes)
+enum result backslash_repair(const char *json, size_t json_bytes, char **repaired,
+                             size_t *repaired_bytes)
 {
     size_t lone = walk(json, json_bytes, NULL);
-    char *repaired = lone > 0 ? malloc(json_bytes + lone + 1) : NULL;
-    if (!repaired)
-        return NULL;
-    (void)walk(json, json_bytes, repaired);
+    if (lone == 0)
+        return RESULT_NOT_FOUND;
+    char *copy = malloc(json_bytes + lone + 1);
+    if (!copy)
+        return RESULT_OUT_OF_MEMORY;
+    (void)walk(json, json_bytes, copy);
+    copy[json_bytes + lone] = '\0';
+    *repaired = copy;
     *repaired_bytes = json_bytes + lone;
-    repaired[*repaired_bytes] = '\0';
-    return repaired;
+    return RESULT_OK;
 }

@@ -6,7 +6,7 @@
  * is taken or refused by itself, and what is refused leaves the old keys or the old certificate in
  * force; connections and requests in hand never notice.
  */
-#include "frontend/serve/routes/server_edges.h"
+#include "frontend/serve/routes/http_settings.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -20,14 +20,14 @@
     10000                     /* of TLS; two round trips of a very slow line take two seconds */
 #define OTHER_DESCRIPTORS 64u /* of this process: listening, loop, workers, files */
 
-struct server_edges {
+struct http_settings {
     const struct options *options;
     struct api_keys *keys;
     struct tls_context *tls;
     uint32_t max_connections;
 };
 
-uint64_t server_edges_raise_descriptor_limit(void)
+uint64_t http_settings_raise_descriptor_limit(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -41,21 +41,21 @@ uint64_t server_edges_raise_descriptor_limit(void)
     return limit.rlim_cur;
 }
 
-static void connections_choose(struct server_edges *edges)
+static void connections_choose(struct http_settings *settings)
 {
-    uint64_t wanted = edges->options->max_connections;
-    uint64_t files = server_edges_raise_descriptor_limit();
+    uint64_t wanted = settings->options->max_connections;
+    uint64_t files = http_settings_raise_descriptor_limit();
     uint64_t most = files > 2 * OTHER_DESCRIPTORS ? files - OTHER_DESCRIPTORS : OTHER_DESCRIPTORS;
     if (wanted > most)
         log_warn("the limit of %llu open files leaves room for %llu connections",
                  (unsigned long long)files, (unsigned long long)most);
-    edges->max_connections = (uint32_t)(wanted < most ? wanted : most);
+    settings->max_connections = (uint32_t)(wanted < most ? wanted : most);
 }
 
-enum result server_edges_create(const struct options *options, struct server_edges **edges,
-                                struct error_text *error)
+enum result http_settings_create(const struct options *options, struct http_settings **settings,
+                                 struct error_text *error)
 {
-    struct server_edges *made = must_alloc(1, sizeof *made);
+    struct http_settings *made = must_alloc(1, sizeof *made);
     made->options = options;
     enum result result = RESULT_OK;
     for (size_t i = 0; i < options->cors_origins.count && result == RESULT_OK; i++)
@@ -66,35 +66,35 @@ enum result server_edges_create(const struct options *options, struct server_edg
     if (result == RESULT_OK && options->tls_cert)
         result = tls_context_create(options->tls_cert, options->tls_key, &made->tls, error);
     if (result != RESULT_OK) {
-        server_edges_destroy(made);
+        http_settings_destroy(made);
         return result;
     }
     if (made->keys)
         log_info("API keys in force: %zu", api_keys_count(made->keys));
     connections_choose(made);
-    *edges = made;
+    *settings = made;
     return RESULT_OK;
 }
 
-void server_edges_destroy(struct server_edges *edges)
+void http_settings_destroy(struct http_settings *settings)
 {
-    if (!edges)
+    if (!settings)
         return;
-    api_keys_destroy(edges->keys);
-    tls_context_destroy(edges->tls);
-    free(edges);
+    api_keys_destroy(settings->keys);
+    tls_context_destroy(settings->tls);
+    free(settings);
 }
 
-void server_edges_fill(const struct server_edges *edges, struct http_server_config *config)
+void http_settings_fill(const struct http_settings *settings, struct http_server_config *config)
 {
-    const struct options *options = edges->options;
+    const struct options *options = settings->options;
     config->listen.host = options->host;
     config->listen.port = (uint16_t)options->port;
-    config->max_connections = edges->max_connections;
+    config->max_connections = settings->max_connections;
     config->max_requests_per_client = (uint32_t)options->max_requests_per_client;
     config->max_held_body_bytes = LIMIT_HTTP_HELD_BODIES * options->max_body_bytes;
-    config->keys = edges->keys;
-    config->tls = edges->tls;
+    config->keys = settings->keys;
+    config->tls = settings->tls;
     config->connection = (struct http_connection_config){
         .max_head_bytes = LIMIT_HTTP_HEAD_BYTES,
         .max_body_bytes = options->max_body_bytes,
@@ -107,17 +107,17 @@ void server_edges_fill(const struct server_edges *edges, struct http_server_conf
                  .origin_count = options->cors_origins.count}};
 }
 
-void server_edges_reload(struct server_edges *edges)
+void http_settings_reload(struct http_settings *settings)
 {
     struct error_text error;
-    if (edges->keys) {
-        if (api_keys_reload(edges->keys, &error) == RESULT_OK)
-            log_info("API keys read again, in force: %zu", api_keys_count(edges->keys));
+    if (settings->keys) {
+        if (api_keys_reload(settings->keys, &error) == RESULT_OK)
+            log_info("API keys read again, in force: %zu", api_keys_count(settings->keys));
         else
             log_error("the API keys stay as they were: %s", error.text);
     }
-    if (edges->tls) {
-        if (tls_context_reload(edges->tls, &error) == RESULT_OK)
+    if (settings->tls) {
+        if (tls_context_reload(settings->tls, &error) == RESULT_OK)
             log_info("certificate read again, for connections from now on");
         else
             log_error("the certificate stays as it was: %s", error.text);

@@ -2,7 +2,7 @@
  * Each question reads its body, asks the tokenizer or the template, and writes JSON; a chat goes
  * through the reader of chat completions, so what is refused there is refused here.
  */
-#include "frontend/api/chat/token_questions.h"
+#include "frontend/api/chat/tokenize_routes.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -179,7 +179,7 @@ static enum result text_answer(const struct model_assets *assets, const cJSON *b
     return result;
 }
 
-enum result token_questions_tokenize(const struct parse_context *context, const char *json,
+enum result tokenize_routes_tokenize(const struct parse_context *context, const char *json,
                                      size_t json_bytes, int64_t now_unix_s,
                                      struct text_buffer *reply, struct api_error *error)
 {
@@ -236,7 +236,7 @@ static enum result tokens_decode(const struct model_assets *assets, const cJSON 
     return RESULT_OK;
 }
 
-enum result token_questions_detokenize(const struct parse_context *context, const char *json,
+enum result tokenize_routes_detokenize(const struct parse_context *context, const char *json,
                                        size_t json_bytes, int64_t now_unix_s,
                                        struct text_buffer *reply, struct api_error *error)
 {
@@ -263,7 +263,7 @@ enum result token_questions_detokenize(const struct parse_context *context, cons
     return result;
 }
 
-enum result token_questions_apply_template(const struct parse_context *context, const char *json,
+enum result tokenize_routes_apply_template(const struct parse_context *context, const char *json,
                                            size_t json_bytes, int64_t now_unix_s,
                                            struct text_buffer *reply, struct api_error *error)
 {

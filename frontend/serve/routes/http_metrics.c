@@ -3,9 +3,9 @@
  *
  * All begin at zero and are always there, so that an alert on a rate works from the first scrape.
  */
-#include "frontend/serve/routes/edge_metrics.h"
+#include "frontend/serve/routes/http_metrics.h"
 
-void edge_metrics_write(const struct edge_figures *figures, struct metric_text *text)
+void http_metrics_write(const struct http_figures *figures, struct metric_text *text)
 {
     const struct http_counters *http = figures->http;
     const struct {

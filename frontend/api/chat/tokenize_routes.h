@@ -11,13 +11,13 @@
  * In texts the text of special tokens becomes these tokens, as both servers do it; "parse_special"
  * false leaves it text.
  */
-#ifndef SHOAL_FRONTEND_API_CHAT_TOKEN_QUESTIONS_H
-#define SHOAL_FRONTEND_API_CHAT_TOKEN_QUESTIONS_H
+#ifndef SHOAL_FRONTEND_API_CHAT_TOKENIZE_ROUTES_H
+#define SHOAL_FRONTEND_API_CHAT_TOKENIZE_ROUTES_H
 
 #include "frontend/api/generation/inspection.h"
 
-inspection token_questions_tokenize;
-inspection token_questions_detokenize;
-inspection token_questions_apply_template;
+inspection tokenize_routes_tokenize;
+inspection tokenize_routes_detokenize;
+inspection tokenize_routes_apply_template;
 
 #endif

@@ -6,7 +6,7 @@
  * Children would inherit the slice; the flag that prevents it also takes a raised priority from
  * them, so a process that has one is left as it is.
  */
-#include "frontend/serve/loop_slice.h"
+#include "frontend/serve/loop_priority.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ struct attributes {
     uint64_t period_ns;
 };
 
-void loop_slice_shorten(void)
+void loop_priority_raise(void)
 {
     errno = 0;
     int nice = getpriority(PRIO_PROCESS, 0);

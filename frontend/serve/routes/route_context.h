@@ -1,0 +1,22 @@
+/*
+ * What route handlers work on.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ROUTES_ROUTE_CONTEXT_H
+#define SHOAL_FRONTEND_SERVE_ROUTES_ROUTE_CONTEXT_H
+
+struct chat_engine;
+struct generation_route;
+struct http_server;
+struct inspect_route;
+struct response_store;
+
+/* Complete before the event loop runs; the members outlive every exchange. */
+struct route_context {
+    struct http_server *server;
+    struct chat_engine *engine;
+    struct generation_route *generation;
+    struct inspect_route *inspections;
+    struct response_store *responses;
+};
+
+#endif

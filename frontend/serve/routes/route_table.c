@@ -1,0 +1,123 @@
+/*
+ * One row for each path and method. A row is handled in one of three ways: an answer from the
+ * model (`format`), an inspection of the body on a preparation thread (`inspect`), or an immediate
+ * reply from what the frontend has at hand (`reply`).
+ *
+ * Most paths exist with and without "/v1": the table names them without it. Health checks, the API
+ * document and metrics need no key, because load balancers and scrapers have none.
+ */
+#include "frontend/serve/routes/route_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "frontend/api/chat/chat_format.h"
+#include "frontend/api/chat/completions_format.h"
+#include "frontend/api/chat/tokenize_routes.h"
+#include "frontend/api/messages/messages_count.h"
+#include "frontend/api/messages/messages_error.h"
+#include "frontend/api/messages/messages_format.h"
+#include "frontend/api/responses/responses_format.h"
+#include "frontend/serve/routes/cache_routes.h"
+#include "frontend/serve/routes/generation_route.h"
+#include "frontend/serve/routes/inspect_route.h"
+#include "frontend/serve/routes/metrics_page.h"
+#include "frontend/serve/routes/responses_routes.h"
+#include "frontend/serve/routes/status_routes.h"
+#include "proto/must.h"
+
+#define PATH_BYTES 64u
+
+/* With a prefix "/v1", without one, or both. */
+enum route_prefix { V1_ONLY, ROOT_ONLY, V1_AND_ROOT };
+
+enum route_access { KEY, OPEN, OPEN_UNLESS_PROTECTED };
+
+struct route_row {
+    const char *path; /* where it ends with '/': every path below it */
+    enum http_method method;
+    enum route_prefix prefix;
+    enum route_access access;
+    bool below;                    /* also every path below `path` */
+    bool stores;                   /* format and inspect get the response store */
+    api_error_writer *write_error; /* NULL: OpenAI's shape */
+
+    /* one of these */
+    const struct api_format *format;
+    inspection *inspect;
+    void (*reply)(const struct route_context *context, struct http_exchange *exchange);
+};
+
+static const struct route_row rows[] = {
+    {"/chat/completions", HTTP_POST, V1_AND_ROOT, .format = &chat_format},
+    {"/completions", HTTP_POST, V1_AND_ROOT, .format = &completions_format},
+    {"/tokenize", HTTP_POST, V1_AND_ROOT, .inspect = tokenize_routes_tokenize},
+    {"/detokenize", HTTP_POST, V1_AND_ROOT, .inspect = tokenize_routes_detokenize},
+    {"/apply-template", HTTP_POST, V1_AND_ROOT, .inspect = tokenize_routes_apply_template},
+
+    {"/messages", HTTP_POST, V1_AND_ROOT, .format = &messages_format,
+     .write_error = messages_error_write},
+    {"/messages/count_tokens", HTTP_POST, V1_AND_ROOT, .inspect = messages_count_tokens,
+     .write_error = messages_error_write},
+
+    {"/responses", HTTP_POST, V1_AND_ROOT, .format = &responses_format, .stores = true},
+    {"/responses/input_tokens", HTTP_POST, V1_AND_ROOT, .inspect = responses_count_tokens,
+     .stores = true},
+    {"/responses/", HTTP_GET, V1_AND_ROOT, .reply = responses_routes_get},
+    {"/responses/", HTTP_DELETE, V1_AND_ROOT, .reply = responses_routes_delete},
+    {"/responses/", HTTP_POST, V1_AND_ROOT, .reply = responses_routes_post},
+
+    {"/models", HTTP_GET, V1_AND_ROOT, .below = true, .reply = status_routes_models},
+    {"/health", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_health},
+    {"/ready", HTTP_GET, V1_AND_ROOT, OPEN, .reply = status_routes_ready},
+    {"/status", HTTP_GET, V1_ONLY, .reply = status_routes_status},
+    {"/cache/stats", HTTP_GET, V1_ONLY, .reply = cache_routes_stats},
+    {"/cache/reset", HTTP_POST, V1_ONLY, .reply = cache_routes_reset},
+    {"/openapi.json", HTTP_GET, ROOT_ONLY, OPEN, .reply = status_routes_openapi},
+    {"/metrics", HTTP_GET, ROOT_ONLY, OPEN_UNLESS_PROTECTED, .reply = metrics_page_reply},
+};
+
+#define ROW_COUNT (sizeof rows / sizeof rows[0])
+
+/* Paths of the expanded table: "/v1" and the row's, since http_route points at a string. */
+static char v1_paths[ROW_COUNT][PATH_BYTES];
+
+static void handle(void *context, struct http_exchange *exchange)
+{
+    const struct route_context *routes = context;
+    const struct route_row *row = exchange->route->row;
+    void *store = row->stores ? routes->responses : NULL;
+    if (row->format)
+        generation_route_handle(routes->generation, exchange, row->format, store);
+    else if (row->inspect)
+        inspect_route_handle(routes->inspections, exchange, row->inspect, store);
+    else
+        row->reply(routes, exchange);
+}
+
+struct http_route *route_table_create(bool protect_metrics, size_t *count)
+{
+    struct http_route *routes = must_alloc(2 * ROW_COUNT, sizeof *routes);
+    *count = 0;
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        const struct route_row *row = &rows[i];
+        struct http_route route = {.path = row->path,
+                                   .prefix = row->below || row->path[strlen(row->path) - 1] == '/',
+                                   .method = row->method,
+                                   .open = row->access == OPEN ||
+                                           (row->access != KEY && !protect_metrics),
+                                   .write_error = row->write_error,
+                                   .row = row,
+                                   .handle = handle};
+        if (row->prefix != V1_ONLY)
+            routes[(*count)++] = route;
+        if (row->prefix == ROOT_ONLY)
+            continue;
+        int bytes = snprintf(v1_paths[i], PATH_BYTES, "/v1%s", row->path);
+        must(bytes > 0 && (unsigned)bytes < PATH_BYTES);
+        route.path = v1_paths[i];
+        routes[(*count)++] = route;
+    }
+    return routes;
+}
