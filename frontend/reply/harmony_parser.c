@@ -16,11 +16,16 @@
 
 #define HEADER_BYTES (2 * LIMIT_TOOL_NAME_BYTES) /* role, channel, recipient, constraint */
 
+/* The marks from MARK_OVER on end a body. */
 enum harmony_mark { MARK_START, MARK_CHANNEL, MARK_CONSTRAIN, MARK_MESSAGE, MARK_OVER };
 
-static const char *const marks[] = {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>",
-                                    "<|end|>",   "<|call|>",    "<|return|>"};
-#define MARK_COUNT (sizeof marks / sizeof marks[0])
+const char *const harmony_marks[HARMONY_MARK_COUNT] = {[MARK_START] = "<|start|>",
+                                                       [MARK_CHANNEL] = "<|channel|>",
+                                                       [MARK_CONSTRAIN] = "<|constrain|>",
+                                                       [MARK_MESSAGE] = "<|message|>",
+                                                       [MARK_OVER] = "<|end|>",
+                                                       "<|call|>",
+                                                       "<|return|>"};
 
 enum harmony_body { IN_HEADER, IN_TEXT, IN_CALL };
 
@@ -48,7 +53,7 @@ struct harmony_parser *harmony_parser_create(bool with_calls, struct reply_event
     parser->with_calls = with_calls;
     parser->sender.sink = sink;
     parser->sender.text_kind = REPLY_CONTENT;
-    mark_matcher_init(&parser->matcher, marks, MARK_COUNT);
+    mark_matcher_init(&parser->matcher, harmony_marks, HARMONY_MARK_COUNT);
     return parser;
 }
 
@@ -151,7 +156,7 @@ static void header_over(struct harmony_parser *p)
     call_writer_clear(&p->writer);
     if (length > 0 && p->with_calls && p->sender.calls < LIMIT_TOOL_CALLS &&
         call_writer_set_name(&p->writer, recipient, length)) {
-        text_buffer_append_text(&p->header, marks[MARK_MESSAGE]);
+        text_buffer_append_text(&p->header, harmony_marks[MARK_MESSAGE]);
         p->body = IN_CALL;
     } else {
         text_begin(p, is_analysis && length == 0 ? REPLY_REASONING : REPLY_CONTENT);
@@ -235,15 +240,15 @@ static void mark_found(struct harmony_parser *p, size_t mark)
     if (is_header && mark == MARK_MESSAGE) {
         header_over(p);
     } else if (is_header && (mark == MARK_CHANNEL || mark == MARK_CONSTRAIN)) {
-        text_buffer_append_text(&p->header, marks[mark]);
+        text_buffer_append_text(&p->header, harmony_marks[mark]);
     } else if (mark == MARK_MESSAGE || mark == MARK_CONSTRAIN) {
-        for (const char *byte = marks[mark]; *byte; byte++)
+        for (const char *byte = harmony_marks[mark]; *byte; byte++)
             plain_byte(p, *byte); /* no header before it: it means itself */
     } else {
         body_over(p);
         header_begin(p, mark == MARK_START);
         if (mark == MARK_CHANNEL)
-            text_buffer_append_text(&p->header, marks[mark]);
+            text_buffer_append_text(&p->header, harmony_marks[mark]);
     }
 }
 

@@ -24,6 +24,10 @@
 
 struct harmony_parser;
 
+/* Every mark of the format: each is one token, special in published vocabularies. */
+enum { HARMONY_MARK_COUNT = 7 };
+extern const char *const harmony_marks[HARMONY_MARK_COUNT];
+
 /* `with_calls` false: no tools were offered, a call's body is content. NULL: out of memory. */
 struct harmony_parser *harmony_parser_create(bool with_calls, struct reply_event_sink sink);
 void harmony_parser_destroy(struct harmony_parser *parser);

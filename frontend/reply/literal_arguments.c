@@ -58,7 +58,7 @@ static bool quote_may_grow(const struct literal_arguments *l, const char **whole
 {
     bool may_grow = false;
     *whole = NULL;
-    for (size_t i = 0; i < 4 && l->syntax->quotes[i]; i++) {
+    for (size_t i = 0; i < LITERAL_QUOTES && l->syntax->quotes[i]; i++) {
         const char *quote = l->syntax->quotes[i];
         size_t length = strlen(quote);
         if (l->quote_bytes <= length && memcmp(quote, l->quote, l->quote_bytes) == 0)
@@ -71,7 +71,7 @@ static bool quote_may_grow(const struct literal_arguments *l, const char **whole
 
 static bool begins_quote(const struct literal_arguments *l, char byte)
 {
-    for (size_t i = 0; i < 4 && l->syntax->quotes[i]; i++) {
+    for (size_t i = 0; i < LITERAL_QUOTES && l->syntax->quotes[i]; i++) {
         if (byte == l->syntax->quotes[i][0])
             return true;
     }

@@ -119,3 +119,12 @@ uint32_t mark_matcher_alive(const struct mark_matcher *matcher)
         alive |= matcher->trials[i].rest ? (uint32_t)1 << i : 0;
     return alive;
 }
+
+bool mark_list_contains(const char *const marks[], size_t count, const char *text, size_t length)
+{
+    for (size_t i = 0; i < count && marks[i]; i++) {
+        if (memmem(marks[i], strlen(marks[i]), text, length))
+            return true;
+    }
+    return false;
+}

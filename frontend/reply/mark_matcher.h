@@ -61,4 +61,7 @@ enum mark_result mark_matcher_push(struct mark_matcher *matcher, uint32_t enable
 /* Patterns, as bits, that what is held may become. */
 uint32_t mark_matcher_alive(const struct mark_matcher *matcher);
 
+/* True if `text` occurs in one of the marks. The list ends at `count` or its first NULL. */
+bool mark_list_contains(const char *const marks[], size_t count, const char *text, size_t length);
+
 #endif

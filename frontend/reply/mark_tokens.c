@@ -7,20 +7,9 @@
  */
 #include "frontend/reply/mark_tokens.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-static const char *const harmony_marks[] = {"<|start|>", "<|channel|>",   "<|message|>", "<|end|>",
-                                            "<|call|>",  "<|constrain|>", "<|return|>",  NULL};
-
-static bool is_part(const char *const texts[], size_t count, const char *text, size_t length)
-{
-    for (size_t i = 0; i < count && texts[i]; i++) {
-        if (memmem(texts[i], strlen(texts[i]), text, length))
-            return true;
-    }
-    return false;
-}
+#include "frontend/reply/harmony_parser.h"
+#include "frontend/reply/mark_matcher.h"
+#include "proto/limits.h"
 
 static bool is_mark(const struct reasoning_format *reasoning, const struct tool_format *tools,
                     const char *text, size_t length)
@@ -30,24 +19,10 @@ static bool is_mark(const struct reasoning_format *reasoning, const struct tool_
     if (!reasoning)
         return false;
     if (reasoning->joint)
-        return is_part(harmony_marks, sizeof harmony_marks / sizeof *harmony_marks, text, length);
-    return is_part(reasoning->opening, REASONING_TAGS, text, length) ||
-           is_part(reasoning->closing, REASONING_TAGS, text, length) ||
-           is_part(reasoning->frames, REASONING_TAGS, text, length);
-}
-
-static enum result list_add(struct token_list *list, uint32_t id)
-{
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity ? 2 * list->capacity : 16;
-        uint32_t *ids = realloc(list->ids, capacity * sizeof *ids);
-        if (!ids)
-            return RESULT_OUT_OF_MEMORY;
-        list->ids = ids;
-        list->capacity = capacity;
-    }
-    list->ids[list->count++] = id;
-    return RESULT_OK;
+        return mark_list_contains(harmony_marks, HARMONY_MARK_COUNT, text, length);
+    return mark_list_contains(reasoning->opening, REASONING_TAGS, text, length) ||
+           mark_list_contains(reasoning->closing, REASONING_TAGS, text, length) ||
+           mark_list_contains(reasoning->frames, REASONING_TAGS, text, length);
 }
 
 enum result mark_tokens_find(const struct tokenizer *tokenizer,
@@ -63,7 +38,7 @@ enum result mark_tokens_find(const struct tokenizer *tokenizer,
             continue;
         tokenizer_token_bytes(tokenizer, id, &text, &length);
         if (length > 0 && is_mark(reasoning, tools, text, length))
-            result = list_add(list, id);
+            result = token_list_append(list, &id, 1, LIMIT_VOCAB_TOKENS);
     }
     return result;
 }

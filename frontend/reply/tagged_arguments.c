@@ -18,7 +18,18 @@ void tagged_arguments_begin(struct tagged_arguments *t, const struct tagged_synt
     t->syntax = syntax;
     t->tool = tool;
     t->in_value = false;
-    mark_matcher_init(&t->inside, syntax->inside, sizeof syntax->inside / sizeof *syntax->inside);
+    const char *inside[sizeof syntax->values / sizeof *syntax->values +
+                       sizeof syntax->call_ends / sizeof *syntax->call_ends];
+    size_t count = 0;
+    while (count < TAGGED_VALUE_KINDS && syntax->values[count]) {
+        inside[count] = syntax->values[count];
+        count++;
+    }
+    t->value_patterns = count;
+    for (size_t i = 0;
+         i < sizeof syntax->call_ends / sizeof *syntax->call_ends && syntax->call_ends[i]; i++)
+        inside[count++] = syntax->call_ends[i];
+    mark_matcher_init(&t->inside, inside, count);
     mark_matcher_init(&t->ends, syntax->ends, sizeof syntax->ends / sizeof *syntax->ends);
 }
 
@@ -36,9 +47,9 @@ static enum call_step value_begin(struct tagged_arguments *t, struct call_writer
     t->in_value = true;
     t->is_first = true;
     t->has_line_break = false;
-    t->types = pattern < t->syntax->typed_count    ? argument_type_find(t->tool, name)
-               : pattern == t->syntax->typed_count ? ARGUMENT_STRING
-                                                   : 0;
+    t->types = pattern == TAGGED_BY_SCHEMA ? argument_type_find(t->tool, name)
+               : pattern == TAGGED_STRING  ? ARGUMENT_STRING
+                                           : 0;
     t->is_text = t->types == ARGUMENT_STRING;
     text_buffer_clear(&t->value);
     if (!call_writer_put_key(writer, key, key_length) ||
@@ -117,7 +128,7 @@ enum call_step tagged_arguments_push(struct tagged_arguments *t, struct call_wri
         return CALL_MORE;
     *unread = result == MARK_FOUND ? t->inside.unread : t->inside.held_bytes;
     enum call_step step = CALL_BROKEN;
-    if (result == MARK_FOUND && t->inside.found < t->syntax->value_count) {
+    if (result == MARK_FOUND && t->inside.found < t->value_patterns) {
         struct mark_span key = t->inside.trials[t->inside.found].name;
         step = value_begin(t, writer, t->inside.found, t->inside.held + key.begin,
                            (size_t)(key.end - key.begin));

@@ -20,7 +20,8 @@ struct tagged_arguments {
     bool has_line_break; /* one that may be the last before the closing tag */
     bool is_text;        /* a string by its schema */
     unsigned types;
-    struct mark_matcher inside;
+    size_t value_patterns;      /* the first of `inside` begin a value, the others end the call */
+    struct mark_matcher inside; /* between values */
     struct mark_matcher ends;
     struct text_buffer value; /* of another type */
 };

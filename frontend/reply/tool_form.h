@@ -29,24 +29,32 @@ enum tool_form_place {
     FORM_AFTER_CALL, /* behind a call, closed or not */
 };
 
+/* The type of a value between tags. A syntax that has only the first pattern has only the first. */
+enum tagged_value_kind {
+    TAGGED_BY_SCHEMA, /* the tool's schema says the type */
+    TAGGED_STRING,
+    TAGGED_JSON,
+    TAGGED_VALUE_KINDS
+};
+
 /* `<function=f> <parameter=p>value</parameter> … </function>` and its relatives. */
 struct tagged_syntax {
-    const char *inside[6]; /* patterns between values: first those that begin one, %k its name, …*/
-    size_t value_count;    /* … this many, then those that end the call */
-    size_t typed_count;    /* of the former: typed by the tool's schema; the next one is a string,
-                              the one after it JSON */
-    const char *ends[4];   /* patterns that end a value: first the usual one, the next ones end the
-                              call, too */
-    bool line_breaks;      /* one at each end of a value is not part of it */
+    const char *values[TAGGED_VALUE_KINDS]; /* patterns that begin a value; %k is its name */
+    const char *call_ends[2];               /* patterns that end the call between values */
+    const char *ends[3]; /* patterns that end a value: [0] is the usual one, the others are the
+                            beginning of what follows it, which is read again */
+    bool line_breaks;    /* one at each end of a value is not part of it */
 };
+
+enum { LITERAL_QUOTES = 4 };
 
 /* `f(a="x", b=[1])`, `{a:<|"|>x<|"|>}`. */
 struct literal_syntax {
-    const char *quotes[4]; /* patterns; a longer one before one that begins it */
-    bool escapes;          /* backslashes in strings mean what they mean in Python */
-    bool bare_words;       /* text without quotes is a string */
-    char assign;           /* between a name and its value at the top */
-    char close;            /* ends the arguments */
+    const char *quotes[LITERAL_QUOTES]; /* patterns; a longer one before one that begins it */
+    bool escapes;                       /* backslashes in strings mean what they mean in Python */
+    bool bare_words;                    /* text without quotes is a string */
+    char assign;                        /* between a name and its value at the top */
+    char close;                         /* ends the arguments */
 };
 
 struct tool_form {
