@@ -1,9 +1,9 @@
 /*
  * Types for values that models write without any.
  *
- * Between XML tags `5` may be a number or a string; only the tool's schema knows. Schemas are a
- * client's: references may turn in circles and alternatives multiply, so the walk has a budget, and
- * what it did not see counts as not said.
+ * Between XML tags `5` may be a number or a string; only the tool's schema decides. A schema comes
+ * from a client: its references may be circular and its alternatives may multiply, so the walk has
+ * a budget; parts beyond the budget count as absent.
  */
 #include "frontend/reply/argument_type.h"
 
@@ -14,7 +14,7 @@
 #include "frontend/reply/json_value_scanner.h"
 #include "frontend/reply/literal_arguments.h"
 
-#define SCHEMA_VISITS 256 /* parts of a schema that are looked at for one argument */
+#define SCHEMA_VISITS 256 /* parts of a schema that are visited for one argument */
 #define SCHEMA_DEPTH  16
 
 static const cJSON *member(const cJSON *object, const char *name)
@@ -119,7 +119,7 @@ static bool is_blank(char c)
 static bool json_is_of(unsigned types, const struct text_buffer *json)
 {
     switch (json->bytes[0]) {
-    case '"': return types == 0; /* where strings are meant, quotes are part of them */
+    case '"': return types == 0; /* quotes are part of a string */
     case '{': return types == 0 || (types & ARGUMENT_OBJECT) != 0;
     case '[': return types == 0 || (types & ARGUMENT_ARRAY) != 0;
     case 't':

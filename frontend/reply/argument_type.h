@@ -1,5 +1,6 @@
 /*
- * What type an argument has by its tool's JSON schema, and a bare text as a value of that type.
+ * The type of an argument by its tool's JSON schema, and the conversion of bare text to a value of
+ * that type.
  */
 #ifndef SHOAL_FRONTEND_REPLY_ARGUMENT_TYPE_H
 #define SHOAL_FRONTEND_REPLY_ARGUMENT_TYPE_H
@@ -11,7 +12,7 @@
 
 struct cJSON;
 
-/* The tool of this name in a list as chat completions take it, or NULL. */
+/* The tool of this name in a list in the form of chat completions, or NULL. */
 const struct cJSON *tool_list_find(const struct cJSON *tools, const char *name);
 
 enum argument_type {
@@ -28,8 +29,8 @@ enum argument_type {
  * says nothing. Reads type, enum, const, anyOf, oneOf, allOf and $ref within the schema. */
 unsigned argument_type_find(const struct cJSON *tool, const char *argument);
 
-/* Appends the value that a bare text is, as JSON: what it is as JSON (or as Python spells it) where
- * that type is allowed, any where `types` is 0, else a string. */
+/* Appends a bare text as a JSON value: its JSON value (or Python literal) if that type is allowed
+ * (any type if `types` is 0), else a string. */
 void argument_type_write(unsigned types, const char *text, size_t length, struct text_buffer *out);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * The JSON object that most models wrap a call in.
+ * The JSON object in which most models wrap a call.
  *
- * Its own level is read here, so that the arguments can be handed on while they are written: keys
- * and short values are collected and decoded, arguments go straight to the writer, what does not
- * matter is checked and dropped. A last brace that the model forgets is forgiven: when the
- * arguments are whole and what comes next belongs to no object, the call is over.
+ * The envelope's own level is parsed here, so that the arguments can be streamed while they are
+ * written: keys and short values are collected and decoded, arguments go straight to the writer,
+ * other members are checked and dropped. A missing last brace is tolerated: once the arguments are
+ * whole and the next byte cannot continue the object, the call ends.
  */
 #include "frontend/reply/call_envelope.h"
 
@@ -41,7 +41,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* The string that `text` is in JSON; NULL when it is none. To be freed. */
+/* The decoded JSON string in `text`; NULL if it is not one. The caller frees it. */
 static char *text_decode(const struct text_buffer *text)
 {
     cJSON *value = text->failed ? NULL : cJSON_ParseWithLength(text->bytes, text->length);
@@ -52,7 +52,7 @@ static char *text_decode(const struct text_buffer *text)
     return decoded;
 }
 
-/* {} and perhaps a name are all that a call needs. */
+/* A call needs no more than {} and perhaps a name. */
 static enum call_step envelope_end(struct call_envelope *e, struct call_writer *writer)
 {
     if (e->is_wrapped) {
@@ -66,7 +66,7 @@ static enum call_step envelope_end(struct call_envelope *e, struct call_writer *
     return CALL_DONE;
 }
 
-static enum call_step key_over(struct call_envelope *e)
+static enum call_step key_end(struct call_envelope *e)
 {
     char *key = text_decode(&e->text);
     size_t m = 0;
@@ -93,8 +93,8 @@ static bool arguments_from_text(struct call_writer *writer, const char *text)
     return is_object;
 }
 
-/* A value that was collected is whole. */
-static enum call_step value_over(struct call_envelope *e, struct call_writer *writer)
+/* A collected value is complete. */
+static enum call_step value_end(struct call_envelope *e, struct call_writer *writer)
 {
     e->state = AFTER;
     if (e->member == OTHER)
@@ -140,7 +140,7 @@ static enum call_step value_begin(struct call_envelope *e, char byte)
     return CALL_MORE;
 }
 
-/* A byte of a value in hand. */
+/* One byte of the current value. */
 static enum call_step value_push(struct call_envelope *e, struct call_writer *writer, char byte,
                                  bool is_first, size_t *unread)
 {
@@ -153,14 +153,14 @@ static enum call_step value_push(struct call_envelope *e, struct call_writer *wr
     }
     struct text_buffer *out = e->member == OTHER ? NULL : &e->text;
     enum json_scan scan = json_value_scanner_push(&e->scanner, byte, out);
-    /* A name or an id is short, and escapes make it six times as long at most. */
+    /* A name or an id is short; escapes lengthen it at most sixfold. */
     if (scan == JSON_SCAN_BROKEN ||
         (e->member != ARGUMENTS && e->text.length > 6 * LIMIT_TOOL_NAME_BYTES))
         return CALL_BROKEN;
     if (scan == JSON_SCAN_MORE)
         return CALL_MORE;
     *unread = scan == JSON_SCAN_ENDED;
-    return value_over(e, writer);
+    return value_end(e, writer);
 }
 
 static enum call_step key_push(struct call_envelope *e, char byte)
@@ -175,7 +175,7 @@ static enum call_step key_push(struct call_envelope *e, char byte)
     enum json_scan scan = json_value_scanner_push(&e->scanner, byte, &e->text);
     if (e->text.length > 6 * LIMIT_TOOL_NAME_BYTES)
         return CALL_BROKEN;
-    return scan == JSON_SCAN_DONE ? key_over(e) : CALL_MORE;
+    return scan == JSON_SCAN_DONE ? key_end(e) : CALL_MORE;
 }
 
 static enum call_step after_push(struct call_envelope *e, struct call_writer *writer, char byte,
@@ -189,7 +189,7 @@ static enum call_step after_push(struct call_envelope *e, struct call_writer *wr
         return envelope_end(e, writer);
     if (!writer->name[0] || !writer->is_whole)
         return CALL_BROKEN;
-    *unread = 1; /* the forgotten brace */
+    *unread = 1; /* the missing brace */
     return CALL_DONE;
 }
 

@@ -1,8 +1,8 @@
 /*
- * Arguments of one call, whoever reads them.
+ * Arguments of one call, from any of the readers.
  *
- * All that is written passes one json_value_scanner, so that the arguments are JSON by construction
- * and can be closed wherever a reader gives up.
+ * All bytes pass one json_value_scanner, so that the arguments are valid JSON by construction and
+ * can be closed wherever a reader gives up.
  */
 #include "frontend/reply/call_writer.h"
 
@@ -78,7 +78,7 @@ void call_writer_put_quoted(struct call_writer *writer, const char *bytes, size_
 
 bool call_writer_put_key(struct call_writer *writer, const char *key, size_t length)
 {
-    /* An object's first member follows its brace: nothing but the scanner knows. */
+    /* A first member follows the object's brace without a comma. */
     if (!json_value_scanner_is_fresh(&writer->json) && !call_writer_put(writer, ",", 1))
         return false;
     if (!call_writer_put(writer, "\"", 1))
@@ -93,7 +93,7 @@ void call_writer_close(struct call_writer *writer)
         return;
     if (!writer->has_begun)
         (void)call_writer_put(writer, "{", 1);
-    /* Nobody has been told of half a character. */
+    /* A character is sent only when it is complete. */
     writer->arguments.length = utf8_whole_bytes(writer->arguments.bytes, writer->arguments.length);
     json_value_scanner_close(&writer->json, &writer->arguments);
     writer->is_whole = true;

@@ -1,10 +1,10 @@
 /*
  * Answers in harmony: messages with headers.
  *
- * Each message says in its header which channel it is on and, if it is a call, whom it calls; the
- * body follows <|message|> and ends with one of three marks. Two states: in a header, which is
- * collected until its mark comes, and in a body, which is handed on as what its header said. After
- * a body's end a header is expected; text that cannot be the beginning of one is content.
+ * A message's header names its channel and, if it is a call, the tool; the body follows <|message|>
+ * and ends with one of three marks. Two states: in a header, which is collected until its mark
+ * comes, and in a body, which is passed on as the kind that its header named. A header is expected
+ * after a body's end; text that cannot begin a header is content.
  */
 #include "frontend/reply/harmony_parser.h"
 
@@ -16,14 +16,14 @@
 
 #define HEADER_BYTES (2 * LIMIT_TOOL_NAME_BYTES) /* role, channel, recipient, constraint */
 
-/* The marks from MARK_OVER on end a body. */
-enum harmony_mark { MARK_START, MARK_CHANNEL, MARK_CONSTRAIN, MARK_MESSAGE, MARK_OVER };
+/* The marks from MARK_END on end a body. */
+enum harmony_mark { MARK_START, MARK_CHANNEL, MARK_CONSTRAIN, MARK_MESSAGE, MARK_END };
 
 const char *const harmony_marks[HARMONY_MARK_COUNT] = {[MARK_START] = "<|start|>",
                                                        [MARK_CHANNEL] = "<|channel|>",
                                                        [MARK_CONSTRAIN] = "<|constrain|>",
                                                        [MARK_MESSAGE] = "<|message|>",
-                                                       [MARK_OVER] = "<|end|>",
+                                                       [MARK_END] = "<|end|>",
                                                        "<|call|>",
                                                        "<|return|>"};
 
@@ -32,17 +32,17 @@ enum harmony_body { IN_HEADER, IN_TEXT, IN_CALL };
 struct harmony_parser {
     bool with_calls;
     bool failed;
-    bool has_start;   /* the header in hand began with <|start|> */
-    bool wants_break; /* before the next text of this message, if its kind was there before */
+    bool has_start;   /* the current header began with <|start|> */
+    bool needs_break; /* before the next text of this message, if its kind occurred before */
     bool has_kind[REPLY_REASONING + 1];
     enum harmony_body body;
-    enum reply_event_kind kind; /* of a body that is text */
+    enum reply_event_kind kind; /* of a text body */
     struct mark_matcher matcher;
     struct call_writer writer;
     struct reply_sender sender;
-    struct text_buffer header; /* then, of a call, also its body */
+    struct text_buffer header; /* in the body of a call: its body too */
     size_t reread_bytes;
-    char reread[64]; /* a stack: the next byte is the last */
+    char reread[64]; /* a stack: the last byte is read next */
 };
 
 struct harmony_parser *harmony_parser_create(bool with_calls, struct reply_event_sink sink)
@@ -95,9 +95,9 @@ static void text_put(struct harmony_parser *p, const char *bytes, size_t count)
 {
     if (count == 0)
         return;
-    if (p->wants_break && p->has_kind[p->kind])
+    if (p->needs_break && p->has_kind[p->kind])
         reply_sender_text(&p->sender, p->kind, "\n", 1);
-    p->wants_break = false;
+    p->needs_break = false;
     p->has_kind[p->kind] = true;
     reply_sender_text(&p->sender, p->kind, bytes, count);
 }
@@ -106,7 +106,7 @@ static void text_begin(struct harmony_parser *p, enum reply_event_kind kind)
 {
     p->body = IN_TEXT;
     p->kind = kind;
-    p->wants_break = true;
+    p->needs_break = true;
 }
 
 static void header_begin(struct harmony_parser *p, bool has_start)
@@ -116,23 +116,23 @@ static void header_begin(struct harmony_parser *p, bool has_start)
     text_buffer_clear(&p->header);
 }
 
-/* What was taken for a header is text. */
-static void header_give_up(struct harmony_parser *p)
+/* The collected header is text. */
+static void header_release(struct harmony_parser *p)
 {
     text_begin(p, REPLY_CONTENT);
     text_put(p, p->header.bytes, p->header.length);
     text_buffer_clear(&p->header);
 }
 
-/* The word behind `sign` in the header, where that stands at its beginning, behind a blank or a
- * mark; its length is 0 where it does not. */
-static const char *header_word(const struct text_buffer *header, const char *sign, size_t *length)
+/* The word after `label` in the header, if `label` stands at the header's beginning or after a
+ * blank or a mark; else length 0. */
+static const char *header_word(const struct text_buffer *header, const char *label, size_t *length)
 {
     const char *at = header->bytes;
     *length = 0;
-    while (at && (at = strstr(at, sign)) != NULL) {
-        const char *word = at + strlen(sign);
-        if (at == header->bytes || is_blank(at[-1]) || at[-1] == '>' || sign[0] == '<') {
+    while (at && (at = strstr(at, label)) != NULL) {
+        const char *word = at + strlen(label);
+        if (at == header->bytes || is_blank(at[-1]) || at[-1] == '>' || label[0] == '<') {
             *length = strcspn(word, " \n\r\t<");
             return word;
         }
@@ -141,8 +141,8 @@ static const char *header_word(const struct text_buffer *header, const char *sig
     return NULL;
 }
 
-/* <|message|>: the header says what follows. */
-static void header_over(struct harmony_parser *p)
+/* <|message|>: the header is complete and decides the kind of the body. */
+static void header_end(struct harmony_parser *p)
 {
     static const char functions[] = "functions.";
     size_t length, channel_length;
@@ -166,7 +166,7 @@ static void header_over(struct harmony_parser *p)
 /* Without <|start|> a header is a channel, perhaps with a recipient before it. */
 static bool header_is_possible(const struct harmony_parser *p)
 {
-    static const char sign[] = "to=";
+    static const char label[] = "to=";
     if (p->header.length > HEADER_BYTES)
         return false;
     if (p->has_start)
@@ -177,8 +177,8 @@ static bool header_is_possible(const struct harmony_parser *p)
     size_t length = p->header.length - blanks;
     const char *text = p->header.bytes + blanks;
     if (text[0] == '<' && length > 0)
-        return true; /* a mark: only they get here whole */
-    return memcmp(text, sign, length < sizeof sign - 1 ? length : sizeof sign - 1) == 0;
+        return true; /* a mark: only complete marks get here */
+    return memcmp(text, label, length < sizeof label - 1 ? length : sizeof label - 1) == 0;
 }
 
 static void call_break(struct harmony_parser *p)
@@ -187,11 +187,11 @@ static void call_break(struct harmony_parser *p)
         call_writer_close(&p->writer);
         reply_sender_call_end(&p->sender, &p->writer);
     }
-    header_give_up(p);
+    header_release(p);
 }
 
-/* Behind the arguments there is nothing more to a call; should there be text, it is content. */
-static void call_over(struct harmony_parser *p)
+/* A call ends with its arguments; text after them is content. */
+static void call_end(struct harmony_parser *p)
 {
     reply_sender_call_end(&p->sender, &p->writer);
     header_begin(p, false);
@@ -205,7 +205,7 @@ static void call_byte(struct harmony_parser *p, char byte)
     if (!call_writer_put(&p->writer, &byte, 1) || p->header.length > LIMIT_TOOL_CALL_BYTES)
         call_break(p);
     else if (p->writer.is_whole)
-        call_over(p);
+        call_end(p);
 }
 
 static void plain_byte(struct harmony_parser *p, char byte)
@@ -217,20 +217,20 @@ static void plain_byte(struct harmony_parser *p, char byte)
     } else if (!is_blank(byte) || p->header.length > 0 || p->has_start) {
         text_buffer_append(&p->header, &byte, 1);
         if (!p->header.failed && (byte == '<' || !header_is_possible(p)))
-            header_give_up(p);
+            header_release(p);
     }
 }
 
-/* The body ends, or what was to be a header does. */
-static void body_over(struct harmony_parser *p)
+/* A mark that ends a body, or a header that has no <|message|>. */
+static void body_end(struct harmony_parser *p)
 {
     if (p->body == IN_CALL && !p->writer.has_begun) {
         call_writer_close(&p->writer);
-        call_over(p);
+        call_end(p);
     } else if (p->body == IN_CALL) {
         call_break(p);
     } else if (p->body == IN_HEADER && p->header.length > 0) {
-        header_give_up(p);
+        header_release(p);
     }
 }
 
@@ -238,14 +238,14 @@ static void mark_found(struct harmony_parser *p, size_t mark)
 {
     bool is_header = p->body == IN_HEADER;
     if (is_header && mark == MARK_MESSAGE) {
-        header_over(p);
+        header_end(p);
     } else if (is_header && (mark == MARK_CHANNEL || mark == MARK_CONSTRAIN)) {
         text_buffer_append_text(&p->header, harmony_marks[mark]);
     } else if (mark == MARK_MESSAGE || mark == MARK_CONSTRAIN) {
         for (const char *byte = harmony_marks[mark]; *byte; byte++)
-            plain_byte(p, *byte); /* no header before it: it means itself */
+            plain_byte(p, *byte); /* no header precedes it: plain text */
     } else {
-        body_over(p);
+        body_end(p);
         header_begin(p, mark == MARK_START);
         if (mark == MARK_CHANNEL)
             text_buffer_append_text(&p->header, harmony_marks[mark]);
@@ -273,7 +273,7 @@ static void reread_all(struct harmony_parser *p)
         byte_push(p, p->reread[--p->reread_bytes]);
 }
 
-static void tell(struct harmony_parser *p)
+static void send_certain(struct harmony_parser *p)
 {
     p->failed =
         p->failed || p->header.failed || p->sender.text.failed || p->writer.arguments.failed;
@@ -291,7 +291,7 @@ void harmony_parser_push(struct harmony_parser *p, const char *bytes, size_t len
         reread_all(p);
         p->failed = p->header.failed;
     }
-    tell(p);
+    send_certain(p);
 }
 
 void harmony_parser_finish(struct harmony_parser *p, bool truncated)
@@ -301,7 +301,7 @@ void harmony_parser_finish(struct harmony_parser *p, bool truncated)
     if (p->body == IN_HEADER &&
         (p->has_start || p->header.length > 0 || p->matcher.held_bytes > 1)) {
         text_buffer_append(&p->header, p->matcher.held, p->matcher.held_bytes);
-        mark_matcher_reset(&p->matcher); /* a mark that was cut */
+        mark_matcher_reset(&p->matcher); /* an incomplete mark */
     }
     while (p->matcher.held_bytes > 0) {
         for (size_t i = p->matcher.held_bytes; i > 1; i--)
@@ -314,10 +314,10 @@ void harmony_parser_finish(struct harmony_parser *p, bool truncated)
     if (p->body == IN_HEADER && p->header.length > 0)
         (void)header_word(&p->header, "to=", &length);
     if (p->body == IN_HEADER ? length > 0 : p->body == IN_CALL && !truncated)
-        body_over(p);
+        body_end(p);
     else if (p->body == IN_CALL && !p->writer.has_begun)
         call_break(p);
-    tell(p);
+    send_certain(p);
     if (!p->failed)
         reply_sender_flush(&p->sender, true);
 }

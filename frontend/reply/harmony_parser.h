@@ -1,17 +1,17 @@
 /*
- * The harmony format of gpt-oss: an answer is a sequence of messages, each with a channel. Text,
- * arriving in pieces, to reasoning, text and tool calls (reply_event.h).
+ * The harmony format of gpt-oss: an answer is a sequence of messages, each with a channel. Turns
+ * streamed text into reasoning, content and tool calls (reply_event.h).
  *
- *     <|channel|>analysis<|message|>…<|end|>                                    reasoning
+ *     <|channel|>analysis<|message|>…<|end|>                          reasoning
  *     <|start|>assistant<|channel|>commentary to=functions.f
- * <|constrain|>json<|message|>{…}<|call|>
- *     <|start|>assistant<|channel|>final<|message|>…<|return|>                  content
+ *         <|constrain|>json<|message|>{…}<|call|>                     a call of f
+ *     <|start|>assistant<|channel|>final<|message|>…<|return|>        content
  *
- * The answer begins where the prompt's `<|start|>assistant` ended. Rules: a message with a
- * recipient is a call of it (`functions.` is left out of the name); else `analysis` is reasoning,
- * every other channel content. Two messages of the same kind are joined by a line break. A header
- * that is none (no <|message|> within its bound) is content as it stands, and so is text before the
- * first header. Calls obey the rules of tool_call_parser.h.
+ * The answer begins after the prompt's `<|start|>assistant`. Rules: a message with a recipient is a
+ * call of it (`functions.` is left out of the name); else `analysis` is reasoning, every other
+ * channel content. Two messages of the same kind are joined by a line break. A malformed header (no
+ * <|message|> within its bound) is content as it stands, and so is text before the first header.
+ * Calls obey the rules of tool_call_parser.h.
  */
 #ifndef SHOAL_FRONTEND_REPLY_HARMONY_PARSER_H
 #define SHOAL_FRONTEND_REPLY_HARMONY_PARSER_H
@@ -32,12 +32,12 @@ extern const char *const harmony_marks[HARMONY_MARK_COUNT];
 struct harmony_parser *harmony_parser_create(bool with_calls, struct reply_event_sink sink);
 void harmony_parser_destroy(struct harmony_parser *parser);
 
-/* Valid UTF-8 when joined; a piece may end within a character. The marks come as text. */
+/* The joined input is valid UTF-8; a piece may end within a character. Marks come as text. */
 void harmony_parser_push(struct harmony_parser *parser, const char *bytes, size_t length);
-/* No more will come. Once. `truncated` as in tool_call_parser.h. */
+/* End of the answer; called once. `truncated` as in tool_call_parser.h. */
 void harmony_parser_finish(struct harmony_parser *parser, bool truncated);
 
-/* Where the text so far ends, for counting tokens. */
+/* The kind of text in which the input so far ends; for counting tokens. */
 enum harmony_place {
     HARMONY_MARKS, /* in a header, in the marks around it, between messages */
     HARMONY_REASONING,

@@ -1,12 +1,13 @@
 /*
  * JSON from a model, byte by byte.
  *
- * Arguments of a call are streamed while they are written, so their end is not known; should the
- * model stop making sense, what was already sent must still become valid JSON. Hence a pushdown
- * automaton whose every state knows how to finish. The stack is one bit a level: only objects and
- * lists are there.
+ * Arguments of a call are streamed while they are written. If the model breaks off or writes
+ * invalid JSON, the bytes already sent must still become valid JSON. Hence a pushdown automaton in
+ * which every state knows how to finish. The stack is one bit a level, since only objects and lists
+ * nest.
  *
- * It keeps no value and decodes nothing; whoever wants the value parses the whole.
+ * The scanner keeps no value and decodes nothing; a caller that needs the value parses the whole
+ * text.
  */
 #include "frontend/reply/json_value_scanner.h"
 
@@ -75,8 +76,8 @@ static bool in_object(const struct json_value_scanner *s)
     return (s->objects >> (s->depth - 1) & 1) != 0;
 }
 
-/* A value is whole. */
-static enum json_scan value_over(struct json_value_scanner *s)
+/* A value is complete. */
+static enum json_scan value_end(struct json_value_scanner *s)
 {
     s->state = s->depth > 0 ? AFTER : OVER;
     return s->depth > 0 ? JSON_SCAN_MORE : JSON_SCAN_DONE;
@@ -100,7 +101,7 @@ static enum json_scan close_container(struct json_value_scanner *s, char byte,
 {
     emit(out, &byte, 1);
     s->depth--;
-    return value_over(s);
+    return value_end(s);
 }
 
 static enum json_scan begin_value(struct json_value_scanner *s, char byte, struct text_buffer *out)
@@ -127,7 +128,7 @@ static enum json_scan begin_value(struct json_value_scanner *s, char byte, struc
     return JSON_SCAN_MORE;
 }
 
-/* Between tokens, white space aside. */
+/* Between tokens; white space is skipped. */
 static enum json_scan structure_push(struct json_value_scanner *s, char byte,
                                      struct text_buffer *out)
 {
@@ -188,13 +189,13 @@ static enum json_scan string_push(struct json_value_scanner *s, char byte, struc
     if (byte != '"')
         return JSON_SCAN_MORE;
     if (!s->is_key)
-        return value_over(s);
+        return value_end(s);
     s->state = COLON;
     return JSON_SCAN_MORE;
 }
 
-/* A \u with four digits is held, perhaps behind a high surrogate. */
-static void unicode_over(struct json_value_scanner *s, struct text_buffer *out)
+/* A complete \uXXXX is held, perhaps after a high surrogate. */
+static void unicode_end(struct json_value_scanner *s, struct text_buffer *out)
 {
     uint32_t code = 0;
     const char *digits = s->held + s->held_bytes - 4;
@@ -219,8 +220,9 @@ static void unicode_over(struct json_value_scanner *s, struct text_buffer *out)
     release(s, out);
 }
 
-/* The escape in hand is none: its backslash means itself. */
-static enum json_scan escape_mend(struct json_value_scanner *s, char byte, struct text_buffer *out)
+/* The escape is invalid: its backslash stands for itself. */
+static enum json_scan escape_repair(struct json_value_scanner *s, char byte,
+                                    struct text_buffer *out)
 {
     size_t begin = s->is_pair ? 6 : 0;
     if (s->is_pair)
@@ -238,7 +240,7 @@ static enum json_scan escape_push(struct json_value_scanner *s, char byte, struc
     case ESCAPE:
         s->is_pair = false;
         if (byte != 'u' && (byte == '\0' || !strchr("\"\\/bfnrt", byte)))
-            return escape_mend(s, byte, out);
+            return escape_repair(s, byte, out);
         hold(s, byte);
         s->state = byte == 'u' ? HEX : STRING;
         if (byte != 'u')
@@ -246,10 +248,10 @@ static enum json_scan escape_push(struct json_value_scanner *s, char byte, struc
         return JSON_SCAN_MORE;
     case HEX:
         if (!is_digit(byte) && !((byte | 0x20) >= 'a' && (byte | 0x20) <= 'f'))
-            return escape_mend(s, byte, out);
+            return escape_repair(s, byte, out);
         hold(s, byte);
         if (s->held_bytes == (s->is_pair ? 12 : 6))
-            unicode_over(s, out);
+            unicode_end(s, out);
         return JSON_SCAN_MORE;
     case PAIR:
         if (byte == '\\') {
@@ -268,7 +270,7 @@ static enum json_scan escape_push(struct json_value_scanner *s, char byte, struc
         break;
     default: break;
     }
-    /* A high surrogate alone, and what comes behind it. */
+    /* A lone high surrogate, followed by other text. */
     emit(out, "\\ufffd", 6);
     bool has_backslash = s->state == PAIR_ESCAPE;
     s->held_bytes = 0;
@@ -278,7 +280,7 @@ static enum json_scan escape_push(struct json_value_scanner *s, char byte, struc
     return has_backslash ? escape_push(s, byte, out) : string_push(s, byte, out);
 }
 
-/* The state that a number goes to with this byte, or OVER when it ends before it. */
+/* The next state of a number for this byte, or OVER if the number ends before it. */
 static enum scan_state number_step(enum scan_state state, char byte)
 {
     bool digit = is_digit(byte);
@@ -310,7 +312,7 @@ static enum json_scan number_push(struct json_value_scanner *s, char byte, struc
     }
     if (!number_is_whole((enum scan_state)s->state))
         return JSON_SCAN_BROKEN;
-    if (value_over(s) == JSON_SCAN_DONE)
+    if (value_end(s) == JSON_SCAN_DONE)
         return JSON_SCAN_ENDED;
     return json_value_scanner_push(s, byte, out);
 }
@@ -328,7 +330,7 @@ enum json_scan json_value_scanner_push(struct json_value_scanner *s, char byte,
         if (byte != *s->word)
             return JSON_SCAN_BROKEN;
         emit(out, &byte, 1);
-        return *++s->word ? JSON_SCAN_MORE : value_over(s);
+        return *++s->word ? JSON_SCAN_MORE : value_end(s);
     case OVER: return JSON_SCAN_BROKEN;
     default: break;
     }
@@ -348,7 +350,7 @@ bool json_value_scanner_is_fresh(const struct json_value_scanner *s)
     return s->state == FIRST_KEY || s->state == FIRST_ITEM;
 }
 
-/* What the token in hand lacks. */
+/* The bytes that complete the current token. */
 static const char *token_rest(const struct json_value_scanner *s)
 {
     switch (s->state) {

@@ -1,12 +1,12 @@
 /*
- * Notations that are not quite JSON, turned into it while they are written.
+ * Notations close to JSON, converted to JSON while they are written.
  *
- * Python's f(a="x", b=[1, {'c': True}]) and Gemma's {a:<|"|>x<|"|>,b:[1,{c:true}]} differ in
- * quotes, in what stands between a name and its value, and in words without quotes; a
- * literal_syntax says which. Strings are handed on as they come; words wait for their end, because
- * only the whole word is a number, a constant or text.
+ * Python's f(a="x", b=[1, {'c': True}]) and Gemma's {a:<|"|>x<|"|>,b:[1,{c:true}]} differ in their
+ * quotes, in the character between a name and its value, and in words without quotes; a
+ * literal_syntax describes these. Strings are passed on as they come; words wait for their end,
+ * because only the whole word is known to be a number, a constant or text.
  *
- * Not read: arguments without a name, expressions, strings with a prefix. They are no call.
+ * Positional arguments, expressions and strings with a prefix are not read: such text is no call.
  */
 #include "frontend/reply/literal_arguments.h"
 
@@ -41,19 +41,19 @@ static bool in_object(const struct literal_arguments *l)
     return l->depth == 1 || l->closers[l->depth] == '}';
 }
 
-static char assign_sign(const struct literal_arguments *l)
+static char assign_push(const struct literal_arguments *l)
 {
     return l->depth == 1 ? l->syntax->assign : ':';
 }
 
-static enum call_step as_step(bool is_good)
+static enum call_step step_of(bool is_good)
 {
     return is_good ? CALL_MORE : CALL_BROKEN;
 }
 
 /* --- quotes ----------------------------------------------------------------------------------- */
 
-/* Whether what is held begins a quote; *whole: the longest one that it contains, or NULL. */
+/* True if the held bytes begin a quote; *whole: the longest quote that they contain, or NULL. */
 static bool quote_may_grow(const struct literal_arguments *l, const char **whole)
 {
     bool may_grow = false;
@@ -78,7 +78,7 @@ static bool begins_quote(const struct literal_arguments *l, char byte)
     return false;
 }
 
-/* One byte past the quote is read, to know a long one from a short one. */
+/* Reads one byte past a quote, to send_certain a short quote from a longer one. */
 static enum call_step quote_push(struct literal_arguments *l, struct call_writer *writer, char byte,
                                  size_t *unread)
 {
@@ -92,16 +92,16 @@ static enum call_step quote_push(struct literal_arguments *l, struct call_writer
     *unread -= strlen(whole);
     mark_matcher_init(&l->closing, &whole, 1);
     l->state = STRING;
-    return as_step(l->is_key || call_writer_put_text(writer, "\""));
+    return step_of(l->is_key || call_writer_put_text(writer, "\""));
 }
 
 /* --- strings ---------------------------------------------------------------------------------- */
 
-static enum call_step key_over(struct literal_arguments *l, struct call_writer *writer)
+static enum call_step key_end(struct literal_arguments *l, struct call_writer *writer)
 {
     l->state = ASSIGN;
-    l->needs_comma = false; /* put_key sees to it */
-    return as_step(!l->word.failed &&
+    l->needs_comma = false; /* put_key writes the comma */
+    return step_of(!l->word.failed &&
                    call_writer_put_key(writer, l->word.bytes ? l->word.bytes : "", l->word.length));
 }
 
@@ -135,9 +135,9 @@ static enum call_step string_push(struct literal_arguments *l, struct call_write
         return string_byte(l, writer, l->closing.held[0]);
     }
     if (l->is_key)
-        return key_over(l, writer);
+        return key_end(l, writer);
     l->state = AFTER;
-    return as_step(call_writer_put_text(writer, "\""));
+    return step_of(call_writer_put_text(writer, "\""));
 }
 
 static enum call_step escape_push(struct literal_arguments *l, struct call_writer *writer,
@@ -149,12 +149,12 @@ static enum call_step escape_push(struct literal_arguments *l, struct call_write
     if (name)
         return string_byte(l, writer, codes[name - names]);
     if (byte == '\n')
-        return CALL_MORE; /* the line goes on */
+        return CALL_MORE; /* line continuation */
     if (byte == 'x' || byte == 'u' || byte == 'U') {
         l->escape_digits = byte == 'x' ? 2 : byte == 'u' ? 4 : 8;
         l->escape_code = 0;
         l->state = DIGITS;
-        return as_step(!l->is_key);
+        return step_of(!l->is_key);
     }
     enum call_step step = string_byte(l, writer, '\\');
     return step == CALL_MORE ? string_byte(l, writer, byte) : step;
@@ -181,7 +181,7 @@ static enum call_step digits_push(struct literal_arguments *l, struct call_write
     else
         snprintf(escaped, sizeof escaped, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10),
                  0xdc00 + ((code - 0x10000) & 0x3ff));
-    return as_step(call_writer_put_text(writer, escaped)); /* half a pair is the scanner's */
+    return step_of(call_writer_put_text(writer, escaped)); /* the scanner repairs half a pair */
 }
 
 /* --- words ------------------------------------------------------------------------------------ */
@@ -191,11 +191,11 @@ static bool word_takes(const struct literal_arguments *l, char byte)
     if (byte == ',' || byte == ')' || byte == ']' || byte == '}')
         return false;
     if (l->is_key)
-        return byte != assign_sign(l) && !is_blank(byte);
+        return byte != assign_push(l) && !is_blank(byte);
     return (l->syntax->bare_words || !is_blank(byte)) && !strchr("({[\"'", byte);
 }
 
-/* Python's numbers that JSON spells otherwise: +1, .5, 5. */
+/* Python's numbers that JSON writes differently: +1, .5, 5. */
 static bool number_put(struct call_writer *writer, const char *word, size_t length)
 {
     struct text_buffer number = {0};
@@ -219,26 +219,26 @@ static bool number_put(struct call_writer *writer, const char *word, size_t leng
     return is_number;
 }
 
-static enum call_step word_over(struct literal_arguments *l, struct call_writer *writer)
+static enum call_step word_end(struct literal_arguments *l, struct call_writer *writer)
 {
     static const char *const words[][2] = {{"true", "true"},   {"True", "true"}, {"false", "false"},
                                            {"False", "false"}, {"null", "null"}, {"None", "null"}};
     if (l->is_key)
-        return key_over(l, writer);
+        return key_end(l, writer);
     l->state = AFTER;
     while (l->word.length > 0 && is_blank(l->word.bytes[l->word.length - 1]))
         l->word.length--;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         if (l->word.length == strlen(words[i][0]) &&
             memcmp(l->word.bytes, words[i][0], l->word.length) == 0)
-            return as_step(call_writer_put_text(writer, words[i][1]));
+            return step_of(call_writer_put_text(writer, words[i][1]));
     }
     if (number_put(writer, l->word.bytes, l->word.length))
         return CALL_MORE;
     if (!l->syntax->bare_words || !call_writer_put_text(writer, "\""))
         return CALL_BROKEN;
     call_writer_put_quoted(writer, l->word.bytes, l->word.length);
-    return as_step(call_writer_put_text(writer, "\""));
+    return step_of(call_writer_put_text(writer, "\""));
 }
 
 static enum call_step word_push(struct literal_arguments *l, struct call_writer *writer, char byte,
@@ -248,12 +248,12 @@ static enum call_step word_push(struct literal_arguments *l, struct call_writer 
     bool is_long = l->is_key && l->word.length >= LIMIT_TOOL_NAME_BYTES;
     if (takes && !is_long) {
         text_buffer_append(&l->word, &byte, 1);
-        return as_step(!l->word.failed);
+        return step_of(!l->word.failed);
     }
     *unread = 1;
     if (takes)
-        return CALL_BROKEN; /* and no key that ends within a character */
-    return l->word.length > 0 ? word_over(l, writer) : CALL_BROKEN;
+        return CALL_BROKEN; /* and no key ends within a character */
+    return l->word.length > 0 ? word_end(l, writer) : CALL_BROKEN;
 }
 
 /* --- structure -------------------------------------------------------------------------------- */
@@ -313,7 +313,7 @@ static enum call_step structure_push(struct literal_arguments *l, struct call_wr
     if (is_blank(byte))
         return CALL_MORE;
     switch (l->state) {
-    case ASSIGN: l->state = VALUE; return as_step(byte == assign_sign(l));
+    case ASSIGN: l->state = VALUE; return step_of(byte == assign_push(l));
     case VALUE: return value_begin(l, writer, byte, unread);
     case AFTER:
         if (byte == ',') {
@@ -352,7 +352,7 @@ enum call_step literal_arguments_push(struct literal_arguments *l, struct call_w
 
 bool literal_arguments_read_python(const char *text, size_t length, struct text_buffer *out)
 {
-    /* Read as the one argument of a call. A reader asks for a few bytes again at most. */
+    /* Parsed as the only argument of a call. A reader unreads a few bytes at most. */
     static const char before[] = "v=", key[] = "{\"v\":";
     size_t total = sizeof before - 1 + length + 1;
     struct literal_arguments literal = {0};

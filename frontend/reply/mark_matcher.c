@@ -1,11 +1,11 @@
 /*
- * Patterns tried side by side on one run of bytes.
+ * Patterns matched in parallel on one run of bytes.
  *
- * Marks come in pieces and share beginnings (`<tool_call>` followed by JSON, or by `<function=`),
- * so each pattern keeps its own place while any may still fit. There is no backing up within a
- * pattern: a sign takes what it can, and what follows it starts with a byte that it cannot take.
- * Patterns begin with plain text (but for those that are tried only at the beginning of an answer),
- * so a failed attempt is short and reading it again costs no more than a constant.
+ * Marks arrive in pieces and share beginnings (`<tool_call>` followed by JSON, or by `<function=`),
+ * so each pattern keeps its own position while it may still match. There is no backtracking within
+ * a pattern: a placeholder takes as many bytes as it can, and the text after it starts with a byte
+ * that it cannot take. Patterns begin with plain text (except those that are tried only at the
+ * beginning of an answer), so a failed match is short and rereading it costs a constant factor.
  */
 #include "frontend/reply/mark_matcher.h"
 
@@ -37,31 +37,31 @@ static bool is_blank(char byte)
     return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-static bool sign_takes(char sign, char byte)
+static bool placeholder_takes(char symbol, char byte)
 {
     unsigned char c = (unsigned char)byte;
-    if (sign == 'k')
+    if (symbol == 'k')
         return c >= 0x20 && c != 0x7f && !strchr("<>\"", byte);
     return c > 0x20 && c != 0x7f && !strchr("\"'`<>()[]{},;=\\", byte);
 }
 
-/* One pattern and one byte, the at-th that is held. *unread: the mark ended before this byte. */
+/* One pattern and one byte, the at-th held byte. *unread: the mark ended before this byte. */
 static enum mark_result trial_push(struct mark_trial *trial, char byte, size_t at, size_t *unread)
 {
     *unread = 0;
     for (;;) {
-        char sign = *trial->rest;
-        if (sign == ' ' && is_blank(byte)) {
+        char symbol = *trial->rest;
+        if (symbol == ' ' && is_blank(byte)) {
             return ++trial->run <= MARK_BLANKS ? MARK_MORE : MARK_NONE;
-        } else if (sign == ' ') {
+        } else if (symbol == ' ') {
             trial->rest++;
-        } else if (sign == '%' && sign_takes(trial->rest[1], byte)) {
+        } else if (symbol == '%' && placeholder_takes(trial->rest[1], byte)) {
             struct mark_span *span = trial->rest[1] == 'i' ? &trial->id : &trial->name;
             if (trial->run == 0)
                 span->begin = (uint16_t)at;
             span->end = (uint16_t)(at + 1);
             return ++trial->run <= LIMIT_TOOL_NAME_BYTES ? MARK_MORE : MARK_NONE;
-        } else if (sign == '%') {
+        } else if (symbol == '%') {
             if (trial->run == 0)
                 return MARK_NONE;
             trial->rest += 2;
@@ -70,7 +70,7 @@ static enum mark_result trial_push(struct mark_trial *trial, char byte, size_t a
                 return MARK_FOUND;
             }
         } else {
-            if (byte != sign)
+            if (byte != symbol)
                 return MARK_NONE;
             return *++trial->rest == '\0' ? MARK_FOUND : MARK_MORE;
         }
@@ -82,7 +82,7 @@ enum mark_result mark_matcher_push(struct mark_matcher *matcher, uint32_t enable
 {
     if (matcher->held_bytes == 0) {
         unsigned char first = (unsigned char)byte;
-        if ((matcher->first[first / 8] >> first % 8 & 1) == 0) { /* nearly always, in text */
+        if ((matcher->first[first / 8] >> first % 8 & 1) == 0) { /* the usual case in text */
             matcher->held[0] = byte;
             matcher->held_bytes = 1;
             return MARK_NONE;

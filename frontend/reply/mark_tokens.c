@@ -1,9 +1,9 @@
 /*
  * Special tokens that spell marks, found by their text.
  *
- * A mark need not be one token (Gemma 4 opens a thought with <|channel> and the word), so every
- * special token whose text stands within a mark counts. There are no others to confuse them with:
- * special tokens do not spell common words.
+ * A mark need not be one token (Gemma 4 opens a thought with <|channel> and a word), so every
+ * special token whose text occurs in a mark counts. False matches are not a concern: special tokens
+ * do not spell common words.
  */
 #include "frontend/reply/mark_tokens.h"
 

@@ -1,10 +1,10 @@
 /*
  * The table of reasoning formats.
  *
- * Rows stand in the order in which a template is tried: what names a format more surely comes
- * first, and plain </think>, which many templates know, last. Nothing here guesses from a model's
- * name, and no template is taken for one of a model that always thinks: answers of a model that
- * does not would be reasoning from end to end. That is for --reasoning-format to say.
+ * Rows stand in the order in which a template is tried: more specific marks come first, plain
+ * </think>, which many templates contain, last. Model names are not used for detection, and no
+ * template is detected as always thinking: answers of a model that does not think would then be
+ * reasoning from end to end. Use --reasoning-format for such models.
  *
  * Tags are written without the line breaks that models put around them; those are white space,
  * which is trimmed.
@@ -18,74 +18,74 @@
 
 static const struct reasoning_format formats[] = {
     {.names = {"harmony", "gpt_oss", "openai_gptoss"},
-     .signs = {"<|channel|>", "<|message|>"},
+     .template_marks = {"<|channel|>", "<|message|>"},
      .opening = {"<|channel|>analysis<|message|>"},
      .closing = {"<|end|>"},
      .joint = true},
     {.names = {"gemma4"},
-     .signs = {"<|channel>", "<channel|>"},
+     .template_marks = {"<|channel>", "<channel|>"},
      .opening = {"<|channel>thought"},
      .closing = {"<channel|>"},
      .control_tags = true},
     {.names = {"cohere", "cohere_command"},
-     .signs = {"<|START_THINKING|>"},
+     .template_marks = {"<|START_THINKING|>"},
      .opening = {"<|START_THINKING|>"},
      .closing = {"<|END_THINKING|>"},
      .frames = {"<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"},
      .control_tags = true},
     {.names = {"mistral", "magistral"},
-     .signs = {"[THINK]"},
+     .template_marks = {"[THINK]"},
      .opening = {"[THINK]"},
      .closing = {"[/THINK]"},
      .control_tags = true},
     {.names = {"seed_oss"},
-     .signs = {"<seed:think>"},
+     .template_marks = {"<seed:think>"},
      .opening = {"<seed:think>"},
      .closing = {"</seed:think>"}},
     {.names = {"minimax_m3"},
-     .signs = {"<mm:think>"},
+     .template_marks = {"<mm:think>"},
      .opening = {"<mm:think>"},
      .closing = {"</mm:think>"}},
     {.names = {"hunyuan_v3"},
-     .signs = {"HYTK"},
+     .template_marks = {"HYTK"},
      .opening = {"<think:opensource>"},
      .closing = {"</think:opensource>"}},
     {.names = {"solar_open"},
-     .signs = {"<|think|>", "<|content|>"},
+     .template_marks = {"<|think|>", "<|content|>"},
      .opening = {"<|think|>"},
      .closing = {"<|end|>"},
      .frames = {"<|begin|>assistant", "<|content|>", "<|flush|>"},
      .control_tags = true},
     {.names = {"apertus"},
-     .signs = {"<|inner_prefix|>"},
+     .template_marks = {"<|inner_prefix|>"},
      .opening = {"<|inner_prefix|>"},
      .closing = {"<|inner_suffix|>"},
      .control_tags = true},
     {.names = {"kimi_vl"},
-     .signs = {"\u25c1think\u25b7"},
+     .template_marks = {"\u25c1think\u25b7"},
      .opening = {"\u25c1think\u25b7"},
      .closing = {"\u25c1/think\u25b7"}},
     {.names = {"exaone_deep"},
-     .signs = {"</thought>"},
+     .template_marks = {"</thought>"},
      .opening = {"<thought>"},
      .closing = {"</thought>"}},
     {.names = {"granite"},
-     .signs = {"Here is my thought process:"},
+     .template_marks = {"Here is my thought process:"},
      .opening = {"Here is my thought process:", "Here's my thought process:"},
      .closing = {"Here is my response:", "Here's my response:"}},
     {.names = {"granite33"},
-     .signs = {"</think>", "<response></response>"},
+     .template_marks = {"</think>", "<response></response>"},
      .opening = {"<think>"},
      .closing = {"</think>"},
      .frames = {"<response>", "</response>"}},
     {.names = {"glm_v", "glm4v"},
-     .signs = {"</think>", "<|begin_of_image|>"},
+     .template_marks = {"</think>", "<|begin_of_image|>"},
      .opening = {"<think>"},
      .closing = {"</think>"},
      .frames = {"<|begin_of_box|>", "<|end_of_box|>"}},
     {.names = {"think", "qwen3", "glm45", "hermes", "smollm3", "deepseek_v3", "kimi_k2",
                "minimax_m2"},
-     .signs = {"</think>"},
+     .template_marks = {"</think>"},
      .opening = {"<think>"},
      .closing = {"</think>"}},
     {.names = {"deepseek_r1", "always_think", "minimax_append_think", "step3"},
@@ -111,12 +111,14 @@ const struct reasoning_format *reasoning_format_detect(const char *source, size_
 {
     for (size_t i = 0; i < FORMATS; i++) {
         size_t seen = 0;
-        size_t signs = 0;
-        for (; source_bytes > 0 && signs < REASONING_SIGNS && formats[i].signs[signs]; signs++) {
-            const char *sign = formats[i].signs[signs];
-            seen += memmem(source, source_bytes, sign, strlen(sign)) != NULL;
+        size_t marks = 0;
+        for (; source_bytes > 0 && marks < REASONING_TEMPLATE_MARKS &&
+               formats[i].template_marks[marks];
+             marks++) {
+            const char *mark = formats[i].template_marks[marks];
+            seen += memmem(source, source_bytes, mark, strlen(mark)) != NULL;
         }
-        if (signs > 0 && seen == signs)
+        if (marks > 0 && seen == marks)
             return &formats[i];
     }
     return NULL;
@@ -161,7 +163,7 @@ static bool is_space(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Whether one of the tags ends the text; a tag's own white space at its end counts for neither. */
+/* True if the text ends with one of the tags; white space at the end of either is ignored. */
 static bool ends_with_tag(const char *const tags[], const char *text, size_t text_bytes)
 {
     while (text_bytes > 0 && is_space(text[text_bytes - 1]))
@@ -187,7 +189,7 @@ bool reasoning_format_is_open(const struct reasoning_format *format, const char 
     return format->always_open && !ends_with_tag(format->closing, prompt, prompt_bytes);
 }
 
-/* The tag that begins at `text`: its length, or 0. */
+/* The length of the tag at `text`, or 0. */
 static size_t tag_at(const char *const tags[], const char *text, size_t text_bytes)
 {
     for (size_t i = 0; i < REASONING_TAGS && tags[i]; i++) {

@@ -1,14 +1,14 @@
 /*
- * Reasoning, split off as it streams by.
+ * Splits off reasoning while text streams.
  *
- * The undecided text is scanned byte by byte for marks that count in the state it is in: tags,
- * frames, beginnings of calls. A byte with which no such mark begins is decided at once; where one
- * may begin and the text ends, the rest waits for the next piece. So each byte is looked at a
- * bounded number of times, however the text is cut and whatever it says.
+ * The undecided text is scanned byte by byte for the marks that count in the current state: tags,
+ * frames, beginnings of calls. A byte that cannot begin a mark is decided at once; if a mark may
+ * begin and the text ends, the rest waits for the next piece. Each byte is therefore scanned a
+ * bounded number of times, however the text is cut.
  *
- * Decided text passes through three small things: the tally of tokens, the tracker of lines and
- * fences (which says where tags count), and the trimming of white space, which holds back what may
- * turn out to stand before a tag.
+ * Decided text passes three stages: the token tally, the tracker of lines and fences (which decides
+ * where tags count), and the trimming of white space, which holds back white space that may precede
+ * a tag.
  */
 #include "frontend/reply/reasoning_splitter.h"
 
@@ -25,16 +25,16 @@ struct splitter_mark {
     char *text; /* own copy */
     size_t length;
     enum mark_kind kind;
-    bool everywhere; /* or at a line's start only */
+    bool everywhere; /* else at a line's start only */
 };
 
 enum { SPLITTER_MARKS = 3 * REASONING_TAGS + REASONING_CALL_MARKS };
 
-/* Where in its line the text ends, and whether inside a fence. */
+/* The position of the text's end in its line, and whether it is inside a fence. */
 struct line_tracker {
-    bool at_start; /* nothing but blanks since the line began */
+    bool at_start; /* only blanks since the line began */
     bool fenced;
-    uint8_t ticks; /* of a run that began the line; 3 make a fence */
+    uint8_t ticks; /* length of a run of ` that began the line; 3 open or close a fence */
 };
 
 struct reasoning_splitter {
@@ -47,11 +47,13 @@ struct reasoning_splitter {
     struct token_tally tally;
     struct line_tracker line;
     bool inside;
-    bool said;  /* something but white space since the section, or what is outside, began */
-    bool trim;  /* white space that comes now is dropped */
-    bool glued; /* the last byte of content so far is none of white space */
+    bool has_text; /* any non-space text since the current section, or the text between sections,
+                    * began
+                    */
+    bool trim;     /* white space that comes now is dropped */
+    bool glued;    /* the last byte of content so far is not white space */
     uint8_t space_bytes;
-    char space[REASONING_SPACE_BYTES]; /* decided, but perhaps to be trimmed */
+    char space[REASONING_SPACE_BYTES]; /* decided, but may be trimmed */
 };
 
 static bool is_space(char c)
@@ -74,9 +76,7 @@ static void line_track(struct line_tracker *line, char c)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Making
- */
+/* --- create and destroy ----------------------------------------------------------------------- */
 
 static void add_mark(struct reasoning_splitter *splitter, enum mark_kind kind, const char *text,
                      bool everywhere)
@@ -96,7 +96,7 @@ static void add_tags(struct reasoning_splitter *splitter, enum mark_kind kind,
         add_mark(splitter, kind, texts[i], everywhere);
 }
 
-/* Control tokens are written <|so|> or with the full-width bar. */
+/* Control tokens are spelled <|like this|> or with the full-width bar. */
 static bool looks_like_control(const char *text)
 {
     return strchr(text, '|') || strstr(text, "\uff5c");
@@ -105,7 +105,7 @@ static bool looks_like_control(const char *text)
 static void state_begin(struct reasoning_splitter *splitter, bool inside, bool trim)
 {
     splitter->inside = inside;
-    splitter->said = false;
+    splitter->has_text = false;
     splitter->trim = trim;
     splitter->space_bytes = 0;
     splitter->line = (struct line_tracker){.at_start = true};
@@ -137,11 +137,9 @@ void reasoning_splitter_destroy(struct reasoning_splitter *splitter)
     free(splitter);
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Text that is decided
- */
+/* --- decided text ----------------------------------------------------------------------------- */
 
-static void tell(struct reasoning_splitter *splitter, const char *bytes, size_t length)
+static void send_certain(struct reasoning_splitter *splitter, const char *bytes, size_t length)
 {
     if (length == 0)
         return;
@@ -154,33 +152,33 @@ static void tell(struct reasoning_splitter *splitter, const char *bytes, size_t 
                               .length = length});
 }
 
-static void tell_space(struct reasoning_splitter *splitter)
+static void emit_space(struct reasoning_splitter *splitter)
 {
-    tell(splitter, splitter->space, splitter->space_bytes);
+    send_certain(splitter, splitter->space, splitter->space_bytes);
     splitter->space_bytes = 0;
 }
 
-/* Holds white space back; what does not fit any more is told, oldest first. */
+/* Holds white space back; if it exceeds the bound, the oldest is emitted. */
 static void hold_space(struct reasoning_splitter *splitter, const char *bytes, size_t length)
 {
     if (length == 0)
         return;
     if (length > REASONING_SPACE_BYTES) {
-        tell_space(splitter);
-        tell(splitter, bytes, length - REASONING_SPACE_BYTES);
+        emit_space(splitter);
+        send_certain(splitter, bytes, length - REASONING_SPACE_BYTES);
         bytes += length - REASONING_SPACE_BYTES;
         length = REASONING_SPACE_BYTES;
     }
     size_t room = REASONING_SPACE_BYTES - splitter->space_bytes;
     size_t over = length > room ? length - room : 0;
-    tell(splitter, splitter->space, over);
+    send_certain(splitter, splitter->space, over);
     memmove(splitter->space, splitter->space + over, splitter->space_bytes - over);
     memcpy(splitter->space + splitter->space_bytes - over, bytes, length);
     splitter->space_bytes = (uint8_t)(splitter->space_bytes - over + length);
 }
 
-/* Text of the state the splitter is in. */
-static void say(struct reasoning_splitter *splitter, const char *bytes, size_t length)
+/* Emits text of the current state. */
+static void emit_decided(struct reasoning_splitter *splitter, const char *bytes, size_t length)
 {
     if (length == 0)
         return;
@@ -191,38 +189,36 @@ static void say(struct reasoning_splitter *splitter, const char *bytes, size_t l
         bytes++;
         length--;
     }
-    size_t spoken = length; /* without white space at its end */
+    size_t spoken = length; /* without the white space at its end */
     while (spoken > 0 && is_space(bytes[spoken - 1]))
         spoken--;
     if (spoken > 0) {
         splitter->trim = false;
-        splitter->said = true;
-        tell_space(splitter);
-        tell(splitter, bytes, spoken);
+        splitter->has_text = true;
+        emit_space(splitter);
+        send_certain(splitter, bytes, spoken);
     }
-    if (splitter->inside || !splitter->said)
+    if (splitter->inside || !splitter->has_text)
         hold_space(splitter, bytes + spoken, length - spoken);
     else
-        tell(splitter, bytes + spoken, length - spoken);
+        send_certain(splitter, bytes + spoken, length - spoken);
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Marks
- */
+/* --- marks ------------------------------------------------------------------------------------ */
 
 static bool mark_counts(const struct reasoning_splitter *splitter, const struct splitter_mark *mark)
 {
     bool placed = mark->everywhere || (splitter->line.at_start && !splitter->line.fenced);
     switch (mark->kind) {
-    case MARK_OPENING: return splitter->inside ? !splitter->said : placed;
-    case MARK_CLOSING: return splitter->inside || !splitter->said;
+    case MARK_OPENING: return splitter->inside ? !splitter->has_text : placed;
+    case MARK_CLOSING: return splitter->inside || !splitter->has_text;
     case MARK_FRAME: return !splitter->inside;
     case MARK_CALL: return splitter->inside && placed;
     }
     return false;
 }
 
-/* Whether some mark begins here as far as the text goes, wherever marks count. */
+/* True if some mark, in any state, begins with the text so far. */
 static bool may_be_mark(const struct reasoning_splitter *splitter, const char *text, size_t length)
 {
     if (!splitter->begins_mark[(unsigned char)*text])
@@ -235,7 +231,7 @@ static bool may_be_mark(const struct reasoning_splitter *splitter, const char *t
     return false;
 }
 
-/* The longest mark with which the text begins, or NULL. *more: a longer one may yet come. */
+/* The longest mark at the text's beginning, or NULL. *more: a longer one is still possible. */
 static const struct splitter_mark *mark_at(const struct reasoning_splitter *splitter,
                                            const char *text, size_t length, bool *more)
 {
@@ -254,7 +250,7 @@ static const struct splitter_mark *mark_at(const struct reasoning_splitter *spli
     return longest;
 }
 
-/* The state after a mark that counts; returns how many bytes of it vanish. */
+/* Applies a mark that counts; returns how many of its bytes are removed. */
 static size_t mark_pass(struct reasoning_splitter *splitter, const struct splitter_mark *mark)
 {
     if (mark->kind == MARK_CALL) {
@@ -269,12 +265,12 @@ static size_t mark_pass(struct reasoning_splitter *splitter, const struct splitt
     return mark->length;
 }
 
-/* Decides as much of the undecided text as can be; all of it when no more comes. */
+/* Decides as much of the undecided text as possible; all of it at the end. */
 static void scan(struct reasoning_splitter *splitter, bool at_end)
 {
     const char *text = splitter->undecided.bytes;
     size_t length = splitter->undecided.length;
-    size_t plain = 0; /* where text begins that is decided but not said */
+    size_t plain = 0; /* start of the text that is decided but not emitted */
     size_t at = 0;
     if (length == 0)
         return;
@@ -283,8 +279,8 @@ static void scan(struct reasoning_splitter *splitter, bool at_end)
             at++;
             continue;
         }
-        /* Where a mark counts depends on what was said before it. */
-        say(splitter, text + plain, at - plain);
+        /* Whether a mark counts depends on the text before it. */
+        emit_decided(splitter, text + plain, at - plain);
         plain = at;
         bool more;
         const struct splitter_mark *mark = mark_at(splitter, text + at, length - at, &more);
@@ -300,7 +296,7 @@ static void scan(struct reasoning_splitter *splitter, bool at_end)
         else
             at++;
     }
-    say(splitter, text + plain, at - plain);
+    emit_decided(splitter, text + plain, at - plain);
     text_buffer_consume(&splitter->undecided, at);
 }
 
@@ -322,7 +318,7 @@ void reasoning_splitter_finish(struct reasoning_splitter *splitter)
     if (splitter->undecided.failed)
         return;
     scan(splitter, true);
-    tell_space(splitter);
+    emit_space(splitter);
 }
 
 bool reasoning_splitter_is_inside(const struct reasoning_splitter *splitter)

@@ -1,10 +1,11 @@
 /*
- * What a model's answer consists of, whatever marks it used for it: text, reasoning, tool calls.
+ * The parts of a model's answer, independent of the marks that the model used: text, reasoning,
+ * tool calls.
  *
- * Parsers of answers (reasoning_splitter.h, tool_call_parser.h, reply_parser.h) say it as a
- * sequence of events; an API's writer turns each into the shape of its own. However the same text
- * is cut into pieces, the events' bytes join to the same sequence: joined CONTENT and REASONING are
- * equal, and so are number, order, ids, names and joined arguments of the calls.
+ * The parsers of answers (reasoning_splitter.h, tool_call_parser.h, reply_parser.h) emit a sequence
+ * of events; each API's writer turns them into its own format. However the text is cut into pieces,
+ * the events' bytes join to the same sequence: joined CONTENT and REASONING are equal, and so are
+ * number, order, ids, names and joined arguments of the calls.
  */
 #ifndef SHOAL_FRONTEND_REPLY_REPLY_EVENT_H
 #define SHOAL_FRONTEND_REPLY_REPLY_EVENT_H
@@ -15,7 +16,7 @@
 enum reply_event_kind {
     REPLY_CONTENT = 1,
     REPLY_REASONING,
-    REPLY_CALL_BEGIN,     /* `bytes` is the function's name, whole */
+    REPLY_CALL_BEGIN,     /* `bytes` is the complete name of the function */
     REPLY_CALL_ARGUMENTS, /* a piece of a JSON object; between BEGIN and END they join to valid JSON
                            */
     REPLY_CALL_END
@@ -23,13 +24,13 @@ enum reply_event_kind {
 
 struct reply_event {
     enum reply_event_kind kind;
-    uint32_t call;     /* of calls: 0, 1, … in order; one ends before the next begins */
-    const char *id;    /* CALL_BEGIN: the id that the model itself gave, else NULL */
+    uint32_t call;     /* of calls: 0, 1, … in order; a call ends before the next begins */
+    const char *id;    /* CALL_BEGIN: the id that the model wrote, else NULL */
     const char *bytes; /* whole UTF-8 characters; valid during the call only */
-    size_t length;     /* in bytes; 0 for CALL_END alone */
+    size_t length;     /* in bytes; 0 only for CALL_END */
 };
 
-/* Whoever hears of events. */
+/* Receives events. */
 struct reply_event_sink {
     void *context;
     void (*event)(void *context, const struct reply_event *event);

@@ -1,8 +1,8 @@
 /*
- * Names and templates to formats.
+ * Chooses formats from names and templates.
  *
- * The two tables are asked one after the other; only harmony ties them together, because one parser
- * reads both out of it.
+ * The two tables are searched one after the other; they depend on each other only for harmony,
+ * where one parser reads reasoning and calls.
  */
 #include "frontend/reply/reply_formats.h"
 

@@ -1,5 +1,5 @@
 /*
- * How the answers of one model are read: its format of reasoning, its format of tool calls, and the
+ * How the answers of one model are parsed: its reasoning format, its tool-call format, and the
  * special tokens that spell the marks of both. Chosen once, from names on the command line or from
  * the chat template.
  */
@@ -13,7 +13,7 @@
 #include "frontend/reply/tool_format.h"
 #include "proto/result.h"
 
-/* "auto" (and NULL): from the template; "none"; or a format's name. */
+/* "auto" (or NULL): from the template; "none"; or a format's name. */
 struct reply_format_names {
     const char *reasoning;
     const char *tools;
@@ -25,14 +25,14 @@ struct reply_formats {
     struct token_list mark_tokens;            /* mark_tokens.h */
 };
 
-/* RESULT_INVALID with words for a name that is none. */
+/* RESULT_INVALID with a message for an unknown name. */
 enum result reply_format_names_check(const struct reply_format_names *names,
                                      struct error_text *error) RESULT_CHECKED;
 
 /*
  * `names` passed the check; `source` is the chat template's, NULL and 0 without one. Harmony is
- * both formats or neither: where one is harmony, an automatic other is, too, and another other
- * gives way. reply_formats_fini() in any case.
+ * both formats or neither: if one is harmony, the other is too if it is automatic, else the
+ * automatic one becomes none. Call reply_formats_fini() in any case.
  */
 enum result reply_formats_choose(struct reply_formats *formats,
                                  const struct reply_format_names *names, const char *source,

@@ -1,12 +1,13 @@
 /*
- * The stages of an answer's text, one behind the other:
+ * The stages of an answer's text, in order:
  *
  *     text -> reasoning_splitter -> tool_call_parser -> stop_matcher -> events
  *     text -> harmony_parser -------------------------> stop_matcher -> events
  *
- * A stage that the answer has no use for is left out. What is here is the joints: content goes on
- * to the next stage, everything else past it; what a stop string's beginning held back comes before
- * whatever is no content; after a stop string nothing comes.
+ * A stage that the answer does not need is left out. This file connects the stages: content goes to
+ * the next stage, other events skip the later stages; text held back as the possible beginning of a
+ * stop string is emitted before any event that is not content; after a stop string nothing is
+ * emitted.
  */
 #include "frontend/reply/reply_parser.h"
 
@@ -24,15 +25,13 @@ struct reply_parser {
     struct harmony_parser *harmony;
     struct stop_matcher stops;
     struct text_buffer content;       /* scratch */
-    struct reply_token_counts counts; /* without a splitter */
+    struct reply_token_counts counts; /* used without a splitter */
     uint32_t undecided_headers;       /* harmony: tokens of headers whose kind is not known yet */
 };
 
-/* ------------------------------------------------------------------------------------------------
- * Joints
- */
+/* --- between the stages ----------------------------------------------------------------------- */
 
-static void tell_content(struct reply_parser *parser)
+static void emit_content(struct reply_parser *parser)
 {
     if (parser->content.length > 0)
         parser->sink.event(parser->sink.context,
@@ -43,29 +42,29 @@ static void tell_content(struct reply_parser *parser)
 }
 
 /* The last stage: stop strings. */
-static void hear_event(void *context, const struct reply_event *event)
+static void stage_stops(void *context, const struct reply_event *event)
 {
     struct reply_parser *parser = context;
     if (parser->stops.found >= 0)
         return;
     if (event->kind == REPLY_CONTENT) {
         (void)stop_matcher_push(&parser->stops, event->bytes, event->length, &parser->content);
-        tell_content(parser);
+        emit_content(parser);
         return;
     }
     stop_matcher_release(&parser->stops, &parser->content);
-    tell_content(parser);
+    emit_content(parser);
     parser->sink.event(parser->sink.context, event);
 }
 
-/* What the splitter found. */
-static void hear_split(void *context, const struct reply_event *event)
+/* An event of the splitter. */
+static void stage_split(void *context, const struct reply_event *event)
 {
     struct reply_parser *parser = context;
     if (event->kind == REPLY_CONTENT && parser->calls && parser->stops.found < 0)
         tool_call_parser_push(parser->calls, event->bytes, event->length);
     else
-        hear_event(parser, event);
+        stage_stops(parser, event);
 }
 
 static bool split_in_call(void *context)
@@ -74,15 +73,13 @@ static bool split_in_call(void *context)
     return tool_call_parser_in_call(parser->calls);
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Making
- */
+/* --- create and destroy ----------------------------------------------------------------------- */
 
 static void parser_make_stages(struct reply_parser *parser,
                                const struct reply_parser_config *config)
 {
     const struct reasoning_format *reasoning = config->reasoning;
-    const struct reply_event_sink last = {parser, hear_event};
+    const struct reply_event_sink last = {parser, stage_stops};
     if (reasoning && reasoning->joint) {
         parser->harmony = harmony_parser_create(config->tools != NULL, last);
         must(parser->harmony);
@@ -103,7 +100,7 @@ static void parser_make_stages(struct reply_parser *parser,
             .open = config->reasoning_open,
             .call_marks = marks,
             .call_mark_count = count,
-            .sink = {parser, hear_split},
+            .sink = {parser, stage_split},
             .in_call = parser->calls ? split_in_call : NULL,
         };
         parser->splitter = reasoning_splitter_create(&splitter);
@@ -131,11 +128,9 @@ void reply_parser_destroy(struct reply_parser *parser)
     free(parser);
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Text
- */
+/* --- text ------------------------------------------------------------------------------------- */
 
-/* Headers of messages other than calls are tags; which one it is shows at its end. */
+/* Headers of messages other than calls are tags; a header's end decides. */
 static void headers_decide(struct reply_parser *parser, enum harmony_place place)
 {
     if (place == HARMONY_MARKS)
@@ -147,11 +142,11 @@ static void headers_decide(struct reply_parser *parser, enum harmony_place place
     parser->undecided_headers = 0;
 }
 
-/* A harmony mark is one token, so where the text ends before and after a token says what it is. */
+/* A harmony mark is one token, so the places before and after a token give its kind. */
 static void harmony_count(struct reply_parser *parser, enum harmony_place before)
 {
     enum harmony_place after = harmony_parser_place(parser->harmony);
-    if (before == HARMONY_CALL) /* it ends with its last brace, which is no mark */
+    if (before == HARMONY_CALL) /* its last brace ended it, which is not a mark */
         parser->counts.rest++;
     else if (before == HARMONY_MARKS || after == HARMONY_MARKS)
         parser->undecided_headers++;
@@ -174,8 +169,8 @@ static void push_text(struct reply_parser *parser, const char *bytes, size_t len
     } else {
         parser->counts.rest += is_token;
         if (length > 0)
-            hear_split(parser, &(struct reply_event){
-                                   .kind = REPLY_CONTENT, .bytes = bytes, .length = length});
+            stage_split(parser, &(struct reply_event){
+                                    .kind = REPLY_CONTENT, .bytes = bytes, .length = length});
     }
 }
 
@@ -203,12 +198,10 @@ void reply_parser_finish(struct reply_parser *parser, bool truncated)
         headers_decide(parser, HARMONY_CONTENT);
     }
     stop_matcher_release(&parser->stops, &parser->content);
-    tell_content(parser);
+    emit_content(parser);
 }
 
-/* ------------------------------------------------------------------------------------------------
- * Questions
- */
+/* --- queries ---------------------------------------------------------------------------------- */
 
 const char *reply_parser_stop_string(const struct reply_parser *parser)
 {

@@ -1,8 +1,8 @@
 /*
- * From what parsers found to events.
+ * Turns parser output into events.
  *
- * A model's tokens may end within a character, and JSON with half a character is of no use to a
- * client, so the bytes of an unfinished character wait for the next piece.
+ * A model's tokens may end within a character, and JSON with half a character is useless to a
+ * client, so the bytes of an incomplete character wait for the next piece.
  */
 #include "frontend/reply/reply_sender.h"
 
@@ -16,8 +16,8 @@ void reply_sender_fini(struct reply_sender *sender)
     text_buffer_fini(&sender->text);
 }
 
-static void tell(struct reply_sender *sender, enum reply_event_kind kind, const char *id,
-                 const char *bytes, size_t length)
+static void send_certain(struct reply_sender *sender, enum reply_event_kind kind, const char *id,
+                         const char *bytes, size_t length)
 {
     struct reply_event event = {.kind = kind, .id = id, .bytes = bytes, .length = length};
     if (kind == REPLY_CALL_BEGIN || kind == REPLY_CALL_ARGUMENTS || kind == REPLY_CALL_END)
@@ -25,12 +25,12 @@ static void tell(struct reply_sender *sender, enum reply_event_kind kind, const 
     sender->sink.event(sender->sink.context, &event);
 }
 
-static void tell_buffer(struct reply_sender *sender, enum reply_event_kind kind,
+static void emit_buffer(struct reply_sender *sender, enum reply_event_kind kind,
                         struct text_buffer *buffer, bool all)
 {
     size_t count = all ? buffer->length : utf8_whole_bytes(buffer->bytes, buffer->length);
     if (count > 0)
-        tell(sender, kind, NULL, buffer->bytes, count);
+        send_certain(sender, kind, NULL, buffer->bytes, count);
     text_buffer_consume(buffer, count);
 }
 
@@ -45,7 +45,7 @@ void reply_sender_text(struct reply_sender *sender, enum reply_event_kind kind, 
 
 void reply_sender_flush(struct reply_sender *sender, bool all)
 {
-    tell_buffer(sender, sender->text_kind, &sender->text, all);
+    emit_buffer(sender, sender->text_kind, &sender->text, all);
 }
 
 void reply_sender_call(struct reply_sender *sender, struct call_writer *writer)
@@ -56,17 +56,17 @@ void reply_sender_call(struct reply_sender *sender, struct call_writer *writer)
         reply_sender_flush(sender, true);
         sender->in_call = true;
         sender->calls++;
-        tell(sender, REPLY_CALL_BEGIN, writer->id[0] ? writer->id : NULL, writer->name,
-             strlen(writer->name));
+        send_certain(sender, REPLY_CALL_BEGIN, writer->id[0] ? writer->id : NULL, writer->name,
+                     strlen(writer->name));
     }
-    tell_buffer(sender, REPLY_CALL_ARGUMENTS, &writer->arguments, false);
+    emit_buffer(sender, REPLY_CALL_ARGUMENTS, &writer->arguments, false);
 }
 
 void reply_sender_call_end(struct reply_sender *sender, struct call_writer *writer)
 {
     must(writer->name[0] && writer->is_whole);
     reply_sender_call(sender, writer);
-    tell_buffer(sender, REPLY_CALL_ARGUMENTS, &writer->arguments, true);
-    tell(sender, REPLY_CALL_END, NULL, NULL, 0);
+    emit_buffer(sender, REPLY_CALL_ARGUMENTS, &writer->arguments, true);
+    send_certain(sender, REPLY_CALL_END, NULL, NULL, 0);
     sender->in_call = false;
 }

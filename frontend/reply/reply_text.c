@@ -1,8 +1,8 @@
 /*
- * Tokens to text: special tokens dropped, bytes made whole characters (utf8_stream.h).
+ * Tokens to text: special tokens are dropped, bytes joined to whole characters (utf8_stream.h).
  *
- * Where a parser reads on, the special tokens that spell its marks come as their text; which these
- * are was found out once, and they are few, so only a special token costs a search among them.
+ * If a parser follows, the special tokens that spell its marks give their text. These tokens are
+ * few and were listed once, so only a special token costs a search in the list.
  */
 #include "frontend/reply/reply_text.h"
 
@@ -17,7 +17,7 @@ struct reply_text {
     const struct tokenizer *tokenizer;
     const struct token_list *shown; /* special tokens that give text, or NULL */
     struct utf8_stream utf8;
-    bool at_start; /* nothing decoded yet: a tokenizer's own leading space is dropped */
+    bool at_start; /* nothing decoded yet: the tokenizer's leading space is dropped */
 };
 
 struct reply_text *reply_text_create(const struct tokenizer *tokenizer)

@@ -1,7 +1,7 @@
 /*
  * Token ids back to text: whole UTF-8 characters only (bytes that can never become valid become
- * U+FFFD, once per maximal bad subpart as Python's decoder does), special tokens left out unless
- * they are to be shown.
+ * U+FFFD, once per maximal subpart as in Python's decoder); special tokens are left out unless
+ * listed.
  */
 #ifndef SHOAL_FRONTEND_REPLY_REPLY_TEXT_H
 #define SHOAL_FRONTEND_REPLY_REPLY_TEXT_H
@@ -23,8 +23,9 @@ void reply_text_destroy(struct reply_text *reply);
  * the reply. */
 void reply_text_show(struct reply_text *reply, const struct token_list *tokens);
 
-/* Appends to *out the text that became certain with this token. Returns how many bytes of it are
- * for earlier tokens alone: U+FFFD for a character of theirs that this one does not go on with. */
+/* Appends to *out the text that became certain with this token. Returns how many of its bytes
+ * belong to earlier tokens only: U+FFFD for an incomplete character of theirs that this token does
+ * not continue. */
 size_t reply_text_push(struct reply_text *reply, uint32_t token, struct text_buffer *out);
 /* At the end of generation: incomplete bytes become U+FFFD. */
 void reply_text_finish(struct reply_text *reply, struct text_buffer *out);

@@ -1,10 +1,10 @@
 /*
  * Stop strings, found wherever pieces end.
  *
- * Text goes to `held`. After each piece the stop string that was complete first is looked for: with
- * "bcd" and "abcde" a text is cut at "bcd", as it is when it arrives byte by byte. If there is one,
- * the text before it is final. Otherwise everything is released except the longest tail that is a
- * proper beginning of some stop string, so at most LIMIT_STOP_BYTES - 1 bytes are ever held and
+ * Text goes to `held`. After each piece the matcher looks for the stop string that is complete
+ * first: with "bcd" and "abcde" a text is cut at "bcd", as it is when it arrives byte by byte. If
+ * there is one, the text before it is final. Otherwise all text is released except its longest tail
+ * that is a proper prefix of some stop string, so at most LIMIT_STOP_BYTES - 1 bytes are held and
  * each push costs O(new bytes * stops) plus that bound.
  */
 #include "frontend/reply/stop_matcher.h"
@@ -35,7 +35,7 @@ void stop_matcher_fini(struct stop_matcher *matcher)
     matcher->stop_count = 0;
 }
 
-/* Where the stop string that is complete first begins, or SIZE_MAX; *index is which. */
+/* The beginning of the stop string that is complete first, or SIZE_MAX; *index is its index. */
 static size_t first_stop(const struct stop_matcher *matcher, int *index)
 {
     size_t start = SIZE_MAX;
@@ -56,16 +56,16 @@ static size_t first_stop(const struct stop_matcher *matcher, int *index)
     return start;
 }
 
-/* Length of the longest tail of the held text with which some stop string begins. */
+/* Length of the longest tail of the held text that begins some stop string. */
 static size_t open_tail(const struct stop_matcher *matcher)
 {
     size_t longest = 0;
     for (size_t i = 0; i < matcher->stop_count; i++) {
         const struct stop_string *stop = &matcher->stops[i];
-        size_t most = stop->length - 1;
-        if (most > matcher->held.length)
-            most = matcher->held.length;
-        for (size_t tail = most; tail > longest; tail--) {
+        size_t limit = stop->length - 1;
+        if (limit > matcher->held.length)
+            limit = matcher->held.length;
+        for (size_t tail = limit; tail > longest; tail--) {
             if (memcmp(matcher->held.bytes + matcher->held.length - tail, stop->bytes, tail) == 0) {
                 longest = tail;
                 break;

@@ -1,6 +1,6 @@
 /*
- * Stop strings in a text that arrives in pieces: text that may be the beginning of one is held back
- * until it is decided; a found one and all after it are cut.
+ * Stop strings in a text that arrives in pieces: text that may begin a stop string is held back
+ * until it is decided; a found stop string and all text after it are cut.
  */
 #ifndef SHOAL_FRONTEND_REPLY_STOP_MATCHER_H
 #define SHOAL_FRONTEND_REPLY_STOP_MATCHER_H
@@ -27,15 +27,15 @@ void stop_matcher_init(struct stop_matcher *matcher, const struct stop_string *s
 void stop_matcher_fini(struct stop_matcher *matcher);
 
 /*
- * Appends to *out what became certain of the text so far. The stop string that is complete first is
- * found, of two that end at the same place the longer. Returns true when one is: the text is final
- * and further pushes are ignored. *out turns `failed` when memory for held text runs out.
+ * Appends to *out the text that became certain. Finds the stop string that is complete first; if
+ * two end at the same place, the longer. Returns true if one is found: the text is then final and
+ * further pushes are ignored. *out turns `failed` if memory for held text runs out.
  */
 bool stop_matcher_push(struct stop_matcher *matcher, const char *bytes, size_t length,
                        struct text_buffer *out);
-/* Appends what is held back: no stop string goes on from here. */
+/* Appends the text held back: it is final, no stop string can continue it. */
 void stop_matcher_release(struct stop_matcher *matcher, struct text_buffer *out);
-/* The one that was found, NUL-terminated, or NULL. */
+/* The stop string that was found, NUL-terminated, or NULL. */
 const char *stop_matcher_string(const struct stop_matcher *matcher);
 
 #endif

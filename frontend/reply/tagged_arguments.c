@@ -1,10 +1,9 @@
 /*
- * XML-like calls, which are no XML: nothing in a value is escaped, and the first closing tag ends
- * it.
+ * Calls in a syntax like XML, but nothing in a value is escaped, and the first closing tag ends it.
  *
- * Two sets of marks: those between values (the next one begins, the call ends), and those that end
- * a value. Models forget closing tags, so a value also ends where the call's own end, or the next
- * value's beginning on a line of its own, follows.
+ * Two sets of marks: those between values (the next value begins, the call ends), and those that
+ * end a value. Models forget closing tags, so a value also ends where the end of the call, or the
+ * beginning of the next value on a new line, follows.
  */
 #include "frontend/reply/tagged_arguments.h"
 
@@ -66,7 +65,7 @@ static void value_put(struct tagged_arguments *t, struct call_writer *writer, ch
         text_buffer_append(&t->value, &byte, 1);
 }
 
-/* A byte of the value for certain. */
+/* A byte that belongs to the value. */
 static void value_byte(struct tagged_arguments *t, struct call_writer *writer, char byte)
 {
     bool is_break = byte == '\n' && t->syntax->line_breaks;
@@ -81,7 +80,7 @@ static void value_byte(struct tagged_arguments *t, struct call_writer *writer, c
         value_put(t, writer, byte);
 }
 
-static enum call_step value_over(struct tagged_arguments *t, struct call_writer *writer)
+static enum call_step value_end(struct tagged_arguments *t, struct call_writer *writer)
 {
     t->in_value = false;
     if (t->is_text)
@@ -106,10 +105,10 @@ static enum call_step value_push(struct tagged_arguments *t, struct call_writer 
         mark_matcher_reset(&t->ends);
         return CALL_MORE;
     }
-    /* A mark that is not the value's own closing tag is read again as what it is. */
+    /* A mark other than the value's own closing tag is read again. */
     *unread = t->ends.found == 0 ? 0 : t->ends.held_bytes;
     mark_matcher_reset(&t->ends);
-    return value_over(t, writer);
+    return value_end(t, writer);
 }
 
 enum call_step tagged_arguments_push(struct tagged_arguments *t, struct call_writer *writer,

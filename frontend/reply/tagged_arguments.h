@@ -1,7 +1,7 @@
 /*
  * Arguments between tags, read byte by byte: <parameter=city>Paris</parameter></function>.
  *
- * Strings are handed on while they are written; a value that may be something else waits for its
+ * Strings are passed on while they are written; a value that may have another type waits for its
  * end (argument_type.h).
  */
 #ifndef SHOAL_FRONTEND_REPLY_TAGGED_ARGUMENTS_H
@@ -17,7 +17,7 @@ struct tagged_arguments {
     const struct cJSON *tool; /* NULL: not offered */
     bool in_value;
     bool is_first;       /* no byte of the value yet */
-    bool has_line_break; /* one that may be the last before the closing tag */
+    bool has_line_break; /* a line break that may be the last before the closing tag */
     bool is_text;        /* a string by its schema */
     unsigned types;
     size_t value_patterns;      /* the first of `inside` begin a value, the others end the call */
@@ -26,7 +26,8 @@ struct tagged_arguments {
     struct text_buffer value; /* of another type */
 };
 
-/* The call's head has been read. `value` is kept from the last use; zero-initialized before it. */
+/* The call's head has been read. `value` keeps its memory between uses; zero-initialized before the
+ * first. */
 void tagged_arguments_begin(struct tagged_arguments *tagged, const struct tagged_syntax *syntax,
                             const struct cJSON *tool);
 void tagged_arguments_fini(struct tagged_arguments *tagged);

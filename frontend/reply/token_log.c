@@ -1,10 +1,9 @@
 /*
- * A queue of entries, each with the place in the decoded text at which it begins and ends.
+ * A queue of entries, each with the positions in the decoded text where it begins and ends.
  *
- * The places are found as reply_text.h decodes: the same bytes through a decoder of its own, so
- * nothing has to be handed from there. A token that ends within a character ends, for the question
- * when it may be told, one byte behind what is decoded: that character's first byte must be shown
- * before.
+ * The positions are found by a second decoder over the same bytes as in reply_text.h, so nothing
+ * has to be passed from there. A token that ends within a character can be written once that
+ * character's first byte is shown, so its end counts as one byte past the decoded text.
  */
 #include "frontend/reply/token_log.h"
 
@@ -15,14 +14,14 @@
 #include "frontend/base/utf8_stream.h"
 #include "proto/must.h"
 
-/* What OpenAI's API gives for a probability of zero: JSON knows no infinity. */
-#define LEAST_LOGPROB (-9999.0f)
+/* OpenAI's value for a probability of zero; JSON has no infinity. */
+#define MINIMUM_LOGPROB (-9999.0f)
 
 struct queued {
     struct token_log_entry entry;
     uint64_t begin; /* in decoded bytes */
     uint64_t end;
-    struct utf8_stream before; /* with a character, perhaps, that an earlier token began */
+    struct utf8_stream before; /* may contain a character that an earlier token began */
 };
 
 struct token_log {
@@ -37,7 +36,7 @@ struct token_log {
     uint64_t decoded_characters;
     uint64_t shown_bytes;
     bool at_start;
-    bool loose;
+    bool mixed;
     bool ended;
     bool cut;
 };
@@ -121,9 +120,9 @@ void token_log_show(struct token_log *log, size_t bytes)
     log->shown_bytes += bytes;
 }
 
-void token_log_loosen(struct token_log *log)
+void token_log_set_mixed(struct token_log *log)
 {
-    log->loose = true;
+    log->mixed = true;
 }
 
 void token_log_end(struct token_log *log, bool cut)
@@ -132,7 +131,7 @@ void token_log_end(struct token_log *log, bool cut)
     log->cut = cut;
 }
 
-/* The part of the token before the cut: as many bytes as what is shown was decoded from. False when
+/* The part of the token before the cut: as many bytes as the shown text was decoded from. False if
  * there is none. */
 static bool cut_apply(struct token_log *log, struct queued *queued)
 {
@@ -159,9 +158,9 @@ bool token_log_take(struct token_log *log, struct token_log_entry *entry)
     while (log->count > 0) {
         struct queued *queued = &log->queue[log->first];
         bool shown = queued->end <= log->shown_bytes;
-        if (!shown && !log->loose && !log->ended)
+        if (!shown && !log->mixed && !log->ended)
             return false;
-        bool kept = shown || log->loose || !log->cut || cut_apply(log, queued);
+        bool kept = shown || log->mixed || !log->cut || cut_apply(log, queued);
         *entry = queued->entry;
         log->first++;
         log->count--;
@@ -176,7 +175,7 @@ bool token_log_take(struct token_log *log, struct token_log_entry *entry)
 
 void token_log_write_logprob(float logprob, struct text_buffer *out)
 {
-    text_buffer_append_format(out, "%.6g", (double)(isfinite(logprob) ? logprob : LEAST_LOGPROB));
+    text_buffer_append_format(out, "%.6g", (double)(isfinite(logprob) ? logprob : MINIMUM_LOGPROB));
 }
 
 void token_log_write_text(const struct token_log *log, uint32_t token, size_t skipped_bytes,
@@ -206,8 +205,8 @@ static void bytes_write(const struct token_log *log, uint32_t token, size_t skip
     text_buffer_append_text(out, "]");
 }
 
-static void one_write(const struct token_log *log, struct token_logprob one, size_t skipped_bytes,
-                      size_t shown_bytes, struct text_buffer *out)
+static void entry_write(const struct token_log *log, struct token_logprob one, size_t skipped_bytes,
+                        size_t shown_bytes, struct text_buffer *out)
 {
     text_buffer_append_text(out, "{\"token\":");
     token_log_write_text(log, one.token, skipped_bytes, shown_bytes, out);
@@ -224,7 +223,7 @@ size_t token_log_write(struct token_log *log, struct text_buffer *out)
     while (token_log_take(log, &entry)) {
         if (written++ > 0)
             text_buffer_append_text(out, ",");
-        one_write(log, entry.own, entry.skipped_bytes, entry.shown_bytes, out);
+        entry_write(log, entry.own, entry.skipped_bytes, entry.shown_bytes, out);
         text_buffer_append_text(out, ",\"top_logprobs\":[");
         for (uint32_t i = 0; i < entry.alternative_count; i++) {
             const char *bytes;
@@ -232,7 +231,7 @@ size_t token_log_write(struct token_log *log, struct text_buffer *out)
             tokenizer_token_bytes(log->tokenizer, entry.alternatives[i].token, &bytes, &count);
             if (i > 0)
                 text_buffer_append_text(out, ",");
-            one_write(log, entry.alternatives[i], 0, count, out);
+            entry_write(log, entry.alternatives[i], 0, count, out);
             text_buffer_append_text(out, "}");
         }
         text_buffer_append_text(out, "]}");

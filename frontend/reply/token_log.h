@@ -1,14 +1,14 @@
 /*
- * The log-probabilities of one answer's tokens, kept until the text that they stand for is shown.
+ * The log-probabilities of one answer's tokens, kept until their text is shown.
  *
- * The law: while an answer is plain text, the bytes of the entries that were taken join to exactly
- * the text that was shown, whatever was held back or cut by a stop string on the way: a token is
- * taken no sooner than the last of its bytes is shown, the one in which the cut lies has only the
- * bytes before it, and those behind it never come. (Bytes that are no UTF-8 are shown as U+FFFD and
- * are themselves here.) Tokens that show nothing have no bytes.
+ * Invariant: while an answer is plain text, the bytes of the entries taken join to exactly the text
+ * shown, whatever was held back or cut by a stop string: a token is taken only after its last byte
+ * is shown, the token that contains the cut has only the bytes before it, and tokens after it are
+ * never taken. (Bytes that are not UTF-8 are shown as U+FFFD but unchanged here.) Tokens without
+ * text have no bytes.
  *
- * Where an answer is more than text (reasoning, calls), marks vanish and places move: from there on
- * every token is taken as it comes, marks included.
+ * If an answer contains more than text (reasoning, calls), marks are removed and positions shift:
+ * from there on every token is taken as it comes, marks included.
  */
 #ifndef SHOAL_FRONTEND_REPLY_TOKEN_LOG_H
 #define SHOAL_FRONTEND_REPLY_TOKEN_LOG_H
@@ -28,32 +28,32 @@ struct token_log_entry {
     struct token_logprob own;
     struct token_logprob alternatives[LIMIT_TOP_LOGPROBS];
     uint32_t alternative_count;
-    size_t skipped_bytes; /* of the token's bytes, from its beginning, that are not shown */
-    size_t shown_bytes;   /* of the token's bytes, behind these */
+    size_t skipped_bytes; /* bytes at the token's beginning that are not shown */
+    size_t shown_bytes;   /* bytes of the token after these */
     uint64_t text_offset; /* characters of the answer before it */
 };
 
 /* The tokenizer must outlive the log. */
 struct token_log *token_log_create(const struct tokenizer *tokenizer);
-void token_log_destroy(struct token_log *log); /* NULL is fine */
+void token_log_destroy(struct token_log *log); /* NULL is allowed */
 
-/* One generated token that is no stop token. */
+/* One generated token that is not a stop token. */
 void token_log_push(struct token_log *log, struct token_logprob own,
                     const struct token_logprob *alternatives, uint32_t alternative_count);
-/* So much more text is shown. */
+/* `bytes` more bytes of text are shown. */
 void token_log_show(struct token_log *log, size_t bytes);
-/* The answer is not only text. */
-void token_log_loosen(struct token_log *log);
-/* No more comes. `cut`: by a stop string, what is not shown yet never will be. */
+/* The answer contains more than text. */
+void token_log_set_mixed(struct token_log *log);
+/* End of the answer. `cut`: by a stop string; text that is not shown yet never will be. */
 void token_log_end(struct token_log *log, bool cut);
 
-/* Takes the next entry that may be told; false when there is none now. */
+/* Takes the next entry that is complete; false if there is none now. */
 bool token_log_take(struct token_log *log, struct token_log_entry *entry);
 
-/* Takes all that may be told and appends them as OpenAI's APIs shape them, with commas between:
- * {"token","logprob","bytes","top_logprobs":[…]}. Returns how many. */
+/* Takes all complete entries and appends them in the format of OpenAI's APIs, separated by commas:
+ * {"token","logprob","bytes","top_logprobs":[…]}. Returns their number. */
 size_t token_log_write(struct token_log *log, struct text_buffer *out);
-/* A token's text as a JSON string, and a logarithm as a JSON number, for other shapes. */
+/* A token's text as a JSON string, and a logarithm as a JSON number, for other formats. */
 void token_log_write_text(const struct token_log *log, uint32_t token, size_t skipped_bytes,
                           size_t shown_bytes, struct text_buffer *out);
 void token_log_write_logprob(float logprob, struct text_buffer *out);

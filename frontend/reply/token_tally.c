@@ -1,8 +1,8 @@
 /*
  * A ring of the ends of tokens whose bytes are not all decided yet.
  *
- * Bytes are numbered from the answer's beginning. What is decided moves on over the ends of tokens
- * and counts each as it passes it. It counts; it knows nothing of tags.
+ * Bytes are numbered from the answer's beginning. Deciding bytes moves over the ends of tokens and
+ * counts each token passed. This module knows nothing of tags.
  */
 #include "frontend/reply/token_tally.h"
 

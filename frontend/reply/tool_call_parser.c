@@ -1,15 +1,15 @@
 /*
  * Tool calls in the text of a model.
  *
- * Outside of calls one set of marks is looked for, those of the format's forms that count at this
- * place; all else is text. A mark that opens a call hands the following bytes to the form's reader
- * until it says that the call is over or that this is none. Closing marks belong to no reader: they
- * are marks like others, left out where a call stands before them, so that a model that forgets one
- * does no harm. Whatever a reader or the marks want to see again goes back onto a short stack that
- * is read before the input; what is read twice is never longer than a mark, so time stays linear.
+ * Outside of calls the parser looks for the marks of those forms that count at this place; all else
+ * is text. A mark that opens a call passes the following bytes to the form's reader until it
+ * reports the end of the call or that this is no call. Closing marks belong to no reader: like
+ * other marks, they are removed if a call precedes them, so a model that forgets one does no harm.
+ * Bytes to be read again go onto a short stack that is read before the input; they are never longer
+ * than a mark, so time stays linear.
  *
- * The raw text of the call in hand is kept until it is whole: what turns out to be no call is text,
- * to the byte.
+ * The raw text of the current call is kept until the call is complete: text that turns out to be no
+ * call is content, byte for byte.
  */
 #include "frontend/reply/tool_call_parser.h"
 
@@ -29,7 +29,7 @@
 struct tool_call_parser {
     const struct tool_form *forms;
     const struct cJSON *tools;
-    const struct tool_form *form; /* of the call in hand; NULL: in text */
+    const struct tool_form *form; /* of the current call; NULL: in text */
     struct mark_matcher marks;
     struct call_envelope envelope;
     struct tagged_arguments tagged;
@@ -37,16 +37,16 @@ struct tool_call_parser {
     struct call_writer writer;
     struct reply_sender sender;
     struct text_buffer gap; /* white space that waits for text */
-    size_t gap_outside;     /* bytes of it in front of the last call; the rest may be the block's */
-    struct text_buffer raw; /* of the call in hand */
-    bool has_text;          /* other than white space, so far */
+    size_t gap_outside;     /* bytes of it before the last call; the rest may belong to the block */
+    struct text_buffer raw; /* of the current call */
+    bool has_text;          /* other than white space */
     bool has_call;
-    bool after_call; /* nothing but white space and closing marks since the last one */
-    bool in_block;   /* and no closing mark that ends a block */
+    bool after_call; /* only white space and closing marks since the last call */
+    bool in_block;   /* no closing mark that ends a block since the last call */
     bool is_name_known;
     bool failed;
     size_t reread_bytes;
-    char reread[REREAD_BYTES]; /* a stack: the next byte is the last */
+    char reread[REREAD_BYTES]; /* a stack: the last byte is read next */
 };
 
 struct tool_call_parser *tool_call_parser_create(const struct tool_format *format,
@@ -151,7 +151,7 @@ static uint32_t forms_here(const struct tool_call_parser *p)
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-static void call_over(struct tool_call_parser *p)
+static void call_end(struct tool_call_parser *p)
 {
     reply_sender_call_end(&p->sender, &p->writer);
     p->form = NULL;
@@ -173,7 +173,7 @@ static void call_break(struct tool_call_parser *p)
     text_buffer_clear(&p->raw);
 }
 
-/* Kimi's id says the name: functions.get_weather:0 */
+/* Kimi's id contains the name: functions.get_weather:0 */
 static bool name_from_id(struct call_writer *writer)
 {
     static const char prefix[] = "functions.";
@@ -189,8 +189,8 @@ static bool name_from_id(struct call_writer *writer)
     return call_writer_set_name(writer, begin, length);
 }
 
-/* Whether the call may have its name; once it is known. */
-static bool name_counts(struct tool_call_parser *p)
+/* Decides, once the name is known, whether a call of it is allowed. */
+static bool name_is_allowed(struct tool_call_parser *p)
 {
     if (p->is_name_known || !p->writer.name[0])
         return true;
@@ -219,7 +219,7 @@ static void call_begin(struct tool_call_parser *p, const struct tool_form *form)
                                        (size_t)(trial->name.end - trial->name.begin));
     else if (form->name_in_id)
         is_good = name_from_id(&p->writer);
-    if (!is_good || !name_counts(p)) {
+    if (!is_good || !name_is_allowed(p)) {
         call_break(p);
         return;
     }
@@ -255,10 +255,10 @@ static void call_push(struct tool_call_parser *p, char byte)
         return;
     reread(p, p->raw.bytes + p->raw.length - unread, unread);
     p->raw.length -= unread;
-    if (step == CALL_BROKEN || !name_counts(p) || p->raw.length > LIMIT_TOOL_CALL_BYTES)
+    if (step == CALL_BROKEN || !name_is_allowed(p) || p->raw.length > LIMIT_TOOL_CALL_BYTES)
         call_break(p);
     else if (step == CALL_DONE)
-        call_over(p);
+        call_end(p);
 }
 
 /* --- the stream ------------------------------------------------------------------------------- */
@@ -290,7 +290,7 @@ static void byte_push(struct tool_call_parser *p, char byte)
         return;
     }
     if (p->marks.held_bytes == 0 && is_blank(byte)) {
-        text_byte(p, byte); /* no mark begins with one */
+        text_byte(p, byte); /* no mark begins with blanks */
         return;
     }
     uint32_t here = p->marks.held_bytes == 0 ? forms_here(p) : 0;
@@ -307,8 +307,8 @@ static void reread_all(struct tool_call_parser *p)
         byte_push(p, p->reread[--p->reread_bytes]);
 }
 
-/* Tells what has become certain. */
-static void tell(struct tool_call_parser *p)
+/* Sends the certain part. */
+static void send_certain(struct tool_call_parser *p)
 {
     p->failed = p->failed || p->raw.failed || p->gap.failed || p->sender.text.failed ||
                 p->writer.arguments.failed;
@@ -325,10 +325,10 @@ void tool_call_parser_push(struct tool_call_parser *p, const char *bytes, size_t
         byte_push(p, bytes[i]);
         reread_all(p);
     }
-    tell(p);
+    send_certain(p);
 }
 
-/* Marks that are still held at the end are none; a closing one may have been cut. */
+/* Marks still held at the end are text; a closing mark may be incomplete. */
 static void held_release(struct tool_call_parser *p)
 {
     while (!p->form && p->marks.held_bytes > 0) {
@@ -355,13 +355,13 @@ void tool_call_parser_finish(struct tool_call_parser *p, bool truncated)
         if (only_end_lacks)
             call_writer_close(&p->writer);
         if (p->writer.name[0] && p->writer.is_whole)
-            call_over(p);
+            call_end(p);
         else if (!(truncated && p->writer.name[0] && p->writer.has_begun))
             call_break(p);
     }
     if (!p->form && !p->after_call)
         reply_sender_text(&p->sender, REPLY_CONTENT, p->gap.bytes, p->gap.length);
-    tell(p);
+    send_certain(p);
     if (!p->failed)
         reply_sender_flush(&p->sender, true);
 }

@@ -1,6 +1,6 @@
 /*
- * What a row of tool_format.c is made of: the forms that a call can have in it. For the parsers of
- * this folder only; others use tool_format.h.
+ * The parts of a row of tool_format.c: the forms that a call can have. For the parsers of this
+ * folder only; other code uses tool_format.h.
  */
 #ifndef SHOAL_FRONTEND_REPLY_TOOL_FORM_H
 #define SHOAL_FRONTEND_REPLY_TOOL_FORM_H
@@ -10,28 +10,28 @@
 
 #include "frontend/reply/mark_matcher.h"
 
-/* How what stands behind a form's mark is read. */
+/* How the text after a form's mark is read. */
 enum tool_form_kind {
-    FORM_END = 0,  /* past the last form */
+    FORM_END = 0,  /* ends a list of forms */
     FORM_ENVELOPE, /* call_envelope.h: a JSON object with name and arguments; its { is in the mark
                     */
-    FORM_OBJECT,   /* arguments as a JSON object, its { in the mark; the mark has the name */
-    FORM_TAGGED,   /* tagged_arguments.h: each value between tags; the mark has the name */
-    FORM_LITERAL,  /* literal_arguments.h: notations that are not JSON; the mark has the name */
-    FORM_CLOSING   /* no call: left out where a call stands before it */
+    FORM_OBJECT,   /* arguments as a JSON object, its { in the mark; the mark contains the name */
+    FORM_TAGGED,   /* tagged_arguments.h: each value between tags; the mark contains the name */
+    FORM_LITERAL,  /* literal_arguments.h: notations other than JSON; the mark contains the name */
+    FORM_CLOSING   /* no call: removed if a call precedes it */
 };
 
 /* Where a form's mark counts. */
 enum tool_form_place {
     FORM_ANYWHERE,
-    FORM_AT_START,   /* nothing but blanks before it; only with a name that was offered */
-    FORM_IN_BLOCK,   /* behind a call whose block is not closed */
-    FORM_AFTER_CALL, /* behind a call, closed or not */
+    FORM_AT_START,   /* only blanks before it; only with an offered name */
+    FORM_IN_BLOCK,   /* after a call whose block is not closed */
+    FORM_AFTER_CALL, /* after a call, closed or not */
 };
 
-/* The type of a value between tags. A syntax that has only the first pattern has only the first. */
+/* The type of a value between tags. A syntax has either the first pattern only or all three. */
 enum tagged_value_kind {
-    TAGGED_BY_SCHEMA, /* the tool's schema says the type */
+    TAGGED_BY_SCHEMA, /* the tool's schema decides */
     TAGGED_STRING,
     TAGGED_JSON,
     TAGGED_VALUE_KINDS
@@ -43,17 +43,17 @@ struct tagged_syntax {
     const char *call_ends[2];               /* patterns that end the call between values */
     const char *ends[3]; /* patterns that end a value: [0] is the usual one, the others are the
                             beginning of what follows it, which is read again */
-    bool line_breaks;    /* one at each end of a value is not part of it */
+    bool line_breaks;    /* one line break at each end of a value is not part of it */
 };
 
 enum { LITERAL_QUOTES = 4 };
 
 /* `f(a="x", b=[1])`, `{a:<|"|>x<|"|>}`. */
 struct literal_syntax {
-    const char *quotes[LITERAL_QUOTES]; /* patterns; a longer one before one that begins it */
-    bool escapes;                       /* backslashes in strings mean what they mean in Python */
+    const char *quotes[LITERAL_QUOTES]; /* patterns; a longer one before its own prefixes */
+    bool escapes;                       /* backslash escapes as in Python strings */
     bool bare_words;                    /* text without quotes is a string */
-    char assign;                        /* between a name and its value at the top */
+    char assign;                        /* between a name and its value at the top level */
     char close;                         /* ends the arguments */
 };
 
@@ -62,7 +62,7 @@ struct tool_form {
     enum tool_form_place place;
     const char *pattern;
     bool closes_block; /* FORM_CLOSING */
-    bool offered_only; /* what looks like a call of an unknown tool is text */
+    bool offered_only; /* a call of an unknown tool is text */
     bool name_in_id;   /* the id is `functions.name:index` */
     const struct tagged_syntax *tagged;
     const struct literal_syntax *literal;

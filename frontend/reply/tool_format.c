@@ -1,15 +1,15 @@
 /*
  * The table of formats.
  *
- * Every model family marks its calls in its own way, but the ways are few: a JSON object that has
- * name and arguments, a name followed by an object, values between tags, two notations of their
- * own. So a format is a list of forms (a mark, and how what stands behind it is read), and most of
- * a new family is a row here. Forms are generous where models are sloppy: what a family's models
- * have been seen to write counts, not only what the template shows.
+ * Every model family marks its calls differently, but there are few kinds of syntax: a JSON object
+ * with name and arguments, a name followed by an object, values between tags, two notations of
+ * their own. A format is therefore a list of forms (a mark, and how the text after it is read), and
+ * a new family is usually one row here. Forms are tolerant: they cover what a family's models have
+ * been observed to write, not only what the template shows.
  *
- * The marks are facts about published chat templates and models; the rows name them by the family
- * that introduced them. Order matters for detection: a template that shows two formats (Hermes'
- * JSON between Qwen's tags) belongs to the one that is listed first.
+ * The marks come from published chat templates and models; the rows are named after the family that
+ * introduced them. The order matters for detection: a template that contains marks of two formats
+ * (Hermes' JSON between Qwen's tags) belongs to the first row that matches.
  */
 #include "frontend/reply/tool_format.h"
 
@@ -29,11 +29,11 @@ struct tool_format {
     const char *openings[3];
     const char *named_prefix; /* forces a call of the tool %n */
     const char *any_prefix;   /* forces a call of some tool; NULL: cannot be forced */
-    bool nine_sign_ids;       /* templates take only ids of nine letters and digits */
+    bool nine_character_ids;  /* templates take only ids of nine letters and digits */
     bool is_harmony;
 };
 
-/* Of a list that ends at its first NULL or when it is full. */
+/* For a list that ends at its first NULL or when it is full. */
 #define LIST_CONTAINS(list, text, length)                                                          \
     mark_list_contains(list, sizeof(list) / sizeof *(list), text, length)
 
@@ -95,7 +95,7 @@ static const struct tagged_syntax minimax_tags = {
 static const struct tagged_syntax atem_tags = {.values = {"<atem:parameter name=\"%k\">"},
                                                .call_ends = {"</atem:invoke>"},
                                                .ends = {"</atem:parameter>"}};
-/* DeepSeek V3.2 says itself what is a string and what is JSON. */
+/* DeepSeek V3.2 marks each value as a string or as JSON. */
 static const struct tagged_syntax dsml_tags = {
     .values = {[TAGGED_BY_SCHEMA] = "<｜DSML｜parameter name=\"%k\">",
                [TAGGED_STRING] = "<｜DSML｜parameter name=\"%k\" string=\"true\">",
@@ -461,14 +461,14 @@ static const struct tool_format formats[] = {
      .openings = {"[TOOL_CALLS]"},
      .named_prefix = "[TOOL_CALLS]%n[ARGS]",
      .any_prefix = "[TOOL_CALLS]",
-     .nine_sign_ids = true},
+     .nine_character_ids = true},
     {.name = "mistral",
      .template_marks = {"[TOOL_CALLS]"},
      .forms = mistral_forms,
      .openings = {"[TOOL_CALLS]"},
      .named_prefix = "[TOOL_CALLS][{\"name\": \"%n\", \"arguments\": ",
      .any_prefix = "[TOOL_CALLS][{\"name\": \"",
-     .nine_sign_ids = true},
+     .nine_character_ids = true},
     {.name = "functionary",
      .template_marks = {">>>all"},
      .forms = functionary_forms,
@@ -551,8 +551,8 @@ static bool text_has(const char *text, size_t bytes, const char *part)
     return memmem(text, bytes, part, strlen(part)) != NULL;
 }
 
-/* Of formats that no form here reads, and that show marks of one that is read: MiniMax M3 nests an
- * argument's members in tags of their names, each behind this mark. */
+/* Marks of formats that no form here reads, although their templates contain marks of one that is
+ * read: MiniMax M3 nests an argument's members in tags named after them, each after this mark. */
 static const char unread_mark[] = "]<]minimax[>[";
 
 const struct tool_format *tool_format_detect(const char *template_source, size_t bytes)
@@ -640,12 +640,12 @@ bool tool_format_forced_prefix(const struct tool_format *format, const char *nam
 bool tool_format_call_id(const struct tool_format *format, uint64_t random, uint32_t call,
                          char id[TOOL_CALL_ID_BYTES])
 {
-    static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     uint64_t mixed = random + call * 0x9e3779b97f4a7c15u; /* calls of one answer differ */
-    if (!format->nine_sign_ids)
+    if (!format->nine_character_ids)
         return false;
-    for (size_t i = 0; i + 1 < TOOL_CALL_ID_BYTES; i++, mixed /= sizeof signs - 1)
-        id[i] = signs[mixed % (sizeof signs - 1)];
+    for (size_t i = 0; i + 1 < TOOL_CALL_ID_BYTES; i++, mixed /= sizeof alphabet - 1)
+        id[i] = alphabet[mixed % (sizeof alphabet - 1)];
     id[TOOL_CALL_ID_BYTES - 1] = '\0';
     return true;
 }

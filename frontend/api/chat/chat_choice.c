@@ -180,7 +180,7 @@ static void on_event(void *context, const struct reply_event *event)
     if (choice->log && event->kind == REPLY_CONTENT)
         token_log_show(choice->log, event->length);
     else if (choice->log)
-        token_log_loosen(choice->log);
+        token_log_set_mixed(choice->log);
     if (choice->stream)
         delta_add(choice, event);
     else

@@ -243,7 +243,7 @@ static void log_renew(struct responses_writer *writer)
     token_log_destroy(writer->log);
     writer->log = token_log_create(writer->tokenizer);
     token_log_add(writer);
-    token_log_loosen(writer->log); /* marks and white space may be in its first token, too */
+    token_log_set_mixed(writer->log); /* marks and white space may be in its first token, too */
     writer->loose = false;
 }
 

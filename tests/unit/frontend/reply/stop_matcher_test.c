@@ -1,6 +1,6 @@
 /*
- * Stop strings are found wherever pieces end, nothing of them is ever told, and which of them ends
- * a text does not depend on how it is cut.
+ * Stop strings are found wherever pieces end, no byte of them is released, and which stop string
+ * ends a text does not depend on how it is cut.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,14 +12,18 @@
 
 #include "frontend/reply/stop_matcher.h"
 
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
 static const struct stop_string stops[] = {{"abcde", 5}, {"bcd", 3}, {"xbcd", 4}, {"zz", 2}};
 
-static void expect(const char *text, const char *left, int found)
+/* In pieces of every length: the text that is left, and the index of the stop string found. */
+static void expect_of(const struct stop_string list[], size_t count, const char *text,
+                      const char *left, int found)
 {
     size_t length = strlen(text);
     for (size_t piece = 1; piece <= length; piece++) {
         struct stop_matcher matcher;
-        stop_matcher_init(&matcher, stops, 4);
+        stop_matcher_init(&matcher, list, count);
         struct text_buffer out = {0};
         for (size_t at = 0; at < length; at += piece)
             (void)stop_matcher_push(&matcher, text + at, piece < length - at ? piece : length - at,
@@ -27,9 +31,18 @@ static void expect(const char *text, const char *left, int found)
         stop_matcher_release(&matcher, &out);
         assert_string_equal(out.bytes ? out.bytes : "", left);
         assert_int_equal(matcher.found, found);
+        if (found >= 0)
+            assert_string_equal(stop_matcher_string(&matcher), list[found].bytes);
+        else
+            assert_null(stop_matcher_string(&matcher));
         text_buffer_fini(&out);
         stop_matcher_fini(&matcher);
     }
+}
+
+static void expect(const char *text, const char *left, int found)
+{
+    expect_of(stops, COUNT(stops), text, left, found);
 }
 
 static void the_first_to_be_complete_wins_in_any_pieces(void **state)
@@ -41,7 +54,104 @@ static void the_first_to_be_complete_wins_in_any_pieces(void **state)
     expect("1 abc z", "1 abc z", -1);
 }
 
-/* Against the obvious definition: cut the whole text at the first stop string. None of these ends
+/* In either order of the list, since neither the first nor the last in the list may win. */
+static void of_two_that_end_together_the_longer_wins(void **state)
+{
+    (void)state;
+    static const struct stop_string short_first[] = {{"cd", 2}, {"bcd", 3}};
+    static const struct stop_string long_first[] = {{"bcd", 3}, {"cd", 2}};
+    expect_of(short_first, COUNT(short_first), "abcd!", "a", 1);
+    expect_of(long_first, COUNT(long_first), "abcd!", "a", 0);
+}
+
+static void of_two_equal_ones_the_first_wins(void **state)
+{
+    (void)state;
+    static const struct stop_string twice[] = {{"cd", 2}, {"cd", 2}};
+    expect_of(twice, COUNT(twice), "abcd!", "ab", 0);
+}
+
+/* The end decides, not the beginning: the shorter string is complete one byte earlier. */
+static void of_two_that_begin_together_the_shorter_wins(void **state)
+{
+    (void)state;
+    static const struct stop_string nested[] = {{"abc", 3}, {"ab", 2}};
+    expect_of(nested, COUNT(nested), "1abc", "1", 1);
+    static const struct stop_string overlapping[] = {{"bcd", 3}, {"abc", 3}};
+    expect_of(overlapping, COUNT(overlapping), "1abcd", "1", 1);
+    expect_of(overlapping, COUNT(overlapping), "1bcd", "1", 0);
+}
+
+static void a_stop_string_of_one_byte_holds_nothing_back(void **state)
+{
+    (void)state;
+    static const struct stop_string one[] = {{"x", 1}};
+    struct stop_matcher matcher;
+    stop_matcher_init(&matcher, one, COUNT(one));
+    struct text_buffer out = {0};
+    assert_false(stop_matcher_push(&matcher, "ab", 2, &out));
+    assert_string_equal(out.bytes, "ab");
+    assert_false(stop_matcher_push(&matcher, "", 0, &out));
+    assert_true(stop_matcher_push(&matcher, "xc", 2, &out));
+    assert_string_equal(out.bytes, "ab");
+    text_buffer_fini(&out);
+    stop_matcher_fini(&matcher);
+}
+
+/* All but the last byte of the longest string allowed is held, in one piece and byte by byte. */
+static void the_longest_beginning_is_held_back(void **state)
+{
+    (void)state;
+    char bytes[LIMIT_STOP_BYTES + 1];
+    memset(bytes, 'a', LIMIT_STOP_BYTES - 1);
+    bytes[LIMIT_STOP_BYTES - 1] = 'b';
+    bytes[LIMIT_STOP_BYTES] = '\0';
+    const struct stop_string longest[] = {{bytes, LIMIT_STOP_BYTES}};
+    for (size_t piece = 1; piece <= LIMIT_STOP_BYTES - 1; piece += LIMIT_STOP_BYTES - 2) {
+        struct stop_matcher matcher;
+        stop_matcher_init(&matcher, longest, COUNT(longest));
+        struct text_buffer out = {0};
+        for (size_t at = 0; at < LIMIT_STOP_BYTES - 1; at += piece)
+            assert_false(stop_matcher_push(&matcher, bytes + at, piece, &out));
+        assert_int_equal(out.length, 0);
+        assert_false(stop_matcher_push(&matcher, "a", 1, &out)); /* one more than can be its own */
+        assert_string_equal(out.bytes, "a");
+        assert_true(stop_matcher_push(&matcher, "b", 1, &out));
+        assert_string_equal(out.bytes, "a");
+        text_buffer_fini(&out);
+        stop_matcher_fini(&matcher);
+    }
+}
+
+/* After a stop string further text is ignored, and nothing of it is released. */
+static void a_found_stop_string_is_final(void **state)
+{
+    (void)state;
+    struct stop_matcher matcher;
+    stop_matcher_init(&matcher, stops, 1);
+    struct text_buffer out = {0};
+    assert_true(stop_matcher_push(&matcher, "1abcde2", 7, &out));
+    assert_true(stop_matcher_push(&matcher, "3", 1, &out));
+    stop_matcher_release(&matcher, &out);
+    assert_string_equal(out.bytes, "1");
+    text_buffer_fini(&out);
+    stop_matcher_fini(&matcher);
+}
+
+static void without_stop_strings_all_text_passes(void **state)
+{
+    (void)state;
+    struct stop_matcher matcher;
+    stop_matcher_init(&matcher, NULL, 0);
+    struct text_buffer out = {0};
+    assert_false(stop_matcher_push(&matcher, "abc", 3, &out));
+    assert_string_equal(out.bytes, "abc");
+    assert_null(stop_matcher_string(&matcher));
+    text_buffer_fini(&out);
+    stop_matcher_fini(&matcher);
+}
+
+/* Against the definition: cut the whole text at the first stop string. None of these ends
  * within another. */
 static void random_texts_agree_with_the_definition(void **state)
 {
@@ -57,7 +167,7 @@ static void random_texts_agree_with_the_definition(void **state)
         }
         text[length] = '\0';
         struct stop_matcher matcher;
-        stop_matcher_init(&matcher, words, 3);
+        stop_matcher_init(&matcher, words, COUNT(words));
         struct text_buffer out = {0};
         for (size_t at = 0; at < length; at++) {
             if (stop_matcher_push(&matcher, text + at, 1, &out))
@@ -65,7 +175,7 @@ static void random_texts_agree_with_the_definition(void **state)
         }
         stop_matcher_release(&matcher, &out);
         size_t cut = length;
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < COUNT(words); i++) {
             const char *found = strstr(text, words[i].bytes);
             if (found && (size_t)(found - text) < cut)
                 cut = (size_t)(found - text);
@@ -82,7 +192,7 @@ static void released_text_begins_no_stop(void **state)
 {
     (void)state;
     struct stop_matcher matcher;
-    stop_matcher_init(&matcher, stops, 4);
+    stop_matcher_init(&matcher, stops, COUNT(stops));
     struct text_buffer out = {0};
     assert_false(stop_matcher_push(&matcher, "az", 2, &out));
     assert_string_equal(out.bytes, "a");
@@ -99,6 +209,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_to_be_complete_wins_in_any_pieces),
+        cmocka_unit_test(of_two_that_end_together_the_longer_wins),
+        cmocka_unit_test(of_two_equal_ones_the_first_wins),
+        cmocka_unit_test(of_two_that_begin_together_the_shorter_wins),
+        cmocka_unit_test(a_stop_string_of_one_byte_holds_nothing_back),
+        cmocka_unit_test(the_longest_beginning_is_held_back),
+        cmocka_unit_test(a_found_stop_string_is_final),
+        cmocka_unit_test(without_stop_strings_all_text_passes),
         cmocka_unit_test(random_texts_agree_with_the_definition),
         cmocka_unit_test(released_text_begins_no_stop),
     };
