@@ -22,7 +22,7 @@ CC      := $(if $(filter fuzz,$(SANS)),$(shell scripts/find_clang),gcc)
 JOBS    ?= $(shell nproc)
 PORT    ?= 8080
 PREFIX  ?= /usr/local
-LENGTH  ?= long
+LENGTH  ?= timed
 BUILD   := build$(if $(SAN),/san-$(subst $(space),-,$(SANS)))
 OBJ     := $(BUILD)/obj
 
@@ -63,54 +63,23 @@ PROGRAMS     := $(BUILD)/shoal $(BUILD)/shoal-worker
 TOOLS        := $(BUILD)/shoal-load
 
 # --- tests, found by folder: the folder says which side a test links; a fuzz target's includes say it ---------------
+# Which tests a run has (short or long tier, sanitizers, drivers) stands as tags in the test files: scripts/test_list.
 BASE_TESTS     := $(filter %_test.c,$(call sources,tests/unit/proto tests/unit/shm tests/ring))
 FRONTEND_TESTS := $(filter %_test.c,$(call sources,tests/unit/frontend))
 LOAD_TESTS     := $(filter %_test.c,$(call sources,tests/unit/scripts/load))
-# Each of these runs on a Vulkan driver for the CPU (scripts/vulkan_env); models on one only, and without sanitizers. Those
-# that compute much with few kernels have them compiled for speed; tiny models run many kernels once.
-MODEL_TESTS    := $(filter %_test.c,$(call sources,tests/vulkan/model))
-TINY_TESTS     := $(filter %_forms_test.c %_recurrent_test.c %_pictures_test.c %_start_test.c %_spans_test.c,$(MODEL_TESTS))
-# Numbers of single kernels, which one thread asks for: nothing that the thread sanitizer could see.
-KERNEL_TESTS   := $(addprefix tests/vulkan/vulkan_,ops_test.c attention_test.c attention_codes_test.c codes_prompts_test.c kv_codes_test.c linear_dot_test.c linear_matrix_test.c fuzzed_shapes_test.c moe_test.c towers_test.c)
-# Of these, those whose dispatches ops_test and fuzzed_shapes_test record too: once is enough for the address sanitizer.
-SHARED_TESTS   := $(addprefix tests/vulkan/vulkan_,attention_test.c codes_prompts_test.c kv_codes_test.c linear_dot_test.c linear_matrix_test.c)
-VULKAN_TESTS   := $(filter-out $(if $(filter thread,$(SANS)),$(KERNEL_TESTS)) $(if $(filter address,$(SANS)),$(SHARED_TESTS)),$(filter %_test.c,$(call sources,tests/vulkan)))
-WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model)) $(VULKAN_TESTS)
-# These spawn the programs, so they link neither side and need both built.
+WORKER_TESTS   := $(filter %_test.c,$(call sources,tests/unit/worker tests/ops tests/model tests/vulkan))
+# These spawn the programs: they link neither side.
 PROCESS_TESTS  := $(filter %_test.c,$(call sources,tests/process))
-TEST_SRC       := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(LOAD_TESTS) $(PROCESS_TESTS)
-STRAY_TESTS    := $(filter-out $(TEST_SRC),$(filter %_test.c,$(call sources,tests)))
-ifneq ($(filter-out $(KERNEL_TESTS),$(STRAY_TESTS)),)
+ALL_TESTS      := $(BASE_TESTS) $(FRONTEND_TESTS) $(WORKER_TESTS) $(LOAD_TESTS) $(PROCESS_TESTS)
+STRAY_TESTS    := $(filter-out $(ALL_TESTS),$(filter %_test.c,$(call sources,tests)))
+ifneq ($(STRAY_TESTS),)
 $(error no folder rule builds $(STRAY_TESTS))
 endif
-# Agreement of whole models with llama.cpp is about numbers, which sanitizers do not change.
-AGREEMENT_TESTS := $(filter %_agreement_test.c,$(TEST_SRC))
+TIER           ?= all
+listed          = $(shell scripts/test_list --tier $(TIER) --sanitizers "$(SAN)" $(1))
+test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
 F32_MODELS      := $(addprefix build/cache/models/,smollm2-135m-instruct-f32.gguf gemma-3-270m-f32.gguf)
 TINY_CHECKPOINTS := build/checkpoints/made
-ifneq ($(SAN),)
-TEST_SRC        := $(filter-out $(AGREEMENT_TESTS) $(MODEL_TESTS),$(TEST_SRC))
-endif
-# Text in, text out, on the thread that asks: nothing that the thread sanitizer could see, but where a test starts threads.
-TEXT_TESTS      := $(filter-out %_threads_test.c,$(call sources,tests/unit/frontend/prompt tests/unit/frontend/reply tests/unit/frontend/api tests/unit/frontend/image))
-# The worker decides on one thread; single ops are on several in row_independence_test and in the models' tests.
-LONE_TESTS      := $(filter-out %_threads_test.c %_thread_pool_test.c %/row_independence_test.c,$(call sources,tests/ops $(addprefix tests/unit/worker/,schedule cache sample model plan)))
-# Long runs of steps that the other models' tests divide among the same threads.
-LONG_TESTS      := $(addprefix tests/model/,chunk_independence_test.c checkpoint_forms_test.c prefix_equality_test.c)
-ifneq ($(filter thread,$(SANS)),)
-TEST_SRC        := $(filter-out $(TEXT_TESTS) $(LONE_TESTS) $(LONG_TESTS),$(TEST_SRC))
-endif
-test_programs   = $(patsubst tests/%.c,$(BUILD)/tests/%,$(1))
-TEST_PROGRAMS  := $(call test_programs,$(TEST_SRC))
-# The driver with matrix units and validation layers has a C library of its own, under which sanitizers do not run;
-# scripts/setup says where it cannot be had.
-VULKAN_DRIVERS := native $(if $(SAN),,$(if $(wildcard build/vulkan-tools/matrix),matrix))
-VULKAN_RUNS    := $(foreach driver,$(VULKAN_DRIVERS),$(addprefix $(driver):,$(call test_programs,$(filter-out $(MODEL_TESTS),$(VULKAN_TESTS))))) \
-                  $(if $(SAN),,$(addprefix native:,$(call test_programs,$(TINY_TESTS))) \
-                      $(addprefix optimized:,$(call test_programs,$(filter-out $(TINY_TESTS),$(MODEL_TESTS)))))
-# Of the native driver's, those that the address sanitizer's run does too, where another driver runs them without it.
-TWICE_TESTS    := $(if $(SAN),,$(if $(filter matrix,$(VULKAN_DRIVERS)),$(addprefix tests/vulkan/vulkan_,ops_test.c sampler_test.c moe_test.c rows_test.c fuzzed_shapes_test.c)))
-TEST_RUNS      := $(filter-out $(call test_programs,$(VULKAN_TESTS)),$(TEST_PROGRAMS)) \
-                  $(filter-out $(addprefix native:,$(call test_programs,$(TWICE_TESTS))),$(VULKAN_RUNS))
 
 FUZZ_SRC       := $(filter tests/fuzz/fuzz_%,$(call sources,tests/fuzz))
 FUZZ_FRONTEND  := $(shell grep -l '^.include "frontend/' $(FUZZ_SRC) /dev/null)
@@ -120,11 +89,12 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
-.PHONY: all help programs tools tests fuzzers run run-demo test check format test-data test-unit test-agreement test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
+.PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement \
+        test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu mutate clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
-tests: $(TEST_PROGRAMS) ## build every C test program
+tests: $(call test_programs,$(ALL_TESTS)) ## build every C test program
 fuzzers: $(FUZZ_PROGRAMS)
 
 help: ## list the targets
@@ -134,7 +104,11 @@ help: ## list the targets
 # One short line per file made; V=1 shows the whole commands.
 quietly = $(if $(V),,@echo "$(1) $@" && )
 
-$(OBJ)/%.o: %.c Makefile
+# One line instead of compiler errors where something is missing; checked once.
+build/set-up: scripts/setup
+	@scripts/setup check && mkdir -p $(@D) && touch $@
+
+$(OBJ)/%.o: %.c Makefile | build/set-up
 	@mkdir -p $(@D)
 	$(call quietly,CC)$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
@@ -167,7 +141,7 @@ $(LIB_BASE) $(LIB_FRONTEND) $(LIB_WORKER) $(LIB_LOAD) $(LIB_SUPPORT):
 # compiler; a list names the modules that a shader gives.
 SHADERS      := $(wildcard worker/backend/vulkan/shaders/*.comp)
 SHADER_LISTS := $(patsubst worker/backend/vulkan/shaders/%.comp,build/obj/shaders/%.list,$(SHADERS))
-build/obj/shaders/%.list: worker/backend/vulkan/shaders/%.comp scripts/compile_shader $(wildcard build/vulkan-tools/compiler/made-from)
+build/obj/shaders/%.list: worker/backend/vulkan/shaders/%.comp scripts/compile_shader $(wildcard build/vulkan-tools/compiler/made-from) | build/set-up
 	$(call quietly,SHADER)scripts/compile_shader $< $(@D)
 build/obj/shaders/vulkan_shaders.c: $(SHADER_LISTS) scripts/embed_shaders worker/backend/vulkan/shaders
 	@mkdir -p $(@D)
@@ -238,13 +212,17 @@ run-demo: ## the same with the demo model of the tests, which sees pictures, cal
 	@$(BUILDING) programs
 	@exec build/shoal serve --model tests/model/demo --port $(PORT) $(ARGS)
 
-test: ## set up, then every check and test; ends with one line "N passed, M failed"
+test: ## set up, build, checks and the short tests (8 minutes on two cores); ends with one line "N passed, M failed"
 	@scripts/setup test
-	@scripts/test_all --jobs $(JOBS) --fuzz-seconds $(FUZZ_SECONDS)
+	@scripts/test_all --tier short --jobs $(JOBS)
 
-check: ## layers, sizes, names and format of the sources
+test-long: ## all other tests: Vulkan, whole models, sanitizers, long faults, fuzzing; ends with the same line
+	@scripts/setup test
+	@scripts/test_all --tier long --jobs $(JOBS) --fuzz-seconds $(FUZZ_SECONDS)
+
+check: ## layers, sizes, names, language and format of the sources
 	@scripts/make_venv
-	@scripts/run_tests $(TALLY_ARG) --limit-s 900 scripts/check_layers scripts/check_sizes scripts/check_names \
+	@scripts/run_tests $(TALLY_ARG) --limit-s 900 scripts/check_layers scripts/check_sizes scripts/check_names scripts/check_language \
 	    scripts/check_format
 
 format: ## lay out every C file as .clang-format says
@@ -268,17 +246,17 @@ test-data: $(TINY_CHECKPOINTS)
 	@scripts/fetch_model default >/dev/null && scripts/fetch_model gemma3-270m >/dev/null && scripts/fetch_tokenizers >/dev/null
 
 # A test that did not build counts as failed; the others run all the same.
-test-unit: test-data $(if $(SAN),,$(F32_MODELS)) ## build and run every C test program (with SAN=... under sanitizers)
-	@failed=; $(BUILDING) -k tests || failed=--build-failed; \
-	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(TEST_RUNS)
+test-unit: test-data $(if $(SAN)$(filter short,$(TIER)),,$(F32_MODELS)) ## build and run the C tests (TIER=short or long, SAN=... under sanitizers)
+	@failed=; $(BUILDING) -k $(call test_programs,$(call listed,sources)) || failed=--build-failed; \
+	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(call listed,runs)
 
 test-agreement: $(F32_MODELS) ## of those, whole models against llama.cpp's recorded answers
-	@$(BUILDING) $(call test_programs,$(AGREEMENT_TESTS))
-	@scripts/run_tests $(TALLY_ARG) $(call test_programs,$(AGREEMENT_TESTS))
+	@$(BUILDING) $(call test_programs,$(call listed,--tag f32-models sources))
+	@scripts/run_tests $(TALLY_ARG) $(call listed,--tag f32-models runs)
 
 test-vulkan: test-data ## of the C tests, the Vulkan backend on Mesa's CPU drivers
-	@failed=; $(BUILDING) -k $(call test_programs,$(VULKAN_TESTS)) || failed=--build-failed; \
-	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(VULKAN_RUNS)
+	@failed=; $(BUILDING) -k $(call test_programs,$(call listed,--under tests/vulkan sources)) || failed=--build-failed; \
+	scripts/run_tests $(TALLY_ARG) --jobs $(JOBS) $$failed $(call listed,--under tests/vulkan runs)
 
 test-gpu: ## the Vulkan backend on this machine's GPU: its tests, fuzzed shapes, whole models, 64 streams (ARGS="..." adds options)
 	@scripts/test_gpu $(ARGS)
@@ -286,18 +264,18 @@ test-gpu: ## the Vulkan backend on this machine's GPU: its tests, fuzzed shapes,
 test-scripts: ## tests of the scripts
 	@scripts/make_venv
 	@$(BUILDING) programs build/step_bench
-	@scripts/run_pytest $(TALLY_ARG) tests/scripts
+	@scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/scripts
 
 test-api: test-data ## tests of the running server through its HTTP API
 	@scripts/make_venv
 	@scripts/make_node
 	@$(BUILDING) programs tools $(BUILD)/tests/process/scripted_worker
-	@scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) tests/api
+	@scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/api
 
-test-fault: test-data ## kill, stop and poison workers under load: no answer may change (LENGTH=short as in make test; long)
+test-fault: test-data ## kill, stop and poison workers under load: no answer may change (LENGTH=short as in make test, long, timed)
 	@scripts/make_venv
 	@$(BUILDING) programs
-	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) tests/fault
+	@SHOAL_FAULT_LENGTH=$(LENGTH) scripts/vulkan_env native scripts/run_pytest $(TALLY_ARG) --tier $(TIER) tests/fault
 
 test-san: ## the C tests under address+undefined and under thread sanitizers
 	@failed=0; for san in address,undefined thread; do \
@@ -320,7 +298,7 @@ bench-gpu: ## measure on a Vulkan device against llama.cpp's Vulkan backend (PEE
 	@scripts/bench/gpu --peer "$(PEER)" $(ARGS)
 
 clean: ## remove what was built (keeps build/venv, build/node, build/vulkan-tools and build/cache)
-	rm -rf build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-load build/step_bench
+	rm -rf build/set-up build/obj build/tests build/checkpoints build/san-* build/fuzz build/results build/*.a build/shoal build/shoal-worker build/shoal-load build/step_bench
 
 install: programs ## copy the programs to $(DESTDIR)$(PREFIX)/bin
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(PROGRAMS)

@@ -1,6 +1,7 @@
 """Servers with faults, a crowd of seeded chats, and what they answer when nothing happens.
 
-SHOAL_FAULT_LENGTH=long makes the tests as long as a release needs; the default is for every run of `make test`.
+SHOAL_FAULT_LENGTH: short (the default) is what `make test` runs; long, what `make test-long` runs, has as many deaths as a
+release needs; timed is long and judges milliseconds as well, so it needs a machine that does nothing else.
 """
 
 import os
@@ -15,13 +16,21 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "api"))
 from crowd import chat_body, run_once  # noqa: E402
 from shoal_server import ShoalServer  # noqa: E402
 
-LONG = os.environ.get("SHOAL_FAULT_LENGTH", "short") == "long"
+LENGTH = os.environ.get("SHOAL_FAULT_LENGTH", "short")
+assert LENGTH in ("short", "long", "timed"), f"SHOAL_FAULT_LENGTH={LENGTH}"
+LONG = LENGTH != "short"
 STREAMS = 64
 
 
 @pytest.fixture(scope="session")
 def long_run():
     return LONG
+
+
+@pytest.fixture(scope="session")
+def timed_run():
+    """Whether milliseconds are judged."""
+    return LENGTH == "timed"
 
 
 @pytest.fixture

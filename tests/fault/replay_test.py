@@ -97,7 +97,7 @@ def summary(what, killer, chats):
 
 
 @pytest.mark.parametrize("options, short_count", [((), 4), (("--step-depth", "2"), 2)], ids=["", "steps_overlap"])
-def test_sigkill(start_server, undisturbed, long_run, say, options, short_count):
+def test_sigkill(start_server, undisturbed, long_run, timed_run, say, options, short_count):
     bodies, answers = undisturbed
     server = start_server(*options)
     descriptors = frontend_descriptors(server)
@@ -116,8 +116,8 @@ def test_sigkill(start_server, undisturbed, long_run, say, options, short_count)
     log = server.log_text()
     assert log.count("killed by signal 9") == count and "heartbeat" not in log
     assert len(re.findall(r"weights [0-9.]+ MB adopted", log)) == count
-    # A CPU that is told to overlap steps reads each one's tokens a step later. The long form is for a machine that does nothing else.
-    bound_s = 10 if not long_run else 1.0 if options else 0.25
+    # A CPU that is told to overlap steps reads each one's tokens a step later.
+    bound_s = 10 if not timed_run else 1.0 if options else 0.25
     assert statistics.median(killer.resumed_s) < bound_s
 
 

@@ -104,13 +104,13 @@ def large_parts(folder, template, shape):
         model.unlink(missing_ok=True)
 
 
-def test_the_pause_of_a_stream(tmp_path, long_run, say):
+def test_the_pause_of_a_stream(tmp_path, long_run, timed_run, say):
     template = tmp_path / "bare.jinja"
     template.write_text("{{ messages[0]['content'] }}", encoding="utf-8")
     small = median_parts(None, template, 12 if long_run else 6, 12)
     say(words_of("default model", small))
-    # Seconds would be a wait for something; less is for the long form to judge, on a machine that does nothing else.
-    assert small["first token"] < (250 if long_run else 10_000)
+    # A pause of seconds means that something waited; only the timed form judges less.
+    assert small["first token"] < (250 if timed_run else 10_000)
     if not long_run:
         return
     mixture = large_parts(tmp_path, template, MIXTURE)
@@ -121,5 +121,6 @@ def test_the_pause_of_a_stream(tmp_path, long_run, say):
     added = dense["added"] - small["added"]
     say(f"more with 4 GB than with the default model: the whole pause of the mixture {longer:.0f} ms; what the death adds to "
         f"the dense model's own step of {dense['undisturbed']:.0f} ms, {added:.0f} ms")
-    assert longer <= MOST_MORE_MS
-    assert added <= MOST_MORE_MS
+    bound_ms = MOST_MORE_MS if timed_run else 10_000
+    assert longer <= bound_ms
+    assert added <= bound_ms

@@ -2,6 +2,7 @@
  * Folders that are broken in one place each, as tests/golden/broken_checkpoints/folders.txt lists
  * them: every one is refused, in the words that stand there. The whole ones open.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

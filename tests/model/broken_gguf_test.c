@@ -2,6 +2,7 @@
  * GGUF files with one number changed or cut short: every one is refused, in the words that stand
  * beside it. And split ones: whole they open, with a part missing or another's they do not.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * or of another shape. The text of the checkpoint is served all the same, and the reason is in
  * words. What is wrong with the text itself refuses the whole.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -6,6 +6,7 @@
  * Gemma's sequences are longer than its sliding window, so blocks are given back on the way and
  * overwritten by whoever comes next. Quantized keys and values are no exception.
  */
+// tags: long
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

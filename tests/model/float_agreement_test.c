@@ -4,6 +4,7 @@
  * thousandth, at no position less than to a hundredth. The key-value cache is f32, as the
  * reference's is. What remains is the order of sums.
  */
+// tags: long f32-models no-sanitizers
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

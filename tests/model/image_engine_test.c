@@ -5,6 +5,7 @@
  * after a preemption, with prefixes and features from the caches, and when it goes on after another
  * worker's death.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

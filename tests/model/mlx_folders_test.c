@@ -2,6 +2,7 @@
  * Folders as mlx-lm saves them, where its names, shapes or norms are its own: the logits are bit
  * for bit those of the folder that it was made from.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

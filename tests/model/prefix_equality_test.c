@@ -8,6 +8,7 @@
  * Log-probabilities of what is drawn are compared bit for bit, so one wrong key is seen long before
  * it would change a token.
  */
+// tags: long
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,6 +10,7 @@
  * activations to 8 bits, which parts it from the weights' own answers by more than these bounds
  * (tests/model/README.md has the figures).
  */
+// tags: long f32-models no-sanitizers
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

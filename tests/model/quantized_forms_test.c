@@ -4,6 +4,7 @@
  * codes mean. Forms whose weights become BF16 agree to rounding; others meet activations of 8 bits,
  * whose error is the activations' alone, so it is about the same whatever the form.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

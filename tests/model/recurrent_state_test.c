@@ -2,6 +2,7 @@
  * Recurrent state under random schedules, bit for bit, on one thread and on two
  * (tests/support/recurrent_schedule.h).
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

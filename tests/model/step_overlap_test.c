@@ -4,6 +4,7 @@
  * nothing that it was launched with is looked at afterwards; and blocks may have a new owner while
  * a row of their old one is under way.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,6 +4,7 @@
  * in small parts or all at once, a picture's features are bitwise the same; and so are a
  * prompt's logits however its rows are spread over steps and whoever shares them.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * are not waited for, waits sleep instead of spinning, and pools of one thread work too. Meant for
  * ThreadSanitizer as well: the phases write plain memory that the next phase reads.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

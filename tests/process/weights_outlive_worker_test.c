@@ -3,6 +3,7 @@
  * packing leaves an empty vault, and whatever else is in it is refused. Every worker, however it
  * came by its weights, draws the same tokens with the same log-probabilities to the last bit.
  */
+// tags: threads
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -3,6 +3,7 @@
  * the same tokens alone and in company, cancels and drains take effect, garbage costs nothing, and
  * settings that cannot work are refused with the reason.
  */
+// tags: threads
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

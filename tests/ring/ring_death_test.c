@@ -5,6 +5,7 @@
  * instruction. The surviving frontend must learn of the death while it sleeps, see exactly the
  * records that were committed, whole, never block, and get on with a fresh segment.
  */
+// tags: threads
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
  * A full ring: the producer is told so and nothing is overwritten; each slot that the other process
  * returns can be used again, and not one more.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -5,6 +5,7 @@
  * records of a commit or none of it, and slots that are free or not. Where ptrace is forbidden the
  * test is skipped; ring_death_test.c covers the numbered steps without it.
  */
+// tags: threads
 #include <limits.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
  * that one gets error codes or records that pass their checks, never a wild read, a hang, or a
  * wrong line in its book. Both roles are tried.
  */
+// tags: threads
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -2,6 +2,7 @@
  * Ten million records each way between two processes: none lost, none twice, none torn, in order,
  * whatever the batches.
  */
+// tags: threads
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -19,7 +19,8 @@ class Tree:
         self.write(".clang-format", (REPOSITORY / ".clang-format").read_text())
         for header in ("proto/result.h", "shm/doorbell.h", "shm/segment.h", "shm/spsc_ring.h", "frontend/prompt/tokenizer/tokenizer.h",
                        "worker/plan/plan.h", "worker/backend/cpu/thread_pool.h", "worker/backend/vulkan/device/vulkan_memory.h",
-                       "worker/backend/host/vulkan_tier.h"):
+                       "worker/backend/host/vulkan_tier.h", "worker/model/model.h", "frontend/base/text_buffer.h",
+                       "frontend/serve/engine/chat_engine.h"):
             self.write(header, "int declared;\n")
 
     def write(self, path, text):

@@ -2,6 +2,7 @@
  * Attention, and what happens to heads before it, against formulas in double: head sizes, groups of
  * query heads, windows, splits, tiles; over a cache whose unseen places are NaN.
  */
+// tags: no-sanitizers
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -5,6 +5,7 @@
  * and of dimensions, windows, soft caps, sinks, spans, chunks that end in the middle of a tile and
  * begin in the middle of a block.
  */
+// tags: no-sanitizers
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

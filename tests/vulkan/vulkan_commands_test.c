@@ -2,6 +2,7 @@
  * Recording, submitting and waiting, with nothing but copies and fills: what was recorded happens
  * in the order of its barriers, a recording may be submitted again, and time goes forward.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

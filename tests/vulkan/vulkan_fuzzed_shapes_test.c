@@ -5,6 +5,7 @@
  *
  * usage: vulkan_fuzzed_shapes_test [CASES [SEED]]   case i of a run has the seed SEED + i
  */
+// tags: native-sanitized
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>

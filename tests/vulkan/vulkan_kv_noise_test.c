@@ -2,6 +2,7 @@
  * A KV cache that begins with random rows: every layer's keys and values, codes as well as the full
  * precision before a start, are the host's rows over and over.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * own values: with the quantized activations themselves nearly exactly, with f32 ones within the
  * op's tolerance; whatever the tuning, the prologue and the epilogue.
  */
+// tags: no-sanitizers
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

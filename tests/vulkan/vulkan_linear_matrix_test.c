@@ -3,6 +3,7 @@
  * values: whatever the tiles, splits and epilogue, with rows, outputs and columns that do not fill
  * a tile, and with nothing written beyond the outputs.
  */
+// tags: no-sanitizers
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

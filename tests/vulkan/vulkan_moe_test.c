@@ -3,6 +3,7 @@
  * do for the ops behind it (gates, sums of a row's experts) and the forms that they hand each
  * other, for numbers of rows from one to more than a tile of each kernel.
  */
+// tags: native-sanitized
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * Every op of the list through the whole Vulkan backend (plan, fusion, choice of kernels, barriers)
  * against the CPU backend, on the cases that every backend is held to.
  */
+// tags: native-sanitized
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

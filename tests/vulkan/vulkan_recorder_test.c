@@ -3,6 +3,7 @@
  * show to be missing: a barrier wherever a dispatch needs what the one before left, and scratch
  * memory for every number of rows.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * The kernels over one row against formulas in double: odd and even widths, every form of output,
  * every weight kind of the embedding, and the tokens that a step takes from the step before.
  */
+// tags: threads native-sanitized
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * parameters, flat and peaked distributions, ties, numbers that are none, histories and biases.
  * Every token is the CPU's: nothing is left to rounding.
  */
+// tags: threads native-sanitized
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * The embedded shaders: sorted by name without repetition, each SPIR-V, and each a module that the
  * driver takes. A shader that this build's compiler could not compile has no words.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

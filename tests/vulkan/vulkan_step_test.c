@@ -4,6 +4,7 @@
  * kernels: before each step that should be, the program is told of another device, on which
  * attention has kernels that none had before.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -6,6 +6,7 @@
  * A checkpoint's values tell who put them there: an adopter is given other values than the filler
  * had under the same fingerprint, and must find the filler's.
  */
+// tags: threads
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>

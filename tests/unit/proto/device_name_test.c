@@ -2,6 +2,7 @@
  * Names of devices: what people type becomes a device and comes back as the same name; whatever
  * does not name exactly one is refused and changes nothing.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * refusal starts from a file that opens, so that only the one planted fault can be the reason;
  * result and words are both checked.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Rules I1-I6 of image records, each broken alone in the second of two; the limits themselves pass.
  */
+// tags: threads
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
  * json_reader: strings are unescaped and checked, members and elements walked, any value
  * skipped, and failure sticks.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

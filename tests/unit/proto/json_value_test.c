@@ -2,6 +2,7 @@
  * Documents are held to the grammar in full; members are found by name, numbers and strings read
  * within their types.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * 2026-11-22 with OpenSSL 3.0.19: `openssl mac -macopt hexkey:000102030405060708090a0b0c0d0e0f
  * -macopt size:8 -in MESSAGE SIPHASH`, and size:16.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * What flags make of the KV cache's quantization, and which of them cannot work.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

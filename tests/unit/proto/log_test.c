@@ -2,6 +2,7 @@
  * Log lines: one line whatever the values hold, JSON that stays JSON, fields that cannot be forged,
  * bounds that cut between characters.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * every rule as restated here, in other words than the code's, and so can be used without a second
  * look.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * Right files are read as they say; every broken one is refused with the tensor and the reason, and
  * a file cut short anywhere is refused.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Ranges of sampling parameters: each end of each range, just outside of it, NaN and infinities.
  */
+// tags: threads
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
  * Rules S1-S18 of submit records, each broken alone; the limits themselves pass. S6 belongs to
  * payload_view_test.c.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Rules T1-T12 and T14 of token events, each broken alone; the limits themselves pass.
  */
+// tags: threads
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /*
  * utf8: every scalar value survives, and ill-formed bytes are replaced as Python replaces them.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

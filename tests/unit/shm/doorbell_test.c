@@ -2,6 +2,7 @@
  * The doorbell's steps one by one, in one process, and an eventfd that a hostile peer has filled
  * and made blocking.
  */
+// tags: threads
 #include <fcntl.h>
 #include <poll.h>
 #include <setjmp.h>

@@ -2,6 +2,7 @@
  * The heartbeat judge: hung means "no new beat for the limit while it was needed", and nothing
  * else.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * The slab's book: thousands of random takes and gives against a byte-by-byte model, merging of
  * neighbours, limits, and give-backs that are stale or forged.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

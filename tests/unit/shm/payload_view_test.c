@@ -1,6 +1,7 @@
 /*
  * The worker's look at a payload: rule S6 (generation), and references that point anywhere.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * The pidfd tells of the end of a process, however it ends; a child dies with its parent.
  */
+// tags: threads
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>

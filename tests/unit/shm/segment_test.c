@@ -2,6 +2,7 @@
  * The segment: its byte map, what attach refuses (each header field broken alone, sizes, seals,
  * other files), and that it can never shrink under a reader.
  */
+// tags: threads
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

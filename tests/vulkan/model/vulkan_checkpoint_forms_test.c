@@ -5,6 +5,7 @@
  * usage: vulkan_checkpoint_forms_test [all]   `all` also in each type of weight, at once and token
  * by token, which is for a GPU: a driver for the CPU makes the kernels anew for each
  */
+// tags: no-sanitizers native
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,6 +4,7 @@
  * Each model has a program of its own, because a driver for the CPU takes a minute for it. usage:
  * vulkan_greedy_gemma3_test [all]   `all` decodes everything token by token, too
  */
+// tags: no-sanitizers optimized
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,6 +10,7 @@
  * are tried, which have between them what steps know of pictures: spans, features in parts and
  * positions in turns, positions in sections beside recurrent state.
  */
+// tags: no-sanitizers native
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

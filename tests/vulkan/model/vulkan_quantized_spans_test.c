@@ -9,6 +9,7 @@
  * The checkpoint is the tiny Gemma 3 that sees, its full attention moved from the last layer, which
  * is never quantized, to the second; its weights suit either.
  */
+// tags: no-sanitizers native
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

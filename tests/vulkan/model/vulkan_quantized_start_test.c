@@ -5,6 +5,7 @@
  * that a row that read the other form would be far off, 2e-2 and more; on the way between the
  * backends a number now and then falls into the neighbouring code, which the bound allows for.
  */
+// tags: no-sanitizers native
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

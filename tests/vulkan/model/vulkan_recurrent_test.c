@@ -3,6 +3,7 @@
  * How many rows share a step chooses kernels that round differently, so logits agree as closely as
  * rounding allows.
  */
+// tags: no-sanitizers native
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

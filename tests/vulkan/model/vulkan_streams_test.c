@@ -16,6 +16,7 @@
  *
  * usage: vulkan_streams_test [MODEL [STREAMS [TOKENS]]]
  */
+// tags: no-sanitizers optimized
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

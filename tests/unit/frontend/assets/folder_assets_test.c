@@ -2,6 +2,7 @@
  * The frontend's half of a folder: which file says what, which counts before which, and what is
  * refused by the file's name.
  */
+// tags: threads
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,7 @@
  * The frontend's half of a checkpoint file: what is read, what stands in for what is absent, what
  * is refused.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

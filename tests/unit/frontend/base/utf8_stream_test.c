@@ -2,6 +2,7 @@
  * Valid text passes unchanged however it is cut; bad bytes become one U+FFFD per maximal subpart,
  * as Python's decoder does.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Which requests show a key: both headers, every form of them, and what is near a key and is none.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

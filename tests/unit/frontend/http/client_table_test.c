@@ -1,6 +1,7 @@
 /*
  * Clients by address: what counts as one, how many requests each may have, that the table empties.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Header lines of CORS from requests, and which origins may be on the list.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * What is a request and what is not: each rule of the parser, at once and byte by byte.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

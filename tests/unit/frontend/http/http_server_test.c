@@ -3,6 +3,7 @@
  * pipelining, limits, time-outs, and above all that a client's departure is noticed while its
  * request is in hand.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Members of queries: which value is found, how it is decoded, and what near misses are not.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

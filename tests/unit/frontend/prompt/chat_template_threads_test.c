@@ -1,4 +1,5 @@
 /* One compiled template renders in many threads at once. */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Arrivals have the rate and the burstiness that were asked for, from the seed alone.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * What counts as text, usage, an end and an error in a chunk.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Requests are whole and valid, data sets are read in every known form, bad requests are bad.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Replies come in pieces of any size, in three framings, and from servers that lie.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

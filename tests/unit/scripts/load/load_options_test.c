@@ -1,6 +1,7 @@
 /*
  * Command lines that are understood, and others that are refused with words.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Figures of a run that was written by hand, and their names in table and JSON.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

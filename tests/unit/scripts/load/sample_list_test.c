@@ -1,6 +1,7 @@
 /*
  * Means, deviations and percentiles, against values that numpy gives for the same samples.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

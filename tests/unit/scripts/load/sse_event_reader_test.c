@@ -1,6 +1,7 @@
 /*
  * Events from bytes in pieces of any size: line ends, joined data, comments, bounds.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * The list of devices as a person and as a program sees it, with names that mean harm.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * The store of responses between threads: while the loop publishes, finishes and forgets a
  * response, readers find it, hold it and continue it.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

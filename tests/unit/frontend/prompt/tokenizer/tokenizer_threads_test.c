@@ -1,6 +1,7 @@
 /*
  * One tokenizer, many threads at once, the same ids: meant for ThreadSanitizer.
  */
+// tags: threads
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

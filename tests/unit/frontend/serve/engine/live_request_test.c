@@ -1,6 +1,7 @@
 /*
  * A request's way through its states, and the slots that it comes from.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Fingerprints: the same request again is known, another is not, and none for ever.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

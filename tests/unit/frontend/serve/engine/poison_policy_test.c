@@ -1,6 +1,7 @@
 /*
  * Who is suspected, who is not, and who is acquitted.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

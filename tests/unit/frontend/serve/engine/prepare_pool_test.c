@@ -1,6 +1,7 @@
 /*
  * Jobs run elsewhere and come back to the loop; dropped ones never do.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Requests come back to the places that they had.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Prometheus' text format: escapes, numbers, bounds, cumulative buckets.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * What requests leave in the counters and histograms, and the names under which they are written.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * The folder for compiled shaders: made when it is missing, given up when it cannot be had or
  * others could write to it.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

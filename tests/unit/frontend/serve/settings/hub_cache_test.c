@@ -2,6 +2,7 @@
  * A repository's name in Hugging Face's cache: found by its ref, else refused with the command that
  * brings it; what is no such name, or is here, is left alone.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * The command line: defaults, values, and every kind of mistake refused with its option's name.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * Prompts' beginnings: whole blocks, in order, bounded; and the hash that they rest on against its
  * authors' vector.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

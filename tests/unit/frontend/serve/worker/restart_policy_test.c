@@ -1,6 +1,7 @@
 /*
  * Pauses before restarts: none after progress, doubled without, bounded, forgiven.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * Who gets the next request: load, affinity, and where one gives way to the other.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * message waits, and no program inherits it by accident; it is replaced when a worker cannot use
  * it, once, however many workers say so.
  */
+// tags: threads
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

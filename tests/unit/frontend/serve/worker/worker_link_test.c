@@ -2,6 +2,7 @@
  * The link against a peer that this test plays itself, honest and lying: what is submitted arrives
  * whole, what is not a possible event ends the link, payloads go back exactly once.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * every byte of it is changed, with and without a checksum that fits the change; others are made
  * for other checkpoints and plans; and noise is tried.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * at a time fills it, and its death lets the next one; what is no vault is told from one that is
  * only empty.
  */
+// tags: threads
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -3,6 +3,7 @@
  * limits, whole teams, whole gate tiles, shared memory that is there, and grids that reach all
  * outputs.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * experts' projections with their gate and their sum, and no pair where somebody else needs what
  * passes between.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

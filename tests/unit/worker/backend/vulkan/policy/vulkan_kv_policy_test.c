@@ -2,6 +2,7 @@
  * How much memory the KV cache gets: enough stays for weights and a reserve, workers share, a
  * restarted worker gets what its predecessor had, and others' use lowers it.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

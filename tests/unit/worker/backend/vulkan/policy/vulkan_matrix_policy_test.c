@@ -2,6 +2,7 @@
  * Whatever device and shape: the tiles cover all outputs, the splits all columns, shared memory and
  * invocations stay within the device's, and what a kernel cannot do is not asked of it.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 /*
  * What steps that draw from every row leave out: copies of tensors that nobody needs twice.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * Grids of moe_linear have room for every tile that routes can need, whatever they are, and kernels
  * are chosen by how many pairs an expert has.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * every byte of it is changed, with and without a checksum that fits the change, and others are
  * made for other checkpoints, devices and plans.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
  * Which tensors of a tower get columns of zeros: those that matrices are multiplied with and whose
  * makers write the zeros, and no others.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * whatever becomes of the one who left it, any number of readers get their own, the lock belongs to
  * a process, and messages of all sizes and kinds do no harm.
  */
+// tags: threads
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

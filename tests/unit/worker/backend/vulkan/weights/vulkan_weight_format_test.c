@@ -2,6 +2,7 @@
  * Packed weights mean what the checkpoint's rows mean: every code read back from its documented bit
  * position, with its scale, gives ggml_dequantize_row()'s value.
  */
+// tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
