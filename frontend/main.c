@@ -1,12 +1,12 @@
 /*
- * The program `shoal`: picks the command, reads its options, runs it. Everything else is in
- * frontend/serve.
+ * The program `shoal`: finds the command, reads its options, runs it.
  *
- * Exit status: 0 well, 1 the work could not be done, 2 the command line is wrong.
+ * Exit status: 0 success, 1 the work cannot be done, 2 the command line is wrong.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "frontend/serve/device_choice.h"
 #include "frontend/serve/devices_command.h"
 #include "frontend/serve/generate_command.h"
 #include "frontend/serve/serve_command.h"
@@ -22,7 +22,7 @@ static const struct {
 } commands[] = {
     {"serve", OPTIONS_SERVE, serve_command_run, "serve a model over HTTP"},
     {"generate", OPTIONS_GENERATE, generate_command_run, "answer one prompt on standard output"},
-    {"devices", OPTIONS_DEVICES, devices_command_run, "list what workers can compute on"},
+    {"devices", OPTIONS_DEVICES, devices_command_run, "list the devices of this machine"},
 };
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])
 
@@ -31,10 +31,11 @@ static void print_usage(FILE *out)
     fprintf(out, "usage: shoal COMMAND [options]\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  shoal %-10s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\n`shoal COMMAND --help` lists the options of a command.\n");
+    options_print_common(out);
+    fprintf(out, "\n`shoal COMMAND --help` lists all options of a command.\n");
 }
 
-/* A repository's name becomes the path of its checkpoint; it is then served under its name. */
+/* Replaces the name of a repository by the path of its checkpoint, served under that name. */
 static enum result model_find(struct options *options, char path[HUB_CACHE_PATH_BYTES],
                               struct error_text *error)
 {
@@ -66,6 +67,7 @@ static int command_run(size_t index, int argc, char *argv[])
     log_init("frontend", options.log_level);
     log_set_format(options.log_format);
     options_log(commands[index].command, &options);
+    device_choice_resolve(&options);
     return commands[index].run(&options);
 }
 

@@ -200,7 +200,7 @@ def start_servers(args):
     shoal = os.path.join(here, "..", "..", "build", "shoal")
     name = os.path.splitext(os.path.basename(args.model))[0]
     port = free_port()
-    command = [shoal, "serve", "--model", args.model, "--port", str(port), "--threads", str(args.threads),
+    command = [shoal, "serve", "--device", "cpu", "--model", args.model, "--port", str(port), "--threads", str(args.threads),
                "--served-model-name", name]
     if args.chat_template:
         command += ["--chat-template", args.chat_template]

@@ -142,7 +142,7 @@ def test_a_bad_key_file_ends_the_start(tmp_path, text, words):
     path = tmp_path / "keys"
     if text is not None:
         path.write_text(text)
-    done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", "--api-key-file",
+    done = subprocess.run([str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), "--port", "0", "--api-key-file",
                            str(path)], cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1
     assert words in done.stderr.decode(), done.stderr

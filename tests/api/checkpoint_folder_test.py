@@ -50,7 +50,7 @@ def test_the_default_model_from_a_folder():
 
 
 def last_words(folder):
-    command = [str(BUILD / "shoal"), "serve", "--model", str(folder), "--port", "0"]
+    command = [str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(folder), "--port", "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=ENDS)
     assert ended.returncode == 1, ended
     return ended.stderr.decode()
@@ -107,7 +107,7 @@ def test_a_repository_in_the_cache_is_served_under_its_name(hub):
 
 
 def test_a_missing_repository_names_the_command(hub):
-    command = [str(BUILD / "shoal"), "serve", "--model", "tiny/gemma3", "--hf-cache", str(hub), "--port", "0"]
+    command = [str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", "tiny/gemma3", "--hf-cache", str(hub), "--port", "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=ENDS)
     assert ended.returncode == 2
     assert ended.stderr.decode().rstrip().endswith("to fetch it: hf download tiny/gemma3")

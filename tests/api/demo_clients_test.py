@@ -140,7 +140,7 @@ def test_a_stored_conversation_keeps_its_picture(openais):
 def test_generate_takes_a_picture():
     asked = next(question for question in QUESTIONS if question["kind"] == "describe" and not question["thinking"])
     (name,), words = asked["pictures"], asked["messages"][0]["content"][1]["text"]
-    command = [BUILD / "shoal", "generate", "--model", FOLDER, "--image", GOLDEN / name, "--prompt", words, "--temperature", "0"]
+    command = [BUILD / "shoal", "generate", "--device", "cpu", "--model", FOLDER, "--image", GOLDEN / name, "--prompt", words, "--temperature", "0"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert (ended.returncode, ended.stdout) == (0, asked["text"] + "\n"), ended.stderr
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -24,6 +25,7 @@ def test_every_device_is_listed():
     assert (cpu["device"], cpu["usable"], cpu["driver"], cpu["vulkan_version"]) == ("cpu", True, None, None)
     assert cpu["memory_bytes"] > 1e8 and cpu["tier"] in ("portable", "avx2", "avx512")
     assert (vulkan["device"], vulkan["usable"], vulkan["unusable"]) == ("vulkan:0", True, None)
+    assert (cpu["type"], vulkan["type"]) == ("cpu", "cpu")
     assert "llvmpipe" in vulkan["name"] and "Mesa" in vulkan["driver"]
     assert vulkan["vulkan_version"].startswith("1.") and vulkan["tier"] in ("scalar", "dot", "KHR matrix", "NV matrix 2")
     table = run("devices").stdout.splitlines()
@@ -36,6 +38,24 @@ def test_without_a_driver_the_cpu_is_left():
     listing = run("devices", "--json", environment=NO_DRIVER)
     assert listing.returncode == 0, listing.stderr
     assert [device["device"] for device in json.loads(listing.stdout)["devices"]] == ["cpu"]
+
+
+@pytest.mark.parametrize("environment", [{}, NO_DRIVER])
+def test_auto_does_not_choose_a_cpu_driver(environment):
+    with ShoalServer("--device", "auto", "--threads", "1", "--kv-cache-bytes", "50M", environment=environment) as server:
+        server.wait_ready()
+        chosen = [line for line in server.log_text().splitlines() if "device: " in line and "--device auto" in line]
+        assert len(chosen) == 1 and "device: cpu (--device auto: no usable GPU found)" in chosen[0]
+        (worker,) = server.request("GET", "/v1/status").json["workers"]
+        assert worker["device"] == "cpu" and worker["backend"].startswith("cpu ")
+
+
+def test_auto_is_the_default_and_needs_no_worker_program(tmp_path):
+    shutil.copy(BUILD / "shoal", tmp_path / "shoal")
+    ended = subprocess.run([tmp_path / "shoal", "serve", "--model", MODEL, "--port", "0"], capture_output=True, text=True,
+                           timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 1
+    assert "option --device auto" in ended.stderr and "device: cpu (--device auto: no usable GPU found)" in ended.stderr
 
 
 @pytest.mark.parametrize("device, environment, words", [

@@ -7,7 +7,7 @@ from shoal_server import BUILD, MODEL, PATIENCE_S, ROOT
 
 
 def generate(*options):
-    command = [BUILD / "shoal", "generate", "--model", MODEL, *options]
+    command = [BUILD / "shoal", "generate", "--device", "cpu", "--model", MODEL, *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
 
 
@@ -39,7 +39,7 @@ def test_mistakes_have_words_and_a_status():
     ended = generate("--prompt", "x", "--temperature", "7")
     assert ended.returncode == 1
     assert b"temperature must be between 0 and 2" in ended.stderr
-    ended = subprocess.run([BUILD / "shoal", "generate", "--model", "/nowhere", "--prompt", "x"],
+    ended = subprocess.run([BUILD / "shoal", "generate", "--device", "cpu", "--model", "/nowhere", "--prompt", "x"],
                            capture_output=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 1
     assert b"/nowhere" in ended.stderr

@@ -27,7 +27,7 @@ def test_a_chat_works_with_either_type(start_server, kind):
 
 
 def test_another_type_is_refused():
-    command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--kv-cache-type", "q4_0"]
+    command = [str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), "--kv-cache-type", "q4_0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert "--kv-cache-type: 'q4_0' is neither f16 nor f32" in done.stderr
@@ -54,7 +54,7 @@ def test_a_chat_works_with_a_quantized_cache(start_server, start, words):
     ],
 )
 def test_what_cannot_work_is_refused(options, words):
-    command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), *options]
+    command = [str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 2
     assert words in done.stderr
@@ -73,7 +73,7 @@ def test_what_cannot_work_is_refused(options, words):
     ],
 )
 def test_what_does_not_fit_the_model_is_refused(options, words):
-    command = [str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", *options]
+    command = [str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), "--port", "0", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode != 0
     assert words in done.stderr

@@ -60,7 +60,7 @@ def test_sigterm_while_loading_ends_at_once(start_server, tmp_path):
 
 def test_a_pipe_is_no_model(tmp_path):
     os.mkfifo(tmp_path / "pipe.gguf")
-    command = [BUILD / "shoal", "serve", "--model", tmp_path / "pipe.gguf", "--port", "0"]
+    command = [BUILD / "shoal", "serve", "--device", "cpu", "--model", tmp_path / "pipe.gguf", "--port", "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 1
     assert b"the model cannot be served" in ended.stderr
@@ -68,14 +68,14 @@ def test_a_pipe_is_no_model(tmp_path):
 
 @pytest.mark.parametrize("model", ["/does/not/exist.gguf", "/etc/passwd", "/tmp"])
 def test_a_model_that_cannot_be_served_ends_the_server_in_words(model):
-    command = [BUILD / "shoal", "serve", "--model", model, "--port", "0"]
+    command = [BUILD / "shoal", "serve", "--device", "cpu", "--model", model, "--port", "0"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 1
     assert b"the model cannot be served" in ended.stderr
 
 
 def test_a_port_in_use_ends_the_server_in_words(server):
-    command = [BUILD / "shoal", "serve", "--model", MODEL, "--port", str(server.port)]
+    command = [BUILD / "shoal", "serve", "--device", "cpu", "--model", MODEL, "--port", str(server.port)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 1
     assert b"cannot listen on 127.0.0.1 port" in ended.stderr

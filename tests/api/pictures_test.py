@@ -187,7 +187,7 @@ def test_generate_takes_a_file(folder, tmp_path):
     (tmp_path / "broken.png").write_bytes(RED[:60])
 
     def generate(*options):
-        command = [BUILD / "shoal", "generate", "--model", folder, "--prompt", "what?", "--temperature", "0",
+        command = [BUILD / "shoal", "generate", "--device", "cpu", "--model", folder, "--prompt", "what?", "--temperature", "0",
                    "--context", "64", *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
 

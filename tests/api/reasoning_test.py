@@ -82,7 +82,7 @@ def test_the_format_can_be_named(tmp_path, name, expected):
 
 @pytest.mark.parametrize("option", ["--reasoning-format", "--tool-call-parser"])
 def test_an_unknown_format_is_refused_at_start(option):
-    done = subprocess.run([BUILD / "shoal", "serve", "--model", MODEL, option, "qwen9"], cwd=ROOT, capture_output=True,
+    done = subprocess.run([BUILD / "shoal", "serve", "--device", "cpu", "--model", MODEL, option, "qwen9"], cwd=ROOT, capture_output=True,
                           text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 2
     assert f"{option}: 'qwen9' is none of auto, none, " in done.stderr

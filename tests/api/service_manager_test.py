@@ -73,7 +73,7 @@ def test_a_service_tells_its_life(manager, tmp_path):
 def test_a_failed_start_is_never_ready(manager, tmp_path):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"no checkpoint")
-    done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(broken), "--port", "0"], cwd=ROOT,
+    done = subprocess.run([str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(broken), "--port", "0"], cwd=ROOT,
                           env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}, capture_output=True,
                           timeout=PATIENCE_S, check=False)
     assert done.returncode == 1
@@ -161,7 +161,7 @@ def test_descriptors_that_are_no_listening_sockets_are_refused(kind, tmp_path):
         elif kind in ("not listening", "too many"):
             made = socket.socket()
         how = adopting(made.fileno(), count="400" if kind == "too many" else "1")
-        done = subprocess.run([*how["wrapper"], str(BUILD / "shoal"), "serve", "--model", str(MODEL)], cwd=ROOT,
+        done = subprocess.run([*how["wrapper"], str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL)], cwd=ROOT,
                               env={**os.environ, **how["environment"]}, pass_fds=how["pass_fds"], capture_output=True,
                               timeout=PATIENCE_S, check=False)
         assert done.returncode == 1 and b"descriptor" in done.stderr, done.stderr

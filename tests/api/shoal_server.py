@@ -35,6 +35,11 @@ IDLE_FIGURES = [
 ]
 
 
+def device_option(options):
+    """--device cpu unless the options name a device, so that a test computes the same on a machine with a GPU."""
+    return [] if "--device" in options else ["--device", "cpu"]
+
+
 def read_all(connection):
     """What comes until the other side ends the connection, in whatever way."""
     parts = []
@@ -115,7 +120,8 @@ class ShoalServer:
 
     def __enter__(self):
         self.log = tempfile.TemporaryFile()
-        command = [*self.wrapper, str(self.programs / "shoal"), "serve", "--model", str(self.model), "--port", "0", *self.options]
+        command = [*self.wrapper, str(self.programs / "shoal"), "serve", "--model", str(self.model), "--port", "0",
+                   *device_option(self.options), *self.options]
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log,
             env=self.environment, pass_fds=self.pass_fds)

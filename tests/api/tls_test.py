@@ -212,7 +212,7 @@ def test_certificates_change_without_dropping_connections(pairs, tmp_path, start
 def test_a_bad_pair_ends_the_start(pairs, tmp_path, cert, key, words):
     cert_path = pairs[cert][0] if cert else tmp_path / "none.crt"
     key_path = pairs[key][1] if key else tmp_path / "none.key"
-    done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", "--tls-cert",
+    done = subprocess.run([str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), "--port", "0", "--tls-cert",
                            str(cert_path), "--tls-key", str(key_path)], cwd=ROOT, capture_output=True, timeout=PATIENCE_S,
                           check=False)
     assert done.returncode == 1 and words in done.stderr.decode(), done.stderr
@@ -222,7 +222,7 @@ def test_a_key_with_a_password_is_refused_without_asking(pairs, tmp_path):
     locked = tmp_path / "locked.key"
     subprocess.run(["openssl", "ec", "-in", str(pairs["first"][1]), "-out", str(locked), "-aes128", "-passout",
                     "pass:secret"], check=True, capture_output=True, timeout=PATIENCE_S)
-    done = subprocess.run([str(BUILD / "shoal"), "serve", "--model", str(MODEL), "--port", "0", "--tls-cert",
+    done = subprocess.run([str(BUILD / "shoal"), "serve", "--device", "cpu", "--model", str(MODEL), "--port", "0", "--tls-cert",
                            str(pairs["first"][0]), "--tls-key", str(locked)], cwd=ROOT, capture_output=True,
                           stdin=subprocess.DEVNULL, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1 and "cannot use the key" in done.stderr.decode()

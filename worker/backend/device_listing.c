@@ -23,6 +23,7 @@
 static void describe_cpu(struct device_listing_row *row)
 {
     *row = (struct device_listing_row){.device = "cpu",
+                                       .type = "cpu",
                                        .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) *
                                                        (uint64_t)sysconf(_SC_PAGE_SIZE)};
     snprintf(row->name, sizeof row->name, "%u processor cores", cpu_backend_usable_cpus());
@@ -60,6 +61,7 @@ static void write_json(const struct device_listing_row *rows, uint32_t count, FI
         const struct device_listing_row *row = &rows[i];
         fprintf(out, "%s{\"usable\":%s", i ? "," : "", row->unusable[0] ? "false" : "true");
         print_json(out, "device", row->device);
+        print_json(out, "type", row->type);
         print_json(out, "name", row->name);
         print_json(out, "driver", row->driver);
         print_json(out, "vulkan_version", row->version);

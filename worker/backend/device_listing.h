@@ -13,6 +13,7 @@
 
 struct device_listing_row {
     char device[DEVICE_NAME_BYTES]; /* for --device; "" of an unusable one */
+    const char *type; /* static: cpu (a CPU driver too), discrete, integrated, virtual or other */
     char name[DEVICE_LISTING_WORDS];
     char driver[DEVICE_LISTING_WORDS];
     char version[16]; /* of Vulkan; "" for the CPU */

@@ -39,7 +39,8 @@ struct options {
     struct option_texts device_texts;
     struct device_name devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
     uint32_t device_count;                     /* >= 1, <= workers */
-    const char *vulkan_tier;                   /* NULL: no limit */
+    bool device_auto;        /* devices[0] is the CPU until device_choice_resolve() */
+    const char *vulkan_tier; /* NULL: no limit */
     bool vulkan_validation;
     const char *pipeline_cache; /* folder; NULL: in the user's home; "none" */
     bool profile;
@@ -123,6 +124,8 @@ enum result options_parse(enum options_command command, int argc, char *argv[],
 struct media_policy options_media(const struct options *options);
 /* What worker `worker` computes on. */
 struct device_name options_device(const struct options *options, uint32_t worker);
+/* The ten options that people need first. */
+void options_print_common(FILE *out);
 void options_print_help(enum options_command command, FILE *out);
 /* Every value, one log line each. */
 void options_log(enum options_command command, const struct options *options);

@@ -14,14 +14,20 @@
 #include "worker/backend/device_listing.h"
 
 static const struct device_listing_row rows[] = {
-    {.device = "cpu", .name = "2 processor cores", .tier = "avx2", .memory_bytes = 8000000000u},
+    {.device = "cpu",
+     .type = "cpu",
+     .name = "2 processor cores",
+     .tier = "avx2",
+     .memory_bytes = 8000000000u},
     {.device = "vulkan:0",
+     .type = "discrete",
      .name = "Quick \"GPU\" \\ 9000",
      .driver = "driver\n1.2\x1b[31m \xc3\xa9",
      .version = "1.4.303",
      .tier = "NV matrix 2",
      .memory_bytes = 150754820096u},
-    {.name = "Old GPU",
+    {.type = "integrated",
+     .name = "Old GPU",
      .version = "1.2.0",
      .memory_bytes = 2147483648u,
      .unusable = "Old GPU has Vulkan 1.2, not 1.3"},
@@ -61,12 +67,15 @@ static void the_json_is_one_line_without_surprises(void **state)
     assert_string_equal(
         text,
         "{\"devices\":["
-        "{\"usable\":true,\"device\":\"cpu\",\"name\":\"2 processor cores\",\"driver\":null,"
+        "{\"usable\":true,\"device\":\"cpu\",\"type\":\"cpu\",\"name\":\"2 processor "
+        "cores\",\"driver\":null,"
         "\"vulkan_version\":null,\"tier\":\"avx2\",\"unusable\":null,\"memory_bytes\":8000000000},"
-        "{\"usable\":true,\"device\":\"vulkan:0\",\"name\":\"Quick \\\"GPU\\\" \\\\ 9000\","
+        "{\"usable\":true,\"device\":\"vulkan:0\",\"type\":\"discrete\",\"name\":\"Quick "
+        "\\\"GPU\\\" \\\\ 9000\","
         "\"driver\":\"driver?1.2?[31m ??\",\"vulkan_version\":\"1.4.303\","
         "\"tier\":\"NV matrix 2\",\"unusable\":null,\"memory_bytes\":150754820096},"
-        "{\"usable\":false,\"device\":null,\"name\":\"Old GPU\",\"driver\":null,"
+        "{\"usable\":false,\"device\":null,\"type\":\"integrated\",\"name\":\"Old "
+        "GPU\",\"driver\":null,"
         "\"vulkan_version\":\"1.2.0\",\"tier\":null,"
         "\"unusable\":\"Old GPU has Vulkan 1.2, not 1.3\",\"memory_bytes\":2147483648}]}\n");
     free(text);

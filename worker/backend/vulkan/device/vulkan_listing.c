@@ -12,10 +12,22 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/device/vulkan_device.h"
 
+static const char *type_name(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "discrete";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "integrated";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return "virtual";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return "cpu";
+    default: return "other";
+    }
+}
+
 static void describe(const struct vulkan_found *found, struct device_listing_row *row)
 {
     const struct vulkan_facts *facts = &found->facts;
-    *row = (struct device_listing_row){.memory_bytes = facts->memory_bytes};
+    *row = (struct device_listing_row){.type = type_name(facts->type),
+                                       .memory_bytes = facts->memory_bytes};
     snprintf(row->name, sizeof row->name, "%s", facts->name);
     snprintf(row->driver, sizeof row->driver, "%.200s", facts->driver);
     snprintf(row->version, sizeof row->version, "%u.%u.%u",

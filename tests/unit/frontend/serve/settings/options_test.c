@@ -74,6 +74,24 @@ static void devices_are_dealt_to_workers(void **state)
                    "vulkan:0 vulkan:1 vulkan:0 vulkan:1 vulkan:0 ");
 }
 
+static void auto_stands_alone_and_is_the_default(void **state)
+{
+    (void)state;
+    struct options options;
+    struct error_text error;
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m", &options, &error), RESULT_OK);
+    assert_true(options.device_auto);
+    assert_int_equal(options.device_count, 1);
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m --device auto", &options, &error), RESULT_OK);
+    assert_true(options.device_auto);
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m --device cpu", &options, &error), RESULT_OK);
+    assert_false(options.device_auto);
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m --device cpu,auto", &options, &error),
+                     RESULT_INVALID);
+    assert_int_equal(parse(OPTIONS_SERVE, "--model m --device auto --device cpu", &options, &error),
+                     RESULT_INVALID);
+}
+
 static void listing_devices_needs_no_model(void **state)
 {
     (void)state;
@@ -234,7 +252,31 @@ static void help_names_every_option_with_its_default(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         assert_non_null(strstr(text, names[i]));
     assert_null(strstr(text, "--prompt"));
+    assert_null(strstr(text, "\nRequest:")); /* a heading without a row */
     free(text);
+}
+
+static void help_begins_with_ten_common_options(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    char *common = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    options_print_help(OPTIONS_SERVE, out);
+    fclose(out);
+    out = open_memstream(&common, &bytes);
+    options_print_common(out);
+    fclose(out);
+    const char *first = strstr(text, "\nCommon options:\n  --model TEXT ");
+    assert_non_null(first);
+    assert_memory_equal(first, common, bytes);
+    uint32_t lines = 0;
+    for (const char *at = common; (at = strstr(at, "\n  --")) != NULL; at++)
+        lines++;
+    assert_int_equal(lines, 10);
+    free(text);
+    free(common);
 }
 
 static void lists_are_gathered_in_order(void **state)
@@ -270,11 +312,13 @@ int main(void)
         cmocka_unit_test(lists_are_gathered_in_order),
         cmocka_unit_test(defaults_stand_where_nothing_is_given),
         cmocka_unit_test(devices_are_dealt_to_workers),
+        cmocka_unit_test(auto_stands_alone_and_is_the_default),
         cmocka_unit_test(listing_devices_needs_no_model),
         cmocka_unit_test(values_come_in_both_forms_and_with_suffixes),
         cmocka_unit_test(mistakes_are_refused_by_name),
         cmocka_unit_test(generate_has_options_of_its_own),
         cmocka_unit_test(help_names_every_option_with_its_default),
+        cmocka_unit_test(help_begins_with_ten_common_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

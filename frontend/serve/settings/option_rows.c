@@ -1,0 +1,199 @@
+/*
+ * Every option, in the order of --help.
+ */
+#include "frontend/serve/settings/option_rows.h"
+
+#include "proto/limits.h"
+
+#define BOTH       (OPTIONS_SERVE | OPTIONS_GENERATE)
+#define ALL        (BOTH | OPTIONS_DEVICES)
+#define AT(member) offsetof(struct options, member)
+#define HEADING(text)                                                                              \
+    {                                                                                              \
+        NULL, OPTION_HEADING, ALL, 0, 0, 0, NULL, text                                             \
+    }
+#define TEXT_ROW(name, commands, member, fallback, help)                                           \
+    {                                                                                              \
+        name, OPTION_TEXT, commands, AT(member), 0, 0, fallback, help                              \
+    }
+#define FLAG_ROW(name, commands, member, help)                                                     \
+    {                                                                                              \
+        name, OPTION_FLAG, commands, AT(member), 0, 0, NULL, help                                  \
+    }
+
+const struct option_row option_rows[] = {
+    HEADING("Common options"),
+    TEXT_ROW("model", BOTH, model, NULL,
+             "model to serve: a GGUF file, a Hugging Face directory, or the name of a repository "
+             "in Hugging Face's cache (required)"),
+    {"device", OPTION_TEXTS, BOTH, AT(device_texts), 0, 0, NULL,
+     "device of the workers: auto (the first GPU, otherwise the CPU), cpu, vulkan (the first "
+     "Vulkan device) or vulkan:N (see `shoal devices`); several, separated by commas or given "
+     "again, are assigned to the workers in turn; default: auto"},
+    {"workers", OPTION_COUNT, BOTH, AT(workers), 0, LIMIT_WORKERS, "0",
+     "number of worker processes; --max-sequences, --kv-cache-bytes and --slab-bytes are per "
+     "worker; 0 = one for each device"},
+    TEXT_ROW("host", OPTIONS_SERVE, host, "127.0.0.1", "address to listen on"),
+    {"port", OPTION_COUNT, OPTIONS_SERVE, AT(port), 0, 65535, "8080",
+     "port to listen on; 0 = any free port, printed at start"},
+    {"api-key", OPTION_SECRETS, OPTIONS_SERVE, AT(api_keys), 0, 0, NULL,
+     "key that requests must have; may be given several times; default: no key is needed"},
+    TEXT_ROW("served-model-name", OPTIONS_SERVE, served_model_name, NULL,
+             "name of the model in the API; default: the name of the repository, the directory, or "
+             "the file without its extension"),
+    {"context", OPTION_COUNT, BOTH, AT(context_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
+     "maximum context length in tokens (prompt and answer); 0 = the model's own"},
+    {"max-sequences", OPTION_COUNT, BOTH, AT(max_sequences), 1, LIMIT_SEQUENCES, "64",
+     "maximum number of requests that a worker computes at once"},
+    TEXT_ROW("kv-bits", BOTH, kv_bits, NULL,
+             "quantize the KV cache to this many bits: 2 to 8 for uniform, 1 to 4 in steps of 0.5 "
+             "for turboquant (3.5: 3 for keys, 4 for values); default: not quantized"),
+    HEADING("Model, templates and answers"),
+    TEXT_ROW("hf-cache", BOTH, hf_cache, NULL,
+             "Hugging Face's cache directory; default: .cache/huggingface/hub in the user's home"),
+    TEXT_ROW("chat-template", BOTH, chat_template, NULL,
+             "Jinja file to render chats with; default: the checkpoint's own template"),
+    TEXT_ROW("reasoning-format", OPTIONS_SERVE, reasoning_format, "auto",
+             "how the model marks its reasoning: auto (from the chat template), none (reasoning "
+             "stays in the answer), or the name of a format"),
+    TEXT_ROW("tool-call-parser", OPTIONS_SERVE, tool_call_parser, "auto",
+             "how the model writes tool calls: auto (from the chat template), none (calls stay "
+             "text), or the name of a format"),
+    {"max-tokens", OPTION_COUNT, BOTH, AT(max_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
+     "maximum number of answer tokens of a request that sets none; 0 = what the context leaves"},
+    HEADING("Speed and precision"),
+    {"threads", OPTION_COUNT, BOTH, AT(threads), 0, LIMIT_THREADS, "0",
+     "compute threads of a worker; 0 = one per processor core, divided among the workers"},
+    {"step-tokens", OPTION_COUNT, BOTH, AT(step_tokens), 0, LIMIT_STEP_ROWS, "0",
+     "maximum number of tokens that a worker computes in one step; 0 = the worker decides"},
+    {"mixed-prefill-tokens", OPTION_COUNT, BOTH, AT(mixed_prefill_tokens), 0, LIMIT_STEP_ROWS, "0",
+     "maximum number of prompt tokens in a step that also decodes; 0 = the worker decides"},
+    {"step-depth", OPTION_COUNT, BOTH, AT(step_depth), 0, 2, "0",
+     "steps launched on the device before the tokens of the first are read; 0 = the worker "
+     "decides"},
+    {"activation-bits", OPTION_COUNT, BOTH, AT(activation_bits), 8, 16, "8",
+     "bits of activations multiplied with quantized weights, CPU only: 8, or 16 for slower "
+     "arithmetic without rounding of activations"},
+    {"prepare-threads", OPTION_COUNT, BOTH, AT(prepare_threads), 1, 64, "2",
+     "threads that parse, render and tokenize requests and decode images"},
+    TEXT_ROW("pipeline-cache", BOTH, pipeline_cache, NULL,
+             "directory where Vulkan workers keep compiled kernels, or none; default: .cache/shoal "
+             "in the user's home"),
+    HEADING("KV cache and other memory"),
+    {"kv-cache-bytes", OPTION_MEMORY, BOTH, AT(kv_cache_bytes), 0, 1ull << 46, "0",
+     "size of the KV cache in bytes, or as N% of the device's memory divided among its workers; 0 "
+     "= the worker decides from what is free"},
+    TEXT_ROW("kv-cache-type", BOTH, kv_cache_type, "f16",
+             "type of KV cache elements that are not quantized: f16, or f32 for twice the memory "
+             "and no rounding"),
+    TEXT_ROW("kv-quant-scheme", BOTH, kv_quant_scheme, NULL,
+             "quantization scheme of --kv-bits: uniform or turboquant; default: uniform"),
+    TEXT_ROW("kv-key-bits", BOTH, kv_key_bits, NULL, "bits of keys; default: --kv-bits"),
+    TEXT_ROW("kv-value-bits", BOTH, kv_value_bits, NULL, "bits of values; default: --kv-bits"),
+    {"kv-group-size", OPTION_COUNT, BOTH, AT(kv_group_size), 0, LIMIT_HEAD_DIM, "0",
+     "elements that share a scale in uniform: 32, 64 or 128; 0 = 64, or what fits the head size"},
+    {"quantized-kv-start", OPTION_COUNT, BOTH, AT(quantized_kv_start), 0, LIMIT_CONTEXT_TOKENS, "0",
+     "number of tokens up to which a sequence is kept in full precision; once it is longer, all of "
+     "it is read quantized"},
+    {"max-kv-size", OPTION_COUNT, BOTH, AT(max_kv_tokens), 0, LIMIT_CONTEXT_TOKENS, "0",
+     "maximum number of tokens of a request (prompt and max_tokens); a request that asks for more "
+     "gets 400; 0 = the context length"},
+    {"prefix-cache", OPTION_COUNT, BOTH, AT(prefix_cache), 0, 1, "1",
+     "1 = keep computed prompts and answers and share them between requests; 0 = do not"},
+    {"vision-cache-size", OPTION_COUNT, BOTH, AT(vision_cache_size), 0, LIMIT_KEPT_IMAGES, "20",
+     "number of images whose features a worker keeps for later requests"},
+    {"vision-cache-bytes", OPTION_BYTES, BOTH, AT(vision_cache_bytes), 0, 1ull << 46, "0",
+     "memory for image features; 0 = the worker decides from --vision-cache-size"},
+    {"slab-bytes", OPTION_BYTES, BOTH, AT(slab_bytes), 16u << 20, LIMIT_SLAB_BYTES, "256M",
+     "shared memory that carries prompts and images to a worker"},
+    {"image-memory-bytes", OPTION_BYTES, BOTH, AT(image_memory_bytes), 16u << 20, 1ull << 40, "1G",
+     "memory for decoded images of all live requests; beyond it requests with images get 429"},
+    {"response-store-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(response_store_bytes), 1u << 20,
+     1ull << 40, "64M", "memory for stored responses of the Responses API"},
+    HEADING("Images"),
+    {"max-image-bytes", OPTION_BYTES, BOTH, AT(max_image_bytes), 1024, LIMIT_PICTURE_BYTES, "20M",
+     "maximum size of an image file; --max-body-bytes also limits images inside requests"},
+    {"allow-media-domain", OPTION_TEXTS, OPTIONS_SERVE, AT(media_domains), 0, 0, NULL,
+     "HOST or HOST:PORT from which image URLs (http, https) are fetched; may be given several "
+     "times; default: none"},
+    FLAG_ROW("allow-media-private", OPTIONS_SERVE, media_private,
+             "dangerous: fetch also from private, loopback and other non-public addresses; clients "
+             "reach this server's own network through it"),
+    TEXT_ROW("allow-media-path", OPTIONS_SERVE, media_path, NULL,
+             "directory of images that requests may name as file:///PATH; default: none"),
+    {"media-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(media_timeout_s), 1, 600, "10",
+     "maximum time in seconds to fetch an image, with redirects"},
+    HEADING("HTTP server"),
+    {"max-queue", OPTION_COUNT, OPTIONS_SERVE, AT(max_queue), 0, LIMIT_LIVE_REQUESTS, "256",
+     "maximum number of waiting requests; further requests get 429"},
+    {"max-requests-per-client", OPTION_COUNT, OPTIONS_SERVE, AT(max_requests_per_client), 0,
+     1u << 20, "0",
+     "maximum number of POST requests in progress per client address; further requests get 429; 0 "
+     "= no limit"},
+    {"max-body-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(max_body_bytes), 1024, 1u << 30, "8M",
+     "maximum size of a request body; a larger one gets 413"},
+    {"max-connections", OPTION_COUNT, OPTIONS_SERVE, AT(max_connections), 1, 1u << 20, "8192",
+     "maximum number of open connections; further connections get 503"},
+    {"request-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(request_timeout_s), 1, 3600, "60",
+     "maximum time in seconds for a request to arrive; answering has no limit"},
+    {"request-deadline", OPTION_COUNT, OPTIONS_SERVE, AT(request_deadline_s), 0, 86400, "0",
+     "maximum time in seconds of a request; then it ends with an error; 0 = no limit"},
+    {"idle-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(idle_timeout_s), 1, 86400, "120",
+     "seconds after which a connection without a request, or whose reply is not read, is closed"},
+    {"stream-buffer-bytes", OPTION_BYTES, OPTIONS_SERVE, AT(stream_buffer_bytes), 16u << 10,
+     1u << 30, "4M",
+     "maximum number of bytes that a slow reader may leave unread; then its stream is closed"},
+    {"keepalive-comment", OPTION_COUNT, OPTIONS_SERVE, AT(keepalive_comment_s), 1, 3600, "10",
+     "seconds of silence after which a stream gets a comment or a ping"},
+    {"drain-timeout", OPTION_COUNT, OPTIONS_SERVE, AT(drain_timeout_s), 0, 86400, "30",
+     "seconds that running requests get to finish after SIGTERM"},
+    HEADING("Access"),
+    TEXT_ROW("api-key-file", OPTIONS_SERVE, api_key_file, NULL,
+             "file with API keys, one per line; read again on SIGHUP"),
+    FLAG_ROW("protect-metrics", OPTIONS_SERVE, protect_metrics,
+             "/metrics needs an API key too; /health and /ready never do"),
+    {"cors-origin", OPTION_TEXTS, OPTIONS_SERVE, AT(cors_origins), 0, 0, NULL,
+     "web origin whose pages may use this server, or '*'; may be given several times"},
+    TEXT_ROW("tls-cert", OPTIONS_SERVE, tls_cert, NULL,
+             "PEM file with a certificate and its chain: serves HTTPS; read again on SIGHUP"),
+    TEXT_ROW("tls-key", OPTIONS_SERVE, tls_key, NULL, "PEM file with the key of the certificate"),
+    HEADING("Worker failures"),
+    {"worker-timeout", OPTION_COUNT, BOTH, AT(worker_timeout_s), 1, 86400, "30",
+     "seconds without progress after which a worker with work to do is killed as hung"},
+    {"poison-crashes", OPTION_COUNT, BOTH, AT(poison_crashes), 1, 1000, "3",
+     "number of worker crashes in a row during a request, after which the request is retried "
+     "alone"},
+    {"poison-memory-s", OPTION_COUNT, BOTH, AT(poison_memory_s), 0, 86400, "600",
+     "seconds for which a request that crashed a worker alone is refused when it is sent again"},
+    HEADING("Request"),
+    TEXT_ROW("prompt", OPTIONS_GENERATE, prompt, NULL, "prompt to answer (required)"),
+    {"image", OPTION_TEXTS, OPTIONS_GENERATE, AT(images), 0, 0, NULL,
+     "image file to put before the prompt; may be given several times"},
+    FLAG_ROW("raw", OPTIONS_GENERATE, raw, "continue the prompt as it is, without a chat template"),
+    TEXT_ROW("temperature", OPTIONS_GENERATE, temperature, NULL,
+             "0 to 2; default: the checkpoint's, otherwise 1"),
+    TEXT_ROW("top-p", OPTIONS_GENERATE, top_p, NULL,
+             "0 to 1; default: the checkpoint's, otherwise 1"),
+    TEXT_ROW("top-k", OPTIONS_GENERATE, top_k, NULL, "default: the checkpoint's, otherwise off"),
+    TEXT_ROW("seed", OPTIONS_GENERATE, seed, NULL, "default: a random seed"),
+    FLAG_ROW("stats", OPTIONS_GENERATE, stats, "print tokens per second to standard error"),
+    HEADING("Output and log"),
+    FLAG_ROW("json", OPTIONS_DEVICES, json, "print JSON"),
+    TEXT_ROW("log-format", ALL, log_format_name, "text", "text or json"),
+    TEXT_ROW("log-level", OPTIONS_SERVE, log_level_name, "info", "error, warn, info or debug"),
+    TEXT_ROW("log-level", OPTIONS_GENERATE | OPTIONS_DEVICES, log_level_name, "warn",
+             "error, warn, info or debug"),
+    FLAG_ROW("profile", BOTH, profile, "workers log the time of each kind of op"),
+    FLAG_ROW("help", ALL, help, "print this help"),
+    HEADING("For tests"),
+    TEXT_ROW("vulkan-tier", BOTH, vulkan_tier, NULL,
+             "highest tier that Vulkan workers use: scalar, dot, khr-matrix or nv-matrix2"),
+    FLAG_ROW("vulkan-validation", BOTH, vulkan_validation,
+             "run Vulkan workers under the validation layer"),
+    TEXT_ROW("worker-fault", BOTH, worker_fault, NULL,
+             "inject a fault into the workers (worker/README.md)"),
+};
+
+const size_t option_row_count = sizeof option_rows / sizeof option_rows[0];
+
+_Static_assert(sizeof option_rows / sizeof option_rows[0] <= OPTION_ROWS_MAX, "OPTION_ROWS_MAX");
