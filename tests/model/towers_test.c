@@ -17,7 +17,7 @@
 #include "proto/must.h"
 #include "tests/support/model_runner.h"
 #include "tests/support/tower_scene.h"
-#include "worker/backend/cpu/cpu_vision.h"
+#include "worker/backend/cpu/cpu_image_encoder.h"
 
 #define DIFFERENCE_MOST 1e-4 /* of the largest number */
 #define PATCH_ROWS      2048u
@@ -26,7 +26,7 @@
 
 struct lone_tower {
     struct cpu_thread_pool *pool;
-    struct cpu_vision vision;
+    struct cpu_image_encoder vision;
 };
 
 static void open_tower(struct lone_tower *tower, const struct plan *plan, enum cpu_tier tier,
@@ -37,14 +37,14 @@ static void open_tower(struct lone_tower *tower, const struct plan *plan, enum c
         .vision = plan, .max_patch_rows = PATCH_ROWS, .feature_rows = feature_rows};
     memset(tower, 0, sizeof *tower);
     must(cpu_thread_pool_create(threads, &tower->pool, &error) == RESULT_OK);
-    if (cpu_vision_init(&tower->vision, &options, cpu_kernels_choose(tier), tower->pool, NULL, NULL,
-                        &error) != RESULT_OK)
+    if (cpu_image_encoder_init(&tower->vision, &options, cpu_kernels_choose(tier), tower->pool,
+                               NULL, NULL, &error) != RESULT_OK)
         fail_msg("%s", error.text);
 }
 
 static void close_tower(struct lone_tower *tower)
 {
-    cpu_vision_fini(&tower->vision);
+    cpu_image_encoder_fini(&tower->vision);
     cpu_thread_pool_destroy(tower->pool);
 }
 
@@ -52,16 +52,16 @@ static void close_tower(struct lone_tower *tower)
 static void encode(struct lone_tower *tower, const struct encode_picture *pictures, uint32_t count,
                    uint64_t work_each)
 {
-    const struct cpu_features *features = &tower->vision.features;
+    const struct cpu_feature_pool *features = &tower->vision.features;
     memset(features->memory.bytes, 0xff, features->memory.byte_count);
-    cpu_vision_begin(&tower->vision, &(const struct encode_batch){count, pictures});
-    while (cpu_vision_run(&tower->vision, work_each) > 0)
+    cpu_image_encoder_begin(&tower->vision, &(const struct encode_batch){count, pictures});
+    while (cpu_image_encoder_run(&tower->vision, work_each) > 0)
         continue;
 }
 
 static const float *rows_of(const struct lone_tower *tower, uint32_t first)
 {
-    return cpu_features_row(&tower->vision.features, first);
+    return cpu_feature_pool_row(&tower->vision.features, first);
 }
 
 static size_t feature_floats(const struct tower_scene *scene)
@@ -126,10 +126,10 @@ static uint64_t largest_part(struct lone_tower *tower, const struct encode_pictu
                              uint64_t work, uint64_t all, uint32_t *parts)
 {
     uint64_t largest = 0;
-    cpu_vision_begin(&tower->vision, &(const struct encode_batch){1, picture});
+    cpu_image_encoder_begin(&tower->vision, &(const struct encode_batch){1, picture});
     for (uint64_t left = all; left > 0; ++*parts) {
         uint64_t before = left;
-        left = cpu_vision_run(&tower->vision, work);
+        left = cpu_image_encoder_run(&tower->vision, work);
         assert_true(left < before);
         largest = before - left > largest ? before - left : largest;
     }

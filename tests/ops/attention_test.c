@@ -19,7 +19,7 @@
 #include "tests/support/op_fixture.h"
 #include "tests/support/row_expect.h"
 
-#include "worker/backend/cpu/cpu_kv_cache.h"
+#include "worker/backend/cpu/program/cpu_kv_cache.h"
 #include "worker/backend/host/ggml_dequantize.h"
 
 enum { SEQUENCES = 2, POSITIONS = 200, LAYERS = 2, HEADS_MOST = 20 };

@@ -15,7 +15,7 @@
 
 #include "tests/support/op_fixture.h"
 
-#include "worker/backend/cpu/cpu_kv_cache.h"
+#include "worker/backend/cpu/program/cpu_kv_cache.h"
 #include "worker/backend/host/ggml_dequantize.h"
 
 enum {

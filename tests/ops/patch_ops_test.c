@@ -2,8 +2,8 @@
  * The ops of vision towers against their formulas, every tier: pictures of two sizes and two tiles
  * in one batch, windows that tiles' edges cut, tables of positions in all forms.
  *
- * A sketched tower of one op at a time runs as towers do (cpu_vision.h); its input is what the test
- * put into the tensor, which patch_rows, the first stage, does not touch.
+ * A sketched tower of one op at a time runs as towers do (cpu_image_encoder.h); its input is what
+ * the test put into the tensor, which patch_rows, the first stage, does not touch.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include "proto/must.h"
 #include "tests/support/op_fixture.h"
-#include "worker/backend/cpu/cpu_vision.h"
+#include "worker/backend/cpu/cpu_image_encoder.h"
 
 #define SIDE     2u /* of a patch, pixels */
 #define MERGE    2u
@@ -32,7 +32,7 @@
 struct trial {
     struct plan_sketch *sketch;
     struct cpu_thread_pool *pool;
-    struct cpu_vision vision;
+    struct cpu_image_encoder vision;
     plan_tensor_id pixels, x, out;
     plan_weight_id table;
     uint8_t *bytes;
@@ -57,9 +57,9 @@ static void open_trial(struct trial *t, struct plan_op op, enum cpu_tier tier)
     const struct backend_options options = {
         .vision = plan, .max_patch_rows = ROWS_MAX, .feature_rows = ROWS_MAX};
     must(cpu_thread_pool_create(2, &t->pool, &error) == RESULT_OK);
-    must(cpu_vision_init(&t->vision, &options, cpu_kernels_choose(tier), t->pool, NULL, NULL,
-                         &error) == RESULT_OK);
-    cpu_vision_begin(&t->vision, &(const struct encode_batch){2, t->pictures});
+    must(cpu_image_encoder_init(&t->vision, &options, cpu_kernels_choose(tier), t->pool, NULL, NULL,
+                                &error) == RESULT_OK);
+    cpu_image_encoder_begin(&t->vision, &(const struct encode_batch){2, t->pictures});
 }
 
 static void begin_trial(struct trial *t)
@@ -90,13 +90,13 @@ static void begin_trial(struct trial *t)
 /* Both stages, over some rows at a time. */
 static void run(struct trial *t)
 {
-    while (cpu_vision_run(&t->vision, 1) > 0)
+    while (cpu_image_encoder_run(&t->vision, 1) > 0)
         continue;
 }
 
 static void end_trial(struct trial *t)
 {
-    cpu_vision_fini(&t->vision);
+    cpu_image_encoder_fini(&t->vision);
     cpu_thread_pool_destroy(t->pool);
     plan_sketch_destroy(t->sketch);
     free(t->bytes);
@@ -419,7 +419,7 @@ static void test_feature_write(void **state)
     fill(&t, t.x, t.vision.patches.features);
     run(&t);
     for (uint32_t f = 0; f < t.vision.patches.features; f++)
-        assert_memory_equal(cpu_features_row(&t.vision.features, rows[f]), row_of(&t, t.x, f),
+        assert_memory_equal(cpu_feature_pool_row(&t.vision.features, rows[f]), row_of(&t, t.x, f),
                             COLUMNS * sizeof(float));
     end_trial(&t);
 }

@@ -70,14 +70,14 @@ bool op_fixture_open(struct op_fixture *f, enum cpu_tier tier, uint32_t threads)
     must(cpu_thread_pool_create(threads, &f->pool, &error) == RESULT_OK);
     must(cpu_program_init(&f->program, plan_sketch_plan(f->sketch), &options, kernels, &error) ==
          RESULT_OK);
-    must(cpu_step_init(&f->step, &f->program, f->pool, &error) == RESULT_OK);
+    must(cpu_walk_init(&f->step, &f->program, f->pool, &error) == RESULT_OK);
     must(cpu_weights_load(&f->program.weights, f->pool, &options, NULL, NULL, &error) == RESULT_OK);
     return true;
 }
 
 void op_fixture_close(struct op_fixture *f)
 {
-    cpu_step_fini(&f->step);
+    cpu_walk_fini(&f->step);
     cpu_program_fini(&f->program);
     cpu_thread_pool_destroy(f->pool);
 }
@@ -142,7 +142,7 @@ void op_fixture_step(struct op_fixture *f, const struct op_fixture_part *parts, 
                                .logit_row_count = logit_row_count,
                                .logit_rows = logit_rows,
                                .samplings = samplings};
-    cpu_step_run(&f->step, &batch, NULL, 0, results);
+    cpu_walk_run(&f->step, &batch, NULL, 0, results);
 }
 
 enum cpu_tier op_fixture_tier(uint32_t index)

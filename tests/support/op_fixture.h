@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "tests/support/plan_sketch.h"
-#include "worker/backend/cpu/cpu_step.h"
+#include "worker/backend/cpu/cpu_walk.h"
 
 #define OP_FIXTURE_VOCAB     48u
 #define OP_FIXTURE_ROWS      512u

@@ -14,10 +14,10 @@
 
 #include "proto/limits.h"
 #include "proto/must.h"
-#include "worker/backend/cpu/cpu_program.h"
-#include "worker/backend/cpu/cpu_step.h"
-#include "worker/backend/cpu/cpu_vision.h"
+#include "worker/backend/cpu/cpu_image_encoder.h"
+#include "worker/backend/cpu/cpu_walk.h"
 #include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/program/cpu_program.h"
 #include "worker/backend/host/backend.h"
 
 struct finished_step {
@@ -34,7 +34,7 @@ struct cpu_backend {
     struct cpu_thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
-    struct cpu_vision vision; /* zeroed where there is none */
+    struct cpu_image_encoder vision; /* zeroed where there is none */
     uint32_t depth;
     uint32_t launched; /* steps computed and not yet waited for */
     uint32_t newest;   /* index into finished */
@@ -84,10 +84,10 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         result = cpu_program_init(&cpu->program, plan, options, kernels, error);
     if (result == RESULT_OK)
-        result = cpu_step_init(&cpu->step, &cpu->program, cpu->pool, error);
+        result = cpu_walk_init(&cpu->step, &cpu->program, cpu->pool, error);
     if (result == RESULT_OK && options->vision)
-        result =
-            cpu_vision_init(&cpu->vision, options, kernels, cpu->pool, progress, context, error);
+        result = cpu_image_encoder_init(&cpu->vision, options, kernels, cpu->pool, progress,
+                                        context, error);
     if (result == RESULT_OK)
         result =
             cpu_weights_load(&cpu->program.weights, cpu->pool, options, progress, context, error);
@@ -128,7 +128,7 @@ static enum result step_launch(struct backend *backend, const struct step_batch 
     const struct finished_step *before = &cpu->finished[cpu->newest];
     cpu->newest = (cpu->newest + 1) % STEP_DEPTH_MAX;
     struct finished_step *step = &cpu->finished[cpu->newest];
-    cpu_step_run(&cpu->step, batch, before->results, before->count, step->results);
+    cpu_walk_run(&cpu->step, batch, before->results, before->count, step->results);
     step->count = batch->logit_row_count;
     cpu->launched++;
     return RESULT_OK;
@@ -150,7 +150,7 @@ static enum result encode_begin(struct backend *backend, const struct encode_bat
                                 struct error_text *error)
 {
     (void)error;
-    cpu_vision_begin(&own(backend)->vision, batch);
+    cpu_image_encoder_begin(&own(backend)->vision, batch);
     return RESULT_OK;
 }
 
@@ -158,7 +158,7 @@ static enum result encode_part(struct backend *backend, uint64_t work, uint64_t 
                                struct error_text *error)
 {
     (void)error;
-    *left = cpu_vision_run(&own(backend)->vision, work);
+    *left = cpu_image_encoder_run(&own(backend)->vision, work);
     return RESULT_OK;
 }
 
@@ -189,8 +189,8 @@ static enum worker_weights weights_origin(const struct backend *backend, const c
 static void destroy(struct backend *backend)
 {
     struct cpu_backend *cpu = own(backend);
-    cpu_vision_fini(&cpu->vision);
-    cpu_step_fini(&cpu->step);
+    cpu_image_encoder_fini(&cpu->vision);
+    cpu_walk_fini(&cpu->step);
     cpu_program_fini(&cpu->program);
     cpu_thread_pool_destroy(cpu->pool);
     for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)

@@ -4,7 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_AVX2_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_AVX2_H
 
-#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/kernel_types.h"
 
 void attention_avx2(const struct attention_tile *tile);
 

@@ -6,7 +6,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PACKED_AVX2_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PACKED_AVX2_H
 
-#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/kernel_types.h"
 
 struct attention_packed_queries {
     uint32_t count;                             /* 1..ATTENTION_QUERIES */

@@ -4,7 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PORTABLE_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PORTABLE_H
 
-#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/kernel_types.h"
 
 void attention_portable(const struct attention_tile *tile);
 

@@ -4,7 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_AVX2_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_AVX2_H
 
-#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/kernel_types.h"
 
 #define LINEAR_AVX2_PROTOTYPE(type, ...) void linear_avx2_##type(const struct linear_tile *tile);
 PACKED_QUANT_LIST(LINEAR_AVX2_PROTOTYPE)

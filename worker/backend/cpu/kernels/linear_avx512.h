@@ -4,7 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_AVX512_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_AVX512_H
 
-#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/kernel_types.h"
 
 #define LINEAR_AVX512_PROTOTYPE(type, ...)                                                         \
     void linear_avx512_##type(const struct linear_tile *tile);

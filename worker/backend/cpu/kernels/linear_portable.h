@@ -4,7 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_PORTABLE_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_PORTABLE_H
 
-#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/kernel_types.h"
 
 #define LINEAR_PORTABLE_PROTOTYPE(type, ...)                                                       \
     void linear_portable_##type(const struct linear_tile *tile);

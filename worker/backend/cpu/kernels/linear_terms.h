@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/kernel_types.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")

@@ -4,7 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ROW_PORTABLE_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_ROW_PORTABLE_H
 
-#include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/kernels/kernel_types.h"
 
 void row_portable_quantize(const float *x, uint32_t columns, float outlier,
                            struct quantized_block *out);

@@ -10,8 +10,8 @@
  * precision, so a tile of a prompt that passes the start is done in two parts.
  */
 #include "proto/must.h"
-#include "worker/backend/cpu/cpu_kv_cache.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
+#include "worker/backend/cpu/program/cpu_kv_cache.h"
 
 struct attention_job {
     const struct cpu_step *step;

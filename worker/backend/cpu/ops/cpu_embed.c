@@ -42,7 +42,7 @@ void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
         uint32_t token = step->batch->token_ids[row];
         bool picture = features && features[row] != ROW_FEATURE_NONE;
         if (picture && op->params.embed_rows.features) {
-            memcpy(out, cpu_features_row(step->features, features[row]),
+            memcpy(out, cpu_feature_pool_row(step->features, features[row]),
                    weight->columns * sizeof(float));
         } else {
             token = picture ? op->params.embed_rows.picture_token : token;

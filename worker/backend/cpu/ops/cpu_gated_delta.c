@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/cpu_state.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
+#include "worker/backend/cpu/program/cpu_state.h"
 
 #define SOFTPLUS_LINEAR 20.0f /* from here on it is its argument, as in torch */
 

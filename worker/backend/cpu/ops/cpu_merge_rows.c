@@ -59,7 +59,7 @@ void cpu_feature_write(const struct cpu_step *step, uint32_t index, uint32_t thr
     uint32_t columns = step->program->tensors[op->inputs[0]].columns;
     struct row_share share = cpu_step_share(step, PLAN_ROWS_FEATURES, thread);
     for (uint32_t row = share.begin; row < share.end; row++) {
-        float *feature = cpu_features_row(step->features, step->patches->feature_rows[row]);
+        float *feature = cpu_feature_pool_row(step->features, step->patches->feature_rows[row]);
         memcpy(feature + (size_t)op->params.feature_write.part * columns,
                cpu_step_row(step, op->inputs[0], row), columns * sizeof(float));
     }
@@ -74,7 +74,7 @@ void cpu_feature_add(const struct cpu_step *step, uint32_t index, uint32_t threa
     for (uint32_t row = share.begin; features && row < share.end; row++) {
         if (features[row] == ROW_FEATURE_NONE)
             continue;
-        const float *feature = cpu_features_row(step->features, features[row]) +
+        const float *feature = cpu_feature_pool_row(step->features, features[row]) +
                                (size_t)op->params.feature_add.part * columns;
         float *out = cpu_step_row(step, op->output, row);
         for (uint32_t c = 0; c < columns; c++)

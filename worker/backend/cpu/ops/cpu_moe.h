@@ -4,7 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_OPS_CPU_MOE_H
 #define SHOAL_WORKER_BACKEND_CPU_OPS_CPU_MOE_H
 
-#include "worker/backend/cpu/cpu_step.h"
+#include "worker/backend/cpu/program/cpu_step.h"
 
 /* The route of one row (op_list.h). */
 struct moe_row_route {

@@ -5,7 +5,7 @@
 #ifndef SHOAL_WORKER_BACKEND_CPU_OPS_CPU_OPS_H
 #define SHOAL_WORKER_BACKEND_CPU_OPS_CPU_OPS_H
 
-#include "worker/backend/cpu/cpu_step.h"
+#include "worker/backend/cpu/program/cpu_step.h"
 
 #define CPU_OP_PROTOTYPE(stem, ...)                                                                \
     void cpu_##stem(const struct cpu_step *step, uint32_t index, uint32_t thread);

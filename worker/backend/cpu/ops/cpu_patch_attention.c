@@ -7,7 +7,7 @@
  * ever scored.
  *
  * First the blocks of all rows are written, a part of the rows at a time, then part after part
- * attends (cpu_vision.c). They belong to one op at a time.
+ * attends (cpu_image_encoder.c). They belong to one op at a time.
  */
 #include <string.h>
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/cpu_state.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
+#include "worker/backend/cpu/program/cpu_state.h"
 
 #define BLOCK 256u /* channels of a piece; whole quantization blocks */
 

@@ -10,16 +10,14 @@
  * Which thread does what is left to chance, and the results are not: no piece combines numbers with
  * another piece, so the outcome does not depend on who computed it.
  */
-#include "worker/backend/cpu/cpu_step.h"
+#include "worker/backend/cpu/cpu_walk.h"
 
 #include <stdlib.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/cpu_state.h"
 #include "worker/backend/cpu/ops/cpu_moe.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
-
-#define PIECES_PER_BEAT 64u /* of one op; a piece takes well below a millisecond */
+#include "worker/backend/cpu/program/cpu_state.h"
 
 static void (*const op_functions[OP_STEM_COUNT])(const struct cpu_step *, uint32_t, uint32_t) = {
 #define OP_FUNCTION(stem, ...) [OP_##stem] = cpu_##stem,
@@ -40,7 +38,7 @@ static uint32_t largest_head_dim(const struct plan *plan)
     return largest;
 }
 
-enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *program,
+enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *program,
                           struct cpu_thread_pool *pool, struct error_text *error)
 {
     const struct plan *plan = program->plan;
@@ -67,7 +65,7 @@ enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *progr
     return RESULT_OK;
 }
 
-void cpu_step_fini(struct cpu_step *step)
+void cpu_walk_fini(struct cpu_step *step)
 {
     for (uint32_t t = 0; t < step->threads; t++) {
         free(step->scratch[t]);
@@ -219,7 +217,7 @@ static void copy_results(const struct cpu_step *step)
     }
 }
 
-void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
+void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results)
 {
@@ -235,89 +233,11 @@ void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
     copy_results(step);
 }
 
-void cpu_step_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op,
+void cpu_walk_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op,
                        const struct patch_part *part)
 {
     must(step->patches && end_op <= step->program->plan->op_count);
     must(part->first < part->end && part->end <= step->patches->rows);
     step->part = *part;
     walk(step, first_op, end_op);
-}
-
-uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows)
-{
-    uint32_t patches = step->part.end - step->part.first;
-    switch (rows) {
-    case PLAN_ROWS_STEP: return step->batch->row_count;
-    case PLAN_ROWS_LOGITS: return step->batch->logit_row_count;
-    case PLAN_ROWS_PATCHES: return patches;
-    default: return patches / cpu_patches_square(step->patches);
-    }
-}
-
-uint32_t cpu_step_first_row(const struct cpu_step *step, enum plan_rows rows)
-{
-    switch (rows) {
-    case PLAN_ROWS_PATCHES: return step->part.first;
-    case PLAN_ROWS_FEATURES: return step->part.first / cpu_patches_square(step->patches);
-    default: return 0;
-    }
-}
-
-struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows, uint32_t thread)
-{
-    uint64_t count = cpu_step_rows(step, rows);
-    uint32_t first = cpu_step_first_row(step, rows);
-    /* rounded up, so that a single row is the caller's, who is surely awake */
-    uint64_t begin = (count * thread + step->threads - 1) / step->threads;
-    uint64_t end = (count * (thread + 1) + step->threads - 1) / step->threads;
-    return (struct row_share){first + (uint32_t)begin, first + (uint32_t)end};
-}
-
-uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t count)
-{
-    uint32_t first = atomic_fetch_add_explicit(&step->claims[index], count, memory_order_relaxed);
-    /* The first piece of every op, and enough of the others: a beat for each would be traffic. */
-    if (step->heartbeat && first % PIECES_PER_BEAT < count)
-        atomic_fetch_add_explicit(step->heartbeat, 1, memory_order_relaxed);
-    return first;
-}
-
-uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row)
-{
-    const struct step_sequence *sequence = &step->batch->sequences[step->row_sequence[row]];
-    return sequence->first_position + (row - sequence->first_row);
-}
-
-struct rope_position cpu_step_rope_position(const struct cpu_step *step, uint32_t row)
-{
-    if (step->patches) {
-        const struct patch_place *place = &step->patches->places[row];
-        return (struct rope_position){0, place->y, place->x};
-    }
-    if (step->batch->rope_positions)
-        return step->batch->rope_positions[row];
-    uint32_t position = cpu_step_position(step, row);
-    return (struct rope_position){position, position, position};
-}
-
-float *cpu_step_row(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row)
-{
-    const struct cpu_tensor *t = &step->program->tensors[tensor];
-    return t->values + (size_t)row * t->columns;
-}
-
-struct quantized_block *cpu_step_quantized_row(const struct cpu_step *step, plan_tensor_id tensor,
-                                               uint32_t row)
-{
-    const struct cpu_tensor *t = &step->program->tensors[tensor];
-    return t->quantized + (size_t)row * (t->columns / 32);
-}
-
-void cpu_step_quantize(const struct cpu_step *step, plan_tensor_id tensor, uint32_t row,
-                       uint32_t first, uint32_t count)
-{
-    const struct cpu_program *program = step->program;
-    program->kernels->quantize(cpu_step_row(step, tensor, row) + first, count, program->outlier,
-                               cpu_step_quantized_row(step, tensor, row) + first / 32);
 }

@@ -2,10 +2,10 @@
  * A vision tower on CPU threads: its program, the pictures it is at, and the feature pool that it
  * fills. The CPU backend has one; so may a backend of a device that has no kernels for towers.
  */
-#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_VISION_H
-#define SHOAL_WORKER_BACKEND_CPU_CPU_VISION_H
+#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_IMAGE_ENCODER_H
+#define SHOAL_WORKER_BACKEND_CPU_CPU_IMAGE_ENCODER_H
 
-#include "worker/backend/cpu/cpu_step.h"
+#include "worker/backend/cpu/cpu_walk.h"
 
 /* Ops that may be run over some rows while other rows wait. */
 struct vision_unit {
@@ -21,11 +21,11 @@ struct vision_unit {
  * that often. Rounded up to whole squares. */
 #define CPU_VISION_SLICE_ROWS 16u
 
-struct cpu_vision {
+struct cpu_image_encoder {
     struct cpu_program program;
     struct cpu_step step;
     struct cpu_patches patches;
-    struct cpu_features features;
+    struct cpu_feature_pool features;
     struct cpu_memory pixels;  /* of the batch's tiles, behind one another */
     struct vision_unit *units; /* [unit_count]; the first one makes numbers of pixels */
     uint32_t unit_count;
@@ -36,16 +36,17 @@ struct cpu_vision {
     double work_left; /* of them */
 };
 
-/* Fills *vision, which is zeroed, for options->vision; on failure cpu_vision_fini() is still the
- * caller's to call. `pool` outlives it and is not used by others during a call. */
-enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_options *options,
-                            const struct cpu_kernels *kernels, struct cpu_thread_pool *pool,
-                            backend_progress_fn *progress, void *context,
-                            struct error_text *error) RESULT_CHECKED;
-void cpu_vision_fini(struct cpu_vision *vision);
+/* Fills *vision, which is zeroed, for options->vision; on failure cpu_image_encoder_fini() is still
+ * the caller's to call. `pool` outlives it and is not used by others during a call. */
+enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
+                                   const struct backend_options *options,
+                                   const struct cpu_kernels *kernels, struct cpu_thread_pool *pool,
+                                   backend_progress_fn *progress, void *context,
+                                   struct error_text *error) RESULT_CHECKED;
+void cpu_image_encoder_fini(struct cpu_image_encoder *vision);
 
 /* encode_begin() and encode_part() of struct backend_interface; returns what is left. */
-void cpu_vision_begin(struct cpu_vision *vision, const struct encode_batch *batch);
-uint64_t cpu_vision_run(struct cpu_vision *vision, uint64_t work);
+void cpu_image_encoder_begin(struct cpu_image_encoder *vision, const struct encode_batch *batch);
+uint64_t cpu_image_encoder_run(struct cpu_image_encoder *vision, uint64_t work);
 
 #endif

@@ -3,14 +3,14 @@
  * share. A vision plan is walked likewise, over the patches of a batch of pictures and a part at a
  * time: some of the ops, over some of the rows.
  */
-#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
-#define SHOAL_WORKER_BACKEND_CPU_CPU_STEP_H
+#ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_STEP_H
+#define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_STEP_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "worker/backend/cpu/cpu_features.h"
-#include "worker/backend/cpu/cpu_program.h"
+#include "worker/backend/cpu/program/cpu_feature_pool.h"
+#include "worker/backend/cpu/program/cpu_program.h"
 #include "worker/backend/host/cpu_patches.h"
 
 /* Patch rows [first, end) of a batch of pictures, whole squares, and the features that they become.
@@ -32,12 +32,12 @@ struct cpu_step {
     const struct cpu_program *program;
     struct cpu_thread_pool *pool;
     uint32_t threads;
-    const struct step_batch *batch;      /* NULL, or `known` */
-    struct step_batch known;             /* the caller's, with every token id known */
-    const struct cpu_patches *patches;   /* of a vision plan; else NULL */
-    const struct cpu_features *features; /* the pool; NULL: no row has a feature */
-    struct step_phase *phases;           /* of the walk: at most [2 * op_count + 1] */
-    uint32_t phase_count;                /* the samplers come behind the last */
+    const struct step_batch *batch;          /* NULL, or `known` */
+    struct step_batch known;                 /* the caller's, with every token id known */
+    const struct cpu_patches *patches;       /* of a vision plan; else NULL */
+    const struct cpu_feature_pool *features; /* the pool; NULL: no row has a feature */
+    struct step_phase *phases;               /* of the walk: at most [2 * op_count + 1] */
+    uint32_t phase_count;                    /* the samplers come behind the last */
     struct patch_part part;   /* of a vision plan: the rows, and whether only keys are written */
     uint32_t *token_ids;      /* [max_step_rows] */
     uint32_t *row_sequence;   /* [max_step_rows] index into batch->sequences */
@@ -48,25 +48,6 @@ struct cpu_step {
     struct sampled_token *results;
     _Atomic uint64_t *heartbeat; /* or NULL: grows with the pieces that are claimed */
 };
-
-/* Buffers for steps of this program. */
-enum result cpu_step_init(struct cpu_step *step, const struct cpu_program *program,
-                          struct cpu_thread_pool *pool, struct error_text *error) RESULT_CHECKED;
-void cpu_step_fini(struct cpu_step *step);
-
-/* Runs the plan over the batch and draws the wanted tokens: results [logit_row_count]. `before`
- * [before_count]: what the step before drew, for tokens that are STEP_TOKEN_SAMPLED. */
-void cpu_step_run(struct cpu_step *step, const struct step_batch *batch,
-                  const struct sampled_token *before, uint32_t before_count,
-                  struct sampled_token *results);
-
-/* Runs ops [first_op, end_op) of a vision plan over a part of the patches. With op 0 the
- * part's rows of the tables of rotations are made. patch_attention is the first op that is run or
- * the only one: it reads other rows than the part's, which must be done, and their keys written. */
-void cpu_step_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op,
-                       const struct patch_part *part);
-
-/* --- for the ops --- */
 
 uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows);
 /* The first of them; 0 but in parts of a vision plan. */

@@ -1,10 +1,10 @@
 /*
  * Where a layer's keys and values lie in its group's pool.
  */
-#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_KV_CACHE_H
-#define SHOAL_WORKER_BACKEND_CPU_CPU_KV_CACHE_H
+#ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_KV_CACHE_H
+#define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_KV_CACHE_H
 
-#include "worker/backend/cpu/cpu_program.h"
+#include "worker/backend/cpu/program/cpu_program.h"
 
 struct kv_place {
     uint32_t group;

@@ -1,55 +1,23 @@
 /*
- * kv_write, and the cache's geometry.
+ * kv_write: a row's keys and values into the cache.
  *
  * Keys are stored transposed within a block, [head_dim][KV_BLOCK_TOKENS], because attention scores
- * sixteen positions in two registers, one dimension after the other. Values keep
- * [KV_BLOCK_TOKENS][head_dim]. Everything is held to the finite range of its type, so that nothing
- * in a pool (zeroed at first) is ever infinite or NaN: attention gives what a query may not see the
- * weight 0, and 0 times a number must be 0.
+ * sixteen positions in two registers, one dimension after the other. Values are stored as
+ * [KV_BLOCK_TOKENS][head_dim]. Values outside the finite range of the type are clamped, so a pool
+ * (zeroed at first) never contains an infinity or a NaN: attention multiplies positions that a
+ * query does not see by 0, and the product must be 0.
  *
- * Quantized groups have rows in place of elements, for keys as for values: bits of several
- * positions must not share a byte, because threads write different rows of a step. A position
- * before --quantized-kv-start is written in full precision, too (worker/plan/kv_layout.h).
+ * Quantized groups store one row per position, for keys and for values: the bits of two positions
+ * must not share a byte, because threads write different rows of a step. A position before
+ * --quantized-kv-start is also written in full precision (worker/plan/kv_layout.h).
  */
-#include "worker/backend/cpu/cpu_kv_cache.h"
-
 #include <float.h>
 
 #include "proto/must.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
+#include "worker/backend/cpu/program/cpu_kv_cache.h"
 
 #define CHUNK 64u
-
-static struct kv_place place_in(const struct cpu_program *program, uint32_t layer, uint32_t group)
-{
-    const struct kv_layout *layout = &program->plan->kv;
-    const struct kv_group *shape = &layout->groups[group];
-    const struct kv_pool *pool = &program->kv[group];
-    struct kv_place place = {
-        .group = group, .head_dim = shape->head_dim, .type = pool->type, .codec = pool->codec};
-    place.head_bytes =
-        (size_t)2 * KV_BLOCK_TOKENS * shape->head_dim * kv_cache_type_bytes(pool->type);
-    if (pool->codec)
-        place.head_bytes = pool->codec->key.bytes + pool->codec->value.bytes;
-    place.memory = pool->memory + layout->layer_index[layer] * shape->kv_heads * place.head_bytes;
-    place.block_bytes = pool->block_bytes;
-    place.blocks = pool->blocks;
-    return place;
-}
-
-struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t layer)
-{
-    return place_in(program, layer, program->plan->kv.layer_group[layer]);
-}
-
-struct kv_place cpu_kv_cache_opening(const struct cpu_program *program, uint32_t layer,
-                                     uint32_t *opening)
-{
-    const struct kv_layout *layout = &program->plan->kv;
-    uint32_t group = kv_layout_opening(layout, layout->layer_group[layer]);
-    *opening = group == KV_GROUP_NONE ? 0 : layout->groups[group].opening;
-    return group == KV_GROUP_NONE ? (struct kv_place){0} : place_in(program, layer, group);
-}
 
 /* A position of one head: key and value [head_dim], f32, go to slot `slot` of the head's block. */
 static void store_f16(const struct cpu_kernels *kernels, const float *key, const float *value,

@@ -3,24 +3,18 @@
  * pool, and for each op what its place in the list demands. Built once at load, only read by steps
  * (but for the tensors' contents).
  */
-#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_PROGRAM_H
-#define SHOAL_WORKER_BACKEND_CPU_CPU_PROGRAM_H
+#ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_PROGRAM_H
+#define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_PROGRAM_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "worker/backend/cpu/kernels/cpu_kernels.h"
+#include "worker/backend/cpu/program/op_order.h"
 #include "worker/backend/cpu/weights/cpu_weights.h"
 #include "worker/backend/host/backend.h"
 #include "worker/backend/host/cpu_memory.h"
 #include "worker/plan/kv_codec.h"
-
-/* What the op's neighbours require of it. */
-struct op_note {
-    bool barrier_before;  /* it needs what other threads made, or overwrites what they read */
-    bool quantize_input;  /* its producer cannot quantize: do it first, with barriers around */
-    bool quantize_output; /* a linear op with quantized weights reads the output */
-};
 
 /* One activation tensor: f32 [max rows, columns], and the same rows quantized where a linear op
  * reads them. */

@@ -2,24 +2,24 @@
  * One mapping, sized at load and touched as far as pictures reach. Rows are not cleared when their
  * owner changes: who gets them next has them written before a step reads them.
  */
-#include "worker/backend/cpu/cpu_features.h"
+#include "worker/backend/cpu/program/cpu_feature_pool.h"
 
 #include "proto/must.h"
 
-enum result cpu_features_init(struct cpu_features *features, uint32_t rows, uint32_t columns,
-                              struct error_text *error)
+enum result cpu_feature_pool_init(struct cpu_feature_pool *features, uint32_t rows,
+                                  uint32_t columns, struct error_text *error)
 {
-    *features = (struct cpu_features){.rows = rows, .columns = columns};
+    *features = (struct cpu_feature_pool){.rows = rows, .columns = columns};
     uint64_t bytes = (uint64_t)rows * columns * sizeof(float);
     return cpu_memory_reserve(&features->memory, bytes, false, "features of pictures", error);
 }
 
-void cpu_features_fini(struct cpu_features *features)
+void cpu_feature_pool_fini(struct cpu_feature_pool *features)
 {
     cpu_memory_release(&features->memory);
 }
 
-float *cpu_features_row(const struct cpu_features *features, uint32_t row)
+float *cpu_feature_pool_row(const struct cpu_feature_pool *features, uint32_t row)
 {
     must(row < features->rows);
     return (float *)features->memory.bytes + (size_t)row * features->columns;

@@ -8,13 +8,11 @@
  * Weights that linear ops use are repacked. Embedding rows keep being read from the checkpoint, one
  * row per token. Norm weights and biases become f32 vectors.
  */
-#include "worker/backend/cpu/cpu_program.h"
+#include "worker/backend/cpu/program/cpu_program.h"
 
 #include <stdlib.h>
 
 #include "proto/must.h"
-#include "worker/backend/cpu/cpu_state.h"
-#include "worker/backend/cpu/op_order.h"
 #include "worker/backend/host/ggml_dequantize.h"
 
 #define ALIGNMENT 64u
@@ -155,9 +153,12 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
     enum result result = init_tensors(program, error);
     if (result == RESULT_OK)
         result = init_kv(program, options, error);
-    if (result == RESULT_OK)
-        result = cpu_state_init(program, options->state_slots, error);
-    return result;
+    if (result != RESULT_OK)
+        return result;
+    program->state_slots = options->state_slots;
+    return cpu_memory_reserve(&program->state_memory,
+                              options->state_slots * state_layout_slot_bytes(&plan->state), false,
+                              "recurrent state", error);
 }
 
 void cpu_program_fini(struct cpu_program *program)

@@ -2,18 +2,11 @@
  * Where a sequence's recurrent state lies. Nothing is cleared when a slot changes hands: the op
  * that reads it takes zeros for a sequence that begins.
  */
-#include "worker/backend/cpu/cpu_state.h"
+#include "worker/backend/cpu/program/cpu_state.h"
 
 #include <string.h>
 
 #include "proto/must.h"
-
-enum result cpu_state_init(struct cpu_program *program, uint32_t slots, struct error_text *error)
-{
-    program->state_slots = slots;
-    uint64_t bytes = slots * state_layout_slot_bytes(&program->plan->state);
-    return cpu_memory_reserve(&program->state_memory, bytes, false, "recurrent state", error);
-}
 
 static float *layer_state(const struct cpu_program *program, uint32_t layer, uint32_t slot)
 {

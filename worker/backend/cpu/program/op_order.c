@@ -15,11 +15,12 @@
  * the input does that on its own piece while it is still in cache; where that op cannot (rope,
  * linear), the linear op quantizes first.
  */
-#include "worker/backend/cpu/op_order.h"
+#include "worker/backend/cpu/program/op_order.h"
 
 #include <stdlib.h>
 
 #include "proto/must.h"
+#include "worker/backend/cpu/weights/packed_weight.h"
 
 /* How a tensor was used since the last barrier. */
 struct tensor_use {

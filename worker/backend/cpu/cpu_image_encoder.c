@@ -11,7 +11,7 @@
  *
  * Its weights are packed privately by every worker. Towers are a small part of a checkpoint.
  */
-#include "worker/backend/cpu/cpu_vision.h"
+#include "worker/backend/cpu/cpu_image_encoder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static uint64_t op_row_work(const struct plan *plan, const struct plan_op *op)
 }
 
 /* Ops [first_op, end_op), of which no other than the first is an attention. */
-static void add_unit(struct cpu_vision *vision, uint32_t first_op, uint32_t end_op)
+static void add_unit(struct cpu_image_encoder *vision, uint32_t first_op, uint32_t end_op)
 {
     const struct plan *plan = vision->program.plan;
     const struct plan_op *first = &plan->ops[first_op];
@@ -64,7 +64,7 @@ static void add_unit(struct cpu_vision *vision, uint32_t first_op, uint32_t end_
     vision->units[vision->unit_count++] = unit;
 }
 
-static void list_units(struct cpu_vision *vision)
+static void list_units(struct cpu_image_encoder *vision)
 {
     const struct plan *plan = vision->program.plan;
     uint32_t begin = 0;
@@ -85,18 +85,21 @@ static void list_units(struct cpu_vision *vision)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static enum result load_weights(struct cpu_vision *vision, const struct backend_options *options,
-                                struct cpu_thread_pool *pool, backend_progress_fn *progress,
-                                void *context, struct error_text *error)
+static enum result load_weights(struct cpu_image_encoder *vision,
+                                const struct backend_options *options, struct cpu_thread_pool *pool,
+                                backend_progress_fn *progress, void *context,
+                                struct error_text *error)
 {
     struct backend_options own = *options;
     own.has_vault = false;
     return cpu_weights_load(&vision->program.weights, pool, &own, progress, context, error);
 }
 
-enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_options *options,
-                            const struct cpu_kernels *kernels, struct cpu_thread_pool *pool,
-                            backend_progress_fn *progress, void *context, struct error_text *error)
+enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
+                                   const struct backend_options *options,
+                                   const struct cpu_kernels *kernels, struct cpu_thread_pool *pool,
+                                   backend_progress_fn *progress, void *context,
+                                   struct error_text *error)
 {
     const struct plan *plan = options->vision;
     const struct backend_options sizes = {.activation_bits = options->activation_bits,
@@ -104,7 +107,7 @@ enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_opti
     must(sizes.max_patch_rows > 0 && sizes.max_patch_rows <= LIMIT_PATCH_ROWS);
     enum result result = cpu_program_init(&vision->program, plan, &sizes, kernels, error);
     if (result == RESULT_OK)
-        result = cpu_step_init(&vision->step, &vision->program, pool, error);
+        result = cpu_walk_init(&vision->step, &vision->program, pool, error);
     if (result == RESULT_OK)
         result = cpu_patches_init(&vision->patches, plan, sizes.max_patch_rows, error);
     uint64_t patch_bytes = (uint64_t)3 * plan->vision.patch_side * plan->vision.patch_side;
@@ -112,8 +115,8 @@ enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_opti
         result = cpu_memory_reserve(&vision->pixels, sizes.max_patch_rows * patch_bytes, false,
                                     "pixels of pictures", error);
     if (result == RESULT_OK)
-        result = cpu_features_init(&vision->features, options->feature_rows,
-                                   model_vision_feature_columns(&plan->vision), error);
+        result = cpu_feature_pool_init(&vision->features, options->feature_rows,
+                                       model_vision_feature_columns(&plan->vision), error);
     if (result == RESULT_OK)
         result = load_weights(vision, options, pool, progress, context, error);
     if (result == RESULT_OK)
@@ -125,19 +128,19 @@ enum result cpu_vision_init(struct cpu_vision *vision, const struct backend_opti
     return result;
 }
 
-void cpu_vision_fini(struct cpu_vision *vision)
+void cpu_image_encoder_fini(struct cpu_image_encoder *vision)
 {
     if (!vision->program.plan)
         return;
-    cpu_step_fini(&vision->step);
+    cpu_walk_fini(&vision->step);
     cpu_program_fini(&vision->program);
     cpu_patches_fini(&vision->patches);
     cpu_memory_release(&vision->pixels);
-    cpu_features_fini(&vision->features);
+    cpu_feature_pool_fini(&vision->features);
     free(vision->units);
 }
 
-static void check_room(const struct cpu_vision *vision)
+static void check_room(const struct cpu_image_encoder *vision)
 {
     for (uint32_t f = 0; f < vision->patches.features; f++)
         must(vision->patches.feature_rows[f] < vision->features.rows);
@@ -155,7 +158,7 @@ static double pairs_of(const struct patch_spans *spans)
 }
 
 /* Multiply-adds of a patch row, in the mean of the batch. */
-static double row_work(const struct cpu_vision *vision, const struct vision_unit *unit)
+static double row_work(const struct cpu_image_encoder *vision, const struct vision_unit *unit)
 {
     const struct cpu_patches *patches = &vision->patches;
     double work = (double)unit->row_work;
@@ -165,11 +168,11 @@ static double row_work(const struct cpu_vision *vision, const struct vision_unit
     return work;
 }
 
-static void run_rows(struct cpu_vision *vision, uint32_t rows)
+static void run_rows(struct cpu_image_encoder *vision, uint32_t rows)
 {
     const struct vision_unit *unit = &vision->units[vision->unit];
     const struct patch_part part = {vision->row, vision->row + rows, unit->keys_only};
-    cpu_step_run_part(&vision->step, unit->first_op, unit->end_op, &part);
+    cpu_walk_run_part(&vision->step, unit->first_op, unit->end_op, &part);
     vision->row += rows;
     if (vision->row < vision->patches.rows)
         return;
@@ -178,7 +181,7 @@ static void run_rows(struct cpu_vision *vision, uint32_t rows)
 }
 
 /* The first unit reads them when the caller's are gone. */
-static void copy_pixels(struct cpu_vision *vision)
+static void copy_pixels(struct cpu_image_encoder *vision)
 {
     uint8_t *copy = vision->pixels.bytes;
     for (uint32_t t = 0; t < vision->patches.tile_count; t++) {
@@ -191,7 +194,7 @@ static void copy_pixels(struct cpu_vision *vision)
     must(copy <= (uint8_t *)vision->pixels.bytes + vision->pixels.byte_count);
 }
 
-void cpu_vision_begin(struct cpu_vision *vision, const struct encode_batch *batch)
+void cpu_image_encoder_begin(struct cpu_image_encoder *vision, const struct encode_batch *batch)
 {
     cpu_patches_arrange(&vision->patches, batch);
     check_room(vision);
@@ -204,7 +207,7 @@ void cpu_vision_begin(struct cpu_vision *vision, const struct encode_batch *batc
 }
 
 /* Rows of the unit under way that fit: whole slices, `least` or more, or all that are left. */
-static uint32_t rows_within(const struct cpu_vision *vision, double work, uint32_t least)
+static uint32_t rows_within(const struct cpu_image_encoder *vision, double work, uint32_t least)
 {
     uint32_t square = cpu_patches_square(&vision->patches);
     uint32_t slice = (CPU_VISION_SLICE_ROWS + square - 1) / square * square;
@@ -215,7 +218,7 @@ static uint32_t rows_within(const struct cpu_vision *vision, double work, uint32
     return slices * slice < left ? (uint32_t)slices * slice : left;
 }
 
-uint64_t cpu_vision_run(struct cpu_vision *vision, uint64_t work)
+uint64_t cpu_image_encoder_run(struct cpu_image_encoder *vision, uint64_t work)
 {
     uint64_t all = (uint64_t)vision->patches.rows * vision->program.plan->vision.stages;
     double one = vision->work / (double)all; /* multiply-adds of what `work` counts */

@@ -2,14 +2,10 @@
  * Recurrent state on the CPU: one region, a slot behind the other, each with the states of all
  * recurrent layers (worker/plan/state_layout.h).
  */
-#ifndef SHOAL_WORKER_BACKEND_CPU_CPU_STATE_H
-#define SHOAL_WORKER_BACKEND_CPU_CPU_STATE_H
+#ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_STATE_H
+#define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_STATE_H
 
-#include "worker/backend/cpu/cpu_program.h"
-
-/* Reserves `slots` slots for the program's plan; none when it keeps no state. */
-enum result cpu_state_init(struct cpu_program *program, uint32_t slots,
-                           struct error_text *error) RESULT_CHECKED;
+#include "worker/backend/cpu/program/cpu_program.h"
 
 /* A layer's part of a slot: [taps - 1, channels] inputs of its convolution, oldest first. */
 float *cpu_state_conv(const struct cpu_program *program, uint32_t layer, uint32_t slot);

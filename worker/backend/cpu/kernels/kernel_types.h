@@ -1,0 +1,89 @@
+/*
+ * Arguments of the kernels: quantized activations, tiles of products and of attention.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_KERNEL_TYPES_H
+#define SHOAL_WORKER_BACKEND_CPU_KERNELS_KERNEL_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "worker/backend/cpu/weights/packed_weight.h"
+#include "worker/backend/host/backend.h"
+#include "worker/plan/kv_codec.h"
+
+/*
+ * 32 activations of one row as bytes, in one term or two:
+ *
+ *   x ~ term[0].scale * term[0].quants + term[1].scale * term[1].quants
+ *
+ * The first scale is max |x| / 127. A block whose largest value stands out of its row (above
+ * QUANTIZE_OUTLIER times the root mean square of the columns quantized together) would lose its
+ * other values to that scale, so it gets a second term: what the first one left, in steps 254 times
+ * finer. All other blocks have a second term of zeros, which kernels skip. Quants are rounded to
+ * nearest even. sum is scale * (sum of quants); pair_sums[h] repeats the sum of quants of columns
+ * 16h..16h+15 twice, ready for pairwise multiply-add.
+ *
+ * Measured on two models (README.md here), about a fifth of all blocks have a second term, and the
+ * error of logits falls to less than half. With activations of 16 bits (backend_options) all blocks
+ * have one (QUANTIZE_ALL), and what is left of it is the rounding of floats.
+ */
+struct quantized_term {
+    int8_t quants[32];
+    float scale;
+    float sum;
+    int16_t pair_sums[2][2];
+};
+struct quantized_block {
+    struct quantized_term term[2];
+};
+_Static_assert(sizeof(struct quantized_block) == 96, "kernels step through rows of these");
+#define QUANTIZE_OUTLIER     4.0f
+#define QUANTIZE_ALL         0.0f   /* every block of other numbers than zeros stands out */
+#define QUANTIZE_FINER_STEPS 254.0f /* a rounding error of half a step becomes at most 127 */
+
+/* Sixteen outputs for `rows` rows: out[r, 0..15] = add[r, 0..15] + x[r, :] . group^T. */
+struct linear_tile {
+    const uint8_t *group; /* one group of a packed_weight */
+    uint32_t columns;
+    uint32_t rows;
+    const void *x; /* quantized kinds: struct quantized_block [rows][columns / 32]; float kinds: f32
+                      [rows][columns] */
+    size_t x_stride_bytes; /* between rows */
+    const float *add;      /* NULL: zeros; may be out; same stride */
+    float *out;
+    size_t out_stride; /* floats between rows */
+};
+
+/*
+ * Attention of a few queries (`rows` consecutive positions times `heads` query heads) over one KV
+ * head of one sequence. Keys are visited in tiles of ATTENTION_TILE positions aligned to position
+ * 0. A block holds keys [head_dim][KV_BLOCK_TOKENS] and then values [KV_BLOCK_TOKENS][head_dim], as
+ * f16 or f32; or, with a codec, rows of codes (worker/plan/kv_codec.h): then queries are rotated
+ * once, and sums of values are, once, turned back.
+ */
+#define ATTENTION_TILE    64u
+#define ATTENTION_QUERIES 16u /* rows * heads at most */
+
+struct attention_tile {
+    const float *queries; /* [rows, heads, head_dim], rows query_stride apart */
+    size_t query_stride;
+    float *out; /* [rows, heads, head_dim], rows out_stride apart */
+    size_t out_stride;
+    uint32_t rows;
+    uint32_t heads;
+    uint32_t head_dim;
+    uint32_t first_position; /* of the first row */
+    const uint32_t *ends;    /* [rows] positions that a row sees end there; NULL: behind its own */
+    uint32_t window;         /* 0: all */
+    float scale;
+    float soft_cap;     /* of scores; 0: none */
+    const float *sinks; /* [heads], or NULL: in each softmax a score of a value of zeros */
+    enum kv_cache_type cache_type;
+    const struct kv_codec *codec; /* NULL: elements of cache_type */
+    const uint8_t *cache;         /* this layer's and head's keys in physical block 0 */
+    size_t block_bytes;           /* between physical blocks */
+    const uint32_t *block_table;
+    float *scratch; /* attention_scratch_floats(head_dim), 64-byte aligned */
+};
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * The feature pool: what pictures became, a row for each placeholder token. Who has which rows is
+ * the scheduler's to know.
+ */
+#ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_FEATURE_POOL_H
+#define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_FEATURE_POOL_H
+
+#include <stdint.h>
+
+#include "worker/backend/host/cpu_memory.h"
+
+struct cpu_feature_pool {
+    uint32_t rows;
+    uint32_t columns; /* model_vision_feature_columns() */
+    struct cpu_memory memory;
+};
+
+enum result cpu_feature_pool_init(struct cpu_feature_pool *features, uint32_t rows,
+                                  uint32_t columns, struct error_text *error) RESULT_CHECKED;
+void cpu_feature_pool_fini(struct cpu_feature_pool *features);
+
+/* f32 [columns] */
+float *cpu_feature_pool_row(const struct cpu_feature_pool *features, uint32_t row);
+
+#endif
