@@ -14,6 +14,7 @@
 #include "proto/must.h"
 #include "tests/support/vulkan_fixture.h"
 #include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/program/vulkan_program_memory.h"
 #include "worker/backend/vulkan/weights/vulkan_kv_noise.h"
 #include "worker/cache/kv_noise.h"
 

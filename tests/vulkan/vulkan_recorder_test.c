@@ -14,8 +14,9 @@
 #include "tests/support/plan_sketch.h"
 #include "tests/support/vulkan_fixture.h"
 #include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
-#include "worker/backend/vulkan/record/vulkan_linear.h"
-#include "worker/backend/vulkan/record/vulkan_recorder.h"
+#include "worker/backend/vulkan/program/vulkan_linear_way.h"
+#include "worker/backend/vulkan/program/vulkan_program_memory.h"
+#include "worker/backend/vulkan/record/vulkan_plan_walk.h"
 
 enum { HEADS = 4, HEAD_DIM = 16, QKV = 3 * HEADS * HEAD_DIM, VOCAB = 64, STEP_ROWS = 40 };
 
@@ -99,7 +100,7 @@ static struct vulkan_commands_counts record(const struct scene *scene, struct vu
     const struct vulkan_recording recording = {
         .program = &scene->program, .batch = &batch, .shape = shape, .commands = commands};
     must(vulkan_commands_begin(commands, &error) == RESULT_OK);
-    must(vulkan_recorder_run(&recording, &error) == RESULT_OK);
+    must(vulkan_plan_walk_run(&recording, &error) == RESULT_OK);
     must(vulkan_commands_end(commands, &error) == RESULT_OK);
     struct vulkan_commands_counts counts = vulkan_commands_counts(commands);
     vulkan_commands_destroy(commands);

@@ -15,6 +15,7 @@
 #include "proto/must.h"
 #include "tests/support/plan_sketch.h"
 #include "tests/support/vulkan_fixture.h"
+#include "worker/backend/vulkan/program/vulkan_program_memory.h"
 #include "worker/backend/vulkan/step/vulkan_step.h"
 #include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
 

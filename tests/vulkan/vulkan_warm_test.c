@@ -14,7 +14,8 @@
 #include "tests/support/plan_sketch.h"
 #include "tests/support/test_random.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/record/vulkan_recorder.h"
+#include "worker/backend/vulkan/program/vulkan_program_memory.h"
+#include "worker/backend/vulkan/record/vulkan_plan_walk.h"
 #include "worker/backend/vulkan/step/vulkan_warm.h"
 #include "worker/model/model.h"
 
@@ -196,7 +197,7 @@ static void ask(const struct vulkan_program *program, const struct vulkan_shape 
     const struct vulkan_batch batch = {0};
     const struct vulkan_recording recording = {
         .program = shape->whole ? &whole : program, .batch = &batch, .shape = *shape};
-    if (vulkan_recorder_run(&recording, &error) != RESULT_OK)
+    if (vulkan_plan_walk_run(&recording, &error) != RESULT_OK)
         fail_msg("%s", error.text);
 }
 

@@ -20,12 +20,12 @@
 #define GIGABYTE  1e9
 #define NAME_WIDE 44
 
-static void describe_cpu(struct device_listing_row *row)
+static void describe_cpu(struct device_row *row)
 {
-    *row = (struct device_listing_row){.device = "cpu",
-                                       .type = "cpu",
-                                       .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) *
-                                                       (uint64_t)sysconf(_SC_PAGE_SIZE)};
+    *row = (struct device_row){.device = "cpu",
+                               .type = "cpu",
+                               .memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+                                               (uint64_t)sysconf(_SC_PAGE_SIZE)};
     snprintf(row->name, sizeof row->name, "%u processor cores", cpu_backend_usable_cpus());
     snprintf(row->tier, sizeof row->tier, "%s", cpu_kernels_choose(CPU_TIER_BEST)->name);
 }
@@ -54,11 +54,11 @@ static void print_json(FILE *out, const char *name, const char *text)
     fputc('"', out);
 }
 
-static void write_json(const struct device_listing_row *rows, uint32_t count, FILE *out)
+static void write_json(const struct device_row *rows, uint32_t count, FILE *out)
 {
     fputs("{\"devices\":[", out);
     for (uint32_t i = 0; i < count; i++) {
-        const struct device_listing_row *row = &rows[i];
+        const struct device_row *row = &rows[i];
         fprintf(out, "%s{\"usable\":%s", i ? "," : "", row->unusable[0] ? "false" : "true");
         print_json(out, "device", row->device);
         print_json(out, "type", row->type);
@@ -80,8 +80,7 @@ static void print_cell(FILE *out, const char *text, int wide)
     fputs("  ", out);
 }
 
-void device_listing_write(const struct device_listing_row *rows, uint32_t count, bool json,
-                          FILE *out)
+void device_listing_write(const struct device_row *rows, uint32_t count, bool json, FILE *out)
 {
     if (json) {
         write_json(rows, count, out);
@@ -94,7 +93,7 @@ void device_listing_write(const struct device_listing_row *rows, uint32_t count,
     fprintf(out, "%-10s  %-*s  %9s  %-11s  %-8s  %s\n", "device", wide, "name", "memory", "tier",
             "Vulkan", "driver");
     for (uint32_t i = 0; i < count; i++) {
-        const struct device_listing_row *row = &rows[i];
+        const struct device_row *row = &rows[i];
         print_cell(out, row->device, 10);
         print_cell(out, row->name, wide);
         fprintf(out, "%6.1f GB  ", (double)row->memory_bytes / GIGABYTE);
@@ -108,7 +107,7 @@ void device_listing_write(const struct device_listing_row *rows, uint32_t count,
 
 bool device_listing_print(bool json, FILE *out)
 {
-    struct device_listing_row rows[ROWS_MAX];
+    struct device_row rows[ROWS_MAX];
     struct error_text error;
     uint32_t count = 0;
     describe_cpu(&rows[0]);

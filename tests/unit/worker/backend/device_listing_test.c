@@ -13,7 +13,7 @@
 
 #include "worker/backend/device_listing.h"
 
-static const struct device_listing_row rows[] = {
+static const struct device_row rows[] = {
     {.device = "cpu",
      .type = "cpu",
      .name = "2 processor cores",

@@ -13,51 +13,11 @@
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_DEVICE_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <vulkan/vulkan.h>
 
 #include "proto/limits.h"
-#include "proto/result.h"
-#include "worker/backend/host/vulkan_tier.h"
+#include "worker/backend/vulkan/device/vulkan_facts.h"
 
-#define VULKAN_DEVICES_MAX       LIMIT_DEVICES
-#define VULKAN_MATRIX_SHAPES_MAX 32u
-
-enum vulkan_matrix_type { VULKAN_MATRIX_F16_F32, VULKAN_MATRIX_F16_F16, VULKAN_MATRIX_S8_S32 };
-
-/* A product [m, k] x [k, n] that one subgroup does in matrix units. */
-struct vulkan_matrix_shape {
-    enum vulkan_matrix_type type; /* of factors and sums */
-    uint32_t m, n, k;
-};
-
-struct vulkan_facts {
-    char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
-    char driver[VK_MAX_DRIVER_NAME_SIZE + VK_MAX_DRIVER_INFO_SIZE];
-    VkPhysicalDeviceType type;
-    uint32_t api_version;
-    uint8_t pipeline_cache_id[VK_UUID_SIZE];
-    uint8_t device_id[VK_UUID_SIZE]; /* the device's and driver's: memory is only imported where */
-    uint8_t driver_id[VK_UUID_SIZE]; /* both are those of the exporter */
-    enum vulkan_tier tier;
-    bool integer_dot;     /* packed 4x8 dot products are accelerated */
-    bool full_subgroups;  /* pipelines may require full subgroups */
-    bool external_memory; /* VK_KHR_external_memory_fd */
-    bool memory_budget;   /* VK_EXT_memory_budget */
-    bool matrix_khr;
-    bool matrix_nv2;
-    bool matrix_registers; /* vulkan_register_probe() says so; set by whoever asks it */
-    uint32_t matrix_shape_count;
-    struct vulkan_matrix_shape matrix_shapes[VULKAN_MATRIX_SHAPES_MAX]; /* subgroup scope */
-    uint32_t compute_units; /* streaming multiprocessors or their like; 0 = unknown */
-    uint32_t subgroup_size;
-    uint32_t max_invocations;      /* of a workgroup */
-    uint32_t shared_bytes;         /* of a workgroup */
-    uint64_t max_allocation_bytes; /* of one allocation, also the largest buffer */
-    uint64_t memory_bytes;         /* of the largest device-local heap */
-    double timestamp_ns;           /* of one tick; 0 = the queue has no timestamps */
-};
+#define VULKAN_DEVICES_MAX LIMIT_DEVICES
 
 struct vulkan_device_options {
     uint32_t index;  /* among the usable ones of vulkan_device_list() */

@@ -7,6 +7,7 @@
  */
 #include "worker/backend/vulkan/device/vulkan_listing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/must.h"
@@ -23,11 +24,10 @@ static const char *type_name(VkPhysicalDeviceType type)
     }
 }
 
-static void describe(const struct vulkan_found *found, struct device_listing_row *row)
+static void describe(const struct vulkan_found *found, struct device_row *row)
 {
     const struct vulkan_facts *facts = &found->facts;
-    *row = (struct device_listing_row){.type = type_name(facts->type),
-                                       .memory_bytes = facts->memory_bytes};
+    *row = (struct device_row){.type = type_name(facts->type), .memory_bytes = facts->memory_bytes};
     snprintf(row->name, sizeof row->name, "%s", facts->name);
     snprintf(row->driver, sizeof row->driver, "%.200s", facts->driver);
     snprintf(row->version, sizeof row->version, "%u.%u.%u",
@@ -41,7 +41,7 @@ static void describe(const struct vulkan_found *found, struct device_listing_row
     snprintf(row->tier, sizeof row->tier, "%s", vulkan_tier_name(facts->tier));
 }
 
-enum result vulkan_listing_read(struct device_listing_row rows[LIMIT_DEVICES], uint32_t *count,
+enum result vulkan_listing_read(struct device_row rows[LIMIT_DEVICES], uint32_t *count,
                                 struct error_text *error)
 {
     struct vulkan_found *found = must_alloc(VULKAN_DEVICES_MAX, sizeof *found);

@@ -6,11 +6,11 @@
 
 #include "proto/limits.h"
 #include "proto/result.h"
-#include "worker/backend/device_listing.h"
+#include "worker/backend/host/device_row.h"
 
 /* One for each device that a driver shows, usable or not. RESULT_IO or another when the drivers
  * cannot be asked; no driver at all is no row. */
-enum result vulkan_listing_read(struct device_listing_row rows[LIMIT_DEVICES], uint32_t *count,
+enum result vulkan_listing_read(struct device_row rows[LIMIT_DEVICES], uint32_t *count,
                                 struct error_text *error) RESULT_CHECKED;
 
 #endif

@@ -1,24 +1,14 @@
 /*
- * Mixtures of experts, for any number of rows.
- *
- * Which experts a step needs is only known on the device, and commands are recorded for a number of
- * rows, so grids have room for the worst case: as many tiles as the pairs could need. A tile is
- * some pairs of one expert; vulkan_moe_policy.h says how many, and what multiplies them.
- *
- * What stands behind a moe_linear is done by it where its kernel can: a gate that only reads it,
- * and the sum of a row's pairs.
- *
- * Refuses to do: biases in either. Those mixtures have dispatches of their own for both.
+ * Mixtures of experts, for any number of rows (vulkan_moe_way.h).
  */
 #include "worker/backend/vulkan/record/vulkan_moe.h"
 
 #include "proto/must.h"
+#include "worker/backend/vulkan/program/vulkan_moe_way.h"
 
 #define INVOCATIONS       256u /* of the kernels but those of moe_linear */
 #define GROUP_INVOCATIONS 1024u
 #define MANY_PAIRS        1024u
-#define GROUPS_HEAD_BYTES 16u
-#define TILE_BYTES        16u
 #define GRID_MOST         65535u
 #define COLUMNS_EACH      4u /* of an invocation of moe_combine */
 
@@ -27,42 +17,10 @@ static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
     return &recorder->program->plan->ops[recorder->op];
 }
 
-static uint32_t chosen_of(const struct vulkan_program *program, plan_tensor_id route)
-{
-    return program->tensors[route].columns / 2;
-}
-
 static uint32_t invocations(const struct vulkan_program *program, uint32_t wanted)
 {
     uint32_t most = program->device->facts.max_invocations;
     return wanted < most ? wanted : most;
-}
-
-uint32_t vulkan_moe_tile_bound(uint32_t pairs, uint32_t experts, uint32_t tile_rows)
-{
-    uint32_t used = pairs < experts ? pairs : experts;
-    return used + (pairs - used) / tile_rows;
-}
-
-/* Pairs lie behind the tiles, of which there are no more than pairs. */
-static uint64_t pairs_offset(uint32_t pairs)
-{
-    return GROUPS_HEAD_BYTES + (uint64_t)pairs * TILE_BYTES;
-}
-
-uint64_t vulkan_moe_memory_bytes(const struct vulkan_program *program)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < program->plan->op_count; i++) {
-        const struct plan_op *op = &program->plan->ops[i];
-        if (op->stem != OP_moe_linear)
-            continue;
-        uint32_t rows = vulkan_program_rows(program, program->tensors[op->output].rows);
-        uint32_t pairs = rows * chosen_of(program, op->inputs[1]);
-        uint64_t bytes = pairs_offset(pairs) + pairs * sizeof(uint32_t);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
 }
 
 /* Address of an op's weight of floats, or 0 when it has none. */
@@ -121,14 +79,14 @@ static void group_pairs(struct vulkan_recorder *recorder, plan_tensor_id route, 
                         uint32_t tile_rows)
 {
     const struct vulkan_program *program = recorder->program;
-    uint32_t chosen = chosen_of(program, route);
+    uint32_t chosen = vulkan_moe_chosen(program, route);
     uint32_t pairs = vulkan_recorder_rows(recorder, route) * chosen;
     if (recorder->grouped == route && recorder->grouped_tile_rows == tile_rows)
         return;
     const struct vulkan_moe_group_push push = {
         .route = program->tensors[route].f32,
         .groups = program->moe_memory.address,
-        .pairs = program->moe_memory.address + pairs_offset(pairs),
+        .pairs = program->moe_memory.address + vulkan_moe_pairs_offset(pairs),
         .pair_count = pairs,
         .chosen = chosen,
         .experts = experts,
@@ -147,85 +105,6 @@ static void group_pairs(struct vulkan_recorder *recorder, plan_tensor_id route, 
 }
 
 /* --- moe_linear --- */
-
-static const struct vulkan_matrix *matrix_of(const struct vulkan_program *program, uint32_t index,
-                                             uint32_t slot)
-{
-    return &program->weights.matrices[program->weights.by_op[index].index[slot]];
-}
-
-static uint32_t stack_count(const struct plan_op *op)
-{
-    uint32_t count = 0;
-    while (count < OP_WEIGHTS_MAX && op->weights[count] != PLAN_NONE)
-        count++;
-    return count;
-}
-
-static struct vulkan_moe_request request_of(const struct vulkan_program *program, uint32_t index,
-                                            uint32_t rows, uint32_t slot)
-{
-    const struct plan_op *op = &program->plan->ops[index];
-    const struct plan_weight *weight = &program->plan->weights[op->weights[slot]];
-    return (struct vulkan_moe_request){.kind = matrix_of(program, index, slot)->kind,
-                                       .rows = rows,
-                                       .chosen = chosen_of(program, op->inputs[1]),
-                                       .experts = weight->experts,
-                                       .n = weight->rows,
-                                       .k = weight->columns,
-                                       .output = VULKAN_FORM_F32};
-}
-
-/* A gate without biases and limits, over one stack or over two of one kind. */
-static bool is_gateable(const struct vulkan_program *program, uint32_t index)
-{
-    uint32_t gate = program->notes[index].gate;
-    const struct plan_op *op = &program->plan->ops[index];
-    if (gate == VULKAN_NO_OP)
-        return false;
-    const struct plan_op *next = &program->plan->ops[gate];
-    uint32_t count = stack_count(op);
-    return next->weights[0] == PLAN_NONE && next->params.moe_gate.limit <= 0.0f && count <= 2 &&
-           matrix_of(program, index, 0)->kind == matrix_of(program, index, count - 1)->kind;
-}
-
-struct vulkan_moe_way vulkan_moe_way(const struct vulkan_program *program, uint32_t index,
-                                     uint32_t rows)
-{
-    const struct vulkan_facts *facts = &program->device->facts;
-    const struct plan_op *op = &program->plan->ops[index];
-    uint32_t combine = program->notes[index].combine;
-    struct vulkan_moe_way way = {.route = true, .gate = true, .combine = true};
-    if (rows == 0)
-        return (struct vulkan_moe_way){0};
-    for (uint32_t slot = 0; slot < stack_count(op); slot++) {
-        const struct vulkan_moe_request request = request_of(program, index, rows, slot);
-        struct vulkan_moe_choice choice;
-        vulkan_moe_choose(facts, &request, &choice);
-        way.input |= choice.input;
-        way.gate &= choice.kernel != VULKAN_MOE_PLAIN;
-        way.combine &= vulkan_moe_combines(choice.kernel, rows);
-        way.route &= vulkan_moe_routes(choice.kernel, rows, request.experts);
-        way.outputs = choice.kernel == VULKAN_MOE_DOT ? VULKAN_FORM_Q8 : VULKAN_FORM_F16;
-    }
-    way.gate = way.gate && is_gateable(program, index);
-    uint32_t route = program->notes[index].route;
-    way.route = way.gate && way.route && route != VULKAN_NO_OP &&
-                program->plan->ops[route].weights[0] == PLAN_NONE;
-    way.combine = way.combine && combine != VULKAN_NO_OP &&
-                  program->plan->ops[combine].weights[0] == PLAN_NONE && stack_count(op) == 1;
-    return way;
-}
-
-uint32_t vulkan_moe_gate_forms(const struct vulkan_program *program, uint32_t gate, uint32_t rows,
-                               uint32_t wanted)
-{
-    uint32_t linear = program->notes[gate].partner;
-    if (linear == VULKAN_NO_OP)
-        return VULKAN_FORM_F32;
-    struct vulkan_moe_way way = vulkan_moe_way(program, linear, rows);
-    return way.gate && wanted == (uint32_t)way.outputs ? wanted : VULKAN_FORM_F32;
-}
 
 /* One dispatch of a moe_linear: its outputs, and what it writes. */
 struct moe_task {
@@ -271,7 +150,7 @@ static void dispatch_dot(struct vulkan_recorder *recorder, const struct moe_task
         .chosen = task->request.chosen,
         .pairs_per_x = x->columns == task->request.k ? task->request.chosen : 1,
         .pairs = task->route ? program->tensors[task->route->inputs[0]].f32
-                             : program->moe_memory.address + pairs_offset(pairs),
+                             : program->moe_memory.address + vulkan_moe_pairs_offset(pairs),
     };
     vulkan_recorder_dispatch(recorder, task->choice.shader, &task->choice.constants, &push,
                              sizeof push, grid, touch);
@@ -300,7 +179,7 @@ static void dispatch_matrix(struct vulkan_recorder *recorder, const struct moe_t
         .row_stride = task->row_stride,
         .out_stride = task->part,
         .pairs_per_x = x->columns == task->request.k ? task->request.chosen : 1,
-        .pairs_offset = (uint32_t)pairs_offset(pairs),
+        .pairs_offset = (uint32_t)vulkan_moe_pairs_offset(pairs),
     };
     vulkan_recorder_dispatch(recorder, task->choice.shader, &task->choice.constants, &push,
                              sizeof push, grid, touch);
@@ -317,7 +196,7 @@ static void dispatch_plain(struct vulkan_recorder *recorder, const struct moe_ta
         .x = x->f32,
         .out_f32 = program->tensors[task->out].f32 + task->column * sizeof(float),
         .groups = program->moe_memory.address,
-        .pairs = program->moe_memory.address + pairs_offset(pairs),
+        .pairs = program->moe_memory.address + vulkan_moe_pairs_offset(pairs),
         .n = task->request.n,
         .k = task->request.k,
         .out_stride = task->part,
@@ -368,11 +247,11 @@ static void record_gated(struct vulkan_recorder *recorder, uint32_t rows, bool r
     const struct plan_op *op = op_of(recorder);
     uint32_t index = recorder->op, gate = program->notes[index].gate;
     const struct plan_op *next = &program->plan->ops[gate];
-    bool one = stack_count(op) == 1, interleaved = next->params.moe_gate.interleaved;
-    struct moe_task task = {.request = request_of(program, index, rows, 0),
+    bool one = vulkan_moe_stack_count(op) == 1, interleaved = next->params.moe_gate.interleaved;
+    struct moe_task task = {.request = vulkan_moe_request_of(program, index, rows, 0),
                             .op = op,
-                            .matrix = matrix_of(program, index, 0),
-                            .up = matrix_of(program, index, one ? 0 : 1),
+                            .matrix = vulkan_moe_stack(program, index, 0),
+                            .up = vulkan_moe_stack(program, index, one ? 0 : 1),
                             .out = next->output,
                             .expert_rows = program->plan->weights[op->weights[0]].rows,
                             .row_stride = one && interleaved ? 2 : 1};
@@ -405,11 +284,11 @@ void vulkan_moe_record_linear(struct vulkan_recorder *recorder)
     }
     const struct plan_op *combine =
         way.combine ? &program->plan->ops[program->notes[recorder->op].combine] : NULL;
-    for (uint32_t slot = 0; slot < stack_count(op); slot++) {
-        struct moe_task task = {.request = request_of(program, recorder->op, rows, slot),
+    for (uint32_t slot = 0; slot < vulkan_moe_stack_count(op); slot++) {
+        struct moe_task task = {.request = vulkan_moe_request_of(program, recorder->op, rows, slot),
                                 .op = op,
-                                .matrix = matrix_of(program, recorder->op, slot),
-                                .up = matrix_of(program, recorder->op, slot),
+                                .matrix = vulkan_moe_stack(program, recorder->op, slot),
+                                .up = vulkan_moe_stack(program, recorder->op, slot),
                                 .out = combine ? combine->output : op->output,
                                 .column = column,
                                 .expert_rows = program->plan->weights[op->weights[slot]].rows,
@@ -429,7 +308,7 @@ void vulkan_moe_record_gate(struct vulkan_recorder *recorder)
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
     const struct moe_gate_params *params = &op->params.moe_gate;
-    uint32_t chosen = chosen_of(program, op->inputs[1]);
+    uint32_t chosen = vulkan_moe_chosen(program, op->inputs[1]);
     struct vulkan_moe_gate_push push = {
         .x = program->tensors[op->inputs[0]].f32,
         .route = program->tensors[op->inputs[1]].f32,
@@ -481,7 +360,7 @@ void vulkan_moe_record_combine(struct vulkan_recorder *recorder)
         .values = {[VULKAN_ROW_INVOCATIONS] = count,
                    [VULKAN_ROW_FORMS] = forms,
                    [VULKAN_ROW_OWN] = add,
-                   [VULKAN_MOE_COMBINE_CHOSEN] = chosen_of(program, op->inputs[1])}};
+                   [VULKAN_MOE_COMBINE_CHOSEN] = vulkan_moe_chosen(program, op->inputs[1])}};
     const struct vulkan_touch touch = {
         .reads = {op->inputs[0], op->inputs[1], add ? op->output : (plan_tensor_id)PLAN_NONE},
         .writes = {op->output, PLAN_NONE}};

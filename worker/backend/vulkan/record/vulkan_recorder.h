@@ -1,60 +1,14 @@
 /*
- * The dispatches of one step: the plan walked once, with kernels chosen for the step's shape and
- * barriers where one dispatch reads or overwrites what an earlier one touched.
- *
- * What is recorded depends on the shape alone; everything else is read from the batch's buffers, so
- * commands can be submitted again for another step of the same shape.
+ * The state of a recording, and what the files that record ops use: dispatches with barriers where
+ * one dispatch reads or overwrites what an earlier one touched.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_RECORDER_H
 #define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_RECORDER_H
 
-#include "worker/backend/vulkan/device/vulkan_commands.h"
-#include "worker/backend/vulkan/device/vulkan_profile.h"
 #include "worker/backend/vulkan/device/vulkan_push.h"
+#include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
 #include "worker/backend/vulkan/policy/vulkan_row_policy.h"
-#include "worker/backend/vulkan/record/vulkan_batch.h"
-#include "worker/backend/vulkan/record/vulkan_patches.h"
-#include "worker/backend/vulkan/record/vulkan_program.h"
-
-struct vulkan_shape {
-    uint32_t rows;
-    uint32_t sequences;
-    uint32_t logit_rows;
-    uint32_t decodes;        /* sequences with one row */
-    uint32_t tiles;          /* of the others' rows, for attention */
-    bool whole;              /* every row is drawn from, in order: vulkan_program_whole() will do */
-    enum vulkan_reach reach; /* of decodes; brief only where all rows are decodes, and drawn from */
-    bool features;           /* some row is a feature */
-    bool spans;              /* some row sees beyond itself */
-    bool openings;           /* some row lies before --quantized-kv-start */
-    uint32_t opening_tiles;  /* the first of the tiles: of rows that see nothing behind it */
-    /* Of a vision plan. */
-    uint32_t patches;
-    uint32_t patch_features;
-    uint32_t whole_tiles;
-    uint32_t window_tiles;
-};
-
-struct vulkan_recording {
-    const struct vulkan_program *program;
-    const struct vulkan_batch *batch;
-    const struct vulkan_patches *patches; /* of a vision plan */
-    struct vulkan_shape shape;
-    uint32_t first_op; /* of a vision plan, ops [first_op, end_op); 0 and 0: all */
-    uint32_t end_op;
-    uint64_t drawn_before;            /* u32: what the step before drew */
-    struct vulkan_commands *commands; /* NULL: kernels are made and nothing is recorded */
-    /* 0, or (without commands) attention's kernels are those of all steps that are like the shape:
-     * decodes alone, of any number of rows from this one on, or not, of any sequences. */
-    uint32_t least_rows;
-    struct vulkan_profile *profile; /* or NULL */
-};
-
-/* Between vulkan_commands_begin() and _end(). */
-enum result vulkan_recorder_run(const struct vulkan_recording *recording,
-                                struct error_text *error) RESULT_CHECKED;
-
-/* --- for the files that record ops --- */
+#include "worker/backend/vulkan/record/vulkan_recording.h"
 
 struct vulkan_recorder {
     const struct vulkan_recording *recording;
@@ -71,6 +25,11 @@ struct vulkan_recorder {
     enum result result;
     struct error_text *error;
 };
+
+/* Nothing read or written yet, no forms chosen. `recording` outlives it. */
+void vulkan_recorder_init(struct vulkan_recorder *recorder,
+                          const struct vulkan_recording *recording, struct error_text *error);
+void vulkan_recorder_fini(struct vulkan_recorder *recorder);
 
 /* What a dispatch touches besides weights and step data. Unused: PLAN_NONE. */
 struct vulkan_touch {
@@ -95,8 +54,6 @@ void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shad
 void vulkan_recorder_row_kernel(struct vulkan_recorder *recorder,
                                 const struct vulkan_row_task *task, const void *push,
                                 uint32_t push_bytes, const struct vulkan_touch *touch);
-/* The biases of the bias_add op `index` into every row of its output, in place of what is there. */
-void vulkan_recorder_lay_bias(struct vulkan_recorder *recorder, uint32_t index);
 /* A tensor's f32 rows into another of the same shape. */
 void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from, plan_tensor_id to);
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor);

@@ -1,47 +1,11 @@
 /*
- * Recurrent layers.
- *
- * Each layer has a region of its own, f32 [slots][floats of a layer], so that no allocation needs
- * to hold all layers. What a region holds at first does not matter: a sequence that begins reads
- * zeros in its place.
- *
- * Steps take effect in order because each begins with a barrier; within a step, the ops of a layer
- * that touch its states are ordered as any other hazard is, all states counting as one tensor.
+ * Each step begins with a barrier, so steps take effect in order. Within a step the ops that touch
+ * states are ordered like any other hazard; all states count as one tensor.
  */
 #include "worker/backend/vulkan/record/vulkan_recurrent.h"
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/policy/vulkan_row_policy.h"
-
-enum result vulkan_recurrent_place(struct vulkan_program *program, uint32_t slots,
-                                   struct error_text *error)
-{
-    const struct state_layout *layout = &program->plan->state;
-    uint64_t bytes = slots * state_layout_layer_floats(layout) * sizeof(float);
-    uint64_t padded = (bytes + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
-    program->states = must_alloc(layout->layers + 1u, sizeof *program->states);
-    program->state_memory = vulkan_arena_create(program->device, layout->layers * padded, false);
-    for (uint32_t layer = 0; layer < layout->layers; layer++) {
-        enum result result = vulkan_arena_take(program->state_memory, bytes, "recurrent state",
-                                               &program->states[layer], error);
-        if (result != RESULT_OK)
-            return result;
-    }
-    return RESULT_OK;
-}
-
-void vulkan_recurrent_record_copy(const struct vulkan_program *program,
-                                  struct vulkan_commands *commands, uint32_t from, uint32_t to)
-{
-    const struct state_layout *layout = &program->plan->state;
-    uint64_t bytes = state_layout_layer_floats(layout) * sizeof(float);
-    for (uint32_t layer = 0; layer < layout->layers; layer++) {
-        const struct vulkan_piece *states = &program->states[layer];
-        must((from + 1) * bytes <= states->bytes && (to + 1) * bytes <= states->bytes);
-        vulkan_commands_copy(commands, states->buffer, states->offset + from * bytes,
-                             states->buffer, states->offset + to * bytes, bytes);
-    }
-}
 
 #define DELTA_SUBGROUPS 4u /* of a workgroup: each has a column of a matrix to itself */
 

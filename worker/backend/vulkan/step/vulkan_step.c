@@ -13,7 +13,8 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/backend/vulkan/record/vulkan_recurrent.h"
+#include "worker/backend/vulkan/program/vulkan_recurrent_states.h"
+#include "worker/backend/vulkan/record/vulkan_plan_walk.h"
 #include "worker/backend/vulkan/step/vulkan_sampler.h"
 #include "worker/backend/vulkan/step/vulkan_warm.h"
 
@@ -198,7 +199,7 @@ static enum result record(struct vulkan_steps *steps, struct slot *slot,
     if (result == RESULT_OK && steps->profile)
         vulkan_profile_begin(steps->profile, commands);
     if (result == RESULT_OK)
-        result = vulkan_recorder_run(&recording, error);
+        result = vulkan_plan_walk_run(&recording, error);
     if (result == RESULT_OK && shape->logit_rows > 0 && steps->options.keeps_logits)
         record_logits(steps, shape->logit_rows, commands);
     if (result == RESULT_OK && shape->logit_rows > 0)
@@ -260,10 +261,10 @@ static enum result copy_states(const struct vulkan_steps *steps, const struct st
     for (uint32_t s = first; s < batch->sequence_count; s++) {
         const struct step_sequence *sequence = &batch->sequences[s];
         if (wants_copy(sequence, side) && side == COPY_BEFORE)
-            vulkan_recurrent_record_copy(steps->program, *commands, sequence->state_source,
+            vulkan_recurrent_states_copy(steps->program, *commands, sequence->state_source,
                                          sequence->state_slot);
         else if (wants_copy(sequence, side))
-            vulkan_recurrent_record_copy(steps->program, *commands, sequence->state_slot,
+            vulkan_recurrent_states_copy(steps->program, *commands, sequence->state_slot,
                                          sequence->state_copy);
     }
     vulkan_commands_barrier(*commands);

@@ -7,7 +7,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
 #define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
 
-#include "worker/backend/vulkan/record/vulkan_recorder.h"
+#include "worker/backend/vulkan/record/vulkan_recording.h"
 #include "worker/backend/vulkan/step/vulkan_vision.h"
 
 struct vulkan_steps; /* opaque */

@@ -16,8 +16,9 @@
 #include <stdlib.h>
 
 #include "proto/must.h"
-#include "worker/backend/vulkan/record/vulkan_linear.h"
-#include "worker/backend/vulkan/record/vulkan_recorder.h"
+#include "worker/backend/vulkan/program/vulkan_linear_way.h"
+#include "worker/backend/vulkan/program/vulkan_program_memory.h"
+#include "worker/backend/vulkan/record/vulkan_plan_walk.h"
 #include "worker/backend/vulkan/weights/vulkan_padding.h"
 #include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
 
@@ -141,7 +142,7 @@ static enum result submit_stages(struct vulkan_vision *vision, uint32_t stages,
     if (result == RESULT_OK && vision->profile)
         vulkan_profile_begin(vision->profile, commands);
     if (result == RESULT_OK)
-        result = vulkan_recorder_run(&recording, error);
+        result = vulkan_plan_walk_run(&recording, error);
     if (result == RESULT_OK)
         result = vulkan_commands_end(commands, error);
     if (result == RESULT_OK)
@@ -206,7 +207,7 @@ static enum result warm_squares(const struct vulkan_vision *vision, uint32_t squ
                   .patch_features = squares,
                   .whole_tiles = tiles,
                   .window_tiles = tiles}};
-    return vulkan_recorder_run(&recording, error);
+    return vulkan_plan_walk_run(&recording, error);
 }
 
 enum result vulkan_vision_warm(const struct vulkan_vision *vision, struct error_text *error)

@@ -5,7 +5,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_VISION_H
 #define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_VISION_H
 
-#include "worker/backend/vulkan/record/vulkan_program.h"
+#include "worker/backend/vulkan/program/vulkan_program.h"
 
 struct vulkan_vision; /* opaque */
 

@@ -10,8 +10,8 @@
  */
 #include "worker/backend/vulkan/step/vulkan_warm.h"
 
-#include "worker/backend/vulkan/record/vulkan_linear.h"
-#include "worker/backend/vulkan/record/vulkan_recorder.h"
+#include "worker/backend/vulkan/program/vulkan_linear_way.h"
+#include "worker/backend/vulkan/record/vulkan_plan_walk.h"
 
 static uint32_t least(uint32_t a, uint32_t b)
 {
@@ -41,11 +41,11 @@ static enum result ask_decodes(const struct vulkan_program *program, uint32_t le
                   .openings = has_start(program)},
         .least_rows = least_rows,
     };
-    enum result result = vulkan_recorder_run(&recording, error);
+    enum result result = vulkan_plan_walk_run(&recording, error);
     recording.program = program;
     recording.shape.whole = false;
     recording.shape.logit_rows = rows - 1;
-    return result == RESULT_OK ? vulkan_recorder_run(&recording, error) : result;
+    return result == RESULT_OK ? vulkan_plan_walk_run(&recording, error) : result;
 }
 
 /* Prompts, with decodes beside them or not. */
@@ -64,7 +64,7 @@ static enum result ask_prompts(const struct vulkan_program *program, uint32_t ro
                   .openings = has_start(program)},
         .least_rows = rows,
     };
-    return vulkan_recorder_run(&recording, error);
+    return vulkan_plan_walk_run(&recording, error);
 }
 
 enum result vulkan_warm_ask(const struct vulkan_program *program, struct error_text *error)

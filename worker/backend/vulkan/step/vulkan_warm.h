@@ -4,7 +4,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_WARM_H
 #define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_WARM_H
 
-#include "worker/backend/vulkan/record/vulkan_program.h"
+#include "worker/backend/vulkan/program/vulkan_program.h"
 
 /* Asks the program's kernels for every one that a step may need, whatever the scheduler puts into
  * it: up to max_step_rows rows of up to max_logit_rows sequences, of which each may have any number

@@ -5,7 +5,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_KV_NOISE_H
 #define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_KV_NOISE_H
 
-#include "worker/backend/vulkan/record/vulkan_program.h"
+#include "worker/backend/vulkan/program/vulkan_program.h"
 
 /* Every layer's keys and values, of `kv_blocks` blocks for each group: as many rows as a staging
  * buffer holds, over and over. No step is under way. */

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/support/test_random.h"
-#include "worker/backend/vulkan/record/vulkan_moe.h"
+#include "worker/backend/vulkan/program/vulkan_moe_way.h"
 
 #define ROUTES 200u
 

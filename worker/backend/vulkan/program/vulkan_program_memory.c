@@ -6,7 +6,7 @@
  * per layer for keys and one for values, so that no region needs more than one allocation until a
  * layer's cache passes 4 GiB.
  */
-#include "worker/backend/vulkan/record/vulkan_program.h"
+#include "worker/backend/vulkan/program/vulkan_program_memory.h"
 
 #include <stdlib.h>
 
@@ -14,25 +14,14 @@
 #include "worker/backend/vulkan/device/vulkan_commands.h"
 #include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 #include "worker/backend/vulkan/policy/vulkan_whole_plan.h"
-#include "worker/backend/vulkan/record/vulkan_attention.h"
-#include "worker/backend/vulkan/record/vulkan_linear.h"
-#include "worker/backend/vulkan/record/vulkan_moe.h"
-#include "worker/backend/vulkan/record/vulkan_recurrent.h"
+#include "worker/backend/vulkan/program/vulkan_attention_shape.h"
+#include "worker/backend/vulkan/program/vulkan_linear_way.h"
+#include "worker/backend/vulkan/program/vulkan_moe_way.h"
+#include "worker/backend/vulkan/program/vulkan_recurrent_states.h"
 #include "worker/backend/vulkan/weights/vulkan_padding.h"
 #include "worker/plan/kv_codec.h"
 
 #define TILE_COLUMNS 128u /* of the tiled form */
-
-uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows)
-{
-    uint32_t merged = program->plan->vision.merge_side * program->plan->vision.merge_side;
-    switch (rows) {
-    case PLAN_ROWS_STEP: return program->max_step_rows;
-    case PLAN_ROWS_LOGITS: return program->max_logit_rows;
-    case PLAN_ROWS_PATCHES: return program->max_patch_rows;
-    default: return program->max_patch_rows / merged;
-    }
-}
 
 static uint64_t align_piece(uint64_t bytes)
 {
@@ -225,8 +214,8 @@ static enum result clear_scratch(struct vulkan_program *program, struct error_te
 
 static enum result place_scratch(struct vulkan_program *program, struct error_text *error)
 {
-    program->attention_scratch = vulkan_attention_scratch_bytes(program);
-    program->tile_rows = vulkan_attention_tile_rows(program);
+    program->attention_scratch = vulkan_attention_shape_scratch_bytes(program);
+    program->tile_rows = vulkan_attention_shape_tile_rows(program);
     const struct vulkan_attention_scratch *attention = &program->attention_scratch;
     uint64_t linear_bytes = align_piece(vulkan_linear_scratch_bytes(program));
     uint64_t attention_bytes = VULKAN_ALIGNMENT + attention->decode_counter_bytes +
@@ -271,7 +260,7 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     if (result == RESULT_OK)
         result = place_kv(program, options->kv_blocks, error);
     if (result == RESULT_OK)
-        result = vulkan_recurrent_place(program, options->state_slots, error);
+        result = vulkan_recurrent_states_place(program, options->state_slots, error);
     if (result == RESULT_OK)
         result = place_features(program, options, error);
     if (result == RESULT_OK)
@@ -279,14 +268,6 @@ enum result vulkan_program_init(struct vulkan_program *program, const struct vul
     if (result == RESULT_OK)
         result = place_scratch(program, error);
     return result;
-}
-
-struct vulkan_program vulkan_program_whole(const struct vulkan_program *program)
-{
-    struct vulkan_program whole = *program;
-    whole.plan = &program->whole_plan;
-    whole.notes = program->whole_notes;
-    return whole;
 }
 
 void vulkan_program_fini(struct vulkan_program *program)

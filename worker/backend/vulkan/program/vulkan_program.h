@@ -1,13 +1,14 @@
 /*
  * A plan prepared for a device: where its weights, tensors and KV cache lie, and which ops go
- * together. Built once; vulkan_recorder.h turns it into the dispatches of a step.
+ * together. Built once (vulkan_program_memory.h); vulkan_plan_walk.h turns it into the dispatches
+ * of a step.
  *
  * Tensors are f32 [rows, columns]. What a linear op reads exists in forms besides: f16 for matrix
  * units, in rows or for up to 32 of them tiled, and q8 (codes and per 32 columns {d, d * sum}) for
  * packed dot products. Which form a step writes depends on its number of rows.
  */
-#ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PROGRAM_H
-#define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PROGRAM_H
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_PROGRAM_H
+#define SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_PROGRAM_H
 
 #include "worker/backend/vulkan/device/vulkan_kernels.h"
 #include "worker/backend/vulkan/policy/vulkan_fusion.h"
@@ -56,7 +57,7 @@ struct vulkan_program {
     struct vulkan_kv_layer *openings;
     struct vulkan_piece scratch; /* of linear ops: counters, then partial results */
     struct vulkan_piece attention_memory;
-    struct vulkan_piece moe_memory; /* a step's pairs by expert (vulkan_moe.h) */
+    struct vulkan_piece moe_memory; /* a step's pairs by expert (vulkan_moe_way.h) */
     struct vulkan_attention_scratch attention_scratch;
     uint32_t tile_rows;          /* of a sequence that attention does together */
     struct vulkan_piece history; /* u32 [blocks of group 0][KV_BLOCK_TOKENS]: tokens */
@@ -64,7 +65,7 @@ struct vulkan_program {
     struct vulkan_arena *kv_memory;
     struct vulkan_arena *scratch_memory;
     struct vulkan_piece
-        *states; /* [recurrent layers] f32 [slots][floats of a layer]: vulkan_recurrent.h */
+        *states; /* [recurrent layers] f32 [slots][floats of a layer]: vulkan_recurrent_states.h */
     struct vulkan_arena *state_memory;
     struct vulkan_kv_layer patch_kv; /* of a vision plan, shared by its layers */
     struct vulkan_arena *patch_memory;
@@ -79,14 +80,6 @@ struct vulkan_program {
     uint32_t max_logit_rows;
     uint32_t max_patch_rows;
 };
-
-/* Everything but the weights' contents. `options` are those of the plan at hand: a vision plan has
- * max_patch_rows, and its features_address is for the caller to set. */
-enum result vulkan_program_init(struct vulkan_program *program, const struct vulkan_device *device,
-                                struct vulkan_kernels *kernels, const struct plan *plan,
-                                const struct backend_options *options,
-                                struct error_text *error) RESULT_CHECKED;
-void vulkan_program_fini(struct vulkan_program *program);
 
 /* The same program, whose plan is the one of steps that draw from every row. A view: not to be
  * ended. */

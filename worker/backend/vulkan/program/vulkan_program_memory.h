@@ -1,0 +1,18 @@
+/*
+ * Makes a program: lays out its tensors, KV cache, recurrent states, features and scratch memory on
+ * the device.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_PROGRAM_MEMORY_H
+#define SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_PROGRAM_MEMORY_H
+
+#include "worker/backend/vulkan/program/vulkan_program.h"
+
+/* Everything but the weights' contents. `options` are those of the plan at hand: a vision plan has
+ * max_patch_rows, and its features_address is for the caller to set. */
+enum result vulkan_program_init(struct vulkan_program *program, const struct vulkan_device *device,
+                                struct vulkan_kernels *kernels, const struct plan *plan,
+                                const struct backend_options *options,
+                                struct error_text *error) RESULT_CHECKED;
+void vulkan_program_fini(struct vulkan_program *program);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * Where the states of recurrent layers lie on the device.
+ */
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_RECURRENT_STATES_H
+#define SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_RECURRENT_STATES_H
+
+#include "worker/backend/vulkan/device/vulkan_commands.h"
+#include "worker/backend/vulkan/program/vulkan_program.h"
+
+/* Memory for the states of `slots` sequences, a region for each recurrent layer. */
+enum result vulkan_recurrent_states_place(struct vulkan_program *program, uint32_t slots,
+                                          struct error_text *error) RESULT_CHECKED;
+
+/* Slot `to` becomes what slot `from` is, in all layers; between barriers of the caller's. */
+void vulkan_recurrent_states_copy(const struct vulkan_program *program,
+                                  struct vulkan_commands *commands, uint32_t from, uint32_t to);
+
+#endif

@@ -1,0 +1,284 @@
+/*
+ * Each op is one dispatch of a kernel over one row, except those that a neighbouring linear op does
+ * on the way.
+ */
+#include "worker/backend/vulkan/record/vulkan_row_ops.h"
+
+#include "worker/backend/vulkan/program/vulkan_linear_way.h"
+
+static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
+{
+    return &recorder->program->plan->ops[recorder->op];
+}
+
+/* The first table is the vocabulary's, and knows every token. */
+static bool is_first_embedding(const struct vulkan_recorder *recorder)
+{
+    for (uint32_t i = 0; i < recorder->op; i++)
+        if (recorder->program->plan->ops[i].stem == OP_embed_rows)
+            return false;
+    return true;
+}
+
+void vulkan_row_ops_record_embed_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct vulkan_recording *recording = recorder->recording;
+    const struct plan_op *op = op_of(recorder);
+    const struct vulkan_matrix *matrix =
+        &program->weights.matrices[program->weights.by_op[recorder->op].index[0]];
+    uint32_t forms = recorder->forms[recorder->op];
+    bool features = op->params.embed_rows.features;
+    const struct vulkan_embed_rows_push push = {
+        .weights = vulkan_recorder_matrix(matrix),
+        .rows = recording->batch->rows_address,
+        .sampled = recording->drawn_before,
+        .sequences = recording->batch->sequences_address,
+        .tables = recording->batch->tables.address,
+        .history = is_first_embedding(recorder) ? program->history.address : 0,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = matrix->columns,
+        .vocab_tokens = matrix->rows,
+        .scale = op->params.embed_rows.scale,
+        .feature_columns =
+            features ? program->feature_columns : op->params.embed_rows.picture_token,
+        .sights = recording->shape.features ? recording->batch->sights_address : 0,
+        .features = features ? program->features_address : 0,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_EMBED,
+                                         vulkan_recorder_rows(recorder, op->output),
+                                         matrix->columns, forms, matrix->kind};
+    const struct vulkan_touch touch = {.reads = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_rms_norm(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t partner = program->notes[recorder->op].partner;
+    uint32_t rows = vulkan_recorder_rows(recorder, op->output);
+    if (partner != VULKAN_NO_OP && vulkan_linear_way(program, partner, rows).norm)
+        return; /* the linear op does it */
+    uint32_t columns = program->tensors[op->output].columns;
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_rms_norm_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = columns,
+        .epsilon = op->params.rms_norm.epsilon,
+        .weight_offset = op->params.rms_norm.weight_offset,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_NORM, rows, columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_layer_norm(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_layer_norm_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .epsilon = op->params.layer_norm.epsilon,
+        .weight_offset = op->params.layer_norm.weight_offset,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_LAYER_NORM, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_rms_norm_add(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t columns = program->tensors[op->output].columns;
+    if (op->inputs[1] != op->output)
+        vulkan_recorder_copy(recorder, op->inputs[1], op->output); /* the kernel adds in place */
+    const struct vulkan_rms_norm_add_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .y = program->tensors[op->output].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .columns = columns,
+        .epsilon = op->params.rms_norm_add.epsilon,
+        .weight_offset = op->params.rms_norm_add.weight_offset,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_NORM_ADD,
+                                         vulkan_recorder_rows(recorder, op->output), columns,
+                                         VULKAN_FORM_F32, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->output, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_gate(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t partner = program->notes[recorder->op].partner;
+    uint32_t rows = vulkan_recorder_rows(recorder, op->output);
+    if (partner != VULKAN_NO_OP && vulkan_linear_way(program, partner, rows).gate)
+        return; /* the linear op does it */
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_gate_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .out_columns = program->tensors[op->output].columns,
+        .columns = program->plan->tensors[op->output].columns,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_GATE, rows, push.out_columns, forms,
+                                         op->params.gate.activation};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_position_scale(struct vulkan_recorder *recorder)
+{
+    const struct plan_op *op = op_of(recorder);
+    const struct position_scale_params *params = &op->params.position_scale;
+    const struct vulkan_tensor *x = &recorder->program->tensors[op->output];
+    const struct vulkan_position_scale_push push = {
+        .x = x->f32,
+        .rows = recorder->recording->batch->rows_address,
+        .stride = x->columns,
+        .offset = params->slice.offset,
+        .columns = params->slice.heads * params->slice.head_dim,
+        .period_tokens = params->period_tokens,
+        .beta = params->beta,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_POSITION_SCALE,
+                                         vulkan_recorder_rows(recorder, op->output), push.columns,
+                                         VULKAN_FORM_F32, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_gather_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    if (op->output == PLAN_NONE)
+        return; /* the whole tensor is wanted, and used as it is */
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_gather_rows_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .logit_rows = recorder->recording->batch->logit_rows_address,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_GATHER, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_soft_cap(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_soft_cap_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .scale = op->params.soft_cap.scale,
+        .cap = op->params.soft_cap.cap,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_SOFT_CAP, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_gate_with(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_gate_with_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .y = program->tensors[op->inputs[1]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .y_stride = program->tensors[op->inputs[1]].columns,
+        .y_offset = op->params.gate_with.offset,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_GATE_WITH,
+                                         vulkan_recorder_rows(recorder, op->output), push.columns,
+                                         forms, op->params.gate_with.activation};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_add_rows(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_add_rows_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .y = program->tensors[op->inputs[1]].f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .scale = op->params.add_rows.scale,
+    };
+    const struct vulkan_row_task task = {VULKAN_ROW_ADD, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+void vulkan_row_ops_record_scale_columns(struct vulkan_recorder *recorder)
+{
+    const struct vulkan_program *program = recorder->program;
+    const struct plan_op *op = op_of(recorder);
+    uint32_t forms = recorder->forms[recorder->op];
+    const struct vulkan_scale_columns_push push = {
+        .x = program->tensors[op->inputs[0]].f32,
+        .weights = program->weights.vector_address[op->weights[0]],
+        .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
+        .columns = program->tensors[op->output].columns,
+        .weight_columns = program->plan->weights[op->weights[0]].columns,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_SCALE, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
+
+/* soft_cap that neither scales nor caps: a copy, in the forms that are missing. */
+void vulkan_row_ops_record_missing_forms(struct vulkan_recorder *recorder)
+{
+    const struct plan_op *op = op_of(recorder);
+    uint32_t missing = recorder->missing_forms[recorder->op];
+    if (missing == 0)
+        return;
+    const struct vulkan_tensor *tensor = &recorder->program->tensors[op->output];
+    const struct vulkan_soft_cap_push push = {
+        .x = tensor->f32,
+        .outputs = vulkan_recorder_outputs(recorder, op->output, missing),
+        .columns = tensor->columns,
+        .scale = 1.0f,
+    };
+    const struct vulkan_row_task task = {
+        VULKAN_ROW_SOFT_CAP, vulkan_recorder_rows(recorder, op->output), push.columns, missing, 0};
+    const struct vulkan_touch touch = {.reads = {op->output, PLAN_NONE, PLAN_NONE},
+                                       .writes = {op->output, PLAN_NONE}};
+    vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
+}
