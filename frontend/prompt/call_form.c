@@ -1,10 +1,10 @@
 /*
- * The API carries arguments as text and no content as null; templates want them in one form or
- * another, and nothing says which.
+ * The API carries arguments as text and missing content as null; templates expect various forms and
+ * do not declare which.
  *
- * So the template is asked: a conversation with one call is rendered in each form, and the call's
- * argument is looked for. A template that never shows it has no calls, and then the form does not
- * matter.
+ * So the form is probed: a conversation with one call is rendered in each form, and the output is
+ * searched for the call's argument. A template that never prints it has no calls, and the form does
+ * not matter.
  */
 #include "frontend/prompt/call_form.h"
 
@@ -14,8 +14,8 @@
 
 #include "frontend/prompt/chat_template.h"
 
-#define NINE_ID "abcdefghi"
-#define SIGN    "shoalprobe" /* an argument's value, which no template says by itself */
+#define NINE_ID    "abcdefghi"
+#define PROBE_TEXT "shoalprobe" /* an argument's value that no template prints by itself */
 
 static const char conversation[] =
     "{\"bos_token\":\"\",\"eos_token\":\"\",\"add_generation_prompt\":true,"
@@ -23,18 +23,19 @@ static const char conversation[] =
     "\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"string\"}}}}}],"
     "\"messages\":[{\"role\":\"user\",\"content\":\"x\"},"
     "{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"" NINE_ID "\","
-    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"" SIGN "\"}}}]},"
+    "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"a\":\"" PROBE_TEXT
+    "\"}}}]},"
     "{\"role\":\"tool\",\"name\":\"f\",\"tool_call_id\":\"" NINE_ID "\",\"content\":\"y\"}]}";
 
 #define LONG_ID "call_0123456789abcdef" /* as clients send them */
 
-/* What a rendering of the conversation in a form shows. */
+/* What the output of one form contains. */
 struct trial {
     bool shows_call;
-    size_t nones; /* times that it says None */
+    size_t nones; /* occurrences of None */
 };
 
-/* Gives the conversation's call and its result this id. */
+/* Sets the id of the conversation's call and of its result. */
 static bool ids_set(cJSON *messages, const char *id)
 {
     cJSON *calls = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(messages, 1), "tool_calls");
@@ -55,7 +56,7 @@ static struct trial form_try(const struct chat_template *template, const struct 
     if (variables && ids_set(messages, id) && call_form_apply(form, messages) == RESULT_OK &&
         chat_template_render(template, variables, (const char *const[]){NULL}, 0, &prompt,
                              &error) == RESULT_OK) {
-        trial.shows_call = strstr(prompt.text, SIGN) != NULL;
+        trial.shows_call = strstr(prompt.text, PROBE_TEXT) != NULL;
         for (const char *at = prompt.text; (at = strstr(at, "None")); at++)
             trial.nones++;
     }
@@ -76,14 +77,14 @@ struct call_form call_form_find(const struct chat_template *template)
         else if (empty.shows_call)
             form.content = CALL_CONTENT_EMPTY;
         if (empty.shows_call || null.shows_call) {
-            form.ids_are_nine = !form_try(template, &form, LONG_ID).shows_call;
+            form.nine_character_ids = !form_try(template, &form, LONG_ID).shows_call;
             return form;
         }
     }
     return (struct call_form){0};
 }
 
-/* Replaces one call's arguments by what tojson makes of them. */
+/* Replaces one call's arguments by the output of tojson for them. */
 static enum result arguments_write_text(const struct chat_template *printer, cJSON *function)
 {
     cJSON *arguments = cJSON_GetObjectItemCaseSensitive(function, "arguments");
@@ -117,20 +118,20 @@ static enum result calls_write_text(const struct chat_template *printer, const c
     return result;
 }
 
-/* Nine letters and digits for an id that is something else: those of a hash (FNV-1a). */
+/* Replaces any other id by nine letters and digits of its hash (FNV-1a). */
 static enum result id_make_nine(cJSON *object, const char *name)
 {
-    static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    static const char alphabet[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(object, name);
     if (!cJSON_IsString(id) ||
-        (strlen(id->valuestring) == 9 && strspn(id->valuestring, signs) == 9))
+        (strlen(id->valuestring) == 9 && strspn(id->valuestring, alphabet) == 9))
         return RESULT_OK;
     uint64_t hash = 0xcbf29ce484222325u;
     for (const char *at = id->valuestring; *at; at++)
         hash = (hash ^ (unsigned char)*at) * 0x100000001b3u;
     char nine[10] = "";
     for (int i = 0; i < 9; i++, hash /= 62)
-        nine[i] = signs[hash % 62];
+        nine[i] = alphabet[hash % 62];
     cJSON *made = cJSON_CreateString(nine);
     if (made && cJSON_ReplaceItemInObjectCaseSensitive(object, name, made))
         return RESULT_OK;
@@ -150,7 +151,7 @@ static enum result ids_make_nine(cJSON *message, const cJSON *calls)
     return result;
 }
 
-/* The content beside a call, if there is none. */
+/* Sets the content of a message that has calls and no content. */
 static enum result content_set(cJSON *message, enum call_content form)
 {
     const cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
@@ -176,7 +177,7 @@ enum result call_form_apply(const struct call_form *form, cJSON *messages)
     cJSON_ArrayForEach(message, messages)
     {
         const cJSON *calls = cJSON_GetObjectItemCaseSensitive(message, "tool_calls");
-        if (form->ids_are_nine)
+        if (form->nine_character_ids)
             result = ids_make_nine(message, calls);
         if (result != RESULT_OK)
             break;

@@ -1,16 +1,15 @@
 /*
  * Chat templates: compile once, render many times.
  *
- * The problem: a prompt must be what the model's publisher would have rendered with Python, from a
- * template that nobody here has checked, with the messages of a stranger.
+ * A prompt must equal what the model's publisher would have rendered with Python, from a template
+ * that was not reviewed, with messages of an unknown client. So Shoal has its own Jinja interpreter
+ * (frontend/prompt/jinja). Compiling lexes, parses and binds names into one arena; rendering walks
+ * the tree with an arena of its own, so a compiled template is never written to and threads share
+ * it. The output carries one mark per byte (the template's or a caller's), from which this file
+ * makes spans.
  *
- * The idea: a Jinja interpreter of our own (frontend/prompt/jinja). Compiling lexes, parses and
- * binds names into one arena; rendering walks the tree with an arena of its own, so a compiled
- * template is never written to and threads share it freely. The output carries one mark per byte
- * (the template's or a caller's); here the marks become spans.
- *
- * It refuses more than proto/limits.h allows in source, steps, depth, memory and output; each ends
- * with a clear error.
+ * Source, steps, depth, memory and output are bounded by proto/limits.h; exceeding a bound is an
+ * error that names it.
  */
 #include "frontend/prompt/chat_template.h"
 

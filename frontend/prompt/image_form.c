@@ -1,8 +1,7 @@
 /*
- * Nothing says what a template expects, so it is asked, as call_form.c asks it about calls: a
- * conversation is rendered, and what comes out is looked at. Refuses forms in which a picture's
- * marker would have to be written into a user's text: there it could not be told from a user who
- * writes the same words.
+ * Probes a template for its form of images, as call_form.c does for calls: a conversation is
+ * rendered and the output searched. Forms in which an image's marker would be part of a user's text
+ * are refused: it could not be told from the same words written by the user.
  */
 #include "frontend/prompt/image_form.h"
 
@@ -11,12 +10,13 @@
 
 #include "frontend/prompt/chat_template.h"
 
-#define SIGN "shoalprobe" /* a message that no template says by itself */
+#define PROBE_TEXT "shoalprobe" /* a message that no template prints by itself */
 
 static const char frame[] = "{\"bos_token\":\"\",\"eos_token\":\"\",\"add_generation_prompt\":true,"
                             "\"messages\":[{\"role\":\"user\"}]}";
 
-/* Renders one user's message with this content, which is taken. Empty when the template refuses. */
+/* Renders one user's message with this content and takes ownership of it. Empty if the template
+ * fails. */
 static struct chat_prompt try_content(const struct chat_template *template, cJSON *content)
 {
     struct chat_prompt prompt = {0};
@@ -44,8 +44,8 @@ cJSON *image_form_text(const char *text)
 
 static bool shows_strings(const struct chat_template *template)
 {
-    struct chat_prompt prompt = try_content(template, cJSON_CreateString(SIGN));
-    bool shows = prompt.text && strstr(prompt.text, SIGN);
+    struct chat_prompt prompt = try_content(template, cJSON_CreateString(PROBE_TEXT));
+    bool shows = prompt.text && strstr(prompt.text, PROBE_TEXT);
     chat_prompt_fini(&prompt);
     return shows;
 }
@@ -57,9 +57,10 @@ static bool shows_pictures(const struct chat_template *template, const char *typ
     cJSON *picture = cJSON_CreateObject();
     cJSON_AddStringToObject(picture, "type", type);
     cJSON_AddItemToArray(content, picture);
-    cJSON_AddItemToArray(content, image_form_text(SIGN));
+    cJSON_AddItemToArray(content, image_form_text(PROBE_TEXT));
     struct chat_prompt prompt = try_content(template, content);
-    bool shows = prompt.text && strstr(prompt.text, SIGN) && image_form_count(&prompt, marker) == 1;
+    bool shows =
+        prompt.text && strstr(prompt.text, PROBE_TEXT) && image_form_count(&prompt, marker) == 1;
     chat_prompt_fini(&prompt);
     return shows;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes frontend/prompt/jinja/jinja_unicode_table.c: what str's methods of this Python say about each character.
+"""Writes frontend/prompt/jinja/jinja_unicode_table.c: character properties as in this Python's str methods.
 
 Usage: scripts/unicode/make_jinja_tables.py > frontend/prompt/jinja/jinja_unicode_table.c
 The Unicode version is the interpreter's; it is written into the file's opening comment.
@@ -11,7 +11,7 @@ EVERY = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 
 
 def runs(points, same):
-    """Maximal runs (first, last, stride) with stride 1 or 2 whose members `same` holds together."""
+    """Maximal runs (first, last, stride) of stride 1 or 2 in which all members satisfy `same` with the first."""
     out, i = [], 0
     while i < len(points):
         best, stride = i, 1
@@ -45,7 +45,7 @@ def write_set(name, predicate):
 
 
 def write_map(name, function, base=lambda c: c):
-    """Characters whose image is one character other than what `base` already says."""
+    """Characters whose image is one character and differs from that of `base`."""
     delta = {c: ord(function(chr(c))) - c for c in EVERY
              if len(function(chr(c))) == 1 and function(chr(c)) != base(chr(c))}
     found = runs(sorted(delta), lambda a, b: delta[a] == delta[b])
@@ -71,7 +71,7 @@ sys.stdout.write(f"""/*
  * Written by scripts/unicode/make_jinja_tables.py; not edited by hand.
  *
  * Sets are sorted runs (first, last, stride); simple mappings are such runs with the distance to the image;
- * expansions are characters whose image has two or three characters. Title case lists only what differs from upper case.
+ * expansions are characters whose image has two or three characters. Title case lists only characters that differ from upper case.
  */
 #include "frontend/prompt/jinja/jinja_unicode_table.h"
 

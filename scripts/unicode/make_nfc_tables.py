@@ -21,7 +21,7 @@ def canonical(code):
 
 
 decompositions = [(c, canonical(c)) for c in EVERY if canonical(c)]
-# A pair composes only where Unicode does not exclude it: ask the library itself.
+# A pair composes only if Unicode does not exclude it; the library decides.
 composes = [i for i, (c, (a, b)) in enumerate(decompositions)
             if b and u.normalize("NFC", chr(a) + chr(b)) == chr(c)]
 composes.sort(key=lambda i: decompositions[i][1])

@@ -1,16 +1,12 @@
 /*
- * A bump allocator with a cap.
+ * A bump allocator with a limit.
  *
- * The problem: a template is hostile, and the values that it builds refer to each other freely (a
- * macro keeps its scope, a slice keeps its string). Counting references in every one of them would
- * be most of the interpreter.
+ * The values that a template builds refer to each other freely (a macro keeps its scope, a slice
+ * its string), and reference counting would dominate the interpreter. A rendering is short, so its
+ * memory lives until its end, and one number bounds all of it. Chunks double up to a ceiling; an
+ * allocation too large for a chunk gets its own, so nothing is copied when an arena grows.
  *
- * The idea: a rendering is short. All it makes lives until its end, and one number bounds all of
- * it. Chunks double up to a ceiling; a piece too large for a chunk gets its own, so that nothing is
- * copied when an arena grows.
- *
- * It refuses to free single pieces. The last one may grow in place, which is what string builders
- * need.
+ * Single allocations are not freed. The last one may grow in place, as string builders need.
  */
 #include "frontend/prompt/jinja/jinja_arena.h"
 

@@ -1,6 +1,6 @@
 /*
- * Memory of one compiled template or of one rendering: taken piece by piece, given back all at
- * once, never more than a fixed number of bytes. An arena belongs to one thread at a time.
+ * Memory of one compiled template or one rendering: allocated piece by piece, freed all at once,
+ * bounded by a fixed number of bytes. An arena belongs to one thread at a time.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_ARENA_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_ARENA_H
@@ -19,11 +19,10 @@ struct jinja_arena {
 void jinja_arena_init(struct jinja_arena *arena, size_t limit_bytes);
 void jinja_arena_fini(struct jinja_arena *arena);
 
-/* 16-byte aligned, not zeroed. NULL when the limit or the system's memory is reached. */
+/* 16-byte aligned, not zeroed. NULL if the limit or the system's memory is exhausted. */
 void *jinja_arena_take(struct jinja_arena *arena, size_t bytes);
 
-/* Grows the piece in place when it was the last one taken and its chunk has room; false leaves it.
- */
+/* Grows the last allocation in place; false if it is not the last or its chunk has no room. */
 bool jinja_arena_extend(struct jinja_arena *arena, const void *piece, size_t old_bytes,
                         size_t new_bytes);
 

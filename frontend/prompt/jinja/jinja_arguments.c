@@ -1,11 +1,8 @@
 /*
  * Call arguments: positional, keyword, *list and **dict, in Python's order.
  *
- * The problem: `f(a, k=1, *more)` and friends have rules about what may follow what, and jinja2's
- * are its own.
- *
- * The idea: one loop that remembers what it has seen. It refuses what jinja2 refuses, with jinja2's
- * words.
+ * jinja2 has its own rules about which kind of argument may follow which, as in `f(a, k=1, *more)`.
+ * One loop records the kinds seen so far and refuses what jinja2 refuses, with jinja2's messages.
  */
 #include "frontend/prompt/jinja/jinja_arguments.h"
 

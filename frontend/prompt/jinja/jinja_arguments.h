@@ -1,5 +1,5 @@
-/* Arguments between the parentheses of calls, filters and tests. NULL or false: the parser failed.
- */
+/* Arguments between the parentheses of calls, filters and tests. NULL or false: the parser
+ * failed. */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_ARGUMENTS_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_ARGUMENTS_H
 

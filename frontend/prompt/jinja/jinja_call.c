@@ -1,15 +1,13 @@
 /*
  * Calls.
  *
- * The problem: the same expression syntax calls a macro with hidden parameters, a method with
- * optional ones, a filter with keywords, and a recursive loop; arguments may come from `*list` and
- * `**dict`.
+ * The same expression syntax calls a macro with hidden parameters, a method with optional ones, a
+ * filter with keywords, and a recursive loop; arguments may come from `*list` and `**dict`.
+ * Arguments are evaluated into one flat struct. A builtin declares its parameters as a string of
+ * words, and one function binds against it; a macro's parameters are in its node.
  *
- * The idea: arguments are evaluated into one flat struct. A builtin declares its parameters as a
- * string of words, and one function binds against it; a macro's are in its node.
- *
- * It refuses calls of undefined values with the words that say why they are undefined: that is how
- * a template learns that `list.append` is not allowed.
+ * A call of an undefined value fails with the reason why it is undefined, for example that
+ * `list.append` is not allowed.
  */
 #include "frontend/prompt/jinja/jinja_call.h"
 

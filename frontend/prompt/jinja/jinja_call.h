@@ -14,9 +14,9 @@ struct jinja_named {
 };
 
 /*
- * What a builtin gets. `self` is the bound object, the filter's or the test's subject. A builtin
- * with declared parameters finds one value for each of them (JINJA_MISSING where none was passed)
- * and no named ones.
+ * The arguments of a builtin. `self` is the bound object, or the subject of the filter or test. A
+ * builtin with declared parameters finds one value for each of them (JINJA_MISSING if none was
+ * passed) and no named ones.
  */
 struct jinja_call {
     struct jinja_value self;
@@ -26,7 +26,7 @@ struct jinja_call {
     size_t named_count;
 };
 
-/* Evaluates argument expressions into `call` (whose self is left alone). */
+/* Evaluates argument expressions into `call`; its self is unchanged. */
 bool jinja_call_evaluate(struct jinja_run *run, struct jinja_frame *frame,
                          const struct jinja_arguments *arguments,
                          struct jinja_call *call) JINJA_CHECKED;
@@ -44,7 +44,8 @@ bool jinja_call_can(struct jinja_value value);
 const struct jinja_signature *jinja_call_find(const struct jinja_signature table[],
                                               const char *name, size_t name_bytes);
 
-/* Arguments as they must be; fail otherwise. Absent ones leave *out as it was. */
+/* Checks the type of an argument; fails if it is wrong. For an absent argument *out is
+ * unchanged. */
 bool jinja_call_integer(struct jinja_run *run, struct jinja_value value,
                         int64_t *out) JINJA_CHECKED;
 bool jinja_call_string(struct jinja_run *run, struct jinja_value value,

@@ -1,13 +1,10 @@
 /*
  * Iteration.
  *
- * The problem: loops, filters, join(), `in` and unpacking all go through values of seven kinds.
- *
- * The idea: one cursor that knows each kind. What is a generator in Python is computed at once
- * here, because its items cannot change before they are read; but a failure among them is kept with
- * the iterator and strikes only when (and if) the reader gets there, as in Python.
- *
- * It refuses nothing but what cannot be iterated.
+ * Loops, filters, join(), `in` and unpacking iterate over seven kinds of values; one cursor handles
+ * them all. A generator of Python is computed at once here, because its items cannot change before
+ * they are read; a failure among them is stored in the iterator and reported only if the reader
+ * gets there, as in Python.
  */
 #include "frontend/prompt/jinja/jinja_cursor.h"
 
@@ -76,7 +73,7 @@ static bool next_of_iterator(struct jinja_run *run, struct jinja_iterator *itera
     if (iterator->failure == NULL)
         return true;
     const char *failure = iterator->failure;
-    iterator->failure = NULL; /* a generator that failed is over */
+    iterator->failure = NULL; /* a generator that failed is exhausted */
     return jinja_fail(run, "%s", failure);
 }
 
@@ -173,7 +170,7 @@ bool jinja_items_iterator(struct jinja_run *run, const struct jinja_items *items
                           struct jinja_value *out)
 {
     if (failed && (run->failure != RESULT_INVALID || run->raised))
-        return false; /* a bound, or the template's own exception: at once */
+        return false; /* a bound, or the template's own exception: fails at once */
     struct jinja_iterator *iterator = jinja_run_take(run, 1, sizeof(*iterator));
     if (iterator == NULL)
         return false;

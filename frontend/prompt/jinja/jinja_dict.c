@@ -1,14 +1,10 @@
 /*
- * Dictionaries in the order of insertion.
+ * Dictionaries in order of insertion.
  *
- * The problem: messages are tiny dictionaries (two to five keys) looked into all the time, while a
- * template's or a caller's own may have thousands of keys.
- *
- * The idea: an array of entries with their hashes; beyond eight of them an open-addressing index of
- * positions.
- *
- * It refuses to trust the hash: keys that collide on purpose cost steps, so a hostile table ends in
- * the step bound.
+ * Messages are small dictionaries (two to five keys) with many lookups, while a template or a
+ * caller may build dictionaries of thousands of keys: an array of entries with their hashes, and
+ * beyond eight of them an open-addressing index of positions. Colliding keys cost steps, so a
+ * hostile table ends at the bound on steps.
  */
 #include "frontend/prompt/jinja/jinja_dict.h"
 
@@ -64,7 +60,7 @@ static bool index_rebuild(struct jinja_run *run, struct jinja_dict *dict, size_t
     return true;
 }
 
-/* Position of the key, or SIZE_MAX. */
+/* The index of the key's entry, or SIZE_MAX. */
 static bool dict_locate(struct jinja_run *run, const struct jinja_dict *dict,
                         struct jinja_value key, uint64_t hash, size_t *position)
 {

@@ -1,6 +1,5 @@
 /*
- * Insertion-ordered dictionaries. Filled while they are made, then only read (a namespace's names
- * excepted).
+ * Insertion-ordered dictionaries. Filled when created, then only read (except a namespace's names).
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_DICT_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_DICT_H
@@ -15,7 +14,7 @@ bool jinja_dict_make(struct jinja_run *run, size_t capacity,
 bool jinja_dict_set(struct jinja_run *run, struct jinja_dict *dict, struct jinja_value key,
                     struct jinja_value value) JINJA_CHECKED;
 
-/* *found stays as it was when there is no such key (so start it as JINJA_MISSING). */
+/* *found is unchanged if there is no such key (so initialize it to JINJA_MISSING). */
 bool jinja_dict_get(struct jinja_run *run, const struct jinja_dict *dict, struct jinja_value key,
                     struct jinja_value *found) JINJA_CHECKED;
 

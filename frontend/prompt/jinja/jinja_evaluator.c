@@ -1,11 +1,9 @@
 /*
  * The evaluator: walks expressions.
  *
- * The problem: and/or give values, not truths; comparisons chain and stop early; filters and tests
- * may be unknown and must fail only when reached.
- *
- * The idea: a switch over node types, one small function each. Constants and names, most of all
- * nodes, skip the accounting of depth.
+ * A switch over node types, one small function each. `and` and `or` give values, not booleans;
+ * comparisons chain and stop early; unknown filters and tests fail only when reached. Constants and
+ * names, which are the majority of nodes, skip the accounting of depth.
  */
 #include "frontend/prompt/jinja/jinja_evaluator.h"
 
@@ -77,7 +75,7 @@ static bool evaluate_call(struct jinja_run *run, struct jinja_frame *frame,
            jinja_call_value(run, callee, &call, out);
 }
 
-/* A filter or a test on a subject that was evaluated. */
+/* Applies a filter or a test to an evaluated subject. */
 static bool apply_named(struct jinja_run *run, struct jinja_frame *frame,
                         const struct jinja_node *node, struct jinja_value subject,
                         struct jinja_value *out)

@@ -7,8 +7,8 @@
 bool jinja_evaluate(struct jinja_run *run, struct jinja_frame *frame, const struct jinja_node *node,
                     struct jinja_value *out) JINJA_CHECKED;
 
-/* A chain of filter nodes whose innermost subject is absent (filter and set blocks) over `subject`.
- */
+/* Applies a chain of filter nodes without an innermost subject (filter and set blocks) to
+ * `subject`. */
 bool jinja_evaluate_filters(struct jinja_run *run, struct jinja_frame *frame,
                             const struct jinja_node *node, struct jinja_value subject,
                             struct jinja_value *out) JINJA_CHECKED;

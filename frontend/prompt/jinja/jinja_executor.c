@@ -1,11 +1,9 @@
 /*
  * The executor: walks statements and writes the prompt.
  *
- * The problem: break and continue leave several blocks at once, captured blocks write elsewhere,
- * and each body has its own rules about which scope it writes to.
- *
- * The idea: statements return where control goes next. Captures swap the run's output for a builder
- * of their own.
+ * Statements return where control goes next, since break and continue leave several blocks at once.
+ * Captured blocks replace the run's output by a builder of their own. Each kind of body has its own
+ * rule about the scope it writes to.
  */
 #include "frontend/prompt/jinja/jinja_executor.h"
 
@@ -79,7 +77,7 @@ enum jinja_flow jinja_execute_loop(struct jinja_run *run, struct jinja_loop *loo
         enum jinja_flow flow = jinja_execute(run, frame, body->body);
         if (flow == FLOW_FAIL)
             return FLOW_FAIL;
-        /* As compiled by jinja2: an iteration that broke off does not count as one for the else. */
+        /* As in jinja2: an iteration left by break does not count as one for the else. */
         entered = entered || flow == FLOW_NEXT;
         if (flow == FLOW_BREAK)
             break;
@@ -162,7 +160,7 @@ static enum jinja_flow capture(struct jinja_run *run, struct jinja_frame *frame,
     return flow_of(jinja_builder_finish(run, &builder, out));
 }
 
-/* Set and filter blocks: capture, filter, then assign or write. */
+/* Set and filter blocks: captures, filters, then assigns or writes. */
 static enum jinja_flow execute_captured(struct jinja_run *run, struct jinja_frame *frame,
                                         const struct jinja_node *node)
 {
@@ -179,7 +177,7 @@ static enum jinja_flow execute_captured(struct jinja_run *run, struct jinja_fram
                                                 : jinja_text_append(run, run->output, text));
 }
 
-/* Namespaces that the targets name must be ones before the value is computed. */
+/* Checks, before the value is computed, that namespaces among the targets are namespaces. */
 static bool check_namespaces(struct jinja_run *run, struct jinja_frame *frame,
                              const struct jinja_node *target)
 {

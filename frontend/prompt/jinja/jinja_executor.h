@@ -10,7 +10,7 @@ enum jinja_flow { FLOW_NEXT, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAIL };
 enum jinja_flow jinja_execute(struct jinja_run *run, struct jinja_frame *frame,
                               const struct jinja_node *node);
 
-/* All iterations of a loop (and its else). */
+/* Runs all iterations of a loop (and its else). */
 enum jinja_flow jinja_execute_loop(struct jinja_run *run, struct jinja_loop *loop);
 
 #endif

@@ -2,15 +2,13 @@
  * Expressions, by precedence climbing: condition, or, and, not, comparison, sum, concatenation,
  * product, power, unary, postfix (member, index, call), filter and test.
  *
- * The problem: jinja2's precedence is not Python's (`~` binds tighter than `+`, a filter tighter
- * than a minus sign), and chains as long as the source may be would make a left-leaning tree as
- * deep as they are long.
+ * jinja2's precedence differs from Python's (`~` binds tighter than `+`, a filter tighter than a
+ * minus sign). One function per level; a chain of operators of one level is one node with many
+ * items, so the depth of the tree is the nesting of the source, which is bounded, and not the
+ * length of a chain.
  *
- * The idea: one function per level; a chain of operators of one level is one node with many items,
- * so depth in the tree is nesting in the source, which is bounded.
- *
- * It refuses nothing that jinja2 accepts, except chains of more than LIMIT_TEMPLATE_CALL_DEPTH / 4
- * postfixes.
+ * Everything that jinja2 accepts is accepted, except chains of more than LIMIT_TEMPLATE_CALL_DEPTH
+ * / 4 postfixes.
  */
 #include "frontend/prompt/jinja/jinja_expression.h"
 
@@ -83,7 +81,7 @@ static struct jinja_node *parse_string(struct jinja_parser *parser)
     return jinja_arguments_string(parser, bytes, length, &node->value) ? node : NULL;
 }
 
-/* Items up to a closing bracket: of a list, or keys and values in turn. */
+/* Items up to a closing bracket: of a list, or alternating keys and values. */
 static struct jinja_node *parse_display(struct jinja_parser *parser, enum jinja_node_type type,
                                         enum jinja_token_type close)
 {
@@ -145,7 +143,7 @@ static struct jinja_node *parse_primary(struct jinja_parser *parser, bool with_n
     return node;
 }
 
-/* One part between the brackets of an index: an expression or a slice. */
+/* One part of an index in brackets: an expression or a slice. */
 static struct jinja_node *parse_subscript(struct jinja_parser *parser)
 {
     struct jinja_node *parts[3] = {NULL, NULL, NULL};
@@ -260,7 +258,7 @@ static struct jinja_node *parse_postfix(struct jinja_parser *parser, struct jinj
     return node;
 }
 
-/* A filter's or test's name, which may have dots; looked up in its table. */
+/* Parses a filter's or test's name, which may have dots, and looks it up in its table. */
 static struct jinja_node *parse_named(struct jinja_parser *parser, enum jinja_node_type type)
 {
     const struct jinja_token *first = parser->at;
@@ -286,7 +284,7 @@ static struct jinja_node *parse_named(struct jinja_parser *parser, enum jinja_no
     return node;
 }
 
-/* One filter, whose name is next, around the subject. */
+/* Parses one filter, whose name is next, around the subject. */
 static struct jinja_node *parse_filter(struct jinja_parser *parser, struct jinja_node *subject)
 {
     struct jinja_node *filter = parse_named(parser, NODE_FILTER);
@@ -470,8 +468,8 @@ static struct jinja_node *parse_sum(struct jinja_parser *parser)
     return parse_chain(parser, parse_concat, NODE_ARITHMETIC, operators, 2);
 }
 
-/* The comparison at hand as the token that stands for it: TOKEN_PIPE is `in`, TOKEN_TILDE `not in`,
- * TOKEN_END none. */
+/* The comparison at the current token: TOKEN_PIPE stands for `in`, TOKEN_TILDE for `not in`,
+ * TOKEN_END for none. */
 static enum jinja_token_type take_comparison(struct jinja_parser *parser)
 {
     enum jinja_token_type type = parser->at->type;
@@ -595,13 +593,13 @@ static struct jinja_node *parse_condition(struct jinja_parser *parser)
         condition->items = items;
         condition->count = 3;
         node = condition;
-        again = true; /* each further `if` nests what stands before it */
+        again = true; /* each further `if` nests the expression before it */
     }
     return node;
 }
 
-/* A condition makes the filters in all its parts soft, and what stands before `if` is parsed before
- * that is known. */
+/* A condition makes unknown filters in all its parts fail only when reached, and the part before
+ * `if` is parsed before the condition is known. */
 static bool condition_follows(const struct jinja_parser *parser)
 {
     int open = 0;

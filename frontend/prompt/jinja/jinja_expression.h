@@ -1,5 +1,5 @@
 /*
- * The parser's half for expressions, and the state that both halves share.
+ * The parser for expressions, and the state that it shares with the parser for statements.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_EXPRESSION_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_EXPRESSION_H
@@ -8,7 +8,7 @@
 #include "frontend/prompt/jinja/jinja_node.h"
 #include "proto/result.h"
 
-/* Names with a meaning of their own in macros and loops: how often they were read so far. */
+/* Names with a special meaning in macros and loops: how often each was read so far. */
 struct jinja_special_uses {
     unsigned loop;
     unsigned caller;
@@ -22,9 +22,9 @@ struct jinja_parser {
     struct error_text *error;
     enum result failure;
     unsigned depth;
-    unsigned loop_depth;   /* loops around, for break and continue */
-    unsigned target_loops; /* loops around, for targets named `loop` */
-    unsigned soft_depth;   /* conditions around: unknown filters fail only when reached */
+    unsigned loop_depth;   /* enclosing loops, for break and continue */
+    unsigned target_loops; /* enclosing loops, for targets named `loop` */
+    unsigned soft_depth;   /* enclosing conditions: unknown filters fail only when reached */
     struct jinja_special_uses uses;
 };
 
@@ -35,7 +35,7 @@ struct jinja_node_list {
     size_t capacity;
 };
 
-/* What ends a tuple without parentheses besides the ends of tags and parentheses. */
+/* Where a tuple without parentheses ends, besides the ends of tags and parentheses. */
 struct jinja_tuple_rules {
     bool primaries_only; /* targets: names and literals */
     bool with_condition;
@@ -44,11 +44,11 @@ struct jinja_tuple_rules {
     const char *end_word; /* or NULL */
 };
 
-/* All return NULL or false once the parser failed; the first failure stays. */
+/* All return NULL or false after the parser failed; the first failure is kept. */
 struct jinja_node *jinja_expression_parse(struct jinja_parser *parser, bool with_condition);
 struct jinja_node *jinja_expression_tuple(struct jinja_parser *parser,
                                           struct jinja_tuple_rules rules);
-/* Filters behind `|` without a subject (of filter and set blocks). `inline_first`: the first has no
+/* Filters after `|` without a subject (of filter and set blocks). `inline_first`: the first has no
  * bar. */
 struct jinja_node *jinja_expression_filters(struct jinja_parser *parser, bool inline_first);
 

@@ -1,9 +1,9 @@
 /*
- * Finding filters.
+ * Looks up filters.
  *
- * The filters themselves stand in the files of what they work on: text, numbers, sequences, choices
- * (map, select and kin) and order (sort, group, extremes). Not there: filters for web pages
- * (urlize, xmlattr, striptags, wordwrap, filesizeformat), `random`, whose answer cannot be tested,
+ * The filters are in one file for each kind of subject: text, numbers, sequences, selection (map,
+ * select and similar) and order (sort, group, extremes). Not supported: filters for web pages
+ * (urlize, xmlattr, striptags, wordwrap, filesizeformat), `random`, whose result cannot be tested,
  * and `pprint`.
  */
 #include "frontend/prompt/jinja/jinja_filters.h"

@@ -1,10 +1,10 @@
-/* What stands behind `|`. Each builtin's self is the value that is filtered. */
+/* Filters (`value|name`). Each builtin's self is the value that is filtered. */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FILTERS_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FILTERS_H
 
 #include "frontend/prompt/jinja/jinja_value.h"
 
-/* NULL when there is no such filter. */
+/* NULL if there is no such filter. */
 const struct jinja_signature *jinja_filter_find(const char *name, size_t name_bytes);
 
 /* Parts of the table, one per file. */

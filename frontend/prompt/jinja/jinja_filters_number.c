@@ -1,11 +1,9 @@
 /*
  * Filters on numbers: abs, int, float, round.
  *
- * The problem: int and float read text as Python does ('0x1f' with base 16, '1_000', ' 42.7 '), and
- * rounding goes to the even neighbour of the exact binary value.
- *
- * The idea: the digits are checked and cleaned by hand, then the C library converts; "%.*f" rounds
- * exactly as Python's round() does.
+ * int and float read text as Python does ('0x1f' with base 16, '1_000', ' 42.7 '): the digits are
+ * checked and cleaned here, then the C library converts. Rounding goes to the even neighbour of the
+ * exact binary value; "%.*f" rounds exactly as Python's round() does.
  */
 #include <errno.h>
 #include <math.h>
@@ -40,8 +38,8 @@ static bool filter_abs(struct jinja_run *run, const struct jinja_call *call,
     return jinja_fail(run, "bad operand type for abs(): '%s'", jinja_value_type(call->self));
 }
 
-/* The string without blanks around and single underscores between digits; false when it cannot be a
- * number. */
+/* The string without surrounding blanks and single underscores between digits; false if it cannot
+ * be a number. */
 static bool clean_number(struct jinja_run *run, const struct jinja_string *string,
                          char text[NUMBER_BYTES], bool *plausible)
 {

@@ -1,10 +1,8 @@
 /*
  * Filters that compare items: sort, dictsort, unique, min, max, groupby; and sum.
  *
- * The problem: Python's sort is stable, also in reverse, and raises when two items have no order.
- *
- * The idea: a merge sort over (key, item) pairs whose comparison may fail. Strings compare without
- * case unless asked.
+ * Python's sort is stable, also in reverse, and raises if two items have no order: a merge sort
+ * over (key, item) pairs whose comparison may fail. Strings compare case-insensitively by default.
  */
 #include <string.h>
 
@@ -261,7 +259,7 @@ static bool filter_groupby(struct jinja_run *run, const struct jinja_call *call,
         !make_keys(run, &list, &path, 1, false, &keyed) ||
         !sort(run, keyed, list.count, false, &keyed))
         return false;
-    path.lower = false; /* groups are named by their first item's own spelling */
+    path.lower = false; /* groups are named in their first item's spelling */
     for (size_t start = 0; start < list.count;) {
         size_t end = start + 1;
         struct jinja_value group;

@@ -2,11 +2,9 @@
  * map, select, reject, selectattr, rejectattr: filters that apply other filters and tests to each
  * item.
  *
- * The problem: they are generators in Python, so what goes wrong with an item is felt only by
- * whoever reads that far.
- *
- * The idea: compute all items now; the first failure ends the gathering and stays with the iterator
- * (jinja_cursor.h).
+ * In Python they are generators, so a failure of an item is reported only to a reader that reads
+ * that far. Here all items are computed at once; the first failure ends the gathering and is stored
+ * in the iterator (jinja_cursor.h).
  */
 #include "frontend/prompt/jinja/jinja_call.h"
 #include "frontend/prompt/jinja/jinja_cursor.h"
@@ -15,12 +13,12 @@
 #include "frontend/prompt/jinja/jinja_string.h"
 #include "frontend/prompt/jinja/jinja_tests.h"
 
-/* What happens to each item. */
+/* The operation applied to each item. */
 struct applied {
     struct jinja_path path;
     const struct jinja_signature *signature; /* a filter or a test; NULL: none */
     struct jinja_call call;                  /* its arguments */
-    bool maps;                               /* else chooses */
+    bool maps;                               /* maps; else selects */
     bool keeps_true;
 };
 
@@ -58,7 +56,7 @@ static bool gather(struct jinja_run *run, struct jinja_value subject, struct app
     }
 }
 
-/* The filter or test that values[0] names; the rest are its arguments. */
+/* The filter or test named by values[0]; the other values are its arguments. */
 static bool find_named(struct jinja_run *run, struct applied *applied, bool filter)
 {
     const struct jinja_string *name = NULL;

@@ -1,8 +1,8 @@
 /*
- * Filters on sequences and mappings: their ends, length, parts, joins; and `default`.
+ * Filters on sequences and mappings: first, last, length, parts, joins; and `default`.
  *
- * The idea: everything goes through a cursor, so every filter takes whatever Python could iterate.
- * What is a generator in Python becomes an iterator here: it is consumed once and has no length.
+ * All use a cursor, so every filter takes any value that Python can iterate. Filters that return a
+ * generator in Python return an iterator here: it is consumed once and has no length.
  */
 #include "frontend/prompt/jinja/jinja_call.h"
 #include "frontend/prompt/jinja/jinja_cursor.h"
@@ -144,7 +144,7 @@ static bool gather_batches(struct jinja_run *run, const struct jinja_call *call,
     for (size_t at = 0; at < list.count;) {
         struct jinja_items batch = {0};
         struct jinja_value made;
-        /* A size that is never reached (0 or less) lets the first batch take all. */
+        /* If the size is 0 or less, the first batch takes all items. */
         while (at < list.count && (batch.count == 0 || (int64_t)batch.count != size))
             if (!jinja_items_add(run, &batch, list.items[at++]))
                 return false;
@@ -215,7 +215,7 @@ static bool filter_attr(struct jinja_run *run, const struct jinja_call *call,
     const struct jinja_string *name = NULL;
     if (!jinja_call_string(run, call->values[0], &name))
         return false;
-    /* Unlike `.name`, never an item: keys of a mapping are not seen. */
+    /* Unlike `.name`, never an item: keys of a mapping are ignored. */
     if (call->self.kind == JINJA_DICT) {
         static const struct jinja_dict empty = {0};
         struct jinja_value bare = {.kind = JINJA_DICT, .as.dict = &empty};

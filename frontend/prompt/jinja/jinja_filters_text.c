@@ -1,8 +1,8 @@
 /*
  * Filters on text.
  *
- * The idea: most of them are str() of the value and then the string method of the same name. What
- * jinja2 defines by itself (title, indent, truncate, wordcount) is spelled out.
+ * Most apply str() to the value and then the string method of the same name. Filters that jinja2
+ * defines itself (title, indent, truncate, wordcount) are implemented here.
  */
 #include <string.h>
 
@@ -130,7 +130,7 @@ static bool filter_center(struct jinja_run *run, const struct jinja_call *call,
            jinja_methods_pad(run, text.as.string, width, &blank, JINJA_BOTH, out);
 }
 
-/* The text in front of each further line: blanks, or what was passed. */
+/* The indentation of each further line: blanks, or the string that was passed. */
 static bool indentation(struct jinja_run *run, struct jinja_value width, struct jinja_value *out)
 {
     struct jinja_builder builder = {0};

@@ -1,14 +1,10 @@
 /*
- * The two ways of Python to put values into a text.
+ * Python's two ways to format values into a text.
  *
- * The problem: `'%s: %5.2f' % (a, b)` and `'{}: {:>5}'.format(a, b)` have a language each, and the
- * text may be a caller's as well as the values.
- *
- * The idea: one reader per language that copies text up to the next field and hands the value with
- * its specification to jinja_format_spec.h. Nothing is read from the text but fields; attributes
- * follow the sandbox's rules.
- *
- * It refuses fields inside of the specifications of fields.
+ * `'%s: %5.2f' % (a, b)` and `'{}: {:>5}'.format(a, b)` have different languages, and the text may
+ * come from a caller like the values. One reader per language copies text up to the next field and
+ * passes the value with its specification to jinja_format_spec.h. Attributes follow the sandbox's
+ * rules. Fields inside the specification of a field are refused.
  */
 #include "frontend/prompt/jinja/jinja_format.h"
 
@@ -29,15 +25,14 @@ static bool copy_text(struct jinja_run *run, struct jinja_builder *builder,
                             jinja_builder_string(run, builder, part.as.string));
 }
 
-/* --- percent signs
- * -------------------------------------------------------------------------------------------- */
+/* --- percent fields --------------------------------------------------------------------------- */
 
 struct percent {
     struct jinja_run *run;
     const struct jinja_string *text;
     size_t at;
     struct jinja_value values;
-    size_t next; /* of a tuple's values, or of the single one */
+    size_t next; /* the next value of the tuple, or the single value */
     struct jinja_builder builder;
 };
 
@@ -63,7 +58,7 @@ static bool next_value(struct percent *percent, struct jinja_value *out)
     return true;
 }
 
-/* `(name)` behind the sign: the value of that key. */
+/* `(name)` after the percent sign: the value of that key. */
 static bool named_value(struct percent *percent, struct jinja_value *out)
 {
     size_t start = percent->at;
@@ -158,7 +153,7 @@ static bool put_text(struct percent *percent, struct jinja_format_spec *spec,
     return shown && jinja_format_spec_text(percent->run, &percent->builder, spec, text.as.string);
 }
 
-/* %d and its kin: precision is a least number of digits there, which zero padding gives as well. */
+/* %d and similar: precision is a minimum number of digits, like zero padding. */
 static bool put_integer(struct percent *percent, struct jinja_format_spec *spec,
                         struct jinja_value value)
 {
@@ -275,9 +270,9 @@ struct brace {
     const struct jinja_string *text;
     size_t at;
     const struct jinja_call *call;
-    size_t next;     /* of automatic numbers */
-    bool automatic;  /* {} was seen */
-    bool by_numbers; /* {0} was seen */
+    size_t next;     /* the next automatic number */
+    bool automatic;  /* {} occurred */
+    bool by_numbers; /* {0} occurred */
     struct jinja_builder builder;
 };
 
@@ -299,7 +294,7 @@ static bool all_digits(const struct jinja_string *text, int64_t *number)
     return true;
 }
 
-/* The argument that the field's first part names, by position or keyword. */
+/* The argument named by the field's first part, by position or keyword. */
 static bool brace_argument(struct brace *brace, const struct jinja_string *name,
                            struct jinja_value *out)
 {
@@ -329,7 +324,7 @@ static bool brace_argument(struct brace *brace, const struct jinja_string *name,
     return true;
 }
 
-/* The name up to one of the given ends. */
+/* The name up to one of the given delimiters. */
 static bool brace_word(struct brace *brace, const char *ends, struct jinja_value *out)
 {
     size_t start = brace->at;

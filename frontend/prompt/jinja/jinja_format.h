@@ -4,11 +4,11 @@
 
 #include "frontend/prompt/jinja/jinja_run.h"
 
-/* text % values; strings that are put in keep their provenance. */
+/* text % values; inserted strings keep their provenance. */
 bool jinja_format_percent(struct jinja_run *run, const struct jinja_string *text,
                           struct jinja_value values, struct jinja_value *out) JINJA_CHECKED;
 
-jinja_builtin jinja_format_filter; /* value|format(…): by percent signs */
-jinja_builtin jinja_format_method; /* text.format(…): by braces */
+jinja_builtin jinja_format_filter; /* value|format(…): with percent fields */
+jinja_builtin jinja_format_method; /* text.format(…): with braces */
 
 #endif

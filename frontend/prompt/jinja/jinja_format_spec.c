@@ -1,14 +1,10 @@
 /*
  * Format specifications: fill, alignment, sign, width, grouping, precision, type.
  *
- * The problem: Python's mini-language allows combinations that printf() has not (thousands,
- * centring, any fill).
- *
- * The idea: digits first (by printf for floats, by hand for integers), then sign and prefix, then
- * padding around or between them. Padding and digits are the template's own; text keeps its
- * provenance.
- *
- * It refuses precisions over 300 digits.
+ * Python's mini-language allows combinations that printf() lacks (thousands, centring, any fill):
+ * digits first (by printf for floats, by hand for integers), then sign and prefix, then padding
+ * around or between them. Padding and digits count as the template's own; text keeps its
+ * provenance. Precisions over 300 digits are refused.
  */
 #include "frontend/prompt/jinja/jinja_format_spec.h"
 
@@ -176,7 +172,7 @@ static bool real_digits(struct jinja_run *run, const struct jinja_format_spec *s
     (void)snprintf(out, DIGITS_BYTES - 1, format, (int)precision, magnitude);
     if (type == '%')
         (void)strcat(out, "%");
-    /* Without a type, Python shows at least one digit after the point. */
+    /* Without a type, Python writes at least one digit after the point. */
     if (type == '\0' && strpbrk(out, ".en") == NULL)
         (void)strcat(out, ".0");
     return true;

@@ -1,4 +1,4 @@
-/* One value shown as a format specification says; shared by percent signs and braces. */
+/* Formats one value by a specification; shared by percent fields and braces. */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FORMAT_SPEC_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_FORMAT_SPEC_H
 
@@ -6,16 +6,16 @@
 
 struct jinja_format_spec {
     const struct jinja_string *fill; /* one character; NULL: a blank */
-    char align;                      /* '<' '>' '^' '=', or 0 for the kind's own */
+    char align;                      /* '<' '>' '^' '=', or 0 for the default of the value's type */
     char sign;                       /* '+', ' ', or 0 */
     char grouping;                   /* ',' or '_' between thousands, or 0 */
     char type;                       /* d b o x X c e E f F g G % s, or 0 */
-    bool alternate;                  /* 0x and such in front */
+    bool alternate;                  /* with a prefix such as 0x */
     int64_t width;
-    int64_t precision; /* -1: the type's own */
+    int64_t precision; /* -1: the default of the type */
 };
 
-/* From the text behind the colon of a brace field. */
+/* Parses the text after the colon of a brace field. */
 bool jinja_format_spec_parse(struct jinja_run *run, const struct jinja_string *text,
                              struct jinja_format_spec *spec) JINJA_CHECKED;
 

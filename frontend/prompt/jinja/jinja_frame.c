@@ -1,12 +1,10 @@
 /*
- * Frames: scopes at work.
+ * Frames: the variables of scopes at run time.
  *
- * The problem: macros may be called after the loop that defined them has moved on, and see the
- * variables around their definition as they are then.
- *
- * The idea: a frame is one arena piece with a slot per name and a pointer outwards; a macro keeps
- * the pointer. Names were bound when the template was compiled, so a look-up is a few hops and an
- * index.
+ * A macro may be called after the loop that defined it has ended, and reads the variables around
+ * its definition as they are then. A frame is one arena piece with a slot per name and a pointer to
+ * the enclosing frame; a macro keeps that pointer. Names were bound when the template was compiled,
+ * so a lookup is a few hops and an index.
  */
 #include "frontend/prompt/jinja/jinja_frame.h"
 

@@ -1,11 +1,9 @@
 /*
- * The functions that jinja2 and Hugging Face put into every template's reach.
+ * The functions that jinja2 and Hugging Face offer to every template.
  *
- * The problem: namespaces, cyclers and joiners are the only things that a template may change;
- * raise_exception must end a rendering with the template's words and nothing around them.
- *
- * The idea: one small function each. It refuses ranges over jinja2's sandbox bound of 100,000
- * items.
+ * Namespaces, cyclers and joiners are the only values that a template can change; raise_exception
+ * ends a rendering with exactly the template's message. Ranges over jinja2's sandbox bound of
+ * 100,000 items are refused.
  */
 #include "frontend/prompt/jinja/jinja_globals.h"
 

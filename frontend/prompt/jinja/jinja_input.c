@@ -1,12 +1,10 @@
 /*
- * JSON in.
+ * Converts JSON to values.
  *
- * The problem: cJSON keeps every number as a double, while Python tells 1 from 1.0.
- *
- * The idea: a whole number within +-2^53 is an integer, everything else a float: that is right for
- * every number a client would write, except `1.0`.
- *
- * It refuses nesting over LIMIT_JSON_DEPTH. Repeated keys keep the last value, as json.loads does.
+ * cJSON stores every number as a double, while Python distinguishes 1 from 1.0: a whole number
+ * within +-2^53 becomes an integer, any other a float, which is right for every number that clients
+ * write except `1.0`. Nesting over LIMIT_JSON_DEPTH is refused. Repeated keys keep the last value,
+ * as in json.loads.
  */
 #include "frontend/prompt/jinja/jinja_input.h"
 

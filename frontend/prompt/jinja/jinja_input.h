@@ -1,4 +1,4 @@
-/* A caller's JSON as values. */
+/* Converts a caller's JSON to values. */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_INPUT_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_INPUT_H
 

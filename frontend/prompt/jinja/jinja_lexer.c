@@ -1,14 +1,12 @@
 /*
- * The lexer: where text ends and code begins, and which blanks between them survive.
+ * The lexer: separates text from code, and decides which blanks between them are kept.
  *
- * The problem: jinja2 decides whitespace with regular expressions over the raw text, and every
- * published template was tuned by eye against exactly those decisions.
+ * jinja2 decides white space with regular expressions over the raw text, and published templates
+ * depend on exactly those decisions. They are made here in one pass. Outside code: find the next
+ * opening mark; the text before it is trimmed as its sign (`-`) or lstrip_blocks demands. Inside:
+ * cut tokens until the closing mark, which counts only if no bracket is open.
  *
- * The idea: the same decisions, made by hand in one pass. Outside of code, find the next opening
- * mark; the data before it is cut by its sign (`-`) or by lstrip_blocks. Inside, cut tokens until
- * the closing mark, which counts only when no bracket is open.
- *
- * It refuses line statements and custom delimiters: no published chat template can use them.
+ * Line statements and custom delimiters are not supported: no published chat template can use them.
  */
 #include "frontend/prompt/jinja/jinja_lexer.h"
 
@@ -76,8 +74,7 @@ static bool starts_with(const struct lexer *lexer, size_t at, const char *mark)
     return lexer->length - at >= bytes && memcmp(lexer->text + at, mark, bytes) == 0;
 }
 
-/* The data before a mark at `end`, cut from its right as the mark's sign says. Returns the new end.
- */
+/* Trims the text before a mark at `end` as the mark's sign demands. Returns the new end. */
 static size_t data_end(const struct lexer *lexer, size_t start, size_t end, char sign, bool block)
 {
     size_t line_start = end;
@@ -108,7 +105,7 @@ static enum result push_data(struct lexer *lexer, size_t start, size_t end)
                                                   .text_bytes = end - start});
 }
 
-/* Where the closing mark at `at` ends with the blanks that it takes along; 0 when there is none. */
+/* The end of the closing mark at `at`, with the blanks that it removes; 0 if there is none. */
 static size_t close_end(const struct lexer *lexer, size_t at, const char *mark, bool trims_newline)
 {
     if (trims_newline && lexer->text[at] == '+' && starts_with(lexer, at + 1, mark))
@@ -121,7 +118,7 @@ static size_t close_end(const struct lexer *lexer, size_t at, const char *mark, 
     return at + 2 + (newline ? 1 : 0);
 }
 
-/* `{% raw %}` at lexer->at: returns the offset after it, or 0 when the block is another one. */
+/* `{% raw %}` at lexer->at: returns the offset after it, or 0 if the block is another one. */
 static size_t raw_begin_end(const struct lexer *lexer, size_t at, const char *word)
 {
     if (!starts_with(lexer, at, "{%"))
@@ -199,7 +196,7 @@ static enum result track_bracket(struct lexer *lexer, enum jinja_token_type type
     return RESULT_OK;
 }
 
-/* The tokens of one `{{ }}` or `{% %}`, its closing mark included. */
+/* The tokens of one `{{ }}` or `{% %}`, including its closing mark. */
 static enum result scan_code(struct lexer *lexer, bool block)
 {
     const char *mark = block ? "%}" : "}}";
@@ -230,7 +227,7 @@ static enum result scan_code(struct lexer *lexer, bool block)
             return result;
         lexer_advance(lexer, lexer->at + bytes);
     }
-    return RESULT_OK; /* the parser names what is missing */
+    return RESULT_OK; /* the parser reports what is missing */
 }
 
 /* The next opening mark at or after lexer->at, or the length. */

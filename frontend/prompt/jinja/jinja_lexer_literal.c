@@ -1,14 +1,10 @@
 /*
- * Tokens inside of `{{ }}` and `{% %}`.
+ * Tokens inside `{{ }}` and `{% %}`.
  *
- * The problem: literals are Python's (1_000, 0x1f, 1e3, '\u2581' with unicode escapes), and a dot
- * before digits means an index (`x.0.1`), not a fraction.
- *
- * The idea: one function per kind of token, tried by the first character. Strings are unescaped
- * here, once.
- *
- * It refuses what UTF-8 cannot carry (lone surrogates), character names (\N{...}), and integers
- * over 64 bits.
+ * Literals are Python's (1_000, 0x1f, 1e3, '\u2581' with unicode escapes), and a dot before digits
+ * is an index (`x.0.1`), not a fraction. One function per kind of token, tried by the first
+ * character. Strings are unescaped here, once. Refused: characters that UTF-8 cannot encode (lone
+ * surrogates), character names (\N{...}), and integers over 64 bits.
  */
 #include "frontend/prompt/jinja/jinja_lexer_literal.h"
 
@@ -56,7 +52,7 @@ static char char_at(const struct literal *literal, size_t at)
     return at < literal->length ? literal->text[at] : '\0';
 }
 
-/* End of digits that single underscores may separate; `at` itself when there is none. */
+/* End of digits that single underscores may separate; `at` itself if there are none. */
 static size_t digits_end(const struct literal *literal, size_t at, unsigned base)
 {
     if (!is_digit(char_at(literal, at), base))
@@ -216,7 +212,7 @@ static enum result scan_string(const struct literal *literal, struct jinja_token
     if (end >= literal->length)
         return error_set(literal->error, RESULT_INVALID, "line %d: unexpected char %s",
                          literal->line, quote == '"' ? "'\"'" : "\"'\"");
-    /* No escape is shorter than what it stands for. */
+    /* No escape is shorter than the character it encodes. */
     char *out = jinja_arena_take(literal->arena, end - literal->at);
     if (out == NULL)
         return error_set(literal->error, RESULT_TOO_LARGE, "template is too large");
@@ -226,7 +222,7 @@ static enum result scan_string(const struct literal *literal, struct jinja_token
     return unescape(literal, literal->at + 1, end, out, &token->text_bytes);
 }
 
-/* End of a name that starts at literal->at; literal->at itself when none does. */
+/* End of a name that starts at literal->at; literal->at itself if there is none. */
 static size_t name_end(const struct literal *literal)
 {
     size_t at = literal->at;

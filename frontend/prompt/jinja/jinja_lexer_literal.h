@@ -6,7 +6,7 @@
 #include "frontend/prompt/jinja/jinja_token.h"
 #include "proto/result.h"
 
-/* Reads the token at text[at], at < length, which is no blank. *token_bytes is what it takes of the
+/* Reads the token at text[at], at < length, which is not a blank. *token_bytes is its length in the
  * text. */
 enum result jinja_lexer_literal(struct jinja_arena *arena, const char *text, size_t length,
                                 size_t at, int line, struct jinja_token *token, size_t *token_bytes,

@@ -1,11 +1,9 @@
 /*
- * Loops and what they tell about themselves.
+ * Loops and the `loop` variable.
  *
- * The problem: `loop.last` looks one item ahead, `loop.length` may have to read all of them, and
- * with `for … if` both run the test of items whose turn has not come.
- *
- * The idea: jinja2's own: one item of look-ahead; when a length is asked of something that has
- * none, the rest is read into a list and the loop goes on over that.
+ * `loop.last` looks one item ahead, `loop.length` may have to read all items, and with `for … if`
+ * both run the test on later items. As in jinja2: one item of look-ahead; if the length of an
+ * iterator is requested, the rest is read into a list and the loop continues over that.
  */
 #include "frontend/prompt/jinja/jinja_loop.h"
 
@@ -90,7 +88,7 @@ static bool measure(struct jinja_run *run, struct jinja_loop *loop)
             return false;
     }
     loop->length = (int64_t)rest.count + loop->index0 + 1 + (jinja_is_absent(loop->after) ? 0 : 1);
-    loop->test_frame = NULL; /* all that is left has passed */
+    loop->test_frame = NULL; /* all remaining items passed the test */
     loop->cursor.next = 0;
     return jinja_items_list(run, &rest, JINJA_LIST, &loop->cursor.over);
 }

@@ -2,11 +2,10 @@
  * Macros, call blocks and recursive loops: bodies that run when called and whose output is the
  * call's value.
  *
- * The problem: a macro's parameters have defaults that see the parameters before them, and it has
- * up to three hidden ones (caller, kwargs, varargs), depending on what its body mentions.
- *
- * The idea: bind positional, then keyword arguments to the slots of a new frame whose outer frame
- * is where the macro was defined; run the body into a builder of its own.
+ * Defaults of a macro's parameters can refer to earlier parameters, and it has up to three hidden
+ * ones (caller, kwargs, varargs), depending on the names its body uses. Positional, then keyword
+ * arguments are bound to the slots of a new frame whose outer frame is the one of the macro's
+ * definition; the body runs into its own builder.
  */
 #include "frontend/prompt/jinja/jinja_macro.h"
 
@@ -32,8 +31,7 @@ static struct jinja_value *parameter_slot(struct jinja_frame *frame,
     return &frame->slots[parameter->name->slot];
 }
 
-/* The parameter that a keyword names, among those that positional arguments left open; NULL when
- * none. */
+/* The unbound parameter that a keyword names; NULL if there is none. */
 static struct jinja_value *open_slot(struct jinja_frame *frame, const struct jinja_macro_body *body,
                                      size_t first, const struct jinja_named *named)
 {

@@ -8,7 +8,7 @@
 bool jinja_macro_call(struct jinja_run *run, const struct jinja_macro *macro,
                       const struct jinja_call *call, struct jinja_value *out) JINJA_CHECKED;
 
-/* `loop(items)` in a recursive loop: its body over other items. */
+/* `loop(items)` in a recursive loop: runs its body over other items. */
 bool jinja_macro_call_loop(struct jinja_run *run, struct jinja_loop *loop,
                            const struct jinja_call *call, struct jinja_value *out) JINJA_CHECKED;
 

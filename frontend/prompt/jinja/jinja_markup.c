@@ -1,11 +1,10 @@
 /*
  * Markup.
  *
- * The problem: autoescape is off for chat templates, yet `tools | tojson | safe` is common, and in
- * Python adding plain text to what `safe` returns escapes that text.
- *
- * The idea: a flag on the string; concatenation looks at it. It refuses to follow the flag through
- * string methods, which no template relies on: there the result is plain.
+ * Autoescape is off for chat templates, yet `tools | tojson | safe` is common, and in Python adding
+ * plain text to the result of `safe` escapes that text. Here markup is a flag on the string, which
+ * concatenation checks. String methods do not preserve the flag, as no template relies on it: their
+ * result is plain.
  */
 #include "frontend/prompt/jinja/jinja_markup.h"
 

@@ -1,13 +1,11 @@
 /*
  * Members, items and slices.
  *
- * The problem: in a template `m.content` and `m['content']` mean the same most of the time:
- * attribute first for one, item first for the other, with the other way round as the second try. So
- * `m.items` is the method even if the message has a key "items".
- *
- * The idea: two small functions, one per order. Methods of a type come from its table. Methods that
- * change a list or a dictionary, and anything private, become an undefined value whose words say
- * that they are unsafe; calling it fails with them, as in Hugging Face's immutable sandbox.
+ * `m.content` and `m['content']` usually mean the same: the first tries the attribute before the
+ * item, the second the item before the attribute. So `m.items` is the method even if the message
+ * has a key "items". Methods of a type come from its table. Methods that change a list or a
+ * dictionary, and private names, give an undefined value whose message says that they are unsafe;
+ * calling it fails with that message, as in Hugging Face's immutable sandbox.
  */
 #include "frontend/prompt/jinja/jinja_member.h"
 
@@ -75,7 +73,7 @@ static bool macro_member(struct jinja_run *run, const struct jinja_macro *macro,
     return jinja_items_list(run, &items, JINJA_TUPLE, out);
 }
 
-/* Python's getattr(): *out stays JINJA_MISSING when there is no such attribute. */
+/* Python's getattr(): *out stays JINJA_MISSING if there is no such attribute. */
 static bool attribute(struct jinja_run *run, struct jinja_value object, struct jinja_value name,
                       struct jinja_value *out)
 {
@@ -124,7 +122,7 @@ static bool string_index(struct jinja_run *run, const struct jinja_string *strin
     return jinja_string_slice(run, string, start, start + bytes, out);
 }
 
-/* Python's object[key]: *out stays JINJA_MISSING where it raises a LookupError or TypeError. */
+/* Python's object[key]: *out stays JINJA_MISSING if Python raises a LookupError or TypeError. */
 static bool item(struct jinja_run *run, struct jinja_value object, struct jinja_value key,
                  struct jinja_value *out)
 {

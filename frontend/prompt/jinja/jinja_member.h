@@ -8,11 +8,11 @@
 bool jinja_member_get(struct jinja_run *run, struct jinja_value object, struct jinja_value name,
                       struct jinja_value *out) JINJA_CHECKED;
 
-/* An item, else an attribute when the key is a string, else undefined. */
+/* An item, else an attribute if the key is a string, else undefined. */
 bool jinja_member_index(struct jinja_run *run, struct jinja_value object, struct jinja_value key,
                         struct jinja_value *out) JINJA_CHECKED;
 
-/* Bounds are JINJA_NONE or JINJA_MISSING where absent. */
+/* Absent bounds are JINJA_NONE or JINJA_MISSING. */
 bool jinja_member_slice(struct jinja_run *run, struct jinja_value object,
                         const struct jinja_value bounds[3], struct jinja_value *out) JINJA_CHECKED;
 

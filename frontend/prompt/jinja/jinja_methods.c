@@ -1,9 +1,9 @@
 /*
- * Which value has which methods.
+ * The methods of each kind of value.
  *
- * String methods proper are in jinja_methods_string.c (search, split, strip, replace) and
+ * String methods are in jinja_methods_string.c (search, split, strip, replace) and
  * jinja_methods_case.c (case and classes); those of lists, tuples and dictionaries are here,
- * because the immutable sandbox leaves only a handful.
+ * because the immutable sandbox allows only a few.
  */
 #include "frontend/prompt/jinja/jinja_methods.h"
 
@@ -52,7 +52,7 @@ static bool dict_get(struct jinja_run *run, const struct jinja_call *call, struc
 
 static bool itself(struct jinja_run *run, const struct jinja_call *call, struct jinja_value *out)
 {
-    *out = call->self; /* a copy of what nobody can change */
+    *out = call->self; /* immutable, so its copy is the same object */
     return jinja_run_step(run, 1);
 }
 

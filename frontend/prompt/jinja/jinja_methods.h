@@ -4,10 +4,11 @@
 
 #include "frontend/prompt/jinja/jinja_string.h"
 
-/* The table of a value's kind, which ends with a NULL name; NULL when it has no methods. */
+/* The method table of a value's kind, which ends with a NULL name; NULL if it has no methods. */
 const struct jinja_signature *jinja_methods_of(struct jinja_value object);
 
-/* Python's methods that change the object, or encode it: the immutable sandbox refuses them. */
+/* True for Python's methods that change or encode the object: the immutable sandbox refuses
+ * them. */
 bool jinja_methods_are_unsafe(struct jinja_value object, const struct jinja_string *name);
 
 /* --- shared with filters
@@ -15,12 +16,12 @@ bool jinja_methods_are_unsafe(struct jinja_value object, const struct jinja_stri
 
 enum jinja_side { JINJA_LEFT = 1, JINJA_RIGHT = 2, JINJA_BOTH = 3 };
 
-/* strip(): blanks, or the characters of `chars` when it is not NULL. */
+/* strip(): removes blanks, or the characters of `chars` if it is not NULL. */
 bool jinja_methods_strip(struct jinja_run *run, const struct jinja_string *string,
                          const struct jinja_string *chars, enum jinja_side side,
                          struct jinja_value *out) JINJA_CHECKED;
 
-/* replace(); count < 0 is all of them. */
+/* replace(); count < 0 replaces all. */
 bool jinja_methods_replace(struct jinja_run *run, const struct jinja_string *string,
                            const struct jinja_string *old, const struct jinja_string *with,
                            int64_t count, struct jinja_value *out) JINJA_CHECKED;
@@ -29,18 +30,18 @@ bool jinja_methods_replace(struct jinja_run *run, const struct jinja_string *str
 bool jinja_methods_split_lines(struct jinja_run *run, const struct jinja_string *string,
                                bool keep_ends, struct jinja_value *out) JINJA_CHECKED;
 
-/* center() and kin: pads to `width` characters. */
+/* center() and similar: pads to `width` characters. */
 bool jinja_methods_pad(struct jinja_run *run, const struct jinja_string *string, int64_t width,
                        const struct jinja_string *fill, enum jinja_side text_side,
                        struct jinja_value *out) JINJA_CHECKED;
 
 enum jinja_casing { CASING_UPPER, CASING_LOWER, CASING_CAPITALIZE, CASING_TITLE, CASING_SWAP };
 
-/* upper() and kin. The result is a caller's unless all of the string is the template's. */
+/* upper() and similar. The result is a caller's unless all of the string is the template's. */
 bool jinja_methods_case(struct jinja_run *run, const struct jinja_string *string,
                         enum jinja_casing casing, struct jinja_value *out) JINJA_CHECKED;
 
-/* isupper() (or islower()): some cased character, and none of the other case. */
+/* isupper() (or islower()): at least one cased character, and none of the other case. */
 bool jinja_methods_is_cased(const struct jinja_string *string, bool upper);
 
 /* Tables of the other files. */

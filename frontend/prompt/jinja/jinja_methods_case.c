@@ -1,12 +1,10 @@
 /*
  * Case, classes of characters, and padding.
  *
- * The problem: one character may become three (U+FB03), a sigma at a word's end has a form of its
- * own, and title case starts after anything that is not a letter.
- *
- * The idea: one loop over characters that remembers whether the one before had case. Changed text
- * is a caller's unless every byte of the original was the template's; padding keeps bytes as they
- * are.
+ * One character may become three (U+FB03), a sigma at a word's end has its own form, and title case
+ * starts after any character that is not a letter: one loop over characters that remembers whether
+ * the previous one had case. Changed text is a caller's unless every byte of the original was the
+ * template's; padding keeps the provenance of bytes.
  */
 #include "frontend/prompt/jinja/jinja_methods_case.h"
 
@@ -84,7 +82,7 @@ DEFINE_CASE(capitalize, CASING_CAPITALIZE)
 DEFINE_CASE(title, CASING_TITLE)
 DEFINE_CASE(swapcase, CASING_SWAP)
 
-/* True when the string has characters and all are of the class. */
+/* True if the string has characters and all are of the class. */
 static bool all_are(struct jinja_run *run, const struct jinja_string *string,
                     bool (*belongs)(uint32_t), bool empty, struct jinja_value *out)
 {
@@ -207,7 +205,7 @@ bool jinja_methods_pad(struct jinja_run *run, const struct jinja_string *string,
     if (padding < 0)
         padding = 0;
     int64_t left = text_side == JINJA_LEFT ? 0 : padding;
-    if (text_side == JINJA_BOTH) /* the odd blank goes left only when the width is odd, too */
+    if (text_side == JINJA_BOTH) /* the odd blank goes left only if the width is odd, too */
         left = padding / 2 + (padding & width & 1);
     return repeat_fill(run, &builder, fill, left) && jinja_builder_string(run, &builder, string) &&
            repeat_fill(run, &builder, fill, padding - left) &&

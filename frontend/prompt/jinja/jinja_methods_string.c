@@ -1,11 +1,10 @@
 /*
- * String methods that search, cut and put together.
+ * String methods that search, cut and join.
  *
- * The problem: templates take replies apart (`content.split('</think>')[-1].lstrip('\n')`), and
- * every piece must know whose bytes it holds.
- *
- * The idea: cutting is slicing, which keeps provenance by itself; replacing and joining go through
- * the builder, which copies it byte by byte. Positions that a template sees count characters.
+ * Templates take replies apart (`content.split('</think>')[-1].lstrip('\n')`), and every piece must
+ * keep the provenance of its bytes. Cutting is slicing, which keeps provenance; replacing and
+ * joining use the builder, which copies it byte by byte. Positions visible to a template count
+ * characters.
  */
 #include <string.h>
 
@@ -160,7 +159,7 @@ static size_t char_at(const struct jinja_string *string, size_t at, bool *space)
     return bytes;
 }
 
-/* split() at runs of blanks; blanks at the ends make no parts. */
+/* split() at runs of blanks; blanks at the ends give no parts. */
 static bool split_blanks(struct jinja_run *run, const struct jinja_string *string, int64_t limit,
                          struct jinja_items *parts)
 {
@@ -232,8 +231,7 @@ static bool split_at(struct jinja_run *run, const struct jinja_string *string,
     return add_slice(run, string, start, string->length, parts);
 }
 
-/* The last place where the needle stands wholly within [start, end), or SIZE_MAX. Costs steps per
- * candidate. */
+/* The last occurrence of the needle within [start, end), or SIZE_MAX. Costs steps per candidate. */
 static bool find_last(struct jinja_run *run, const struct jinja_string *string,
                       const struct jinja_string *needle, size_t start, size_t end, size_t *found)
 {
@@ -356,8 +354,8 @@ static bool method_splitlines(struct jinja_run *run, const struct jinja_call *ca
                                      out);
 }
 
-/* The bytes that [start, end) counts in characters, as Python clamps them; false when start is past
- * the end. */
+/* Converts [start, end), in characters, to bytes, clamped as in Python; false if start is past the
+ * end. */
 static bool window(struct jinja_run *run, const struct jinja_string *string,
                    const struct jinja_call *call, size_t *start, size_t *end, bool *inside)
 {

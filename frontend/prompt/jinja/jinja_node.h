@@ -1,6 +1,6 @@
 /*
- * The syntax tree: immutable once the scope pass (jinja_scope.h) has bound its names. Everything
- * lives in the compiled template's arena.
+ * The syntax tree: immutable once the scope pass (jinja_scope.h) has bound its names. All of it is
+ * in the compiled template's arena.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_NODE_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_NODE_H
@@ -42,15 +42,15 @@ enum jinja_node_type {
     NODE_SET_BLOCK,
     NODE_WITH,
     NODE_SCOPE, /* generation blocks: a scope of their own */
-    NODE_BODY,  /* statements in a row */
+    NODE_BODY,  /* a sequence of statements */
     NODE_BREAK,
     NODE_CONTINUE,
 };
 
-/* Where a slot's value comes from when its scope is entered. */
+/* The source of a slot's value when its scope is entered. */
 enum jinja_load {
-    LOAD_PARAMETER, /* whoever enters the scope sets it */
-    LOAD_GLOBAL,    /* the caller's variable of that name */
+    LOAD_PARAMETER, /* set by the code that enters the scope */
+    LOAD_GLOBAL,    /* set by the code that enters the scope */
     LOAD_ALIAS,     /* the outer scope's value, copied */
     LOAD_UNDEFINED,
 };
@@ -92,8 +92,8 @@ struct jinja_parameter {
     struct jinja_node *fallback; /* or NULL */
 };
 
-/* A macro, or the body of a call block. Slots are LIMIT-free uint32; UINT32_MAX where the body
- * never asks. */
+/* A macro, or the body of a call block. Hidden slots are UINT32_MAX if the body does not use
+ * them. */
 struct jinja_macro_body {
     struct jinja_scope *scope;
     struct jinja_parameter *parameters;

@@ -1,14 +1,10 @@
 /*
  * Arithmetic, comparison and membership.
  *
- * The problem: `+` adds, concatenates strings, lists and tuples, and escapes when one side is
- * markup; `%` is a remainder that takes its sign from the divisor, or string formatting; integers
- * in Python never overflow.
- *
- * The idea: numbers first, by the kinds of both sides; then sequences; then Python's words for what
- * does not fit.
- *
- * It refuses integers over 64 bits: a template that counts that far is wrong.
+ * `+` adds, concatenates strings, lists and tuples, and escapes if one side is markup; `%` is a
+ * remainder with the sign of the divisor, or string formatting. Numbers are handled first, by the
+ * kinds of both sides; then sequences; then Python's messages for unsupported operands. Integers
+ * over 64 bits, which Python supports, are refused.
  */
 #include "frontend/prompt/jinja/jinja_operator.h"
 
@@ -126,7 +122,7 @@ static bool apply_reals(struct jinja_run *run, enum jinja_token_type operator, d
         if (operator== TOKEN_FLOORDIV) {
             double quotient = (a - result) / b;
             result = result != 0 && (b < 0) != (result < 0) ? quotient - 1 : quotient;
-            result = floor(result + 0.5); /* the quotient is whole up to rounding */
+            result = floor(result + 0.5); /* the quotient is whole except for rounding */
         } else if (result != 0 && (b < 0) != (result < 0)) {
             result += b;
         } else if (result == 0) {
@@ -336,7 +332,7 @@ bool jinja_operator_compare(struct jinja_run *run, enum jinja_token_type operato
         return true;
     default: break;
     }
-    /* <= and >= are not the negation of > and <: a NaN is neither. */
+    /* <= and >= are not the negation of > and <: all are false for a NaN. */
     bool less = false;
     bool turned = operator== TOKEN_GE;
     if (!jinja_value_less(run, turned ? right : left, turned ? left : right, &less) ||

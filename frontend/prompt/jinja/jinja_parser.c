@@ -1,15 +1,10 @@
 /*
  * Statements: text, `{{ }}` and the tags of `{% %}`.
  *
- * The problem: blocks nest, each tag has its own header and its own closing words, and some of what
- * they may contain depends on what stands around them (break needs a loop, a macro's body decides
- * which hidden parameters it has).
- *
- * The idea: recursive descent with one function per tag, found in a table. A body is parsed until
- * one of its closing words stands behind `{%`.
- *
- * It refuses tags that load other templates or change escaping: a chat template is one file without
- * escaping.
+ * Recursive descent with one function per tag, found in a table. A body is parsed until one of its
+ * closing words follows `{%`. The surroundings decide about some of its content (break needs a
+ * loop, a macro's body determines its hidden parameters). Tags that load other templates or change
+ * escaping are refused: a chat template is one file without escaping.
  */
 #include "frontend/prompt/jinja/jinja_parser.h"
 
@@ -165,7 +160,7 @@ static struct jinja_node *parse_target(struct jinja_parser *parser, const char *
         jinja_expression_tuple(parser, (struct jinja_tuple_rules){.primaries_only = true,
                                                                   .with_namespace = with_namespace,
                                                                   .end_word = end_word});
-    parser->uses = uses; /* storing is no reading */
+    parser->uses = uses; /* a store is no use */
     return target != NULL && mark_target(parser, target) ? target : NULL;
 }
 
@@ -187,7 +182,7 @@ static struct jinja_node *parse_name_target(struct jinja_parser *parser)
     return mark_target(parser, node) ? node : NULL;
 }
 
-/* A second copy, for another scope to bind. */
+/* A copy, to be bound in another scope. */
 static struct jinja_node *copy_target(struct jinja_parser *parser, const struct jinja_node *target)
 {
     struct jinja_node *copy = jinja_parser_node(parser, target->type, target->line);
@@ -216,7 +211,7 @@ static bool at_end_word(const struct jinja_parser *parser, const char *const end
     return false;
 }
 
-/* Appends text or `{{ }}` to the output node that is being gathered. */
+/* Appends text or `{{ }}` to the current output node. */
 static bool parse_output(struct jinja_parser *parser, struct jinja_node_list *pieces)
 {
     const struct jinja_token *token = parser->at;
@@ -250,8 +245,8 @@ static bool flush_output(struct jinja_parser *parser, struct jinja_node_list *pi
     return jinja_parser_add(parser, statements, output);
 }
 
-/* Statements up to `{% word` with one of the end words (left at the word), or the template's end
- * when there are none. */
+/* Statements up to `{% word` with one of the end words (stops at the word), or the template's end
+ * if there are none. */
 static struct jinja_node *parse_until(struct jinja_parser *parser, const char *const end_words[])
 {
     struct jinja_node *body = jinja_parser_node(parser, NODE_BODY, parser->at->line);
@@ -301,8 +296,8 @@ static struct jinja_node *parse_body(struct jinja_parser *parser, const char *co
     return parse_until(parser, end_words);
 }
 
-/* A body with one end word, which is read. Bodies with a scope of their own check filters strictly
- * again. */
+/* A body with one end word, which is read. In bodies with their own scope unknown filters are
+ * errors again. */
 static struct jinja_node *parse_scoped_body(struct jinja_parser *parser, const char *end_word)
 {
     const char *const end_words[] = {end_word, NULL};
@@ -444,7 +439,7 @@ static bool parse_parameters(struct jinja_parser *parser, struct jinja_macro_bod
     return jinja_parser_expect(parser, TOKEN_RPAREN);
 }
 
-/* Whether the body's special name is a hidden parameter, that is, not one of its own. */
+/* True if the body's special name is a hidden parameter, that is, not declared. */
 static bool is_hidden(const struct jinja_macro_body *macro, const char *name)
 {
     for (size_t i = 0; i < macro->parameter_count; i++)
@@ -599,7 +594,7 @@ static struct jinja_node *parse_generation(struct jinja_parser *parser, int line
     if (node == NULL)
         return NULL;
     unsigned loop_depth = parser->loop_depth;
-    parser->loop_depth = 0; /* jinja2 makes it a macro's body */
+    parser->loop_depth = 0; /* jinja2 compiles it as a macro's body */
     node->body = parse_scoped_body(parser, "endgeneration");
     parser->loop_depth = loop_depth;
     return node->body == NULL ? NULL : node;

@@ -9,8 +9,8 @@
 #include "frontend/prompt/jinja/jinja_node.h"
 #include "proto/result.h"
 
-/* *root is a NODE_BODY. RESULT_UNSUPPORTED for tags that reach for other templates (include,
- * extends, import, block). */
+/* *root is a NODE_BODY. RESULT_UNSUPPORTED for tags that load other templates (include, extends,
+ * import, block). */
 enum result jinja_parser_parse(struct jinja_arena *arena, const struct jinja_token_list *tokens,
                                struct jinja_node **root, struct error_text *error) RESULT_CHECKED;
 

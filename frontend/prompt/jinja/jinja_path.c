@@ -1,8 +1,6 @@
 /*
- * Attribute paths of filters.
- *
- * The idea: split once, then index item by item with the same rules as `x[key]`. Parts that are all
- * digits are indices.
+ * Attribute paths of filters: split once, then looked up in each item with the rules of `x[key]`.
+ * Parts that are all digits are indices.
  */
 #include "frontend/prompt/jinja/jinja_path.h"
 

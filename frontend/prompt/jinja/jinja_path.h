@@ -1,4 +1,4 @@
-/* The `attribute=` of filters: `a.b.0`, looked up in item after item. */
+/* The `attribute=` of filters: a path `a.b.0`, looked up in each item. */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_PATH_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_PATH_H
 
@@ -7,11 +7,11 @@
 struct jinja_path {
     const struct jinja_value *parts; /* strings and integers */
     size_t count;
-    struct jinja_value fallback; /* for what is undefined on the way; JINJA_MISSING: none */
+    struct jinja_value fallback; /* replaces undefined values on the path; JINJA_MISSING: none */
     bool lower;                  /* lower the case of the string found */
 };
 
-/* From a name with dots, an index, or nothing (JINJA_MISSING, JINJA_NONE: the item itself). */
+/* From a dotted name, an index, or nothing (JINJA_MISSING, JINJA_NONE: the item itself). */
 bool jinja_path_parse(struct jinja_run *run, struct jinja_value attribute,
                       struct jinja_path *path) JINJA_CHECKED;
 

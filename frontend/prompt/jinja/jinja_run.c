@@ -1,13 +1,9 @@
 /*
- * The bounds of a rendering and the words of its failure.
+ * The bounds of a rendering and its failure.
  *
- * The problem: a template may loop, recurse, build and fail anywhere inside of an expression.
- *
- * The idea: three counters (steps, depth, the arena's bytes) that every part of the interpreter
- * draws on, and one place that remembers the first thing that went wrong. Failure travels as
- * `false`.
- *
- * It refuses exceptions in disguise: nothing here jumps.
+ * A template may loop, recurse, allocate and fail anywhere inside an expression. Every part of the
+ * interpreter counts on three counters (steps, depth, the arena's bytes), and the first failure is
+ * recorded here. A failure is passed up as `false`; there are no exceptions or jumps.
  */
 #include "frontend/prompt/jinja/jinja_run.h"
 

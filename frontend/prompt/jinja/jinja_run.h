@@ -1,8 +1,8 @@
 /*
- * One rendering: its memory, its bounds, what it has written and why it failed.
+ * One rendering: its memory, bounds, output and failure.
  *
- * Every function of the interpreter that takes a run returns false when it failed, after one of the
- * jinja_fail calls below said why; callers only pass the false on.
+ * Every function of the interpreter that takes a run returns false after a failure, for which one
+ * of the jinja_fail calls below recorded the reason; callers only return false.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_RUN_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_RUN_H
@@ -22,40 +22,41 @@ struct jinja_builder;
 struct jinja_run {
     struct jinja_arena arena;
     const struct jinja_dict *globals; /* the caller's variables and the builtins */
-    struct jinja_builder *output;     /* where output statements write now */
+    struct jinja_builder *output;     /* the target of output statements */
     uint64_t steps_left;
     unsigned depth;
-    int line; /* of the statement at work */
+    int line; /* of the current statement */
     int64_t now_unix_s;
-    enum result failure; /* RESULT_OK until something failed */
-    bool raised;         /* by the template itself: its words stand alone */
+    enum result failure; /* RESULT_OK until a failure */
+    bool raised;         /* by the template itself: its message is reported alone */
     struct error_text error;
 };
 
 /* Counts `steps` of work. */
 bool jinja_run_step(struct jinja_run *run, uint64_t steps) JINJA_CHECKED;
 
-/* Counts work over `bytes` of text: a step for every few dozen. */
+/* Counts work over `bytes` of text: one step per few dozen bytes. */
 bool jinja_run_scan(struct jinja_run *run, uint64_t bytes) JINJA_CHECKED;
 
-/* What converting a float to or from digits costs, in steps. */
+/* The cost of converting a float to or from digits, in steps. */
 #define JINJA_STEPS_OF_DIGITS 64u
 
-/* One level deeper into expressions, blocks and calls; jinja_run_leave() comes back. */
+/* One level deeper into expressions, blocks and calls; jinja_run_leave() returns. */
 bool jinja_run_enter(struct jinja_run *run) JINJA_CHECKED;
 void jinja_run_leave(struct jinja_run *run);
 
-/* NULL (and failed) at the memory bound. Overflow of count x element is a failure, too. */
+/* NULL (and failed) at the memory bound. Overflow of count x element is a failure too. */
 void *jinja_run_take(struct jinja_run *run, size_t count, size_t element_bytes) JINJA_CHECKED;
 
-/* All return false, so that `return jinja_fail(…)` reads well. The first failure wins. */
+/* All return false, so that callers can `return jinja_fail(…)`. The first failure is kept. */
 bool jinja_fail(struct jinja_run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 bool jinja_fail_bound(struct jinja_run *run, const char *what);
-/* An operation on something undefined: the message that jinja2's UndefinedError has. */
+/* Fails for an operation on an undefined value, with the message of jinja2's UndefinedError. */
 bool jinja_fail_undefined(struct jinja_run *run, struct jinja_value undefined);
 
-/* The undefined value of a name that nothing has / that an object has not / with ready words. */
+/* The undefined value of an unknown name / of a missing member of an object / with a given
+ * message. */
 bool jinja_undefined_name(struct jinja_run *run, const char *name, size_t name_bytes,
                           struct jinja_value *out) JINJA_CHECKED;
 bool jinja_undefined_member(struct jinja_run *run, struct jinja_value object,

@@ -1,17 +1,14 @@
 /*
  * Scopes.
  *
- * The problem: in jinja2 a `set` in a loop does not leak, a macro sees what is around its
- * definition and not what is around its call, and a name that some later statement sets is already
- * that scope's own (and undefined until then), even where the caller passed a variable of that
- * name.
+ * In jinja2 a `set` in a loop does not leak, a macro sees the variables around its definition and
+ * not around its call, and a name that a later statement sets is already that scope's own (and
+ * undefined until then), even if the caller passed a variable of that name.
  *
- * The idea: the same two passes that jinja2's compiler makes. First a whole scope is looked through
- * and every name in it gets a slot, with the way it gets its first value: a parameter, the caller's
- * variable, the outer scope's value, or nothing. Then names are bound to (scopes up, slot), and
- * inner scopes are treated likewise. A rendering never looks up a name in more than one place.
- *
- * It refuses dynamic scope: nothing is found through callers.
+ * Two passes, as in jinja2's compiler. The first goes through a whole scope and gives every name in
+ * it a slot and the source of its first value: a parameter, the caller's variable, the outer
+ * scope's value, or nothing. The second binds names to (scopes up, slot) and handles inner scopes
+ * the same way. At run time a name is in one known place; nothing is found through callers.
  */
 #include "frontend/prompt/jinja/jinja_scope.h"
 
@@ -28,7 +25,7 @@ struct binder {
 };
 
 struct place {
-    uint32_t depth; /* scopes up; UINT32_MAX: nowhere */
+    uint32_t depth; /* scopes up; UINT32_MAX: not found */
     uint32_t slot;
 };
 
@@ -146,7 +143,7 @@ static bool declare_store(struct binder *binder, struct jinja_scope *scope,
     return true;
 }
 
-/* A name that only some branches set keeps, in the others, the value that it has outside. */
+/* A name that only some branches set keeps its outer value in the others. */
 static void settle_branches(struct jinja_scope *scope, uint32_t before)
 {
     for (size_t i = 0; i < scope->count; i++) {

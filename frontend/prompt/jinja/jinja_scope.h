@@ -1,7 +1,7 @@
 /*
  * Binds every name of a syntax tree to a slot of a scope, by jinja2's rules: which scope a `set`
- * writes to, what a name means before it is set, and what a loop, macro or block sees of what is
- * around it.
+ * writes to, the value of a name before it is set, and which outer variables a loop, macro or block
+ * sees.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_SCOPE_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_SCOPE_H

@@ -1,14 +1,10 @@
 /*
  * Dates for templates ("Today Date: 26 Jul 2024").
  *
- * The problem: the C library's strftime() follows a global locale and lets a format ask for
- * paddings of any width.
- *
- * The idea: one directive at a time: conversions that have a flag or a composite meaning are
- * spelled out here, plain ones are a number with a width. Unknown directives stay as they are, as
- * glibc leaves them.
- *
- * It refuses locales and time zones.
+ * The C library's strftime() follows a global locale and allows paddings of any width, so
+ * directives are formatted here: those with a flag or a composite meaning by their own code, others
+ * as a number with a width. Unknown directives are kept, as in glibc. Locales and time zones are
+ * not supported.
  */
 #include "frontend/prompt/jinja/jinja_strftime.h"
 
@@ -25,7 +21,7 @@ static const char MONTHS[12][NAME_BYTES] = {"January",   "February", "March",   
                                             "May",       "June",     "July",     "August",
                                             "September", "October",  "November", "December"};
 
-/* A composite directive as the directives that it stands for. */
+/* A composite directive, expanded to simple ones. */
 static const char *composite(char directive)
 {
     switch (directive) {

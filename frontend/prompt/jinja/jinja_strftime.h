@@ -1,4 +1,4 @@
-/* strftime(), in UTC and in English, whatever the process's locale and time zone are. */
+/* strftime(), in UTC and in English, independent of the process's locale and time zone. */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_STRFTIME_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_STRFTIME_H
 

@@ -1,17 +1,15 @@
 /*
  * Strings with provenance.
  *
- * The problem: the tokenizer must know, for each byte of a prompt, whether the template wrote it or
- * a caller's text carried it, through every concatenation, slice and join on the way.
- *
- * The idea: most strings are all of one kind and carry one flag. Only where both kinds meet does a
- * string get a parallel array with one entry per byte, so a slice is two pointers and a copy is two
- * memcpys.
+ * The tokenizer must know, for each byte of a prompt, whether the template or a caller's text
+ * supplied it, through every concatenation, slice and join. Most strings are all of one kind and
+ * carry one flag. A string with both kinds has a parallel array with one entry per byte, so a slice
+ * is two pointers and a copy is two memcpys.
  *
  * Templates that gather text with `ns.out = ns.out + piece` would cost quadratic memory in an
- * arena. A concatenation of some size therefore gets a buffer with room behind it; appending to the
- * string that ends at that buffer's end writes only the new bytes. Nobody sees the difference,
- * because no string covers the room.
+ * arena. A larger concatenation therefore gets a buffer with spare room; appending to the string
+ * that ends at that buffer's end writes only the new bytes. This is not visible, because no string
+ * covers the spare room.
  */
 #include "frontend/prompt/jinja/jinja_string.h"
 
@@ -216,7 +214,7 @@ bool jinja_builder_reserve(struct jinja_run *run, struct jinja_builder *builder,
     return true;
 }
 
-/* Makes room for `trust` entries when bytes of another kind than all before arrive. */
+/* Allocates `trust` entries when bytes of another kind arrive. */
 static bool builder_mix(struct jinja_run *run, struct jinja_builder *builder)
 {
     if (builder->trust != NULL)

@@ -1,8 +1,8 @@
 /*
- * Strings that remember who wrote each byte, and the builder that every longer one is made with.
+ * Strings with the provenance of each byte, and the builder for longer strings.
  *
- * Positions are in bytes here; what counts characters says so. Slices share their bytes with what
- * they were cut from.
+ * Positions are in bytes unless stated otherwise. A slice shares its bytes with the string it was
+ * cut from.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_STRING_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_STRING_H
@@ -26,7 +26,7 @@ bool jinja_string_slice(struct jinja_run *run, const struct jinja_string *string
 bool jinja_string_concat(struct jinja_run *run, const struct jinja_string *left,
                          const struct jinja_string *right, struct jinja_value *out) JINJA_CHECKED;
 
-/* Every byte is the template's. */
+/* True if every byte is the template's. */
 bool jinja_string_is_trusted(const struct jinja_string *string);
 
 bool jinja_string_equals(const struct jinja_string *string, const char *text);
@@ -37,13 +37,13 @@ size_t jinja_string_chars(const struct jinja_string *string);
 /* Byte position of the character at index `chars` (or the end). */
 size_t jinja_string_offset(const struct jinja_string *string, size_t chars);
 
-/* First position >= from where needle stands, or SIZE_MAX. */
+/* The first position >= from at which the needle occurs, or SIZE_MAX. */
 size_t jinja_string_find(const struct jinja_string *string, size_t from,
                          const struct jinja_string *needle);
 
 /*
- * Grows by appending; `finish` makes a string of what was written and must be the last call. A
- * limit of 0 means that only the arena bounds it.
+ * Grows by appending; `finish` makes a string of the bytes and must be the last call. With a limit
+ * of 0 only the arena bounds it.
  */
 struct jinja_builder {
     char *bytes;
@@ -54,7 +54,8 @@ struct jinja_builder {
     bool trusted;
 };
 
-/* Makes room for bytes that will follow, so that what cannot fit fails before any work. */
+/* Makes room for bytes that will follow, so that a result that is too large fails before any
+ * work. */
 bool jinja_builder_reserve(struct jinja_run *run, struct jinja_builder *builder,
                            uint64_t more) JINJA_CHECKED;
 bool jinja_builder_bytes(struct jinja_run *run, struct jinja_builder *builder, const char *bytes,

@@ -1,8 +1,8 @@
 /*
  * Tests: `x is defined`, `x is mapping`, `x is divisibleby 3` …
  *
- * The idea: a test is a builtin whose self is the value at hand and whose result is a truth.
- * Operators are tests, too, under several names each.
+ * A test is a builtin whose self is the subject and whose result is a boolean. Operators are tests
+ * too, under several names each.
  */
 #include "frontend/prompt/jinja/jinja_tests.h"
 

@@ -1,15 +1,11 @@
 /*
  * str() and repr().
  *
- * The problem: templates print values and join them into strings; what Python shows for `1.0`,
- * `None` or
- * `{'a': ["it's"]}` is part of the prompt that the model was trained on.
- *
- * The idea: one recursive writer. Containers are shown through repr() of their members; what is not
- * a value of the template's own kind (a macro, a generator) gets a fixed text where Python would
- * print an address.
- *
- * It refuses to vouch for containers: text around a caller's string is the caller's.
+ * Templates print values and join them into strings; Python's form of `1.0`, `None` or `{'a':
+ * ["it's"]}` is part of the prompts that models were trained on. One recursive writer: containers
+ * are written with repr() of their members; values that Python prints with an address (a macro, a
+ * generator) get a fixed text. The text of a container with a caller's string in it is the
+ * caller's.
  */
 #include "frontend/prompt/jinja/jinja_text.h"
 
@@ -31,7 +27,7 @@ void jinja_text_float(double real, char out[32])
     }
     char shortest[32];
     int few = 1;
-    int enough = 17; /* digits always are; the least number that is enough is found by halving */
+    int enough = 17; /* always enough; the minimum is found by bisection */
     while (few < enough) {
         int middle = (few + enough) / 2;
         (void)snprintf(shortest, sizeof(shortest), "%.*e", middle - 1, real);
@@ -220,7 +216,7 @@ bool jinja_text_repr(struct jinja_run *run, struct jinja_value value, struct jin
     struct jinja_builder builder = {0};
     if (!append_repr(run, &builder, value))
         return false;
-    if (builder.trust != NULL) { /* a caller's string is somewhere in it */
+    if (builder.trust != NULL) { /* it contains a caller's string */
         builder.trust = NULL;
         builder.trusted = false;
     }

@@ -5,15 +5,15 @@
 #include "frontend/prompt/jinja/jinja_string.h"
 
 /*
- * str(value). A string is itself; undefined is empty. Text made of several values (a list, a dict)
- * is the caller's when any string in it is.
+ * str(value). A string is unchanged; undefined is empty. Text of several values (a list, a dict) is
+ * the caller's if any string in it is.
  */
 bool jinja_text_str(struct jinja_run *run, struct jinja_value value,
                     struct jinja_value *out) JINJA_CHECKED;
 bool jinja_text_repr(struct jinja_run *run, struct jinja_value value,
                      struct jinja_value *out) JINJA_CHECKED;
 
-/* Appends str(value), keeping each byte's provenance where the value is a string. */
+/* Appends str(value), keeping each byte's provenance if the value is a string. */
 bool jinja_text_append(struct jinja_run *run, struct jinja_builder *builder,
                        struct jinja_value value) JINJA_CHECKED;
 

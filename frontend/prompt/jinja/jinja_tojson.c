@@ -1,14 +1,11 @@
 /*
  * tojson.
  *
- * The problem: tools are shown to the model as JSON, and the model was trained on Python's spacing,
- * key order, escapes and number formats.
- *
- * The idea: json.dumps by hand: separators, indentation (a number or a string), sorting and ASCII
- * escapes as options.
- *
- * It refuses what json.dumps refuses (undefined values, generators, macros). The result is the
- * template's own only when every string in it is: a caller's tool description may hold anything.
+ * Tools are given to the model as JSON, and models were trained on Python's spacing, key order,
+ * escapes and number formats: an implementation of json.dumps with separators, indentation (a
+ * number or a string), sorting and ASCII escapes as options. Values that json.dumps refuses are
+ * refused (undefined values, generators, macros). The result is the template's own only if every
+ * string in it is, since a caller's tool description may contain anything.
  */
 #include "frontend/prompt/jinja/jinja_tojson.h"
 
@@ -101,7 +98,7 @@ static bool dump_number(struct dump *dump, struct jinja_value value)
            put(dump, text);
 }
 
-/* A new line with the indentation of the level at hand, where there is any. */
+/* Starts a new line at the current indentation, if there is any. */
 static bool break_line(struct dump *dump)
 {
     if (dump->indent == NULL)
@@ -136,7 +133,7 @@ static bool dump_list(struct dump *dump, const struct jinja_list *list)
     return break_line(dump) && put(dump, "]");
 }
 
-/* Keys that are no strings are written as the strings that JSON needs. */
+/* Keys other than strings are written as the strings that JSON needs. */
 static bool dump_key(struct dump *dump, struct jinja_value key)
 {
     if (key.kind == JINJA_STRING)
@@ -148,8 +145,8 @@ static bool dump_key(struct dump *dump, struct jinja_value key)
     return put(dump, "\"") && dump_value(dump, key) && put(dump, "\"");
 }
 
-/* Positions of the entries in the order of their keys: insertion into a sorted array would be
- * quadratic, so merge. */
+/* The order of the entries by key: a merge sort, since insertion into a sorted array would be
+ * quadratic. */
 static bool sort_entries(struct dump *dump, const struct jinja_dict *dict, const size_t **order)
 {
     size_t *from = jinja_run_take(dump->run, dict->count, sizeof(*from));

@@ -1,6 +1,5 @@
 /*
- * What the lexer hands to the parser: one flat array of tokens. Texts point into the compiled
- * template's arena.
+ * The lexer's result: one flat array of tokens. Texts point into the compiled template's arena.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_TOKEN_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_TOKEN_H

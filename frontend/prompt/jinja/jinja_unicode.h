@@ -1,5 +1,5 @@
 /*
- * What Python's str knows about characters: classes (isalpha() and its kin) and case mappings.
+ * Properties of characters as in Python's str: classes (isalpha() and similar) and case mappings.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_UNICODE_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_UNICODE_H
@@ -23,8 +23,8 @@ bool jinja_unicode_is_titlecase(uint32_t code_point); /* such as U+01C5 */
 /* str.isspace(): White_Space and the four separators U+001C..U+001F. */
 bool jinja_unicode_is_space(uint32_t code_point);
 
-/* Writes the 1..3 characters that `code_point` becomes; returns how many. Final sigma is the
- * caller's business. */
+/* Writes the 1..3 characters that `code_point` becomes; returns their number. The caller handles
+ * final sigma. */
 size_t jinja_unicode_convert(enum jinja_case to, uint32_t code_point, uint32_t out[3]);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * Sets are sorted runs (first, last, stride); simple mappings are such runs with the distance to
  * the image; expansions are characters whose image has two or three characters. Title case lists
- * only what differs from upper case.
+ * only characters that differ from upper case.
  */
 #include "frontend/prompt/jinja/jinja_unicode_table.h"
 

@@ -1,5 +1,5 @@
-/* Generated facts behind jinja_unicode.c; see the opening comment of jinja_unicode_table.c. All
- * tables are sorted. */
+/* Generated tables of jinja_unicode.c; see the opening comment of jinja_unicode_table.c. All tables
+ * are sorted. */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_UNICODE_TABLE_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_UNICODE_TABLE_H
 

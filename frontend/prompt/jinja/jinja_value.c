@@ -1,13 +1,10 @@
 /*
- * What holds for every value: type names, truth, equality, order and hashes.
+ * Operations on all values: type names, truth, equality, order and hashes.
  *
- * The problem: Python compares across int, float and bool, orders strings and sequences, and
- * refuses the rest.
- *
- * The idea: numbers are compared as numbers first; containers recurse with the run's depth and
- * steps counted, so that a nest made to be compared forever ends at a bound.
- *
- * It refuses to order what Python does not order; the words of the failure are Python's.
+ * Python compares across int, float and bool, orders strings and sequences, and refuses other
+ * comparisons with messages that are reproduced here. Numbers are compared first; containers
+ * recurse, counting the run's depth and steps, so that comparing deeply nested values ends at a
+ * bound.
  */
 #include "frontend/prompt/jinja/jinja_value.h"
 
@@ -80,7 +77,7 @@ bool jinja_value_real(struct jinja_value value, double *real)
     return true;
 }
 
-/* -1, 0, 1, or 2 when a NaN is among them. */
+/* -1, 0, 1, or 2 if one of them is a NaN. */
 static int number_compare(struct jinja_value left, struct jinja_value right)
 {
     int64_t a = 0;
@@ -95,7 +92,7 @@ static int number_compare(struct jinja_value left, struct jinja_value right)
         return 2;
     if (x != y || (!whole_left && !whole_right))
         return x < y ? -1 : (x > y ? 1 : 0);
-    /* Rounded to equal: the integer decides, unless the double is 2^63. */
+    /* Equal after rounding: the integer decides, unless the double is 2^63. */
     int64_t whole = whole_left ? a : b;
     double real = whole_left ? y : x;
     int order =

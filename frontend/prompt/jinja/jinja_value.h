@@ -1,9 +1,9 @@
 /*
- * The values that templates compute with: Python's, as far as a sandboxed template can meet them.
+ * The values of templates: Python's, as far as a sandboxed template can reach them.
  *
- * All of them are immutable but namespaces, cyclers, joiners, loops and iterators; all of them live
- * in an arena (the compiled template's for literals, the rendering's for the rest). Strings carry
- * the provenance of each byte.
+ * All are immutable except namespaces, cyclers, joiners, loops and iterators; all are in an arena
+ * (the compiled template's for literals, the rendering's for the others). Strings carry the
+ * provenance of each byte.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_JINJA_JINJA_VALUE_H
 #define SHOAL_FRONTEND_PROMPT_JINJA_JINJA_VALUE_H
@@ -31,7 +31,7 @@ enum jinja_kind {
     JINJA_DICT,
     JINJA_VIEW, /* dict.keys(), values(), items() */
     JINJA_RANGE,
-    JINJA_ITERATOR, /* what Python's generators are: consumed once, no length */
+    JINJA_ITERATOR, /* like Python's generators: consumed once, no length */
     JINJA_NAMESPACE,
     JINJA_LOOP,
     JINJA_CYCLER,
@@ -64,8 +64,9 @@ struct jinja_value {
 };
 
 /*
- * `trust` has one entry per byte where bytes of both kinds meet; without it `trusted` speaks for
- * all. `tail` is the growing buffer whose end these bytes are, if any (jinja_string_concat).
+ * `trust` has one entry per byte if the string has bytes of both kinds; if it is NULL, `trusted`
+ * applies to all. `tail` is the growing buffer at whose end these bytes are, if any
+ * (jinja_string_concat).
  */
 struct jinja_string {
     const char *bytes;
@@ -73,7 +74,7 @@ struct jinja_string {
     size_t length;
     struct jinja_buffer *tail;
     bool trusted;
-    bool markup; /* came from `safe` or `escape`: joining it with plain text escapes that text */
+    bool markup; /* result of `safe` or `escape`: joining it with plain text escapes that text */
 };
 
 struct jinja_list {
@@ -82,8 +83,8 @@ struct jinja_list {
     bool group; /* a pair made by `groupby`, whose items are also named grouper and list */
 };
 
-/* Why something is undefined: a ready hint, or a name that nothing has, or that an object of a type
- * has not. */
+/* Why a value is undefined: a given message, or an unknown name, or a member that an object of a
+ * type lacks. */
 struct jinja_undefined {
     const char *hint;
     const char *object_type;
@@ -96,8 +97,8 @@ struct jinja_entry {
     uint64_t hash;
 };
 
-/* In order of insertion. `index` is a hash table of positions (0 is empty, i + 1 is entries[i])
- * once it pays. */
+/* In order of insertion. `index` is a hash table of positions (0 is empty, i + 1 is entries[i]),
+ * built for larger dictionaries. */
 struct jinja_dict {
     struct jinja_entry *entries;
     size_t count;
@@ -120,13 +121,13 @@ struct jinja_range {
     size_t count;
 };
 
-/* Its items were computed when it was made; `failure` is what goes wrong when the reader gets to
- * their end. */
+/* Its items were computed at creation; `failure` is the message that the reader gets at their
+ * end. */
 struct jinja_iterator {
     const struct jinja_value *items;
     size_t count;
     size_t next;
-    const char *failure; /* NULL: it just ends */
+    const char *failure; /* NULL: no failure */
 };
 
 struct jinja_cycler {
@@ -150,7 +151,7 @@ typedef bool jinja_builtin(struct jinja_run *run, const struct jinja_call *call,
 
 /*
  * A builtin's name, code and parameters: words separated by blanks; from the one after `|` on they
- * are optional. NULL: the builtin reads positional and keyword arguments as they come.
+ * are optional. NULL: the builtin reads positional and keyword arguments itself.
  */
 struct jinja_signature {
     const char *name;
@@ -206,14 +207,14 @@ bool jinja_value_real(struct jinja_value value, double *real);
 
 /*
  * Python's == and <. They fail (return false, with the run's failure set) only at a bound or, for
- * <, between values that have no order.
+ * <, for values that have no order.
  */
 bool jinja_value_equal(struct jinja_run *run, struct jinja_value left, struct jinja_value right,
                        bool *equal);
 bool jinja_value_less(struct jinja_run *run, struct jinja_value left, struct jinja_value right,
                       bool *less);
 
-/* Fails on what Python calls unhashable. Equal values have equal hashes. */
+/* Fails for values that Python calls unhashable. Equal values have equal hashes. */
 bool jinja_value_hash(struct jinja_run *run, struct jinja_value value, uint64_t *hash);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * A trie over the contents of added tokens, searched from each position for the longest token.
  *
- * Most positions stop at the table of first bytes. The walk at one position is as long as a token's
- * prefix matches, so the search is linear in the text with the longest token as its factor (bounded
- * by LIMIT_TOKEN_BYTES). Trust is part of the search, not a filter behind it: where the longest
- * token is special and not wholly the template's, a shorter one that may match still does, and text
- * that a user wrote in front can never swallow the beginning of the template's own token.
+ * Most positions end at the table of first bytes. The walk at one position is as long as a token's
+ * prefix matches, so the search is linear in the text, times at most the longest token
+ * (LIMIT_TOKEN_BYTES). Trust is part of the search, not a filter after it: if the longest token is
+ * special and not wholly the template's, a shorter one that may match still does, and text that a
+ * user wrote can never absorb the beginning of a template's token that follows it.
  */
 #include "frontend/prompt/tokenizer/added_tokens.h"
 
@@ -83,7 +83,7 @@ static uint32_t trie_child(const struct added_trie *trie, uint32_t parent, uint8
     return node;
 }
 
-/* Of equal contents the later token counts, as in Hugging Face's map. */
+/* If contents are equal the later token counts, as in Hugging Face's map. */
 static enum result trie_insert(struct added_trie *trie, const char *content, size_t bytes,
                                int32_t token)
 {
@@ -156,7 +156,7 @@ const struct added_token *added_tokens_find(const struct added_tokens *added, co
     return NULL;
 }
 
-/* The longest token that starts at `at` and may match there; NULL for none. */
+/* The longest token that starts at `at` and may match there, or NULL. */
 static const struct added_token *longest_at(const struct added_tokens *added,
                                             const struct added_trie *trie, const char *bytes,
                                             const uint8_t trusted[], size_t count, size_t at,

@@ -1,7 +1,7 @@
 /*
  * Added tokens: texts such as <|im_end|> or <think> that become one token before any splitting.
  *
- * Reference: Hugging Face `tokenizers`, AddedVocabulary. The one departure is trust: a special
+ * Reference: Hugging Face `tokenizers`, AddedVocabulary. The one difference is trust: a special
  * token is found only in bytes that the chat template wrote.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_ADDED_TOKENS_H
@@ -21,10 +21,10 @@ struct added_token {
     char *content; /* owned */
     size_t content_bytes;
     bool special;
-    bool normalized;  /* looked for in normalized text */
-    bool lstrip;      /* swallows white space to its left */
-    bool rstrip;      /* swallows white space to its right */
-    bool single_word; /* only where no word character touches it */
+    bool normalized;  /* searched in normalized text */
+    bool lstrip;      /* absorbs white space to its left */
+    bool rstrip;      /* absorbs white space to its right */
+    bool single_word; /* only between characters that are no word characters */
 };
 
 struct added_node {
@@ -47,12 +47,13 @@ struct added_tokens {
     size_t capacity;
     struct added_trie raw;
     struct added_trie normalized;
-    bool has_strips;                   /* some token swallows white space */
-    struct pretokenizer_pattern *word; /* a word character; NULL unless some token is single_word */
+    bool has_strips; /* some token absorbs white space */
+    struct pretokenizer_pattern
+        *word; /* matches a word character; NULL unless some token is single_word */
 };
 void added_tokens_fini(struct added_tokens *added);
 
-/* Copies the token (its content may be the caller's). Before added_tokens_index(). */
+/* Copies the token, including its content. Call before added_tokens_index(). */
 enum result added_tokens_add(struct added_tokens *added,
                              const struct added_token *token) RESULT_CHECKED;
 
@@ -65,15 +66,15 @@ const struct added_token *added_tokens_find(const struct added_tokens *added, co
                                             size_t content_bytes);
 
 struct added_match {
-    size_t start; /* with the white space that the token swallows */
+    size_t start; /* includes the white space that the token absorbs */
     size_t end;
     const struct added_token *token;
 };
 
 /*
- * The first match at or after `from` in bytes[0..count) with trust marks beside them; `from` is
- * also the limit to the left of what lstrip may swallow. `trie` is &added->raw or
- * &added->normalized. RESULT_NOT_FOUND when there is none.
+ * The first match at or after `from` in bytes[0..count) with their trust marks; lstrip absorbs
+ * nothing to the left of `from`. `trie` is &added->raw or &added->normalized. RESULT_NOT_FOUND if
+ * there is none.
  */
 enum result added_tokens_next(const struct added_tokens *added, const struct added_trie *trie,
                               const char *bytes, const uint8_t trusted[], size_t count, size_t from,

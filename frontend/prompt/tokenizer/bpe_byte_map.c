@@ -1,7 +1,7 @@
 /*
  * The byte alphabet as arithmetic: a code point below 256 is its own byte unless that byte is one
  * of the 68 unprintable ones; U+0100 + n is the n-th unprintable byte. The unprintable ones are
- * 00-20, 7F-A0 and AD, so no table is needed. Only the way back is here: nothing in Shoal writes
+ * 00-20, 7F-A0 and AD, so no table is needed. Only decoding exists, because Shoal writes no
  * vocabularies.
  */
 #include "frontend/prompt/tokenizer/bpe_byte_map.h"
@@ -15,7 +15,7 @@ static bool is_unprintable(uint32_t byte)
     return byte <= 0x20 || (byte >= 0x7F && byte <= 0xA0) || byte == 0xAD;
 }
 
-/* -1 when the code point is not in the alphabet. */
+/* -1 if the code point is not in the alphabet. */
 static int byte_of(uint32_t code)
 {
     if (code < 0x100)

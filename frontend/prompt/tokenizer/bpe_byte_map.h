@@ -10,9 +10,9 @@
 #include <stddef.h>
 
 /*
- * Turns the file's spelling into bytes (never more than `text_bytes`). False, with *out
- * unspecified, when a character is none of the 256: such a token cannot come from text and stands
- * for itself.
+ * Decodes the file's spelling into bytes (never more than `text_bytes`). False, with *out
+ * unspecified, if a character is not in the alphabet: such a token cannot come from text and is
+ * used literally.
  */
 bool bpe_byte_map_decode(const char *text, size_t text_bytes, char *out, size_t *out_bytes);
 

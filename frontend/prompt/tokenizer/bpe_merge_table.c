@@ -1,9 +1,9 @@
 /*
  * Merges in an open-addressing table whose slot is one 64-bit word.
  *
- * Encoding asks this table once or twice for every byte of text and nearly every answer misses the
- * cache, so a slot is as small as it can be: ids fit 20 bits (LIMIT_VOCAB_TOKENS), ranks 24. The
- * table is kept at most half full and the hash is keyed, so a crafted file cannot make probes long.
+ * Encoding looks up one or two pairs for every byte of text and nearly every lookup misses the
+ * cache, so a slot is as small as possible: ids fit 20 bits (LIMIT_VOCAB_TOKENS), ranks 24. The
+ * table is at most half full and the hash is keyed, so a crafted file cannot make probes long.
  */
 #include "frontend/prompt/tokenizer/bpe_merge_table.h"
 

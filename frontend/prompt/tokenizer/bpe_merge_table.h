@@ -1,5 +1,5 @@
 /*
- * The merges of a BPE vocabulary: which two neighbouring tokens become which one, and which merge
+ * The merges of a BPE vocabulary: which two adjacent tokens become which token, and which merge
  * comes first.
  *
  * A pair of ids finds its rank in one probe of a hash table of 8-byte slots; the rank finds the
@@ -28,15 +28,15 @@ struct bpe_merge_table {
 enum result bpe_merge_table_init(struct bpe_merge_table *table, uint32_t expected) RESULT_CHECKED;
 void bpe_merge_table_fini(struct bpe_merge_table *table);
 
-/* The next rank. A pair given again takes its later rank, as in Hugging Face. RESULT_TOO_LARGE over
- * LIMIT_MERGES. */
+/* Adds a merge with the next rank. A repeated pair takes its later rank, as in Hugging Face.
+ * RESULT_TOO_LARGE over LIMIT_MERGES. */
 enum result bpe_merge_table_add(struct bpe_merge_table *table, uint32_t left, uint32_t right,
                                 uint32_t merged) RESULT_CHECKED;
 
-/* BPE_NO_RANK when the pair does not merge. */
+/* BPE_NO_RANK if the pair does not merge. */
 uint32_t bpe_merge_table_rank(const struct bpe_merge_table *table, uint32_t left, uint32_t right);
 
-/* For walking over all pairs: the pair in slot 0..slot_mask; false when the slot is free. */
+/* Iterates over all pairs: the pair in slot 0..slot_mask; false if the slot is free. */
 bool bpe_merge_table_entry(const struct bpe_merge_table *table, uint32_t slot, uint32_t *left,
                            uint32_t *right);
 

@@ -2,11 +2,11 @@
  * BPE merging in O(n log n).
  *
  * Words are short, so a row of a few symbols is merged by scanning for the lowest rank: quadratic
- * in a tiny n, and all in registers and one cache line. Longer rows (a megabyte of one letter; a
- * whole text, in vocabularies that do not split) keep a linked list of symbols and a heap of
- * candidate merges ordered by (rank, position). A candidate goes stale when one of its symbols was
- * merged meanwhile; it is recognized because `ranks` remembers the rank of the pair that starts at
- * each position now, and a rank names exactly one pair.
+ * in a small n, in registers and one cache line. Longer rows (a megabyte of one letter; a whole
+ * text, in vocabularies that do not split) use a linked list of symbols and a heap of candidate
+ * merges ordered by (rank, position). A candidate is stale once one of its symbols was merged; it
+ * is recognized because `ranks` has the current rank of the pair that starts at each position, and
+ * a rank identifies one pair.
  */
 #include "frontend/prompt/tokenizer/bpe_merger.h"
 
@@ -110,7 +110,7 @@ static void heap_push(struct bpe_merger *merger, uint64_t entry)
     merger->heap[at] = entry;
 }
 
-/* Looks up the pair that starts at `at` anew and offers it as a candidate. */
+/* Looks up the pair that starts at `at` again and adds it to the candidates. */
 static void offer_pair(struct bpe_merger *merger, const struct bpe_merge_table *table,
                        const uint32_t ids[], uint32_t at)
 {

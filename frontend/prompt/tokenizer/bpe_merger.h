@@ -11,7 +11,7 @@
 #include "frontend/prompt/tokenizer/bpe_merge_table.h"
 #include "proto/result.h"
 
-/* Working memory that one thread reuses from piece to piece; zero-initialized. */
+/* Working memory that one thread reuses between pieces; zero-initialized. */
 struct bpe_merger {
     uint32_t *next;  /* [capacity] index of the neighbour to the right; 0 ends the row */
     uint32_t *prev;  /* [capacity] */

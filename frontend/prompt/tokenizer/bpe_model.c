@@ -2,14 +2,14 @@
  * First symbols, unknown characters, and cutting long pieces at seams.
  *
  * Vocabularies without a pre-tokenizer (Gemma, Llama 2) merge over a whole text, which as one row
- * would need a heap of text size. But merges only ever join what some token contains side by side:
- * where a first symbol `b` never follows a first symbol `a` inside any merge, no token can span the
- * seam, and the two sides merge independently. A bitmap of the pairs that do occur (hashed: a false
- * "occurs" costs speed, never correctness) finds the seams; nearly every word boundary is one. Rows
- * are then a few symbols long and the result is the same, token for token.
+ * would need a heap of text size. But merges join only symbols that some token contains side by
+ * side: if a first symbol `b` never follows a first symbol `a` inside any merge, no token can span
+ * the seam between them, and the two sides merge independently. A bitmap of the pairs that do occur
+ * (hashed: a false "occurs" costs speed, never correctness) finds the seams; nearly every word
+ * boundary is one. Rows are then a few symbols long and the result is the same, token for token.
  *
- * It never returns a special token: their merges were left out when the vocabulary was read, and
- * whole-piece and one-character look-ups skip them.
+ * Special tokens never result: their merges were left out when the vocabulary was read, and
+ * whole-piece and one-character lookups skip them.
  */
 #include "frontend/prompt/tokenizer/bpe_model.h"
 
@@ -41,7 +41,7 @@ void bpe_scratch_fini(struct bpe_scratch *scratch)
     *scratch = (struct bpe_scratch){0};
 }
 
-/* A token that text may become, or -1. */
+/* The id of a token that text may become, or -1. */
 static int32_t find_ordinary(const struct vocabulary *vocabulary, const char *text, size_t bytes)
 {
     int32_t id = vocabulary_find(vocabulary, text, bytes);
@@ -78,7 +78,7 @@ static bool seam_holds(const struct bpe_model *model, uint32_t left, uint32_t ri
     return (model->seams[bit / 64] >> (bit % 64) & 1) == 0;
 }
 
-/* The first symbol at one edge of a token, or -1 where that character is none (then text never
+/* The first symbol at one edge of a token, or -1 if that character is no token (text then never
  * builds the token). */
 static int32_t edge_symbol(const struct vocabulary *vocabulary, uint32_t id, bool at_end)
 {
@@ -91,15 +91,15 @@ static int32_t edge_symbol(const struct vocabulary *vocabulary, uint32_t id, boo
     return find_ordinary(vocabulary, text + start, end - start);
 }
 
-/* A first symbol whose text is not what it stands for; merges with one would make edge_symbol()
- * wrong. */
+/* True for a first symbol whose text differs from its character; merges with one would make
+ * edge_symbol() wrong. */
 static bool is_stand_in(const struct bpe_model *model, const struct vocabulary *vocabulary,
                         uint32_t id)
 {
     return (int32_t)id == model->unknown_id || vocabulary_has(vocabulary, id, VOCABULARY_BYTE);
 }
 
-/* False when a merge with a stand-in makes seams unknowable. */
+/* False if a merge with a stand-in symbol makes seams undecidable. */
 static bool mark_seams(struct bpe_model *model, const struct vocabulary *vocabulary)
 {
     for (uint32_t i = 0; i <= model->merges.slot_mask; i++) {
@@ -149,7 +149,7 @@ static enum result bpe_scratch_reserve(struct bpe_scratch *scratch, size_t count
     return RESULT_OK;
 }
 
-/* Byte tokens of a character that is no token; 0 when one of them is missing. */
+/* The byte tokens of a character that is no token; 0 if one of them is missing. */
 static size_t byte_symbols(const struct bpe_model *model, const char *text, size_t bytes,
                            uint32_t ids[])
 {
@@ -162,7 +162,7 @@ static size_t byte_symbols(const struct bpe_model *model, const char *text, size
     return bytes;
 }
 
-/* First symbols of a piece into `ids`, which has room for one for each byte and one more. */
+/* Writes the first symbols of a piece to `ids`, which has room for one per byte and one more. */
 static size_t first_symbols(const struct bpe_model *model, const struct vocabulary *vocabulary,
                             const char *text, size_t text_bytes, uint32_t ids[])
 {

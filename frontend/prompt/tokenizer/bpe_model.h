@@ -1,9 +1,9 @@
 /*
- * One piece of text to tokens: first symbols (bytes or characters), then merges.
+ * Encodes one piece of text: first symbols (bytes or characters), then merges.
  *
- * Reference: Hugging Face `tokenizers`, models::bpe. `by_bytes` vocabularies start from bytes (the
- * file spells them in the alphabet of bpe_byte_map.h); the others from characters, with byte
- * fallback for those that are no token.
+ * Reference: Hugging Face `tokenizers`, models::bpe. `by_bytes` vocabularies start from bytes
+ * (spelled in the file in the alphabet of bpe_byte_map.h); others start from characters, with byte
+ * fallback for characters that are no token.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_BPE_MODEL_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_BPE_MODEL_H
@@ -21,22 +21,22 @@
 struct bpe_model {
     struct bpe_merge_table merges;
     bool by_bytes;
-    bool ignore_merges; /* a piece that is a token as a whole is that token (Llama 3) */
+    bool ignore_merges; /* a piece that equals a token becomes that token (Llama 3) */
     bool byte_fallback;
-    bool fuse_unknown; /* neighbouring unknown characters give one unknown token */
+    bool fuse_unknown; /* adjacent unknown characters give one unknown token */
     bool covers_all; /* derived: no text gives fewer tokens than its length over the longest token's
                       */
-    int32_t unknown_id;     /* -1: unknown characters vanish */
+    int32_t unknown_id;     /* -1: unknown characters are dropped */
     int32_t byte_ids[256];  /* by_bytes: the byte's token; else its <0xNN> token; -1 for none */
     int32_t ascii_ids[128]; /* the character's token, characters only; -1 for none */
-    uint64_t *seams; /* bitmap: may these two first symbols stand beside each other inside a token?
-                        NULL: unknown */
+    uint64_t
+        *seams; /* bitmap: can these two first symbols be adjacent inside a token? NULL: unknown */
 };
 
 void bpe_model_init(struct bpe_model *model);
 void bpe_model_fini(struct bpe_model *model);
 
-/* Fills the derived tables once merges, flags and the indexed vocabulary are complete. */
+/* Fills the derived tables; call when merges, flags and the indexed vocabulary are complete. */
 enum result bpe_model_prepare(struct bpe_model *model,
                               const struct vocabulary *vocabulary) RESULT_CHECKED;
 
@@ -48,7 +48,8 @@ struct bpe_scratch {
 };
 void bpe_scratch_fini(struct bpe_scratch *scratch);
 
-/* Appends the tokens of a piece of valid UTF-8. No special token results but the unknown one. */
+/* Appends the tokens of a piece of valid UTF-8. No special token results except the unknown
+ * token. */
 enum result bpe_model_encode(const struct bpe_model *model, const struct vocabulary *vocabulary,
                              struct bpe_scratch *scratch, const char *text, size_t text_bytes,
                              size_t max_tokens, struct token_list *out) RESULT_CHECKED;

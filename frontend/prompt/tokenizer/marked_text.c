@@ -1,10 +1,9 @@
 /*
  * Bytes and, in a second array, one trust mark for each.
  *
- * Spans are joined before anything looks at the text, so that splitting and normalization see what
- * they would see in one string; the marks are what is left of the spans. A mark for each byte is
- * the simplest thing that survives being rewritten, and prompts are small. What cannot be told
- * apart counts as the user's: a character is trusted only if all of its bytes are.
+ * Spans are joined first, so that splitting and normalization see one string; the marks keep the
+ * information of the spans. One mark per byte survives rewriting of the text, and prompts are
+ * small. A character is trusted only if all of its bytes are.
  */
 #include "frontend/prompt/tokenizer/marked_text.h"
 
@@ -75,7 +74,7 @@ static uint8_t all_trusted(const uint8_t trusted[], size_t count)
     return memchr(trusted, 0, count) == NULL;
 }
 
-/* Copies characters one by one, replacing ill-formed ones. */
+/* Copies characters one by one and replaces ill-formed ones. */
 static enum result marked_text_repair(const struct marked_text *raw, struct marked_text *text)
 {
     enum result result = RESULT_OK;

@@ -1,5 +1,5 @@
 /*
- * Text that knows of each byte whether the chat template wrote it.
+ * Text with a mark on each byte: whether the chat template wrote it.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_MARKED_TEXT_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_MARKED_TEXT_H
@@ -22,11 +22,11 @@ void marked_text_fini(struct marked_text *text);
 /* Appends bytes that share one mark. RESULT_TOO_LARGE over LIMIT_NORMALIZED_BYTES. */
 enum result marked_text_append(struct marked_text *text, const char *bytes, size_t byte_count,
                                uint8_t trusted) RESULT_CHECKED;
-/* Appends bytes with marks of their own. */
+/* Appends bytes with one mark for each. */
 enum result marked_text_append_marked(struct marked_text *text, const char *bytes,
                                       const uint8_t trusted[], size_t byte_count) RESULT_CHECKED;
 
-/* The spans as one valid text: ill-formed UTF-8 becomes U+FFFD, also where it straddles spans (then
+/* Joins the spans to one valid text: ill-formed UTF-8 becomes U+FFFD, also across spans (then
  * untrusted). */
 enum result marked_text_join(struct marked_text *text, const struct prompt_span spans[],
                              size_t span_count) RESULT_CHECKED;

@@ -1,10 +1,10 @@
 /*
- * Steps from one text buffer into another, each carrying the trust marks along.
+ * Steps from one text buffer to another, with the trust marks.
  *
- * A replaced string is trusted if all of what it replaces was; a prepended string if what it stands
- * before is. Output is bounded (LIMIT_NORMALIZED_BYTES), since a hostile file may ask for
- * replacements that grow the text at every step. It does none of the lossy normalizers (case
- * folding, accent stripping, NFKC): no supported family has them.
+ * A replacement is trusted if all bytes it replaces are; a prepended string if the byte after it
+ * is. Output is bounded (LIMIT_NORMALIZED_BYTES), since a hostile file may request replacements
+ * that grow the text at every step. Lossy normalizers (case folding, accent stripping, NFKC) are
+ * not implemented: no supported family has them.
  */
 #include "frontend/prompt/tokenizer/normalizer.h"
 
@@ -83,7 +83,7 @@ static enum result form_c_part(const char *bytes, const uint8_t trusted[], size_
     return result;
 }
 
-/* An ASCII character never changes what is in front of it, so the text may be cut before one. */
+/* An ASCII character never changes the text before it, so the text may be cut before one. */
 static enum result form_c(const struct marked_text *text, struct marked_text *out)
 {
     enum result result = RESULT_OK;

@@ -1,6 +1,6 @@
 /*
- * Rewrites text before it is split: normalization form C, replacement of a string, a string put in
- * front.
+ * Rewrites text before it is split: normalization form C, replacement of a string, a string
+ * prepended.
  *
  * Reference: Hugging Face `tokenizers`, normalizers NFC, Replace (of a string) and Prepend, alone
  * or in sequence.

@@ -1,8 +1,8 @@
 /*
  * Splitting as stages over a list of pieces.
  *
- * Each step reads the pieces of the step before and writes new ones; a step sees one piece at a
- * time and nothing around it (a look-ahead ends at the piece's end), as in Hugging Face's
+ * Each step reads the pieces of the previous step and writes new ones; a step sees one piece at a
+ * time and no text around it (a look-ahead ends at the piece's end), as in Hugging Face's
  * implementation, because that decides where words end. Pieces are index pairs; text is copied only
  * by the steps that rewrite it. Memory is proportional to the text, whose length the caller bounds.
  */
@@ -72,14 +72,14 @@ static enum result push(struct piece_list *list, size_t start, size_t end)
     return RESULT_OK;
 }
 
-/* The intervals of one piece, matches and gaps alternating as found, on their way to becoming
- * pieces. */
+/* The intervals of one piece in text order, matches and gaps alternating, from which pieces are
+ * made. */
 struct splitting {
     const struct pretokenizer_step *step;
     struct piece_list *out;
-    size_t first; /* count of `out` before this piece: what came earlier is never merged with */
+    size_t first; /* count of `out` before this piece: earlier pieces are never merged with */
     bool previous_match;
-    bool has_pending; /* SPLIT_MERGED_WITH_NEXT: a match that waits for the gap behind it */
+    bool has_pending; /* SPLIT_MERGED_WITH_NEXT: a match that waits for the gap after it */
     struct piece pending;
 };
 
@@ -158,7 +158,7 @@ static enum result split_piece(const struct pretokenizer_step *step,
             result = put_interval(&splitting, piece.start + start, piece.start + end, true);
         done = end;
         from = end;
-        if (start == end) /* an empty match: look on behind the next character */
+        if (start == end) /* an empty match: continue after the next character */
             from += end < count ? utf8_char_bytes(bytes[end]) : 1;
     }
     if (result == RESULT_NOT_FOUND)

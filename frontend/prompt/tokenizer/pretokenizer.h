@@ -1,8 +1,8 @@
 /*
- * Cuts text into the pieces that are tokenized on their own.
+ * Cuts text into the pieces that are tokenized separately.
  *
  * Reference: Hugging Face `tokenizers`, pre_tokenizers: Split, Digits, Punctuation, ByteLevel and
- * Metaspace, alone or in sequence, with the five behaviours of a split. A pre-tokenizer with no
+ * Metaspace, alone or in sequence, with the five behaviours of a split. A pre-tokenizer without
  * steps leaves the text whole.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_PRETOKENIZER_H
@@ -29,14 +29,14 @@ enum prefix_rule { PREFIX_NEVER, PREFIX_FIRST, PREFIX_ALWAYS };
 enum pretokenizer_step_kind {
     PRETOKENIZER_PATTERN, /* split where a regular expression matches */
     PRETOKENIZER_LITERAL, /* split where a string occurs */
-    PRETOKENIZER_SPACES,  /* rewrite ' ' as `literal`, and put one in front of pieces that do not
-                             start with it */
+    PRETOKENIZER_SPACES,  /* replace ' ' by `literal`, and prepend one to pieces that do not start
+                             with it */
 };
 
 struct pretokenizer_step {
     enum pretokenizer_step_kind kind;
     enum split_behavior behavior;
-    bool invert;             /* the gaps are the matches */
+    bool invert;             /* gaps count as matches */
     enum prefix_rule prefix; /* PRETOKENIZER_SPACES */
     struct pretokenizer_pattern *pattern;
     char literal[LIMIT_LITERAL_BYTES];
@@ -49,7 +49,7 @@ struct pretokenizer {
 };
 void pretokenizer_fini(struct pretokenizer *pretokenizer);
 
-/* Appends a step; the pretokenizer owns its pattern from then on (and closes it on failure too).
+/* Appends a step; the pretokenizer takes ownership of its pattern (also on failure).
  * RESULT_TOO_LARGE. */
 enum result pretokenizer_add(struct pretokenizer *pretokenizer,
                              struct pretokenizer_step step) RESULT_CHECKED;
@@ -69,11 +69,11 @@ struct piece_list {
     size_t capacity;
 };
 
-/* One thread's working memory, reused from text to text; zero-initialized. */
+/* Working memory of one thread, reused between texts; zero-initialized. */
 struct pretokenizer_scratch {
     struct piece_list pieces; /* the result */
     struct piece_list before;
-    char *text; /* rewritten text, when a step rewrote it */
+    char *text; /* rewritten text, if a step rewrote it */
     size_t text_capacity;
     char *text_before;
     size_t text_before_capacity;

@@ -1,16 +1,16 @@
 /*
- * Oniguruma's meaning on PCRE2's engine.
+ * Oniguruma's semantics on PCRE2's engine.
  *
- * `\s` is the difference that matters: Oniguruma reads Unicode's White_Space, PCRE2 adds U+180E. So
- * `\s` and `\S` are written out as sets before compiling (inside a set, `\S` cannot be, and is
- * refused). `^` and `$` are line anchors in Ruby, hence PCRE2_MULTILINE. Property classes,
+ * The difference that matters is `\s`: in Oniguruma it is Unicode's White_Space, PCRE2 adds U+180E.
+ * So `\s` and `\S` are rewritten as sets before compiling (`\S` inside a set cannot be expressed
+ * and is refused). `^` and `$` are line anchors in Ruby, hence PCRE2_MULTILINE. Property classes,
  * possessive quantifiers and case folding agree.
  *
- * Hostile texts: none of the patterns in use nests repeats, so each search is linear in what it
- * consumes or gives back (the tests time a megabyte of every class of character). A pattern from a
- * hostile file may be exponential: each search is bounded in steps and memory, and text over the
- * bound is refused; a wrong split is never made. When the JIT's stack is too small the interpreter
- * runs the same search on the heap.
+ * Hostile texts: no pattern in use nests repeats, so each search is linear in the bytes it consumes
+ * or gives back (the tests time a megabyte of every class of character). A pattern from a hostile
+ * file may be exponential: each search is bounded in steps and memory, and a text that exceeds the
+ * bound is refused, never split wrongly. If the JIT's stack is too small, the interpreter runs the
+ * same search on the heap.
  */
 #include "frontend/prompt/tokenizer/pretokenizer_pattern.h"
 
@@ -64,8 +64,8 @@ static bool put_space_class(struct rewriting *rewriting, char letter)
     return true;
 }
 
-/* `out` has room for sizeof SPACE_SET + 2 bytes for each byte of the regex. False: not expressible.
- */
+/* `out` has room for sizeof SPACE_SET + 2 bytes for each byte of the regex. False: cannot be
+ * expressed. */
 static bool rewrite(const char *regex, size_t bytes, struct rewriting *rewriting)
 {
     for (size_t at = 0; at < bytes; at++) {
@@ -186,7 +186,7 @@ enum result pretokenizer_pattern_find(const struct pretokenizer_pattern *pattern
     if (code < 0)
         return code == PCRE2_ERROR_NOMEMORY ? RESULT_OUT_OF_MEMORY : RESULT_UNSUPPORTED;
     const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(search->data);
-    if (offsets[0] > offsets[1]) /* \K inside a look-ahead can say so */
+    if (offsets[0] > offsets[1]) /* possible with \K inside a look-ahead */
         return RESULT_UNSUPPORTED;
     *start = offsets[0];
     *end = offsets[1];

@@ -1,8 +1,8 @@
 /*
  * A regular expression of a pre-tokenizer, compiled once, searched by any number of threads.
  *
- * Patterns are written for Oniguruma (Ruby syntax), which Hugging Face's `tokenizers` runs; they
- * are run here by PCRE2 with JIT after a rewriting of what the two read differently (see
+ * Patterns are written for Oniguruma (Ruby syntax), which Hugging Face's `tokenizers` uses; PCRE2
+ * runs them with its JIT after the constructs in which the two differ are rewritten (see
  * pretokenizer_pattern.c).
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_PRETOKENIZER_PATTERN_H
@@ -14,7 +14,7 @@
 
 struct pretokenizer_pattern;
 
-/* RESULT_UNSUPPORTED with the reason when PCRE2 does not take the pattern. */
+/* RESULT_UNSUPPORTED with the reason if PCRE2 rejects the pattern. */
 enum result pretokenizer_pattern_open(const char *regex, size_t regex_bytes,
                                       struct pretokenizer_pattern **pattern,
                                       struct error_text *error) RESULT_CHECKED;
@@ -27,8 +27,8 @@ void pattern_search_destroy(struct pattern_search *search);
 
 /*
  * The first match at or after `from` in valid UTF-8; look-ahead sees the end of the text at
- * text_bytes. RESULT_NOT_FOUND; RESULT_UNSUPPORTED when the pattern needs more than its share of
- * steps or memory on this text (no built-in one does).
+ * text_bytes. RESULT_NOT_FOUND; RESULT_UNSUPPORTED if the pattern exceeds its bound on steps or
+ * memory on this text (no built-in one does).
  */
 enum result pretokenizer_pattern_find(const struct pretokenizer_pattern *pattern,
                                       struct pattern_search *search, const char *text,

@@ -1,10 +1,10 @@
 /*
- * Names to patterns, as a table.
+ * Table from names to patterns.
  *
  * A GGUF file names its pre-tokenizer and leaves the patterns to the reader. Each row gives the
  * patterns of the published tokenizer.json of that family, in order; all of them isolate their
- * matches. An unknown name is an error: a guessed pattern would give tokens that the model was
- * never trained on, and nobody would notice.
+ * matches. An unknown name is an error: a guessed pattern would silently give tokens that the model
+ * was not trained on.
  */
 #include "frontend/prompt/tokenizer/pretokenizer_preset.h"
 

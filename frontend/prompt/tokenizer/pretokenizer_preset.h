@@ -1,5 +1,5 @@
 /*
- * The pre-tokenizers that GGUF files call by name (`tokenizer.ggml.pre`).
+ * The pre-tokenizers that GGUF files name (`tokenizer.ggml.pre`).
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_PRETOKENIZER_PRESET_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_PRETOKENIZER_PRESET_H
@@ -10,13 +10,13 @@
 #include "frontend/prompt/tokenizer/pretokenizer.h"
 #include "proto/result.h"
 
-/* GPT-2's pattern: also what ByteLevel with use_regex splits by. */
+/* GPT-2's pattern; ByteLevel with use_regex splits by it too. */
 extern const char pretokenizer_gpt2_regex[];
 
 struct pretokenizer_traits {
     bool ignore_merges;
-    bool form_c;   /* text is brought into NFC first */
-    bool adds_bos; /* raw prompts get the bos token where the file does not say */
+    bool form_c;   /* text is normalized to NFC first */
+    bool adds_bos; /* raw prompts get the bos token if the file does not decide */
 };
 
 /* Fills an empty pre-tokenizer. RESULT_UNSUPPORTED naming an unknown name. */

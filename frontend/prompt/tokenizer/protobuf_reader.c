@@ -1,5 +1,6 @@
 /*
- * Every length is held against what is left before it is followed; a number has at most ten bytes.
+ * Every length is checked against the bytes left before it is followed; a number has at most ten
+ * bytes.
  */
 #include "frontend/prompt/tokenizer/protobuf_reader.h"
 

@@ -1,7 +1,7 @@
 /*
- * Walks the fields of a protocol buffer's message front to back, copying nothing. Any failure
- * sticks: later calls report the end, so a caller checks `failed` once behind a loop. Format: the
- * published encoding of protocol buffers; groups, which were withdrawn from it, are refused.
+ * Iterates over the fields of a protocol buffer message, front to back, without copying. A failure
+ * is permanent: later calls report the end, so a caller checks `failed` once after its loop.
+ * Format: the published encoding of protocol buffers; groups, which are deprecated, are refused.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_PROTOBUF_READER_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_PROTOBUF_READER_H
@@ -21,14 +21,14 @@ enum protobuf_kind { PROTOBUF_NUMBER, PROTOBUF_FIXED64, PROTOBUF_BYTES, PROTOBUF
 struct protobuf_field {
     uint32_t number;
     enum protobuf_kind kind;
-    uint64_t value;       /* of numbers, fixed ones as their bits */
+    uint64_t value;       /* of numbers; fixed ones as their bits */
     const uint8_t *bytes; /* of PROTOBUF_BYTES */
     size_t byte_count;
 };
 
 struct protobuf_reader protobuf_reader_open(const void *bytes, size_t byte_count);
 
-/* To the next field; false behind the last, and on failure. */
+/* Advances to the next field; false after the last, and on failure. */
 bool protobuf_reader_next(struct protobuf_reader *reader, struct protobuf_field *field);
 
 #endif

@@ -1,14 +1,13 @@
 /*
  * From scores to ranks.
  *
- * SentencePiece merges whichever neighbours make the token with the best score; Hugging Face's
- * converter unrolls that into a ranked list of pairs, and ties are decided by the order of that
- * list. To be equal token for token the list is built here in the same order, after which one
- * merging engine serves both kinds of vocabulary. A token of n characters has n - 1 splits of which
- * few exist; texts are bounded (LIMIT_TOKEN_BYTES) and so is the number of merges (LIMIT_MERGES),
- * so a crafted vocabulary is refused and not ground through. Tokens that must never come from text
- * (control tokens, byte tokens spelled <0xNN> that only byte fallback may make) are given no
- * merges.
+ * SentencePiece merges the neighbours that make the token with the best score; Hugging Face's
+ * converter unrolls that into a ranked list of pairs, and the order of that list decides ties. To
+ * be equal token for token, the list is built here in the same order; one merging engine then
+ * serves both kinds of vocabulary. A token of n characters has n - 1 splits, few of which exist;
+ * texts (LIMIT_TOKEN_BYTES) and the number of merges (LIMIT_MERGES) are bounded, so a crafted
+ * vocabulary is refused early. Tokens that must never come from text (control tokens, byte tokens
+ * spelled <0xNN>) get no merges.
  */
 #include "frontend/prompt/tokenizer/sentencepiece_merges.h"
 
@@ -67,7 +66,7 @@ static enum result split_token(const struct vocabulary *vocabulary, uint32_t tok
     size_t bytes;
     const char *text = vocabulary_text(vocabulary, token, &bytes);
     if (vocabulary_find(vocabulary, text, bytes) != (int32_t)token)
-        return RESULT_OK; /* a repeated text: the lowest id stands for it */
+        return RESULT_OK; /* a repeated text: its lowest id is used */
     uint16_t chars = 0;
     for (size_t at = 0; at < bytes; chars++)
         at += utf8_char_bytes(text[at]);

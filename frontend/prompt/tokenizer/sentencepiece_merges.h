@@ -10,7 +10,7 @@
 
 /*
  * Adds every split of every findable, ordinary token into two others, in Hugging Face's order: by
- * score, the highest first; of equal scores the longer left part, then the longer right part (in
+ * score, the highest first; for equal scores the longer left part, then the longer right part (in
  * characters), then the lower token id. scores[token_count] belongs to the vocabulary, which is
  * indexed. Scores are finite.
  */

@@ -1,6 +1,6 @@
 /*
- * A growing array of token ids whose bound is checked before memory is asked for. Growth doubles,
- * so that appending one token at a time stays linear.
+ * A growing array of token ids. The bound is checked before memory is allocated. Growth doubles, so
+ * that appending one token at a time stays linear.
  */
 #include "frontend/prompt/tokenizer/token_list.h"
 

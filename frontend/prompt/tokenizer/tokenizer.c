@@ -1,5 +1,5 @@
 /*
- * Queries of an open tokenizer and the settings that its files beside it change.
+ * Queries of an open tokenizer, and the settings that files next to tokenizer.json change.
  */
 #include "frontend/prompt/tokenizer/tokenizer.h"
 

@@ -1,14 +1,13 @@
 /*
  * Text to token ids and token ids to bytes, for the vocabulary of one checkpoint.
  *
- * Two algorithms behind one face: byte-level BPE (GPT-2, Llama 3, Qwen 2/3, SmolLM: a PCRE2 pattern
- * splits the text, bytes are merged by rank inside each piece) and SentencePiece-style BPE with
- * byte fallback (Gemma, Llama 2: no splitting, merges by score over the whole text). Both are O(n
- * log n) on any input.
+ * Two algorithms with one interface: byte-level BPE (GPT-2, Llama 3, Qwen 2/3, SmolLM: a PCRE2
+ * pattern splits the text, bytes are merged by rank inside each piece) and SentencePiece-style BPE
+ * with byte fallback (Gemma, Llama 2: no splitting, merges by score over the whole text). Both are
+ * O(n log n) on any input.
  *
- * A tokenizer is immutable after it was opened: any number of threads may use it at once.
- * Reference: Hugging Face `tokenizers` (token for token); tests/unit/frontend/prompt and
- * tests/unit/golden.
+ * An open tokenizer is immutable: any number of threads may use it. Reference: Hugging Face
+ * `tokenizers` (token for token); tests/unit/frontend/prompt and tests/unit/golden.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_H
@@ -39,9 +38,9 @@ enum result tokenizer_open_model(const void *bytes, size_t byte_count, struct to
                                  struct error_text *error) RESULT_CHECKED;
 
 /*
- * What stands beside a tokenizer.json, for whoever opened it and before anyone else has it: the bos
- * and eos tokens, whether bos goes in front, and ids that end a turn (once each; an id out of the
- * vocabulary, or beyond LIMIT_STOP_TOKENS, is ignored).
+ * Settings from files next to a tokenizer.json, set after opening and before the tokenizer is
+ * shared: the bos and eos tokens, whether bos is prepended, and ids that end a turn (duplicates,
+ * ids outside the vocabulary and those beyond LIMIT_STOP_TOKENS are ignored).
  */
 void tokenizer_set_bos(struct tokenizer *tokenizer, int32_t id);
 void tokenizer_set_eos(struct tokenizer *tokenizer, int32_t id);
@@ -55,10 +54,10 @@ uint32_t tokenizer_vocab_tokens(const struct tokenizer *tokenizer);
 /* Ids that end a turn according to the checkpoint; at most LIMIT_STOP_TOKENS. Returns the count. */
 uint32_t tokenizer_end_tokens(const struct tokenizer *tokenizer, uint32_t ids[]);
 
-/* -1 where the checkpoint has none. */
+/* -1 if the checkpoint has none. */
 int32_t tokenizer_bos_token(const struct tokenizer *tokenizer);
 int32_t tokenizer_eos_token(const struct tokenizer *tokenizer);
-/* Whether a raw prompt (no chat template) gets the bos token in front (add_bos_token). */
+/* True if a raw prompt (no chat template) begins with the bos token (add_bos_token). */
 bool tokenizer_adds_bos(const struct tokenizer *tokenizer);
 
 /* The token whose content is exactly `text` (special tokens included), or -1. */
@@ -69,26 +68,26 @@ int32_t tokenizer_find_token(const struct tokenizer *tokenizer, const char *text
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
 
 /*
- * Appends the tokens of the spans to *out. Adds no bos or eos by itself.
- * RESULT_TOO_LARGE when *out would hold more than `max_tokens` in all (found early: the work done
- * stays proportional to max_tokens), RESULT_OUT_OF_MEMORY, RESULT_UNSUPPORTED when a checkpoint's
- * own pattern needs more than its share of steps on this text. *out is then as before.
+ * Appends the tokens of the spans to *out; adds neither bos nor eos. RESULT_TOO_LARGE if *out would
+ * hold more than `max_tokens` in all (detected early: the work is proportional to max_tokens),
+ * RESULT_OUT_OF_MEMORY, RESULT_UNSUPPORTED if a checkpoint's own pattern exceeds its bound on steps
+ * on this text. *out is then as before.
  */
 enum result tokenizer_encode(const struct tokenizer *tokenizer, const struct prompt_span spans[],
                              size_t span_count, size_t max_tokens,
                              struct token_list *out) RESULT_CHECKED;
 
 /*
- * The bytes that token `id` stands for, not NUL-terminated, owned by the tokenizer; empty for ids
- * out of the vocabulary. Special tokens give their text (the caller decides whether to show it).
- * Concatenating the bytes of a token sequence gives its text, apart from the leading space that
- * SentencePiece prefixes (see tokenizer_strips_space).
+ * The bytes of token `id`, not NUL-terminated, owned by the tokenizer; empty for ids outside the
+ * vocabulary. Special tokens give their text (the caller decides whether to show it). Concatenating
+ * the bytes of a token sequence gives its text, apart from the leading space that SentencePiece
+ * prepends (see tokenizer_strips_space).
  */
 void tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id, const char **bytes,
                            size_t *byte_count);
 
-/* True when the first token's leading space is an artefact of the tokenizer (Llama 2) and is
- * dropped from a text's start. */
+/* True if the first token's leading space is an artefact of the tokenizer (Llama 2), to be dropped
+ * at a text's start. */
 bool tokenizer_strips_space(const struct tokenizer *tokenizer);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Building blocks shared by the readers of tokenizer files.
+ * Functions shared by the readers of tokenizer files.
  *
- * No file format says in one place which tokens end a turn: files name an end-of-text token, and
- * chat models end a turn with another one that is known only by its name. The end tokens are
- * therefore the ids that the file names, and the special tokens whose name published checkpoints
- * end a turn with. A token that is not special never ends a turn: its text may be part of an
+ * No file format declares in one place which tokens end a turn: files name an end-of-text token,
+ * and chat models end a turn with another one that is known only by its name. The end tokens are
+ * therefore the ids that the file names, and the special tokens with a name that ends a turn in
+ * published checkpoints. A token that is not special never ends a turn: its text may be part of an
  * answer.
  */
 #include "frontend/prompt/tokenizer/tokenizer_builder.h"
@@ -82,7 +82,8 @@ enum result tokenizer_add_token(struct tokenizer *tokenizer, const struct added_
         result =
             vocabulary_set_text(vocabulary, token->id, token->content, token->content_bytes, flags);
     }
-    /* Half a character is never looked for: cutting it out of a text would leave the other half. */
+    /* Incomplete characters are not matched: cutting one out of a text would leave the other
+     * half. */
     if (result || !utf8_is_valid(token->content, token->content_bytes))
         return result;
     return added_tokens_add(&tokenizer->added, token);
@@ -185,7 +186,7 @@ static void find_end_tokens(struct tokenizer *tokenizer)
 
 enum result tokenizer_finish(struct tokenizer *tokenizer)
 {
-    /* An id that is special under one content is special under all. */
+    /* An id that is special with one content is special with all. */
     for (size_t i = 0; i < tokenizer->added.count; i++) {
         struct added_token *token = &tokenizer->added.tokens[i];
         token->special = tokenizer_is_special(tokenizer, token->id);

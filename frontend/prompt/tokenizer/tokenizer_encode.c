@@ -1,12 +1,11 @@
 /*
- * A prompt's way through the stages (tokenizer_state.h), with one set of working memory for the
+ * Encodes a prompt through the stages of tokenizer_state.h, with one set of working memory for the
  * whole call.
  *
- * The bound on tokens is also a bound on work: no token stands for more than the longest token's
- * bytes, so a text that is longer than all the tokens allowed could ever cover is refused before it
- * is split. (Normalization may shrink text, at most threefold; a vocabulary whose tokens may
- * swallow unbounded text, by white space or by fused unknowns, has no such bound and is only
- * stopped by counting.)
+ * The bound on tokens also bounds the work: no token covers more than the longest token's bytes, so
+ * a text longer than all allowed tokens could cover is refused before it is split. (Normalization
+ * may shrink text, at most threefold; a vocabulary whose tokens can absorb unbounded text, by white
+ * space or by fused unknowns, has no such bound and is limited only by counting.)
  */
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
@@ -117,7 +116,7 @@ static enum result encode_prompt(struct encoding *encoding)
     return result;
 }
 
-/* False when the spans certainly give more tokens than allowed, or are over the bound on a prompt's
+/* False if the spans certainly give more tokens than allowed, or exceed the bound on a prompt's
  * bytes. */
 static bool may_fit(const struct tokenizer *tokenizer, const struct prompt_span spans[],
                     size_t span_count, size_t room)

@@ -3,10 +3,10 @@
  *
  * Three kinds. "gpt2" stores a byte-level BPE vocabulary with its merges and names its
  * pre-tokenizer. "llama" stores SentencePiece pieces with scores, from which merges are built.
- * "gemma4" stores such pieces with their merges. To be equal to the publishers' tokenizer.json, two
- * things that the converter changed are changed back: user-defined pieces made of spaces are
- * spelled with U+2581 again, and user-defined pieces have the score 0 (the file says -1000), which
- * ranks them first. Other kinds (Unigram, WordPiece, RWKV) are refused by name.
+ * "gemma4" stores such pieces with their merges. To equal the publishers' tokenizer.json, two
+ * changes of the GGUF converter are undone: user-defined pieces made of spaces are spelled with
+ * U+2581 again, and user-defined pieces get the score 0 (the file has -1000), which ranks them
+ * first. Other kinds (Unigram, WordPiece, RWKV) are refused by name.
  */
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
@@ -44,7 +44,7 @@ static enum result get_arrays(struct opening *opening)
 {
     enum result result = gguf_file_array(opening->gguf, "tokenizer.ggml.tokens", &opening->tokens);
     if (result || opening->tokens.type != GGUF_STRING || opening->tokens.count == 0)
-        return error_set(opening->error, RESULT_INVALID, "tokenizer.ggml.tokens: no strings");
+        return error_set(opening->error, RESULT_INVALID, "tokenizer.ggml.tokens: not strings");
     if (opening->tokens.count > LIMIT_VOCAB_TOKENS)
         return error_set(opening->error, RESULT_TOO_LARGE, "tokenizer.ggml.tokens: too many");
     result = gguf_file_array(opening->gguf, "tokenizer.ggml.token_type", &opening->types);
@@ -79,8 +79,7 @@ static bool respell_spaces(const char *text, size_t bytes, char *out, size_t *ou
     return true;
 }
 
-/* One token: its text as merges see it, and its registration when it is matched before any
- * splitting. */
+/* Adds one token: its text for merges, and its registration if it is matched before splitting. */
 static enum result open_token(struct opening *opening, uint32_t id, struct gguf_string spelled)
 {
     struct tokenizer *tokenizer = opening->tokenizer;
@@ -130,7 +129,7 @@ static enum result open_tokens(struct opening *opening)
 }
 
 /* A merge is "left right" in the byte alphabet or in pieces, where no character is a space.
- * Unusable ones are left out. */
+ * Unusable ones are skipped. */
 static enum result open_merge(struct opening *opening, struct gguf_string merge)
 {
     char left[2 * LIMIT_TOKEN_BYTES];
@@ -154,7 +153,7 @@ static enum result open_merges(struct opening *opening)
     struct gguf_array merges;
     enum result result = gguf_file_array(opening->gguf, "tokenizer.ggml.merges", &merges);
     if (result || merges.type != GGUF_STRING)
-        return error_set(opening->error, RESULT_INVALID, "tokenizer.ggml.merges: no strings");
+        return error_set(opening->error, RESULT_INVALID, "tokenizer.ggml.merges: not strings");
     const uint8_t *cursor = merges.first;
     struct gguf_string merge;
     while (!result && gguf_array_next_string(&merges, &cursor, &merge))
@@ -233,7 +232,7 @@ static enum result open_sentencepiece(struct opening *opening, bool has_merges)
     return has_merges ? open_merges(opening) : open_score_merges(opening);
 }
 
-/* -1 when the key is absent or names no token. */
+/* -1 if the key is absent or names no token. */
 static int32_t token_of_key(const struct opening *opening, const char *key, int32_t absent)
 {
     uint32_t id;
@@ -260,7 +259,7 @@ static enum result open_tokenizer(struct opening *opening)
 {
     struct gguf_string kind = {"", 0};
     if (gguf_file_string(opening->gguf, "tokenizer.ggml.model", &kind))
-        return error_set(opening->error, RESULT_INVALID, "tokenizer.ggml.model: no string");
+        return error_set(opening->error, RESULT_INVALID, "tokenizer.ggml.model: not a string");
     bool is_byte_level = kind.length == 4 && memcmp(kind.bytes, "gpt2", 4) == 0;
     bool is_pieces = kind.length == 5 && memcmp(kind.bytes, "llama", 5) == 0;
     bool has_merges = kind.length == 6 && memcmp(kind.bytes, "gemma4", 6) == 0;

@@ -1,11 +1,11 @@
 /*
  * tokenizer_open_json(): a Hugging Face tokenizer.json.
  *
- * One shallow pass finds where the members are, whatever their order; then they are read in the
- * order in which they depend on each other: stages (they say whether the vocabulary is spelled in
- * the byte alphabet), vocabulary, added tokens (they say which tokens are special), merges. Only
- * BPE models are read; Unigram and WordPiece are refused by name, and so are prefixes and suffixes
- * on subwords, which no supported family has.
+ * One shallow pass locates the members, in any order; then they are read in order of dependency:
+ * stages (which decide whether the vocabulary is spelled in the byte alphabet), vocabulary, added
+ * tokens (which decide which tokens are special), merges. Only BPE models are read; Unigram and
+ * WordPiece are refused by name, and so are prefixes and suffixes on subwords, which no supported
+ * family has.
  */
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
@@ -42,7 +42,7 @@ static enum result invalid(const struct opening *opening, const char *what)
     return error_set(opening->error, RESULT_INVALID, "tokenizer.json: malformed %s", what);
 }
 
-/* Finds the slices of the named members of an object; others are skipped. */
+/* Locates the named members of an object; others are skipped. */
 static bool find_members(struct json_reader *reader, struct json_member members[], size_t count)
 {
     char name[4 * NAME_BYTES];
@@ -70,7 +70,7 @@ static bool member_bool(struct json_slice slice)
     return slice.count == 4 && memcmp(slice.bytes, "true", 4) == 0;
 }
 
-/* Reads a string member; false when it is absent, null, or no short string. */
+/* Reads a string member; false if it is absent, null, or not a short string. */
 static bool member_string(struct json_slice slice, char *text, size_t capacity, size_t *text_bytes)
 {
     *text_bytes = 0;
@@ -101,7 +101,8 @@ static enum result open_model_settings(struct opening *opening)
     return RESULT_OK;
 }
 
-/* Bytes of a spelled token. False: not in the byte alphabet, so no text becomes this token. */
+/* The bytes of a token's spelling. False: not in the byte alphabet, so no text becomes this
+ * token. */
 static bool decode_spelling(const struct opening *opening, const char *spelled,
                             size_t spelled_bytes, char *out, size_t *out_bytes)
 {

@@ -1,10 +1,10 @@
 /*
- * From the JSON of a stage to its steps, by a table of types for each stage.
+ * Reads the JSON of a stage into its steps, by a table of types for each stage.
  *
- * These members are a few hundred bytes, so they are parsed into a tree; the caller has checked
+ * These members have a few hundred bytes, so they are parsed into a tree; the caller has checked
  * their depth (LIMIT_JSON_DEPTH), which bounds the recursion through nested sequences. A type
- * without a row in the table is an error and not skipped: leaving out a stage would give wrong
- * tokens silently. Settings that only move offsets (trim_offsets) are not read.
+ * without a row in the table is an error: skipping a stage would silently give wrong tokens.
+ * Settings that only move offsets (trim_offsets) are not read.
  */
 #include "frontend/prompt/tokenizer/tokenizer_json_stages.h"
 
@@ -93,7 +93,7 @@ static enum result read_stage(struct json_slice json, const struct stage_type ty
 {
     if (!json.bytes)
         return RESULT_OK;
-    /* cJSON passes any bytes on; patterns are run on text that is known to be valid. */
+    /* cJSON does not validate UTF-8; patterns run on text known to be valid. */
     if (!utf8_is_valid(json.bytes, json.count))
         return error_set(error, RESULT_INVALID, "tokenizer.json: a stage is not UTF-8");
     if (memmem(json.bytes, json.count, "\\u0000", 6))
@@ -302,10 +302,10 @@ static enum result read_pretokenizers(const cJSON *node, struct tokenizer *token
     const cJSON *element;
     cJSON_ArrayForEach(element, list)
     {
-        /* Behind ByteLevel a step would see the byte alphabet, not the text. */
+        /* A step after ByteLevel would see the byte alphabet, not the text. */
         if (tokenizer->model.by_bytes)
             return error_set(error, RESULT_UNSUPPORTED,
-                             "tokenizer.json: a pre-tokenizer behind ByteLevel");
+                             "tokenizer.json: a pre-tokenizer after ByteLevel");
         enum result result = read_node(element, pretokenizer_types, tokenizer, error);
         if (result)
             return result;

@@ -1,8 +1,9 @@
 /*
  * The small members of tokenizer.json: normalizer, pre_tokenizer, decoder, post_processor.
  *
- * Each takes the member's JSON text (possibly "null") and sets up that stage of the tokenizer.
- * RESULT_UNSUPPORTED names a type that Shoal does not do; RESULT_INVALID is for malformed ones.
+ * Each function takes the member's JSON text (possibly "null") and sets up that stage of the
+ * tokenizer. RESULT_UNSUPPORTED names a type that Shoal does not support; RESULT_INVALID is for
+ * malformed input.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_JSON_STAGES_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_TOKENIZER_JSON_STAGES_H
@@ -16,7 +17,7 @@ struct json_slice {
 
 enum result tokenizer_json_normalizer(struct json_slice json, struct tokenizer *tokenizer,
                                       struct error_text *error) RESULT_CHECKED;
-/* Sets model.by_bytes where the sequence ends in ByteLevel. */
+/* Sets model.by_bytes if the sequence ends in ByteLevel. */
 enum result tokenizer_json_pretokenizer(struct json_slice json, struct tokenizer *tokenizer,
                                         struct error_text *error) RESULT_CHECKED;
 /* Sets shows_spaces and strips_space. */

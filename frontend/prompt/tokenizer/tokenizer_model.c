@@ -1,15 +1,15 @@
 /*
  * tokenizer_open_model(): SentencePiece's tokenizer.model, as Llama 2 and Gemma publish it.
  *
- * The file is a protocol buffer: pieces with scores and types, what the trainer was told, how text
- * is normalized. It becomes what Hugging Face makes of it: merges in the order of the scores, bytes
- * for what has no piece, spaces as U+2581, one of them put in front where the file says so, control
- * and user-defined pieces found before anything else.
+ * The file is a protocol buffer: pieces with scores and types, the trainer's settings, the text
+ * normalization. It is converted as Hugging Face does: merges in the order of the scores, bytes for
+ * characters without a piece, spaces as U+2581, one of them prepended if the file says so, control
+ * and user-defined pieces matched first.
  *
- * Refuses to do: models that are not BPE (unigram chooses pieces by probability, which is another
- * algorithm), normalization beyond spaces (a precompiled map of characters), spaces that are
- * dropped; each by name. Sources: SentencePiece's published message description; Hugging Face
- * transformers, convert_slow_tokenizer.py.
+ * Not supported, each refused by name: models other than BPE (unigram chooses pieces by
+ * probability, which is another algorithm), normalization beyond spaces (a precompiled map of
+ * characters), removal of spaces. Sources: SentencePiece's published message description; Hugging
+ * Face transformers, convert_slow_tokenizer.py.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static enum result malformed(const struct opening *opening, const char *what)
 
 /* --- settings --------------------------------------------------------------------------------- */
 
-/* Ids are 32 bits with a sign; -1: there is none. */
+/* Ids are 32 bits, signed; -1: none. */
 static int64_t id_of(const struct protobuf_field *field)
 {
     return (int32_t)(uint32_t)field->value;
@@ -107,7 +107,7 @@ static bool read_normalizer(struct protobuf_field message, struct settings *sett
 
 static enum result read_settings(struct opening *opening)
 {
-    /* What the message description has where a field is absent. */
+    /* The message description's defaults for absent fields. */
     struct settings *settings = &opening->settings;
     *settings = (struct settings){
         .trainer_type = 1, .unknown = 0, .bos = 1, .eos = 2, .prefix = true, .drops_spaces = true};
@@ -219,7 +219,7 @@ static enum result add_pieces(struct opening *opening)
     return vocabulary_index(&opening->tokenizer->vocabulary);
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static int32_t known(const struct opening *opening, int64_t id)
 {

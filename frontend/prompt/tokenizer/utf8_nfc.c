@@ -2,11 +2,11 @@
  * Form C in three steps: decompose every character fully, put each run of combining marks in
  * canonical order, compose pairs again from left to right.
  *
- * Most text needs none of it: utf8_nfc_is_inert() finds out with one table look-up for each
+ * Most text needs none of it: utf8_nfc_is_inert() detects this with one table lookup for each
  * character from U+0300 on (all below are inert). The work stays O(n log n) on hostile input:
- * decomposition is at most four characters for one, a run of a million combining marks is ordered
- * by counting, and composition never looks back beyond the last starter. It does no compatibility
- * mapping (NFKC) and no case folding.
+ * decomposition gives at most four characters for one, a run of a million combining marks is
+ * ordered by counting, and composition never goes back beyond the last starter. There is no
+ * compatibility mapping (NFKC) and no case folding.
  */
 #include "frontend/prompt/tokenizer/utf8_nfc.h"
 
@@ -93,8 +93,8 @@ static size_t hangul_decompose(uint32_t code, uint32_t out[MAX_PARTS])
     return out[2] == HANGUL_T ? 2 : 3;
 }
 
-/* Full decomposition. Only the first part of a step decomposes further, so the seconds pile up from
- * the right. */
+/* Full decomposition. Only the first part of a step decomposes further, so the second parts are
+ * stacked from the right. */
 static size_t nfc_decompose(uint32_t code, uint32_t out[MAX_PARTS])
 {
     if (code - HANGUL_S < HANGUL_S_COUNT)
@@ -114,7 +114,7 @@ static size_t nfc_decompose(uint32_t code, uint32_t out[MAX_PARTS])
     return 1 + tail_count;
 }
 
-/* 0 where the pair does not compose. */
+/* 0 if the pair does not compose. */
 static uint32_t nfc_compose_pair(uint32_t first, uint32_t second)
 {
     if (first - HANGUL_L < HANGUL_L_COUNT && second - HANGUL_V < HANGUL_V_COUNT)

@@ -1,9 +1,9 @@
 /*
- * Unicode normalization form C (UAX #15), with a mark on each character that survives it.
+ * Unicode normalization form C (UAX #15), preserving a mark on each character.
  *
  * Qwen's tokenizers normalize before they split. The mark (bit 31 of a character) carries "this
- * came from the template" through the rewriting: a composed character is marked only where all of
- * its parts were.
+ * came from the template" through the rewriting: a composed character is marked only if all of its
+ * parts were.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_UTF8_NFC_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_UTF8_NFC_H
@@ -16,7 +16,7 @@
 
 #define UTF8_NFC_MARK 0x80000000u
 
-/* True when valid UTF-8 text certainly is in form C; false means that it has to be looked at. */
+/* True if valid UTF-8 text is certainly in form C; false means that it has to be normalized. */
 bool utf8_nfc_is_inert(const char *bytes, size_t byte_count);
 
 /* Code points (with marks) in; a malloc'd array out, which the caller frees. O(n log n). */

@@ -4,7 +4,7 @@
  *
  * A vocabulary has a quarter of a million short texts: one malloc for each would cost more memory
  * than the texts. All numbers come from a file, so counts, lengths and ids are checked here, and
- * the hash is keyed with random bits, so that no crafted file can turn loading into quadratic work.
+ * the hash is keyed with random bits, so that a crafted file cannot make loading quadratic.
  */
 #include "frontend/prompt/tokenizer/vocabulary.h"
 
@@ -18,7 +18,7 @@
 
 #define ID_BITS   20
 #define ID_MASK   ((1u << ID_BITS) - 1)
-#define MOST_TAG  0xFFFu
+#define MAX_TAG   0xFFFu
 #define FREE_SLOT UINT32_MAX
 
 _Static_assert(LIMIT_VOCAB_TOKENS <= 1u << ID_BITS, "an id fits its part of a slot");
@@ -146,11 +146,11 @@ enum result vocabulary_set_shown(struct vocabulary *vocabulary, uint32_t id, con
     return RESULT_OK;
 }
 
-/* A few bits of the hash beside the id spare most looks at a text that turns out to be another. */
+/* A few bits of the hash next to the id save most comparisons with other texts. */
 static uint32_t slot_tag(uint64_t hash)
 {
     uint32_t tag = (uint32_t)(hash >> 52);
-    return (tag == MOST_TAG ? 0 : tag) << ID_BITS; /* all ones means free */
+    return (tag == MAX_TAG ? 0 : tag) << ID_BITS; /* all ones means free */
 }
 
 /* The slot that holds `text`, or the free one where it belongs. */

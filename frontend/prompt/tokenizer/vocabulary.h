@@ -1,10 +1,9 @@
 /*
  * The token texts of one checkpoint: by id, and from text to id.
  *
- * A token has a text (what merges and look-ups work on: raw bytes for byte-level vocabularies, text
- * with U+2581 for spaces for SentencePiece ones) and shown bytes (what it decodes to), which are
- * the same unless set. Ids may have gaps. Filled once, then indexed, then read by any number of
- * threads.
+ * A token has a text (used by merges and lookups: raw bytes for byte-level vocabularies, text with
+ * U+2581 for spaces for SentencePiece ones) and shown bytes (to which it decodes), which are equal
+ * unless set. Ids may have gaps. Filled once, then indexed, then read by any number of threads.
  */
 #ifndef SHOAL_FRONTEND_PROMPT_TOKENIZER_VOCABULARY_H
 #define SHOAL_FRONTEND_PROMPT_TOKENIZER_VOCABULARY_H
@@ -40,7 +39,7 @@ struct vocabulary {
     size_t byte_capacity;
     uint32_t *slots; /* open addressing: 12 bits of hash above the id; all ones is free */
     uint32_t slot_mask;
-    uint64_t seed; /* random: a crafted vocabulary cannot make look-ups collide */
+    uint64_t seed; /* random: a crafted vocabulary cannot make lookups collide */
     uint32_t longest_bytes;
 };
 
@@ -51,22 +50,22 @@ void vocabulary_fini(struct vocabulary *vocabulary);
  * LIMIT_TOKEN_BYTES. */
 enum result vocabulary_set_text(struct vocabulary *vocabulary, uint32_t id, const char *text,
                                 size_t text_bytes, unsigned flags) RESULT_CHECKED;
-/* Only the shown bytes, of a token that has a text. */
+/* Sets only the shown bytes, of a token that has a text. */
 enum result vocabulary_set_shown(struct vocabulary *vocabulary, uint32_t id, const char *shown,
                                  size_t shown_bytes) RESULT_CHECKED;
 
-/* Builds the look-up over all FINDABLE tokens; of equal texts the lowest id is found. */
+/* Builds the index of all FINDABLE tokens; for equal texts the lowest id is found. */
 enum result vocabulary_index(struct vocabulary *vocabulary) RESULT_CHECKED;
 
-/* -1 when no FINDABLE token has this text. */
+/* -1 if no FINDABLE token has this text. */
 int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t text_bytes);
 
 bool vocabulary_has(const struct vocabulary *vocabulary, uint32_t id, unsigned flags);
-/* Bytes owned by the vocabulary; empty for an id outside of it. */
+/* Bytes owned by the vocabulary; empty for an id outside it. */
 const char *vocabulary_text(const struct vocabulary *vocabulary, uint32_t id, size_t *text_bytes);
 const char *vocabulary_shown(const struct vocabulary *vocabulary, uint32_t id, size_t *shown_bytes);
 
-/* A keyed 64-bit hash, and a fresh key for it. */
+/* A keyed 64-bit hash, and a new random key for it. */
 uint64_t vocabulary_hash(uint64_t seed, const char *bytes, size_t byte_count);
 uint64_t vocabulary_random_seed(void);
 

@@ -63,7 +63,7 @@ static void templates_say_what_they_take(void **state)
         struct call_form form = call_form_find(template);
         if (form.arguments_are_text != cases[i].form.arguments_are_text ||
             form.content != cases[i].form.content ||
-            form.ids_are_nine != cases[i].form.ids_are_nine)
+            form.nine_character_ids != cases[i].form.nine_character_ids)
             fail_msg("%s: %d %d", cases[i].template, form.arguments_are_text, (int)form.content);
         chat_template_close(template);
     }
@@ -118,7 +118,7 @@ static void text_is_spaced_as_python_does(void **state)
 static void ids_become_nine_signs(void **state)
 {
     (void)state;
-    const struct call_form form = {.ids_are_nine = true};
+    const struct call_form form = {.nine_character_ids = true};
     cJSON *messages = cJSON_Parse("[{\"tool_calls\":[{\"id\":\"call_1\"},{\"id\":\"abcDEF123\"}]},"
                                   "{\"tool_call_id\":\"call_1\"},{\"tool_call_id\":\"call_2\"}]");
     assert_int_equal(call_form_apply(&form, messages), RESULT_OK);

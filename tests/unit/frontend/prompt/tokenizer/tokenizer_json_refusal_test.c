@@ -76,7 +76,7 @@ static void test_refusals(void **state)
          RESULT_INVALID, "Odd"},
         {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},"
          "{\"type\":\"Digits\"}]},\"model\":" MODEL "}",
-         RESULT_UNSUPPORTED, "behind ByteLevel"},
+         RESULT_UNSUPPORTED, "after ByteLevel"},
         {"{\"decoder\":{\"type\":\"WordPiece\"},\"model\":" MODEL "}", RESULT_UNSUPPORTED,
          "WordPiece"},
     };
