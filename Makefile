@@ -124,7 +124,7 @@ $(OBJ)/%_avx2.o:   CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c
 $(OBJ)/%_avx512.o: CFLAGS += $(KERNEL_OPT) -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
 # Pure functions over bytes, run over every weight at every start: the thread sanitizer has nothing to see in them.
 PER_WEIGHT_OBJ := $(addprefix $(OBJ)/worker/,backend/cpu/weights/packed_weight.o backend/host/ggml_dequantize.o \
-    $(addprefix plan/,content_hash.o weight_source.o weight_affine.o weight_fp8.o))
+    $(addprefix plan/,content_hash.o weight_layout.o weight_source.o weight_affine.o weight_fp8.o))
 $(PER_WEIGHT_OBJ): CFLAGS += $(if $(filter thread,$(SANS)),-fno-sanitize=thread)
 
 $(LIB_BASE): $(call objects,$(PROTO_SRC) $(SHM_SRC))

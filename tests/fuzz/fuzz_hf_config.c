@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "proto/must.h"
-#include "worker/model/hf/checkpoint_hf.h"
+#include "worker/model/family_registry.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
 #include "worker/model/hf/shard_index.h"
-#include "worker/model/model_family.h"
 
 /* Of layers that keep state: what their sizes are multiplied with stays within 32 bits. */
 static void check_recurrent(const struct model_config *c)
@@ -152,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(json, data, size);
     enum result result = json_value_open(json, size, LIMIT_CONFIG_BYTES, &root, &error);
     if (result == RESULT_OK)
-        result = checkpoint_hf_read(root, &family, &config, &error);
+        result = family_registry_read_hf(root, &family, &config, &error);
     if (result == RESULT_OK) {
         check_config(&config);
         check_experts(&config);

@@ -6,9 +6,9 @@
 #include "worker/cache/kv_pools.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "proto/must.h"
-#include "worker/cache/prefix_cache.h"
 
 enum result kv_pools_init(struct kv_pools *pools, const struct kv_pools_options *options)
 {
@@ -20,8 +20,12 @@ enum result kv_pools_init(struct kv_pools *pools, const struct kv_pools_options 
         result = kv_block_pool_create(options->state_slots, &pools->state);
     if (result == RESULT_OK && options->checkpoint_slots > 0)
         result = kv_block_pool_create(options->checkpoint_slots, &pools->checkpoints);
-    if (result == RESULT_OK && options->keeps_prefixes)
-        result = prefix_cache_create(pools, &pools->prefixes);
+    if (result == RESULT_OK && options->keeps_prefixes) {
+        struct prefix_pools kept = {.layout = pools->layout};
+        memcpy(kept.store, pools->group, sizeof pools->group);
+        kept.store[PREFIX_CHECKPOINT] = pools->checkpoints;
+        result = prefix_cache_create(&kept, &pools->prefixes);
+    }
     if (result != RESULT_OK)
         kv_pools_fini(pools);
     return result;

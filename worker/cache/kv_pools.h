@@ -11,9 +11,8 @@
 #include "proto/result.h"
 #include "worker/cache/feature_cache.h"
 #include "worker/cache/kv_block_pool.h"
+#include "worker/cache/prefix_cache.h"
 #include "worker/plan/kv_layout.h"
-
-struct prefix_cache;
 
 struct kv_pools {
     const struct kv_layout *layout; /* outlives the pools */

@@ -27,7 +27,7 @@ struct place {
 };
 
 struct prefix_cache {
-    struct kv_pools *pools;
+    struct prefix_pools pools;
     struct keyed_hash_key key;
     uint32_t capacity;
     uint32_t used;
@@ -42,7 +42,7 @@ struct prefix_cache {
 static struct kv_block_pool *pool_of(const struct prefix_cache *cache, uint32_t store)
 {
     must(store < PREFIX_STORES);
-    return store == PREFIX_CHECKPOINT ? cache->pools->checkpoints : cache->pools->group[store];
+    return cache->pools.store[store];
 }
 
 /* A table is about half full at most. */
@@ -80,10 +80,10 @@ static void release(struct prefix_cache *cache)
     free(cache);
 }
 
-enum result prefix_cache_create(struct kv_pools *pools, struct prefix_cache **created)
+enum result prefix_cache_create(const struct prefix_pools *pools, struct prefix_cache **created)
 {
     struct prefix_cache *cache = must_alloc(1, sizeof *cache);
-    cache->pools = pools;
+    cache->pools = *pools;
     cache->key = keyed_hash_random_key();
     uint64_t capacity = 0;
     for (uint32_t store = 0; store < PREFIX_STORES; store++)
@@ -240,7 +240,7 @@ void prefix_cache_drop(struct prefix_cache *cache, uint32_t place, uint32_t stor
 
 static bool is_full_group(const struct prefix_cache *cache, uint32_t store)
 {
-    return store != PREFIX_CHECKPOINT && cache->pools->layout->groups[store].kind == KV_FULL;
+    return store != PREFIX_CHECKPOINT && cache->pools.layout->groups[store].kind == KV_FULL;
 }
 
 static bool is_idle(const struct prefix_cache *cache, uint32_t at, uint32_t store)

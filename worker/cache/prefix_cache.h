@@ -24,7 +24,8 @@
 #include <stdint.h>
 
 #include "proto/result.h"
-#include "worker/cache/kv_pools.h"
+#include "worker/cache/kv_block_pool.h"
+#include "worker/plan/kv_layout.h"
 
 /* Stores are the cache groups, and the checkpoints of recurrent state. */
 #define PREFIX_CHECKPOINT KV_GROUPS_MAX
@@ -32,9 +33,16 @@
 
 struct prefix_cache;
 
-/* For pools that are complete but for this. RESULT_OUT_OF_MEMORY when the book (some 200 bytes a
- * block) does not fit; nothing is allocated later. */
-enum result prefix_cache_create(struct kv_pools *pools, struct prefix_cache **cache) RESULT_CHECKED;
+/* The pools whose blocks and slots the cache keeps. They and the layout outlive the cache. */
+struct prefix_pools {
+    const struct kv_layout *layout;
+    struct kv_block_pool *store[PREFIX_STORES]; /* NULL: no such store */
+};
+
+/* RESULT_OUT_OF_MEMORY if the tables (about 200 bytes a block) do not fit; nothing is allocated
+ * later. */
+enum result prefix_cache_create(const struct prefix_pools *pools,
+                                struct prefix_cache **cache) RESULT_CHECKED;
 /* Lets everything go. NULL is fine. */
 void prefix_cache_destroy(struct prefix_cache *cache);
 

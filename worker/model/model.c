@@ -18,10 +18,9 @@
 
 #include "worker/model/build/plan_builder.h"
 #include "worker/model/checkpoint/checkpoint_shared.h"
-#include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/family_registry.h"
 #include "worker/model/gguf/gguf_parts.h"
 #include "worker/model/hf/checkpoint_folder.h"
-#include "worker/model/hf/checkpoint_hf.h"
 #include "worker/model/hf/checkpoint_hf_vision.h"
 
 struct model {
@@ -56,7 +55,7 @@ static enum result open_gguf(struct model *model, enum result opened, struct err
     if (opened != RESULT_OK)
         return opened;
     enum result result =
-        checkpoint_gguf_read(gguf_parts_first(model->gguf), &family, &config, error);
+        family_registry_read_gguf(gguf_parts_first(model->gguf), &family, &config, error);
     if (result != RESULT_OK)
         return result;
     struct plan_source source = {.tensors = gguf_parts_tensors(model->gguf)};
@@ -132,8 +131,8 @@ static enum result open_folder(struct model *model, int folder_fd, const char *p
     struct model_config config;
     enum result result = checkpoint_folder_open(folder_fd, &model->folder, error);
     if (result == RESULT_OK)
-        result =
-            checkpoint_hf_read(checkpoint_folder_config(model->folder), &family, &config, error);
+        result = family_registry_read_hf(checkpoint_folder_config(model->folder), &family, &config,
+                                         error);
     if (result != RESULT_OK)
         return result;
     name_after_path(path, &config);

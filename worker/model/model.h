@@ -13,26 +13,12 @@
 #include <stdint.h>
 
 #include "proto/result.h"
+#include "worker/model/checkpoint/model_fingerprint.h"
 #include "worker/plan/model_config.h"
 #include "worker/plan/model_vision.h"
 #include "worker/plan/plan.h"
 
 struct model; /* opaque */
-
-/*
- * What tells one checkpoint from another without reading its weights: equal fingerprints mean the
- * same bytes as far as files, sizes, times of change and everything that is not weights (metadata,
- * config, tensor tables) tell. Of a checkpoint of several files, sizes are added up, times are the
- * latest, device and inode are the last file's, and the hash goes over all of them.
- */
-struct model_fingerprint {
-    uint64_t file_bytes;
-    int64_t modified_ns; /* since the epoch */
-    int64_t changed_ns;  /* the same of the inode: no program can set it back */
-    uint64_t device;
-    uint64_t inode;
-    uint64_t header_hash; /* content_hash() of every byte before the tensors' data */
-};
 
 /* `path` is a GGUF file or a Hugging Face folder (checkpoint_folder.h). RESULT_IO (errno's words),
  * or what is wrong with it: INVALID, UNSUPPORTED, TOO_LARGE, CORRUPT. The error begins with the

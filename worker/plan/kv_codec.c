@@ -20,7 +20,7 @@
 
 #include "proto/ggml_half.h"
 #include "proto/must.h"
-#include "worker/plan/kv_layout.h"
+#include "worker/plan/kv_block.h"
 
 #define LARGEST_HALF 65504.0f
 #define LEAST_NORM   1e-6

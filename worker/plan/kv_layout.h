@@ -29,11 +29,10 @@
 #include "proto/kv_quantization.h"
 #include "proto/limits.h"
 #include "proto/result.h"
+#include "worker/plan/kv_block.h"
 
-#define KV_BLOCK_TOKENS 16u
-#define KV_BLOCK_NONE   UINT32_MAX
-#define KV_GROUPS_MAX   4u
-#define KV_GROUP_NONE   UINT8_MAX
+#define KV_GROUPS_MAX 4u
+#define KV_GROUP_NONE UINT8_MAX
 
 enum kv_kind { KV_FULL, KV_SLIDING, KV_OPENING };
 

@@ -29,8 +29,8 @@ struct block {
 
 static void load_terms(const struct weight_source *source, uint64_t group, struct block *block)
 {
-    block->scale = weight_source_float(source, source->scales, group);
-    block->bias = weight_source_float(source, source->biases, group);
+    block->scale = weight_layout_float(source, source->scales, group);
+    block->bias = weight_layout_float(source, source->biases, group);
 }
 
 /* 32 codes are `bits` words, so a block begins at a byte. */

@@ -5,7 +5,7 @@
 #ifndef SHOAL_WORKER_PLAN_WEIGHT_AFFINE_H
 #define SHOAL_WORKER_PLAN_WEIGHT_AFFINE_H
 
-#include "worker/plan/weight_source.h"
+#include "worker/plan/weight_layout.h"
 
 /* Contracts as those of weight_source.h. */
 enum ggml_type weight_affine_type(const struct weight_source *source, uint64_t rows,

@@ -49,7 +49,7 @@ void weight_fp8_read(const struct weight_source *source, uint32_t columns, struc
     const uint8_t *row = source->data + span.row * source->row_bytes;
     for (uint32_t c = span.first; c < span.first + span.count; c++, out += 2) {
         float scale =
-            weight_source_float(source, source->scales, scales + c / source->block_columns);
+            weight_layout_float(source, source->scales, scales + c / source->block_columns);
         uint16_t half = round_to_bf16(values[row[c]] * scale);
         memcpy(out, &half, sizeof half);
     }

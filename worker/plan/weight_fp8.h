@@ -5,7 +5,7 @@
 #ifndef SHOAL_WORKER_PLAN_WEIGHT_FP8_H
 #define SHOAL_WORKER_PLAN_WEIGHT_FP8_H
 
-#include "worker/plan/weight_source.h"
+#include "worker/plan/weight_layout.h"
 
 /* Contract as that of weight_source_read(); `span` may begin and end anywhere. */
 void weight_fp8_read(const struct weight_source *source, uint32_t columns, struct weight_span span,

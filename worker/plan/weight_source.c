@@ -176,20 +176,6 @@ struct weight_source weight_source_of_gguf(const struct gguf_tensor *tensor)
     return source;
 }
 
-float weight_source_float(const struct weight_source *source, const uint8_t *floats, uint64_t index)
-{
-    uint32_t bits;
-    float value;
-    if (source->scale_type == GGML_F16)
-        return ggml_f16_to_f32(ggml_load_u16(floats + 2 * index));
-    if (source->scale_type == GGML_BF16)
-        bits = (uint32_t)ggml_load_u16(floats + 2 * index) << 16;
-    else
-        memcpy(&bits, floats + 4 * index, sizeof bits);
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 void weight_source_choose_type(struct weight_source *source, uint64_t rows, uint64_t columns)
 {
     switch (source->layout) {

@@ -341,7 +341,7 @@ float plan_builder_number(struct plan_builder *builder, const char *name_format,
     if (!tensor)
         return 0.0f;
     const struct weight_source floats = {.scale_type = tensor->type};
-    float number = weight_source_float(&floats, tensor->data, 0);
+    float number = weight_layout_float(&floats, tensor->data, 0);
     if (isnan(number))
         builder->result =
             error_set(builder->error, RESULT_INVALID, "tensor %s is no number", stored.text);

@@ -13,7 +13,7 @@
  * As in llama, logit rows part ways once the last layer has attended.
  */
 #include "worker/model/build/plan_ops.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 /* What a layer works in behind attention, once for step rows and once for logit rows. */
 struct cohere2_tensors {
@@ -71,7 +71,7 @@ static void list_projections(struct plan_builder *b, const struct model_config *
     plan_ops_linear_add(b, t->gated, down, t->residual);
 }
 
-plan_tensor_id family_cohere2_list_ops(struct plan_builder *b, const struct model_config *c)
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct cohere2_tensors step = add_tensors(b, c, PLAN_ROWS_STEP);
     struct cohere2_tensors last = add_tensors(b, c, PLAN_ROWS_LOGITS);
@@ -102,3 +102,10 @@ plan_tensor_id family_cohere2_list_ops(struct plan_builder *b, const struct mode
     plan_ops_soft_cap(b, logits);
     return logits;
 }
+
+const struct model_family family_cohere2 = {
+    .architecture = "cohere2",
+    .gguf = &checkpoint_gguf_cohere2,
+    .hf = &checkpoint_hf_cohere2,
+    .list_ops = list_ops,
+};

@@ -4,12 +4,20 @@
  * all positions; both are in the config's layers.
  */
 #include "worker/model/build/dense_blocks.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
-plan_tensor_id family_gemma3_list_ops(struct plan_builder *b, const struct model_config *c)
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     return dense_blocks_list(b, c,
                              &(const struct dense_form){.head_norms = true,
                                                         .post_norms = true,
                                                         .activation = GATE_GELU_TANH});
 }
+
+const struct model_family family_gemma3 = {
+    .architecture = "gemma3",
+    .gguf = &checkpoint_gguf_gemma3,
+    .hf = &checkpoint_hf_gemma3,
+    .list_ops = list_ops,
+    .list_vision_ops = tower_gemma3_list_ops,
+};

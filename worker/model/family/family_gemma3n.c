@@ -20,7 +20,7 @@
 #include "worker/model/build/family_tensors.h"
 #include "worker/model/build/gemma_blocks.h"
 #include "worker/model/build/plan_ops.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 /* What layers work in, once for step rows and once for logit rows. */
 struct gemma3n_rows {
@@ -230,7 +230,7 @@ static void list_merge(struct plan_builder *b, const struct model_config *c,
     }
 }
 
-plan_tensor_id family_gemma3n_list_ops(struct plan_builder *b, const struct model_config *c)
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct family_tensors pool = {0};
     struct gemma3n_rows step = add_rows(b, c, PLAN_ROWS_STEP);
@@ -266,3 +266,10 @@ plan_tensor_id family_gemma3n_list_ops(struct plan_builder *b, const struct mode
     plan_ops_soft_cap(b, logits);
     return logits;
 }
+
+const struct model_family family_gemma3n = {
+    .architecture = "gemma3n",
+    .gguf = &checkpoint_gguf_gemma3n,
+    .hf = &checkpoint_hf_gemma3n,
+    .list_ops = list_ops,
+};

@@ -29,7 +29,7 @@
 #include "worker/model/build/family_tensors.h"
 #include "worker/model/build/gemma_blocks.h"
 #include "worker/model/build/plan_ops.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 /* What layers of any sizes work in. */
 struct gemma4_rows {
@@ -185,7 +185,7 @@ static void list_projections(struct plan_builder *b, const struct model_config *
             b, r->residual, plan_builder_vector(b, 1, "blk.%u.layer_output_scale.weight", layer));
 }
 
-plan_tensor_id family_gemma4_list_ops(struct plan_builder *b, const struct model_config *c)
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct family_tensors pool = {0};
     struct gemma4_rows step = add_rows(b, c, PLAN_ROWS_STEP);
@@ -221,3 +221,11 @@ plan_tensor_id family_gemma4_list_ops(struct plan_builder *b, const struct model
     plan_ops_soft_cap(b, logits);
     return logits;
 }
+
+const struct model_family family_gemma4 = {
+    .architecture = "gemma4",
+    .gguf = &checkpoint_gguf_gemma4,
+    .hf = &checkpoint_hf_gemma4,
+    .list_ops = list_ops,
+    .list_vision_ops = tower_gemma4_list_ops,
+};

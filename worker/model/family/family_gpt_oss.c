@@ -6,9 +6,9 @@
  * Source: transformers, modeling_gpt_oss.py.
  */
 #include "worker/model/build/dense_blocks.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
-plan_tensor_id family_gpt_oss_list_ops(struct plan_builder *b, const struct model_config *c)
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     const struct dense_form form = {
         .qkv_bias = true,
@@ -24,3 +24,10 @@ plan_tensor_id family_gpt_oss_list_ops(struct plan_builder *b, const struct mode
     };
     return dense_blocks_list(b, c, &form);
 }
+
+const struct model_family family_gpt_oss = {
+    .architecture = "gpt-oss",
+    .gguf = &checkpoint_gguf_gpt_oss,
+    .hf = &checkpoint_hf_gpt_oss,
+    .list_ops = list_ops,
+};

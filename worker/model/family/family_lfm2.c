@@ -13,7 +13,7 @@
  * keeps of them. As in llama, logit rows part ways once the last layer has mixed.
  */
 #include "worker/model/build/plan_ops.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 /* What the second half of a layer works in, once for step rows and once for logit rows. */
 struct lfm2_tensors {
@@ -113,7 +113,7 @@ static void list_projections(struct plan_builder *b, const struct model_config *
     plan_ops_linear_add(b, t->gated, down, t->residual);
 }
 
-plan_tensor_id family_lfm2_list_ops(struct plan_builder *b, const struct model_config *c)
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct lfm2_tensors step = add_tensors(b, c, PLAN_ROWS_STEP);
     struct lfm2_tensors last = add_tensors(b, c, PLAN_ROWS_LOGITS);
@@ -149,3 +149,10 @@ plan_tensor_id family_lfm2_list_ops(struct plan_builder *b, const struct model_c
     plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
     return logits;
 }
+
+const struct model_family family_lfm2 = {
+    .architecture = "lfm2",
+    .gguf = &checkpoint_gguf_lfm2,
+    .hf = &checkpoint_hf_lfm2,
+    .list_ops = list_ops,
+};

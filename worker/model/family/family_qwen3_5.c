@@ -26,7 +26,7 @@
 
 #include "worker/model/build/expert_blocks.h"
 #include "worker/model/build/plan_ops.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 /* What the second half of a layer works in, once for step rows and once for logit rows. */
 struct qwen3_5_tensors {
@@ -253,7 +253,7 @@ static void leave_ahead_layers(struct plan_builder *b, const struct model_config
     }
 }
 
-plan_tensor_id family_qwen3_5_list_ops(struct plan_builder *b, const struct model_config *c)
+static plan_tensor_id list_ops(struct plan_builder *b, const struct model_config *c)
 {
     struct qwen3_5_tensors step = add_tensors(b, c, PLAN_ROWS_STEP);
     struct qwen3_5_tensors last = add_tensors(b, c, PLAN_ROWS_LOGITS);
@@ -286,3 +286,19 @@ plan_tensor_id family_qwen3_5_list_ops(struct plan_builder *b, const struct mode
     plan_ops_linear(b, last.normed, (struct linear_weights){output, PLAN_NONE, PLAN_NONE}, logits);
     return logits;
 }
+
+const struct model_family family_qwen3_5 = {
+    .architecture = "qwen35",
+    .gguf = &checkpoint_gguf_qwen3_5,
+    .hf = &checkpoint_hf_qwen3_5,
+    .list_ops = list_ops,
+    .list_vision_ops = tower_qwen3_vl_list_ops,
+};
+
+const struct model_family family_qwen3_5_moe = {
+    .architecture = "qwen35moe",
+    .gguf = &checkpoint_gguf_qwen3_5_moe,
+    .hf = &checkpoint_hf_qwen3_5_moe,
+    .list_ops = list_ops,
+    .list_vision_ops = tower_qwen3_vl_list_ops,
+};

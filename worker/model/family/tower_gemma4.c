@@ -18,7 +18,7 @@
 #include <math.h>
 
 #include "worker/model/build/tower_blocks.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 static const struct tower_form form = {.rms_norms = true, .gated = true};
 

@@ -10,7 +10,7 @@
  * Stages: those of the layers, of which the first one projects patches, and the features.
  */
 #include "worker/model/build/tower_blocks.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 static void list_merger(struct plan_builder *b, const struct vision_config *c, bool rms,
                         const struct tower_tensors *t)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 #include "worker/model/build/tower_blocks.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 struct merger_tensors {
     plan_tensor_id square;  /* [features, joined] */

@@ -8,7 +8,7 @@
  * Stages: those of the layers, and the features.
  */
 #include "worker/model/build/tower_blocks.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 
 static const struct tower_form form = {.activation = ACTIVATION_GELU_TANH};
 

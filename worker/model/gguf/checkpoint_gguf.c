@@ -29,20 +29,6 @@ static const struct altering_key altering_keys[] = {
     {"residual_scale", 1},         {"embedding_scale", 1},
 };
 
-static enum result find_family(const struct gguf_file *file, const struct model_family **family,
-                               struct error_text *error)
-{
-    struct gguf_string architecture;
-    if (gguf_file_string(file, "general.architecture", &architecture) != RESULT_OK)
-        return error_set(error, RESULT_INVALID, "key general.architecture is missing or no string");
-    *family = model_family_find(architecture);
-    if (!*family)
-        return error_set(error, RESULT_UNSUPPORTED, "architecture \"%.*s\" is not supported",
-                         (int)(architecture.length < 32 ? architecture.length : 32),
-                         architecture.bytes);
-    return RESULT_OK;
-}
-
 static void read_name(const struct gguf_file *file, struct model_config *config)
 {
     struct gguf_string name;
@@ -77,21 +63,21 @@ static void read_vocabulary(struct checkpoint_keys *keys, struct model_config *c
 }
 
 /* Some keys are for the family to read. */
-static bool is_own(const struct model_family *family, const char *key)
+static bool is_own(const struct gguf_form *form, const char *key)
 {
-    for (const char *const *own = family->own_keys; own && *own; own++)
+    for (const char *const *own = form->own_keys; own && *own; own++)
         if (strcmp(*own, key) == 0)
             return true;
     return false;
 }
 
 /* Of layers that differ from the first. */
-static void read_feed_forward(struct checkpoint_keys *keys, const struct model_family *family,
+static void read_feed_forward(struct checkpoint_keys *keys, const struct gguf_form *form,
                               struct model_config *config)
 {
     struct u32_range range = {1, LIMIT_FEED_FORWARD};
     uint32_t each[LIMIT_LAYERS];
-    if (is_own(family, "feed_forward_length"))
+    if (is_own(form, "feed_forward_length"))
         return;
     if (!checkpoint_keys_u32_each(keys, "feed_forward_length", range, config->layers, each)) {
         config->feed_forward = checkpoint_keys_u32(keys, "feed_forward_length", range);
@@ -102,12 +88,12 @@ static void read_feed_forward(struct checkpoint_keys *keys, const struct model_f
         config->layer[layer].feed_forward = each[layer] != each[0] ? each[layer] : 0;
 }
 
-static void read_kv_heads(struct checkpoint_keys *keys, const struct model_family *family,
+static void read_kv_heads(struct checkpoint_keys *keys, const struct gguf_form *form,
                           struct model_config *config)
 {
     uint32_t each[LIMIT_LAYERS];
     config->kv_heads = config->heads;
-    if (is_own(family, "attention.head_count_kv"))
+    if (is_own(form, "attention.head_count_kv"))
         return;
     if (!checkpoint_keys_u32_each(keys, "attention.head_count_kv",
                                   (struct u32_range){1, LIMIT_HEADS}, config->layers, each))
@@ -123,13 +109,13 @@ static void read_kv_heads(struct checkpoint_keys *keys, const struct model_famil
     }
 }
 
-static void read_heads(struct checkpoint_keys *keys, const struct model_family *family,
+static void read_heads(struct checkpoint_keys *keys, const struct gguf_form *form,
                        struct model_config *config)
 {
     struct u32_range head_range = {1, LIMIT_HEADS};
     struct u32_range dim_range = {1, LIMIT_HEAD_DIM};
     config->heads = checkpoint_keys_u32(keys, "attention.head_count", head_range);
-    read_kv_heads(keys, family, config);
+    read_kv_heads(keys, form, config);
     config->head_dim = checkpoint_keys_u32_or(keys, "attention.key_length", dim_range, 0);
     checkpoint_settle_heads(keys, config);
     uint32_t value_dim =
@@ -140,21 +126,21 @@ static void read_heads(struct checkpoint_keys *keys, const struct model_family *
                                config->head_dim);
 }
 
-static void read_shared(struct checkpoint_keys *keys, const struct model_family *family,
+static void read_shared(struct checkpoint_keys *keys, const struct gguf_form *form,
                         struct model_config *config)
 {
     checkpoint_keys_expect_all_neutral(
-        keys, altering_keys, sizeof(altering_keys) / sizeof(altering_keys[0]), family->own_keys);
+        keys, altering_keys, sizeof(altering_keys) / sizeof(altering_keys[0]), form->own_keys);
     config->layers = checkpoint_keys_u32(keys, "block_count", (struct u32_range){1, LIMIT_LAYERS});
     config->context_tokens =
         checkpoint_keys_u32(keys, "context_length", (struct u32_range){1, LIMIT_CONTEXT_TOKENS});
     config->hidden =
         checkpoint_keys_u32(keys, "embedding_length", (struct u32_range){1, LIMIT_HIDDEN});
-    read_feed_forward(keys, family, config);
+    read_feed_forward(keys, form, config);
     config->norm_epsilon = checkpoint_keys_f32(
-        keys, family->epsilon_key ? family->epsilon_key : "attention.layer_norm_rms_epsilon",
+        keys, form->epsilon_key ? form->epsilon_key : "attention.layer_norm_rms_epsilon",
         (struct f32_range){1e-12f, 1e-1f});
-    read_heads(keys, family, config);
+    read_heads(keys, form, config);
     config->attention_scale =
         checkpoint_keys_f32_or(keys, "attention.scale", (struct f32_range){1e-6f, 1e3f},
                                1.0f / sqrtf((float)config->head_dim));
@@ -163,20 +149,17 @@ static void read_shared(struct checkpoint_keys *keys, const struct model_family 
     read_vocabulary(keys, config);
 }
 
-enum result checkpoint_gguf_read(const struct gguf_file *file, const struct model_family **family,
+enum result checkpoint_gguf_read(const struct gguf_file *file, const struct model_family *family,
                                  struct model_config *config, struct error_text *error)
 {
-    memset(config, 0, sizeof(*config));
-    enum result result = find_family(file, family, error);
-    if (result != RESULT_OK)
-        return result;
     struct checkpoint_keys keys = {.file = file, .error = error};
-    snprintf(keys.section, sizeof(keys.section), "%s", (*family)->architecture);
-    snprintf(config->architecture, sizeof(config->architecture), "%s", (*family)->architecture);
+    memset(config, 0, sizeof(*config));
+    snprintf(keys.section, sizeof(keys.section), "%s", family->architecture);
+    snprintf(config->architecture, sizeof(config->architecture), "%s", family->architecture);
     read_name(file, config);
-    read_shared(&keys, *family, config);
+    read_shared(&keys, family->gguf, config);
     if (keys.result == RESULT_OK)
-        (*family)->read_config(&keys, config);
+        family->gguf->read_config(&keys, config);
     return keys.result;
 }
 

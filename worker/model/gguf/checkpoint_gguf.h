@@ -1,17 +1,18 @@
 /*
- * GGUF metadata to a checked model_config. What every family states alike is read here; what is a
- * family's own is read by its read_config (model_family.h).
+ * Reads GGUF metadata into a checked model_config: the keys that all families share. The keys of
+ * one family are read by the read_config of its gguf_form (family_form.h).
  */
 #ifndef SHOAL_WORKER_MODEL_GGUF_CHECKPOINT_GGUF_H
 #define SHOAL_WORKER_MODEL_GGUF_CHECKPOINT_GGUF_H
 
 #include "proto/gguf_file.h"
 #include "worker/model/checkpoint/checkpoint_keys.h"
-#include "worker/model/model_family.h"
+#include "worker/model/checkpoint/family_list.h"
 #include "worker/plan/model_config.h"
 
-/* On success the config keeps every promise of model_config.h. The error names key or tensor. */
-enum result checkpoint_gguf_read(const struct gguf_file *file, const struct model_family **family,
+/* `family` has a gguf_form. On success the config satisfies the guarantees of model_config.h. The
+ * error names the key or tensor. */
+enum result checkpoint_gguf_read(const struct gguf_file *file, const struct model_family *family,
                                  struct model_config *config,
                                  struct error_text *error) RESULT_CHECKED;
 

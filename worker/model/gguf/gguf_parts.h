@@ -7,7 +7,7 @@
 
 #include "proto/gguf_file.h"
 #include "proto/result.h"
-#include "worker/model/model.h"
+#include "worker/model/checkpoint/model_fingerprint.h"
 #include "worker/plan/tensor_table.h"
 
 struct gguf_parts; /* opaque */

@@ -19,7 +19,6 @@
 
 #include "proto/hf_config.h"
 #include "worker/model/checkpoint/checkpoint_shared.h"
-#include "worker/model/model_family.h"
 
 static const struct altering_key altering_keys[] = {
     {"attention_bias", 0},
@@ -31,26 +30,6 @@ static const struct altering_key altering_keys[] = {
     {"num_local_experts", 0},
     {"num_experts", 0},
 };
-
-static void find_family(struct checkpoint_keys *root, const struct model_family **family)
-{
-    struct gguf_string type = checkpoint_keys_string_or_empty(root, "model_type");
-    if (root->result != RESULT_OK)
-        return;
-    *family = model_family_find_hf(type);
-    if (!*family) { /* a class of several parts that takes any family for its text */
-        struct json_value text = json_value_member(root->object, "text_config");
-        struct checkpoint_keys inner = {.object = text, .error = root->error};
-        struct gguf_string named = checkpoint_keys_string_or_empty(&inner, "model_type");
-        checkpoint_keys_leave(root, &inner);
-        *family = model_family_find_hf(named);
-    }
-    if (type.length == 0)
-        checkpoint_keys_refuse(root, RESULT_INVALID, "key model_type is missing");
-    else if (!*family)
-        checkpoint_keys_refuse(root, RESULT_UNSUPPORTED, "model_type \"%.*s\" is not supported",
-                               (int)(type.length < 64 ? type.length : 64), type.bytes);
-}
 
 static void check_activation(struct checkpoint_keys *keys, const struct hf_form *form)
 {
@@ -120,31 +99,25 @@ static void read_shared(struct checkpoint_keys *keys, const struct hf_form *form
     config->logit_scale = 1.0f;
 }
 
-enum result checkpoint_hf_read(struct json_value root, const struct model_family **family,
+enum result checkpoint_hf_read(struct json_value root, const struct model_family *family,
                                struct model_config *config, struct error_text *error)
 {
     struct error_text reason = {""};
     struct checkpoint_keys whole = {.object = root, .error = &reason};
     struct checkpoint_keys keys = {.object = hf_config_text(root), .error = &reason};
+    const struct hf_form *form = family->hf;
     memset(config, 0, sizeof(*config));
-    *family = NULL;
-    if (json_value_type(root) != JSON_OBJECT)
-        return error_set(error, RESULT_INVALID, "config.json: not an object");
-    find_family(&whole, family);
-    keys.result = whole.result;
-    if (whole.result == RESULT_OK) {
-        snprintf(config->architecture, sizeof(config->architecture), "%s", (*family)->architecture);
-        read_context(&keys, root, config);
-        read_shared(&keys, (*family)->hf, config);
-        /* Of a model with several parts it is the whole that ties. */
-        config->tied_embeddings =
-            checkpoint_keys_bool_or(&whole, "tie_word_embeddings", config->tied_embeddings);
-        checkpoint_keys_leave(&keys, &whole);
-    }
+    snprintf(config->architecture, sizeof(config->architecture), "%s", family->architecture);
+    read_context(&keys, root, config);
+    read_shared(&keys, form, config);
+    /* If the model has several parts, the key stands outside text_config. */
+    config->tied_embeddings =
+        checkpoint_keys_bool_or(&whole, "tie_word_embeddings", config->tied_embeddings);
+    checkpoint_keys_leave(&keys, &whole);
     if (keys.result == RESULT_OK)
-        (*family)->hf->read_config(&keys, config);
-    if (keys.result == RESULT_OK && (*family)->hf->read_whole) {
-        (*family)->hf->read_whole(&whole, config);
+        form->read_config(&keys, config);
+    if (keys.result == RESULT_OK && form->read_whole) {
+        form->read_whole(&whole, config);
         checkpoint_keys_leave(&keys, &whole);
     }
     return keys.result == RESULT_OK ? RESULT_OK

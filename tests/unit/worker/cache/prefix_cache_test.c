@@ -12,6 +12,7 @@
 
 #include "proto/must.h"
 #include "tests/support/test_random.h"
+#include "worker/cache/kv_pools.h"
 #include "worker/cache/prefix_cache.h"
 
 #define BLOCKS   24u

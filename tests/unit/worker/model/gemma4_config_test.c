@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-#include "worker/model/hf/checkpoint_hf.h"
-#include "worker/model/model_family.h"
+#include "worker/model/family_registry.h"
 
 #define BASE                                                                                       \
     "\"model_type\":\"gemma4_text\",\"hidden_size\":64,\"intermediate_size\":96,"                  \
@@ -37,7 +36,7 @@ static enum result read_config(const char *more)
     enum result result = json_value_open(json, (size_t)length, LIMIT_CONFIG_BYTES, &root, &error);
     if (result != RESULT_OK)
         fail_msg("%s: %s", json, error.text);
-    return checkpoint_hf_read(root, &family, &config, &error);
+    return family_registry_read_hf(root, &family, &config, &error);
 }
 
 static void must_read(const char *more)

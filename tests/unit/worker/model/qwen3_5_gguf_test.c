@@ -12,8 +12,7 @@
 
 #include "proto/gguf_file.h"
 #include "tests/support/gguf_builder.h"
-#include "worker/model/gguf/checkpoint_gguf.h"
-#include "worker/model/model_family.h"
+#include "worker/model/family_registry.h"
 
 #define KEYS (sizeof whole / sizeof whole[0])
 
@@ -64,7 +63,7 @@ static enum result read_with(const char *name, const uint32_t *value)
     gguf_builder_add_data(&builder, 32, 48 * 4);
     if (gguf_file_open(builder.bytes, builder.byte_count, &file, &error) != RESULT_OK)
         fail_msg("%s", error.text);
-    enum result result = checkpoint_gguf_read(file, &family, &config, &error);
+    enum result result = family_registry_read_gguf(file, &family, &config, &error);
     gguf_file_close(file);
     return result;
 }

@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-#include "worker/model/hf/checkpoint_hf.h"
-#include "worker/model/model_family.h"
+#include "worker/model/family_registry.h"
 #include "worker/plan/kv_layout.h"
 #include "worker/plan/state_layout.h"
 
@@ -39,7 +38,7 @@ static enum result read_config(const char *base, const char *more)
     enum result result = json_value_open(json, (size_t)length, LIMIT_CONFIG_BYTES, &root, &error);
     if (result != RESULT_OK)
         fail_msg("%s: %s", json, error.text);
-    return checkpoint_hf_read(root, &family, &config, &error);
+    return family_registry_read_hf(root, &family, &config, &error);
 }
 
 /* `kinds`: a letter a layer, a for attention. */

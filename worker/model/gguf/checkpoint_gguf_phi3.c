@@ -5,11 +5,10 @@
  */
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define PHI3_ROPE_BASE 10000.0f
 
-void checkpoint_phi3_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_HALVES;
@@ -18,3 +17,7 @@ void checkpoint_phi3_read(struct checkpoint_keys *keys, struct model_config *con
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = window};
 }
+
+const struct gguf_form checkpoint_gguf_phi3 = {
+    .read_config = read_config,
+};

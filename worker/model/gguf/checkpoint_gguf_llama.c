@@ -11,11 +11,10 @@
  */
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define LLAMA_ROPE_BASE 10000.0f
 
-void checkpoint_llama_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_ADJACENT;
@@ -24,3 +23,7 @@ void checkpoint_llama_read(struct checkpoint_keys *keys, struct model_config *co
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = window, .rope = 0};
 }
+
+const struct gguf_form checkpoint_gguf_llama = {
+    .read_config = read_config,
+};

@@ -13,7 +13,6 @@
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define GLOBAL_ROPE_BASE 1000000.0f
 #define LOCAL_ROPE_BASE  10000.0f
@@ -21,7 +20,7 @@
 
 enum { GLOBAL_ROPE, LOCAL_ROPE };
 
-const char *const checkpoint_gemma3n_own_keys[] = {"final_logit_softcapping", NULL};
+static const char *const own_keys[] = {"final_logit_softcapping", NULL};
 
 static void read_ropes(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -88,7 +87,7 @@ static void read_laurel(struct checkpoint_keys *keys, struct model_config *confi
     config->laurel_rank = (uint32_t)rank;
 }
 
-void checkpoint_gemma3n_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->embedding_scale = sqrtf((float)config->hidden);
     config->attention_scale = 1.0f;
@@ -107,3 +106,8 @@ void checkpoint_gemma3n_read(struct checkpoint_keys *keys, struct model_config *
         read_layers(keys, config);
     read_cuts(keys, config);
 }
+
+const struct gguf_form checkpoint_gguf_gemma3n = {
+    .own_keys = own_keys,
+    .read_config = read_config,
+};

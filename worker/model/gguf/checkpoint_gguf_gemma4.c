@@ -16,14 +16,13 @@
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define GLOBAL_ROPE_BASE 1000000.0f
 #define LOCAL_ROPE_BASE  10000.0f
 
 enum { GLOBAL_ROPE, LOCAL_ROPE };
 
-const char *const checkpoint_gemma4_own_keys[] = {"final_logit_softcapping", "expert_count", NULL};
+static const char *const own_keys[] = {"final_logit_softcapping", "expert_count", NULL};
 
 static uint32_t read_sliding_head_dim(struct checkpoint_keys *keys,
                                       const struct model_config *config)
@@ -122,7 +121,7 @@ static void read_experts(struct checkpoint_keys *keys, struct model_config *conf
         config->layer[layer].experts = true;
 }
 
-void checkpoint_gemma4_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     uint32_t sliding_head_dim = read_sliding_head_dim(keys, config);
     config->embedding_scale = sqrtf((float)config->hidden);
@@ -135,3 +134,8 @@ void checkpoint_gemma4_read(struct checkpoint_keys *keys, struct model_config *c
         read_layers(keys, config, sliding_head_dim);
     read_experts(keys, config);
 }
+
+const struct gguf_form checkpoint_gguf_gemma4 = {
+    .own_keys = own_keys,
+    .read_config = read_config,
+};

@@ -14,8 +14,8 @@
 #include <math.h>
 
 #include "worker/model/checkpoint/checkpoint_shared.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define GEMMA2_ROPE_BASE      10000.0f
 #define GEMMA2_WINDOW         4096u
@@ -24,8 +24,7 @@
 #define GEMMA2_SCORE_SOFT_CAP 50.0f
 #define GEMMA2_LOGIT_SOFT_CAP 30.0f
 
-const char *const checkpoint_gemma2_own_keys[] = {"attn_logit_softcapping",
-                                                  "final_logit_softcapping", NULL};
+static const char *const own_keys[] = {"attn_logit_softcapping", "final_logit_softcapping", NULL};
 
 static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -40,7 +39,7 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
     }
 }
 
-void checkpoint_gemma2_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct f32_range cap_range = {0.0f, 1e6f};
     config->embedding_scale = sqrtf((float)config->hidden);
@@ -58,3 +57,8 @@ void checkpoint_gemma2_read(struct checkpoint_keys *keys, struct model_config *c
     checkpoint_gguf_read_rope(keys, config, GEMMA2_ROPE_BASE, &config->ropes[0]);
     read_layers(keys, config);
 }
+
+const struct gguf_form checkpoint_gguf_gemma2 = {
+    .own_keys = own_keys,
+    .read_config = read_config,
+};

@@ -8,12 +8,12 @@
  * Refuses to do: the language part of GLM-4V, which goes by the same name: its rows are permuted
  * for positions of several dimensions.
  */
+#include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define GLM4_ROPE_BASE 10000.0f
 
-void checkpoint_glm4_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     checkpoint_keys_expect_neutral(keys, "rope.dimension_sections", 0);
     config->attention_bias = gguf_file_find_tensor(keys->file, "blk.0.attn_q.bias") != NULL;
@@ -23,3 +23,7 @@ void checkpoint_glm4_read(struct checkpoint_keys *keys, struct model_config *con
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = 0, .rope = 0};
 }
+
+const struct gguf_form checkpoint_gguf_glm4 = {
+    .read_config = read_config,
+};

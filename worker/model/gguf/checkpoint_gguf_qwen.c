@@ -4,12 +4,12 @@
  *
  * Refuses to do: windows. Converters write none, so which layers would have one is not to be known.
  */
+#include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define QWEN_ROPE_BASE 10000.0f
 
-void checkpoint_qwen_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     checkpoint_keys_expect_neutral(keys, "attention.sliding_window", 0);
     config->rope_count = 1;
@@ -18,3 +18,11 @@ void checkpoint_qwen_read(struct checkpoint_keys *keys, struct model_config *con
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = 0};
 }
+
+const struct gguf_form checkpoint_gguf_qwen2 = {
+    .read_config = read_config,
+};
+
+const struct gguf_form checkpoint_gguf_qwen3 = {
+    .read_config = read_config,
+};

@@ -20,14 +20,13 @@
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define QWEN3_5_ROPE_BASE   10000000.0f
 #define QWEN3_5_FULL_PERIOD 4u
 
-const char *const checkpoint_qwen3_5_own_keys[] = {"nextn_predict_layers", NULL};
-const char *const checkpoint_qwen3_5_moe_own_keys[] = {"nextn_predict_layers", "expert_count",
-                                                       "feed_forward_length", NULL};
+static const char *const own_keys[] = {"nextn_predict_layers", NULL};
+static const char *const moe_own_keys[] = {"nextn_predict_layers", "expert_count",
+                                           "feed_forward_length", NULL};
 
 static void read_delta(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -68,7 +67,7 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
     }
 }
 
-void checkpoint_qwen3_5_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_HALVES;
@@ -80,10 +79,10 @@ void checkpoint_qwen3_5_read(struct checkpoint_keys *keys, struct model_config *
     read_layers(keys, config);
 }
 
-void checkpoint_qwen3_5_moe_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_moe_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct u32_range wide = {1, LIMIT_FEED_FORWARD};
-    checkpoint_qwen3_5_read(keys, config);
+    read_config(keys, config);
     config->feed_forward = checkpoint_keys_u32(keys, "expert_shared_feed_forward_length", wide);
     config->experts = (struct expert_config){
         .count = checkpoint_keys_u32(keys, "expert_count", (struct u32_range){1, LIMIT_EXPERTS}),
@@ -96,3 +95,13 @@ void checkpoint_qwen3_5_moe_read(struct checkpoint_keys *keys, struct model_conf
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer].experts = true;
 }
+
+const struct gguf_form checkpoint_gguf_qwen3_5 = {
+    .own_keys = own_keys,
+    .read_config = read_config,
+};
+
+const struct gguf_form checkpoint_gguf_qwen3_5_moe = {
+    .own_keys = moe_own_keys,
+    .read_config = read_moe_config,
+};

@@ -6,11 +6,10 @@
  */
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define MISTRAL3_ROPE_BASE 10000.0f
 
-void checkpoint_mistral3_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct u32_range tokens = {2, LIMIT_CONTEXT_TOKENS};
     config->rope_count = 1;
@@ -27,3 +26,7 @@ void checkpoint_mistral3_read(struct checkpoint_keys *keys, struct model_config 
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer] = (struct layer_config){.window = window};
 }
+
+const struct gguf_form checkpoint_gguf_ministral3 = {
+    .read_config = read_config,
+};

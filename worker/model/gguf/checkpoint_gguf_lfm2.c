@@ -8,11 +8,10 @@
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define LFM2_ROPE_BASE 1000000.0f
 
-const char *const checkpoint_lfm2_own_keys[] = {"attention.head_count_kv", NULL};
+static const char *const own_keys[] = {"attention.head_count_kv", NULL};
 
 static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -35,7 +34,7 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
                                "attention.head_count_kv: no layer attends");
 }
 
-void checkpoint_lfm2_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->rope_count = 1;
     config->ropes[0].pairing = ROPE_PAIRS_HALVES;
@@ -48,3 +47,8 @@ void checkpoint_lfm2_read(struct checkpoint_keys *keys, struct model_config *con
     if (keys->result == RESULT_OK)
         checkpoint_settle_heads(keys, config);
 }
+
+const struct gguf_form checkpoint_gguf_lfm2 = {
+    .own_keys = own_keys,
+    .read_config = read_config,
+};

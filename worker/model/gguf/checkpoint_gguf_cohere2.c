@@ -9,12 +9,11 @@
  */
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define COHERE2_ROPE_BASE 10000.0f
 #define COHERE2_PERIOD    4u
 
-const char *const checkpoint_cohere2_own_keys[] = {"logit_scale", NULL};
+static const char *const own_keys[] = {"logit_scale", NULL};
 
 static void read_layers(struct checkpoint_keys *keys, struct model_config *config)
 {
@@ -30,7 +29,7 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
     }
 }
 
-void checkpoint_cohere2_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->logit_scale = checkpoint_keys_f32(keys, "logit_scale", (struct f32_range){1e-6f, 1e3f});
     config->rope_count = 1;
@@ -38,3 +37,9 @@ void checkpoint_cohere2_read(struct checkpoint_keys *keys, struct model_config *
     checkpoint_gguf_read_rope(keys, config, COHERE2_ROPE_BASE, &config->ropes[0]);
     read_layers(keys, config);
 }
+
+const struct gguf_form checkpoint_gguf_cohere2 = {
+    .epsilon_key = "attention.layer_norm_epsilon",
+    .own_keys = own_keys,
+    .read_config = read_config,
+};

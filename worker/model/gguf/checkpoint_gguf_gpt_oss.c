@@ -11,13 +11,14 @@
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define ROPE_BASE  150000.0f
 #define GATE_LIMIT 7.0f
 #define GATE_ALPHA 1.702f
 
-void checkpoint_gpt_oss_read(struct checkpoint_keys *keys, struct model_config *config)
+static const char *const own_keys[] = {"expert_count", NULL};
+
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     struct rope_scaling scaling;
     checkpoint_gguf_read_scaling(keys, config, config->head_dim, ROPE_BASE, &scaling);
@@ -43,3 +44,8 @@ void checkpoint_gpt_oss_read(struct checkpoint_keys *keys, struct model_config *
         config->layer[layer] =
             (struct layer_config){.window = layer % 2 == 0 ? window : 0, .experts = true};
 }
+
+const struct gguf_form checkpoint_gguf_gpt_oss = {
+    .own_keys = own_keys,
+    .read_config = read_config,
+};

@@ -6,11 +6,13 @@
  * Source: llama.cpp, gguf-py/gguf/constants.py and src/llama-model.cpp.
  */
 #include "worker/model/checkpoint/checkpoint_shared.h"
-#include "worker/model/model_family.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
 
-void checkpoint_qwen3_moe_read(struct checkpoint_keys *keys, struct model_config *config)
+static const char *const own_keys[] = {"expert_count", NULL};
+
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
-    checkpoint_qwen_read(keys, config);
+    checkpoint_gguf_qwen3.read_config(keys, config);
     config->experts = (struct expert_config){
         .count = checkpoint_keys_u32(keys, "expert_count", (struct u32_range){1, LIMIT_EXPERTS}),
         .chosen = checkpoint_keys_u32(keys, "expert_used_count",
@@ -24,3 +26,8 @@ void checkpoint_qwen3_moe_read(struct checkpoint_keys *keys, struct model_config
     for (uint32_t layer = 0; layer < config->layers; layer++)
         config->layer[layer].experts = true;
 }
+
+const struct gguf_form checkpoint_gguf_qwen3_moe = {
+    .own_keys = own_keys,
+    .read_config = read_config,
+};

@@ -17,7 +17,6 @@
 #include "worker/model/checkpoint/checkpoint_shared.h"
 #include "worker/model/gguf/checkpoint_gguf.h"
 #include "worker/model/gguf/checkpoint_gguf_rope.h"
-#include "worker/model/model_family.h"
 
 #define GEMMA3_GLOBAL_ROPE_BASE 1000000.0f
 #define GEMMA3_LOCAL_ROPE_BASE  10000.0f
@@ -57,7 +56,7 @@ static void read_layers(struct checkpoint_keys *keys, struct model_config *confi
     }
 }
 
-void checkpoint_gemma3_read(struct checkpoint_keys *keys, struct model_config *config)
+static void read_config(struct checkpoint_keys *keys, struct model_config *config)
 {
     config->embedding_scale = sqrtf((float)config->hidden);
     float scale = config->layers == GEMMA3_27B_LAYERS
@@ -68,3 +67,7 @@ void checkpoint_gemma3_read(struct checkpoint_keys *keys, struct model_config *c
     read_ropes(keys, config);
     read_layers(keys, config);
 }
+
+const struct gguf_form checkpoint_gguf_gemma3 = {
+    .read_config = read_config,
+};

@@ -1,0 +1,74 @@
+/*
+ * What defines a model family: how each checkpoint format states its config, and the functions that
+ * list its ops. The format readers (gguf/, hf/) fill the forms, the families (family/) the rows.
+ */
+#ifndef SHOAL_WORKER_MODEL_CHECKPOINT_FAMILY_FORM_H
+#define SHOAL_WORKER_MODEL_CHECKPOINT_FAMILY_FORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "worker/model/checkpoint/checkpoint_keys.h"
+#include "worker/plan/model_config.h"
+#include "worker/plan/plan.h"
+#include "worker/plan/tensor_naming.h"
+#include "worker/plan/tensor_table.h"
+#include "worker/plan/vision_config.h"
+
+struct plan_builder;
+struct hf_vision_form; /* checkpoint_hf_vision.h */
+
+/* How GGUF files state a family. */
+struct gguf_form {
+    const char *epsilon_key; /* of the norms; NULL: attention.layer_norm_rms_epsilon */
+    /* Keys that change the computation and that read_config reads; all other such keys must have
+     * their neutral value. Ends with NULL; NULL: none. */
+    const char *const *own_keys;
+    /* Fills the fields that only this family has (ropes, windows, scales). The sizes that all
+     * families have are already filled. */
+    void (*read_config)(struct checkpoint_keys *keys, struct model_config *config);
+};
+
+/* Defaults of the Hugging Face configuration class, for keys that a config.json omits. */
+struct hf_defaults {
+    uint32_t layers;
+    uint32_t hidden;
+    uint32_t feed_forward;
+    uint32_t heads;
+    uint32_t kv_heads; /* 0: equal to heads */
+    uint32_t head_dim; /* 0: hidden / heads */
+    uint32_t vocab_tokens;
+    float norm_epsilon;
+    bool tied_embeddings;
+};
+
+/* How Hugging Face checkpoints state a family. */
+struct hf_form {
+    const char *const *model_types; /* ends with NULL */
+    struct hf_defaults defaults;
+    const char *epsilon_key; /* of the norms; NULL: rms_norm_eps */
+    const char *activation_key;
+    const char *activation;      /* the only supported one, and the default */
+    const char *const *own_keys; /* as in struct gguf_form */
+    struct tensor_naming naming;
+    void (*read_config)(struct checkpoint_keys *keys, struct model_config *config); /* the same */
+    /* Reads keys of the text model that stand outside text_config; NULL: there are none. */
+    void (*read_whole)(struct checkpoint_keys *root, struct model_config *config);
+    /* Completes the config from the tensor table, for facts that no key states; NULL: none.
+     * `prefix` as in struct plan_source. */
+    void (*look_at_tensors)(const struct tensor_table *tensors, const char *prefix,
+                            struct model_config *config);
+    const struct hf_vision_form *vision; /* NULL: text only, or the tower is not supported */
+};
+
+struct model_family {
+    const char *architecture;     /* general.architecture of GGUF; also the name in logs */
+    const struct gguf_form *gguf; /* NULL: GGUF has no architecture of this name */
+    const struct hf_form *hf;
+    /* Lists the forward pass and returns the logits tensor. The builder keeps errors. */
+    plan_tensor_id (*list_ops)(struct plan_builder *builder, const struct model_config *config);
+    /* Lists the vision tower; set if hf->vision is. */
+    void (*list_vision_ops)(struct plan_builder *builder, const struct vision_config *config);
+};
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * The list of model families. FAMILY(x) declares the four objects that a family can have:
+ *
+ *   family_x             its row (family_<name>.c)
+ *   checkpoint_gguf_x    how GGUF states it (gguf/checkpoint_gguf_<name>.c), if GGUF has it
+ *   checkpoint_hf_x      how config.json states it (hf/checkpoint_hf_<name>.c)
+ *   tower_x_list_ops()   its vision tower (tower_<name>.c), if it has one of its own
+ *
+ * Only the row must exist; it points to the others. Variants whose ops are the same stand in one
+ * file: family_llama.c has the rows of llama, mistral, ministral3 and idefics3.
+ */
+#ifndef SHOAL_WORKER_MODEL_CHECKPOINT_FAMILY_LIST_H
+#define SHOAL_WORKER_MODEL_CHECKPOINT_FAMILY_LIST_H
+
+#include "worker/model/checkpoint/family_form.h"
+
+/* clang-format off */
+#define FAMILY_LIST(FAMILY) \
+    FAMILY(llama)           \
+    FAMILY(mistral)         \
+    FAMILY(ministral3)      \
+    FAMILY(idefics3)        \
+    FAMILY(qwen2)           \
+    FAMILY(qwen2_vl)        \
+    FAMILY(qwen2_5_vl)      \
+    FAMILY(qwen3)           \
+    FAMILY(qwen3_vl)        \
+    FAMILY(qwen3_moe)       \
+    FAMILY(qwen3_vl_moe)    \
+    FAMILY(qwen3_5)         \
+    FAMILY(qwen3_5_moe)     \
+    FAMILY(gpt_oss)         \
+    FAMILY(phi3)            \
+    FAMILY(cohere2)         \
+    FAMILY(glm4)            \
+    FAMILY(gemma2)          \
+    FAMILY(gemma3)          \
+    FAMILY(gemma3n)         \
+    FAMILY(gemma4)          \
+    FAMILY(lfm2)
+/* clang-format on */
+
+#define FAMILY_DECLARE(name)                                                                       \
+    extern const struct model_family family_##name;                                                \
+    extern const struct gguf_form checkpoint_gguf_##name;                                          \
+    extern const struct hf_form checkpoint_hf_##name;                                              \
+    void tower_##name##_list_ops(struct plan_builder *builder, const struct vision_config *config);
+FAMILY_LIST(FAMILY_DECLARE)
+#undef FAMILY_DECLARE
+
+#endif

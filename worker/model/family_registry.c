@@ -1,0 +1,82 @@
+/*
+ * The table of families, made from family_list.h.
+ *
+ * A family is found by general.architecture (GGUF) or model_type (config.json). There are no
+ * aliases: an architecture that is almost llama has a row of its own, which states the differences.
+ */
+#include "worker/model/family_registry.h"
+
+#include "worker/model/checkpoint/family_list.h"
+#include "worker/model/gguf/checkpoint_gguf.h"
+#include "worker/model/hf/checkpoint_hf.h"
+
+#define FAMILY_ENTRY(name) &family_##name,
+static const struct model_family *const families[] = {FAMILY_LIST(FAMILY_ENTRY)};
+#undef FAMILY_ENTRY
+#define FAMILY_COUNT (sizeof(families) / sizeof(families[0]))
+
+/* --- GGUF ------------------------------------------------------------------------------------- */
+
+static const struct model_family *find_by_architecture(struct gguf_string architecture)
+{
+    for (size_t i = 0; i < FAMILY_COUNT; i++)
+        if (families[i]->gguf && checkpoint_keys_is(architecture, families[i]->architecture))
+            return families[i];
+    return NULL;
+}
+
+enum result family_registry_read_gguf(const struct gguf_file *file,
+                                      const struct model_family **family,
+                                      struct model_config *config, struct error_text *error)
+{
+    struct gguf_string architecture;
+    *family = NULL;
+    if (gguf_file_string(file, "general.architecture", &architecture) != RESULT_OK)
+        return error_set(error, RESULT_INVALID, "key general.architecture is missing or no string");
+    *family = find_by_architecture(architecture);
+    if (!*family)
+        return error_set(error, RESULT_UNSUPPORTED, "architecture \"%.*s\" is not supported",
+                         (int)(architecture.length < 32 ? architecture.length : 32),
+                         architecture.bytes);
+    return checkpoint_gguf_read(file, *family, config, error);
+}
+
+/* --- Hugging Face ----------------------------------------------------------------------------- */
+
+static const struct model_family *find_by_model_type(struct gguf_string model_type)
+{
+    for (size_t i = 0; i < FAMILY_COUNT; i++)
+        for (const char *const *type = families[i]->hf->model_types; *type; type++)
+            if (checkpoint_keys_is(model_type, *type))
+                return families[i];
+    return NULL;
+}
+
+enum result family_registry_read_hf(struct json_value root, const struct model_family **family,
+                                    struct model_config *config, struct error_text *error)
+{
+    struct error_text reason = {""};
+    struct checkpoint_keys keys = {.object = root, .error = &reason};
+    *family = NULL;
+    if (json_value_type(root) != JSON_OBJECT)
+        return error_set(error, RESULT_INVALID, "config.json: not an object");
+    struct gguf_string type = checkpoint_keys_string_or_empty(&keys, "model_type");
+    if (keys.result == RESULT_OK)
+        *family = find_by_model_type(type);
+    if (keys.result == RESULT_OK && !*family) { /* a class of several parts that accepts any text
+                                                   model: text_config names the family */
+        struct checkpoint_keys text = {.object = json_value_member(root, "text_config"),
+                                       .error = &reason};
+        struct gguf_string text_type = checkpoint_keys_string_or_empty(&text, "model_type");
+        checkpoint_keys_leave(&keys, &text);
+        *family = find_by_model_type(text_type);
+    }
+    if (type.length == 0)
+        checkpoint_keys_refuse(&keys, RESULT_INVALID, "key model_type is missing");
+    else if (!*family)
+        checkpoint_keys_refuse(&keys, RESULT_UNSUPPORTED, "model_type \"%.*s\" is not supported",
+                               (int)(type.length < 64 ? type.length : 64), type.bytes);
+    if (keys.result != RESULT_OK)
+        return error_set(error, keys.result, "config.json: %s", reason.text);
+    return checkpoint_hf_read(root, *family, config, error);
+}

@@ -1,0 +1,25 @@
+/*
+ * Finds the family that a checkpoint's metadata names and reads its config.
+ */
+#ifndef SHOAL_WORKER_MODEL_FAMILY_REGISTRY_H
+#define SHOAL_WORKER_MODEL_FAMILY_REGISTRY_H
+
+#include "proto/gguf_file.h"
+#include "proto/json_value.h"
+#include "proto/result.h"
+#include "worker/model/checkpoint/family_form.h"
+#include "worker/plan/model_config.h"
+
+/*
+ * On success the config satisfies the guarantees of model_config.h. RESULT_UNSUPPORTED for an
+ * unknown family; the error names the key or tensor, for config.json after the file's name.
+ */
+enum result family_registry_read_gguf(const struct gguf_file *file,
+                                      const struct model_family **family,
+                                      struct model_config *config,
+                                      struct error_text *error) RESULT_CHECKED;
+enum result family_registry_read_hf(struct json_value root, const struct model_family **family,
+                                    struct model_config *config,
+                                    struct error_text *error) RESULT_CHECKED;
+
+#endif
