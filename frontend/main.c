@@ -11,6 +11,7 @@
 #include "frontend/serve/generate_command.h"
 #include "frontend/serve/serve_command.h"
 #include "frontend/serve/settings/hub_cache.h"
+#include "frontend/serve/settings/option_parser.h"
 
 #define SHOAL_VERSION "0.1.0"
 

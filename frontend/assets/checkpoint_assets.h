@@ -1,5 +1,6 @@
 /*
- * What is read of a checkpoint itself, in either file format: gguf_assets.h, folder_assets.h.
+ * The parts of a checkpoint that the frontend reads, from either file format: gguf_assets.h,
+ * folder_assets.h.
  */
 #ifndef SHOAL_FRONTEND_ASSETS_CHECKPOINT_ASSETS_H
 #define SHOAL_FRONTEND_ASSETS_CHECKPOINT_ASSETS_H

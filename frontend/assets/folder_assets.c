@@ -1,16 +1,16 @@
 /*
- * What people have in a folder, and which file counts where several say something.
+ * Reads a Hugging Face directory; defines which file takes precedence.
  *
- * tokenizer.json alone says how text becomes tokens; where it is missing, tokenizer.model does.
- * tokenizer_config.json names bos and eos, and add_bos_token overrides what tokenizer.json's
- * post-processor does with the former. A chat template is chat_template.jinja, else a string in
- * tokenizer_config.json, else of a list there the one named "default". The ids that end an answer
- * are all of generation_config.json's, of config.json's where that file is missing; do_sample is
- * not read: a request that states no temperature gets the checkpoint's. Everything but
- * tokenizer.json and config.json may be missing.
+ * tokenizer.json defines the tokenizer; if it is missing, tokenizer.model does.
+ * tokenizer_config.json names bos and eos, and its add_bos_token overrides tokenizer.json's
+ * post-processor. The chat template is chat_template.jinja, otherwise a string in
+ * tokenizer_config.json, otherwise the entry "default" of a list there. The ids that end an answer
+ * are all of generation_config.json's, or of config.json's if that file is missing. do_sample is
+ * ignored: a request without a temperature gets the checkpoint's. All files except config.json and
+ * one of the tokenizers may be missing.
  *
- * Refuses to do: added_tokens.json beside tokenizer.model, which does not say how its tokens are
- * found; special_tokens_map.json, which repeats tokenizer_config.json.
+ * Not supported: added_tokens.json beside tokenizer.model, because it does not say how its tokens
+ * are found. special_tokens_map.json is ignored, because it repeats tokenizer_config.json.
  */
 #include "frontend/assets/folder_assets.h"
 
@@ -31,7 +31,7 @@
 #define GENERATION_FILE "generation_config.json"
 #define TEMPLATE_FILE   "chat_template.jinja"
 
-/* A JSON file of the folder; absent where it is missing. */
+/* A JSON file of the directory; absent if the file is missing. */
 struct json_file {
     struct mapped_file file;
     struct json_value root;
@@ -56,7 +56,7 @@ static enum result json_file_open(int folder_fd, const char *name, size_t most_b
 
 /* --- tokenizer -------------------------------------------------------------------------------- */
 
-/* SentencePiece's own file, where nobody made a tokenizer.json of it. */
+/* Reads SentencePiece's tokenizer.model, for directories without tokenizer.json. */
 static enum result read_model(int folder_fd, struct checkpoint_assets *assets,
                               struct error_text *error)
 {
@@ -135,7 +135,7 @@ static enum result apply_settings(struct tokenizer *tokenizer, struct json_value
     return RESULT_OK;
 }
 
-/* eos_token_id: a number or an array of numbers. Ids that the tokenizer lacks end nothing. */
+/* Reads eos_token_id: a number or an array of numbers. Ids unknown to the tokenizer are ignored. */
 static enum result add_end_tokens(struct tokenizer *tokenizer, struct json_value ids,
                                   const char *file_name, struct error_text *error)
 {
@@ -223,7 +223,7 @@ static enum result read_template(int folder_fd, struct json_value settings,
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-/* What is of another type is as good as not stated. */
+/* Members of a wrong type are ignored. */
 static void read_sampling(struct json_value generation, struct checkpoint_sampling *sampling)
 {
     (void)json_value_f32(json_value_member(generation, "temperature"), &sampling->temperature);

@@ -1,6 +1,6 @@
 /*
- * The frontend's half of a Hugging Face folder: tokenizer.json, tokenizer_config.json, the chat
- * template, generation_config.json and the context of config.json.
+ * The frontend's half of a Hugging Face directory: tokenizer.json, tokenizer_config.json, the chat
+ * template, generation_config.json and the context length of config.json.
  */
 #ifndef SHOAL_FRONTEND_ASSETS_FOLDER_ASSETS_H
 #define SHOAL_FRONTEND_ASSETS_FOLDER_ASSETS_H

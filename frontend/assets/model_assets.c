@@ -20,13 +20,13 @@
 #include "proto/mapped_file.h"
 #include "proto/must.h"
 
-/* The name stands in JSON, URLs and logs. */
+/* The name is used in JSON, URLs and logs. */
 static bool is_name_char(char c)
 {
     return c > 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* "/models/SmolLM2-135M.gguf", or "/models/SmolLM2-135M/" of a folder -> "SmolLM2-135M" */
+/* "/models/SmolLM2-135M.gguf", or the directory "/models/SmolLM2-135M/" -> "SmolLM2-135M" */
 static void name_from_path(const char *path, char *name, size_t name_bytes)
 {
     size_t end = strlen(path);
@@ -45,7 +45,7 @@ static void name_from_path(const char *path, char *name, size_t name_bytes)
     name[length] = '\0';
 }
 
-/* The working folder and the one above it are known by other names than "." and "..". */
+/* Resolves "." and ".." to the names of the directories. */
 static void name_from_given(const char *path, char *name, size_t name_bytes)
 {
     name_from_path(path, name, name_bytes);
@@ -55,7 +55,7 @@ static void name_from_given(const char *path, char *name, size_t name_bytes)
     free(real);
 }
 
-/* A checkpoint's own default that no request could ask for is as good as none. */
+/* Ignores defaults of a checkpoint that no request could ask for. */
 static void sampling_sift(struct checkpoint_sampling *sampling)
 {
     if (!(sampling->temperature >= 0 && sampling->temperature <= 2))
@@ -81,7 +81,7 @@ static char *token_text(const struct tokenizer *tokenizer, int32_t token)
     return text;
 }
 
-/* A template from a file of its own, instead of the checkpoint's. */
+/* Reads the template from the operator's file. */
 static enum result template_read(const char *path, struct chat_template **chat_template,
                                  struct error_text *error)
 {
@@ -122,7 +122,7 @@ static enum result formats_choose(const struct reply_format_names *names,
     return result == RESULT_OK ? RESULT_OK : error_set(error, result, "out of memory");
 }
 
-/* A file of another kind than a folder has no vision part that is read. */
+/* Only directories have a vision part that is read. */
 static void vision_open(const struct model_assets_options *options, struct model_assets *assets)
 {
     assets->vision = vision_assets_open(options->path, assets->chat_template, assets->tokenizer);

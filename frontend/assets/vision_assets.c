@@ -1,7 +1,6 @@
 /*
- * A checkpoint with a vision part that cannot be prepared for is a text model with a warning: its
- * texts are answered right, and a picture gets a clear 400. Refuses to guess what its settings
- * mean.
+ * A checkpoint whose vision part cannot be used is served as a text model with a warning: texts are
+ * answered, and an image gets a 400. Its settings are never guessed.
  */
 #include "frontend/assets/vision_assets.h"
 

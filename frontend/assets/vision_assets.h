@@ -1,6 +1,6 @@
 /*
- * What the frontend needs of a model that takes pictures. The processor and the form are the
- * checkpoint's, the policy and the budget the operator's.
+ * What the frontend needs of a model that takes images. The processor and the form are the
+ * checkpoint's; the policy and the budget are the operator's.
  */
 #ifndef SHOAL_FRONTEND_ASSETS_VISION_ASSETS_H
 #define SHOAL_FRONTEND_ASSETS_VISION_ASSETS_H
@@ -11,7 +11,7 @@
 #include "frontend/prompt/image_form.h"
 #include "frontend/prompt/tokenizer/tokenizer.h"
 
-/* Only the budget changes once it is open; shared by the preparation threads. */
+/* Immutable once open, but for the budget; shared by the preparation threads. */
 struct vision_assets {
     struct image_processor processor;
     struct image_form form;
@@ -20,8 +20,8 @@ struct vision_assets {
     struct image_budget budget;
 };
 
-/* Of the checkpoint's folder, with the template and the tokenizer that it is served with. NULL
- * where the model takes no pictures, or none that this server could prepare: then the log says why,
+/* Reads the checkpoint's directory; `template` and `tokenizer` are those that it is served with.
+ * NULL if the model takes no images, or if its settings are not supported: the log then says why,
  * and texts are served. Freed with free(). */
 struct vision_assets *vision_assets_open(const char *folder, const struct chat_template *template,
                                          const struct tokenizer *tokenizer);

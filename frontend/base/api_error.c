@@ -1,5 +1,5 @@
 /*
- * Errors as the OpenAI API words them, from one table of status to type.
+ * OpenAI's error object; the type follows from the status by one table.
  */
 #include "frontend/base/api_error.h"
 

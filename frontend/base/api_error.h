@@ -1,6 +1,6 @@
 /*
- * An answer that says no, in OpenAI's shape: {"error":{"message","type","param","code"}} with its
- * HTTP status.
+ * An error reply in OpenAI's shape: {"error":{"message","type","param","code"}} with its HTTP
+ * status.
  */
 #ifndef SHOAL_FRONTEND_BASE_API_ERROR_H
 #define SHOAL_FRONTEND_BASE_API_ERROR_H
@@ -19,20 +19,21 @@ struct api_error {
     uint32_t retry_after_s; /* > 0: sent as Retry-After */
 };
 
-/* 400 invalid_request_error about `param` ("" for none). Returns RESULT_INVALID so that it can be
- * returned at once. */
+/* 400 invalid_request_error about `param` ("" for none). Returns RESULT_INVALID. */
 enum result api_error_invalid(struct api_error *error, const char *param, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Any other. type is derived from status (400/404/413 invalid_request_error, 401
- * authentication_error, 403 permission_error, 429 rate_limit_error, 5xx server_error). */
+/* Any other error. type follows from status (400/404/413 invalid_request_error, 401
+ * authentication_error, 403 permission_error, 429 rate_limit_error, 5xx server_error). Returns
+ * `result`. */
 enum result api_error_set(struct api_error *error, enum result result, int status, const char *code,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
-/* `words` as a JSON string. They may quote a client's bytes cut in the middle of a character: only
- * valid UTF-8 goes out. */
+/* Writes `words` as a JSON string. They may quote client bytes that end within a character: invalid
+ * UTF-8 is replaced. */
 void api_error_append_words(const char *words, struct text_buffer *out);
 void api_error_write_json(const struct api_error *error, struct text_buffer *out);
 
-/* How an API shapes an error's body. Returns the HTTP status that it gives this error. */
+/* Writes the body of an error in the shape of an API. Returns the HTTP status of that API for it.
+ */
 typedef int api_error_writer(const struct api_error *error, const char *request_id,
                              struct text_buffer *out);
 

@@ -1,6 +1,5 @@
 /*
- * Who asks, as far as the server can tell: the digest of the API key that a request showed. What
- * one client stored, another does not see.
+ * Identity of a client: the digest of its API key. A client cannot see what another one stored.
  */
 #ifndef SHOAL_FRONTEND_BASE_CLIENT_KEY_H
 #define SHOAL_FRONTEND_BASE_CLIENT_KEY_H
@@ -9,7 +8,7 @@
 
 #define CLIENT_KEY_BYTES 32u /* SHA-256 */
 
-/* All zero where the server asks for no key: then everybody is one client. */
+/* All zero on a server without API keys: all clients are then the same one. */
 struct client_key {
     uint8_t bytes[CLIENT_KEY_BYTES];
 };

@@ -1,7 +1,6 @@
 /*
- * CLOCK_MONOTONIC as whole numbers. Wall time jumps (NTP, suspend, an operator) and would end a
- * request that is well; it is used only where a client sees it (created, dates). Refuses to fail:
- * the clock exists on every Linux.
+ * CLOCK_MONOTONIC as whole numbers. Wall time jumps (NTP, suspend, an operator) and would end
+ * healthy requests; it is used only for times that a client sees (created, dates).
  */
 #include "frontend/base/monotonic_clock.h"
 

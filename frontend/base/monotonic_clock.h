@@ -1,5 +1,5 @@
 /*
- * Time that only goes forward, for durations and deadlines.
+ * Monotonic time for durations and deadlines.
  */
 #ifndef SHOAL_FRONTEND_BASE_MONOTONIC_CLOCK_H
 #define SHOAL_FRONTEND_BASE_MONOTONIC_CLOCK_H

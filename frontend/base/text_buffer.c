@@ -1,9 +1,8 @@
 /*
  * Growing buffers for reply bytes.
  *
- * A reply is written by many small appends; checking each for memory would drown the writer, so a
- * failed growth is remembered and everything after it is a no-op. JSON strings are escaped here,
- * once, for every writer.
+ * A reply is written by many small appends. A failed allocation is remembered and later appends do
+ * nothing, so that writers check for memory once, at the end. All writers escape JSON strings here.
  */
 #include "frontend/base/text_buffer.h"
 

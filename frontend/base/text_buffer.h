@@ -1,7 +1,6 @@
 /*
- * A growing byte buffer with JSON writing. Appending never fails visibly: when memory runs out the
- * buffer turns `failed` and further appends do nothing, so that the writer checks once at the end.
- * Always NUL-terminated when not failed.
+ * A growing byte buffer with JSON writing. If memory runs out, `failed` becomes true and further
+ * appends do nothing; the writer checks once, at the end. Always NUL-terminated unless failed.
  */
 #ifndef SHOAL_FRONTEND_BASE_TEXT_BUFFER_H
 #define SHOAL_FRONTEND_BASE_TEXT_BUFFER_H

@@ -1,13 +1,13 @@
 /*
- * The UTF-8 decoder's state machine: a lead byte fixes how many bytes follow and which values the
- * first of them may have (so that overlong forms, surrogates and values above U+10FFFF are never
- * completed); any other byte ends the attempt with one U+FFFD and is looked at afresh.
+ * The UTF-8 decoder's state machine. A lead byte fixes how many bytes follow and the range of the
+ * first of them, so that overlong forms, surrogates and values above U+10FFFF are never completed.
+ * Any other byte ends the character with one U+FFFD and is read again as a new start.
  */
 #include "frontend/base/utf8_stream.h"
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* Starts a character at its lead byte. Returns false when no character begins with it. */
+/* Starts a character at its lead byte. Returns false if the byte starts no character. */
 static int utf8_stream_begin(struct utf8_stream *stream, uint8_t lead)
 {
     uint8_t low = 0x80;

@@ -13,9 +13,9 @@
 
 /* Zero-initialized before first use. */
 struct utf8_stream {
-    char pending[4]; /* bytes of a character that has begun */
+    char pending[4]; /* bytes of a started character */
     uint8_t pending_bytes;
-    uint8_t expected_bytes; /* of that character */
+    uint8_t expected_bytes; /* of the started character */
     uint8_t
         next_low; /* range of its next byte: the first continuation is narrower for some leads */
     uint8_t next_high;
@@ -26,7 +26,8 @@ void utf8_stream_push(struct utf8_stream *stream, const char *bytes, size_t coun
 /* No more bytes will come: an incomplete character becomes one U+FFFD. */
 void utf8_stream_finish(struct utf8_stream *stream, struct text_buffer *out);
 
-/* How many of these bytes, of valid UTF-8 that may end within a character, are whole characters. */
+/* Number of these bytes (valid UTF-8 that may end within a character) that form whole characters.
+ */
 size_t utf8_whole_bytes(const char *bytes, size_t count);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * Keys are kept and compared as SHA-256 digests: all have one length, so that neither the length
- * nor the place of the first wrong byte of a guess shows in the time it takes, and a dump of this
- * process's memory shows no key that came from the file. Every digest is compared, also behind the
- * one that fits.
+ * Keys are kept and compared as SHA-256 digests. All have one length, so neither the length of a
+ * key nor the position of the first wrong byte affects the time of a comparison, and a memory dump
+ * of this process shows no key that came from the file. Every digest is compared, even after a
+ * match.
  *
- * Keys are random strings, not passwords: a plain digest, without salt or work factor, is enough.
+ * Keys are random strings, not passwords: a plain digest without salt or work factor is enough.
  */
 #include "frontend/http/api_keys.h"
 
@@ -44,7 +44,7 @@ static bool key_is_usable(const char *key, size_t bytes)
     return true;
 }
 
-/* Appends one key. `where` names its place for the words of a refusal. */
+/* Appends one key. `where` names its place in error texts. */
 static enum result key_add(struct api_keys *keys, const char *key, size_t key_bytes,
                            const char *where, size_t line, struct error_text *error)
 {
@@ -154,7 +154,7 @@ size_t api_keys_count(const struct api_keys *keys)
     return keys->count;
 }
 
-/* *client is set when the key is known. */
+/* Sets *client when the key is known. */
 static bool key_is_known(const struct api_keys *keys, const char *key, struct client_key *client)
 {
     struct client_key shown;

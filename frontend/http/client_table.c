@@ -1,11 +1,10 @@
 /*
- * A hash table of the clients that have requests in hand, and of no others: an entry goes with its
- * client's last request, so that the table is bounded by the connections however many addresses the
- * world has.
+ * A hash table of the clients that have requests in progress. An entry is removed with its client's
+ * last request, so the number of connections bounds the table.
  *
- * Entries lie in one array, linked by index into chains and, when free, into a list. Clients choose
- * their addresses: the hash is keyed with random numbers, or one could send all of theirs into one
- * chain.
+ * Entries lie in one array; indices link them into chains and, when free, into a list. Clients
+ * choose their addresses, so the hash has a random key: otherwise a client could put all of its
+ * addresses into one chain.
  */
 #include "frontend/http/client_table.h"
 
@@ -20,7 +19,7 @@
 #include "proto/must.h"
 
 #define NONE         UINT32_MAX
-#define PREFIX_BYTES 8u /* of an IPv6 address that name one client */
+#define PREFIX_BYTES 8u /* of an IPv6 address; they identify one client */
 
 struct client_entry {
     uint8_t key[16];
@@ -29,7 +28,7 @@ struct client_entry {
 };
 
 struct client_table {
-    uint64_t secret[4]; /* of the hash */
+    uint64_t secret[4]; /* key of the hash */
     uint32_t max_requests;
     uint32_t bucket_mask;
     uint32_t first_free;
@@ -87,7 +86,7 @@ static void key_write(const struct client_address *client, uint8_t key[16])
         memset(key + PREFIX_BYTES, 0, 16 - PREFIX_BYTES);
 }
 
-/* Products of 128 bits with secret numbers: nobody outside can tell which keys share a bucket. */
+/* Multiplies with secret 128-bit numbers: a client cannot know which addresses share a bucket. */
 static uint32_t *bucket_of(const struct client_table *table, const uint8_t key[16])
 {
     uint64_t words[2];
@@ -99,7 +98,7 @@ static uint32_t *bucket_of(const struct client_table *table, const uint8_t key[1
     return &table->buckets[(uint32_t)(mixed >> 32) & table->bucket_mask];
 }
 
-/* What points at the client's entry, or at the chain's end. */
+/* The link to the client's entry, or the end of its chain. */
 static uint32_t *link_find(const struct client_table *table, const uint8_t key[16])
 {
     uint32_t *link = bucket_of(table, key);

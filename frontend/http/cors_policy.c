@@ -1,13 +1,13 @@
 /*
- * What a browser needs to hear before it gives a reply to a page of another origin.
+ * The headers that let a browser give a reply to a page of another origin.
  *
- * An origin that is on the list is named back, with Vary: Origin on every reply (also those without
- * an origin: a cache may hold them for somebody else); with '*' on the list everybody is allowed
- * and nothing varies. Nothing is said to the others: the browser refuses for us. Credentials
- * (cookies) are never allowed; keys travel in headers, which the preflight names.
+ * An origin on the list is named in the reply, with Vary: Origin on every reply (also to requests
+ * without an origin, because a cache may serve them to another page). With '*' on the list every
+ * origin is allowed and nothing varies. Other origins get no header, and the browser refuses.
+ * Credentials (cookies) are never allowed; keys travel in headers, which the preflight names.
  *
- * Requested headers are allowed as asked: client libraries send a dozen of their own, and a header
- * gives a page no power here that the body does not.
+ * All requested headers are allowed: client libraries send a dozen of their own, and a header gives
+ * a page no power here that the body does not give.
  */
 #include "frontend/http/cors_policy.h"
 
@@ -40,7 +40,7 @@ bool cors_policy_is_preflight(const struct http_parser *request)
            http_parser_header(request, "access-control-request-method");
 }
 
-/* A list of header names and nothing else. */
+/* True for a list of header names and nothing else. */
 static bool is_name_list(const char *text)
 {
     for (size_t i = 0; text[i]; i++) {

@@ -16,14 +16,13 @@ struct cors_policy {
     size_t origin_count;        /* 0: replies carry no CORS header at all */
 };
 
-/* Whether `origin` is of one of the forms above, as a browser writes it: lower case, no path. */
+/* True if `origin` has one of the forms above, as a browser writes it: lower case, no path. */
 enum result cors_policy_check_origin(const char *origin, struct error_text *error) RESULT_CHECKED;
 
-/* A browser's question before a request that is not simple: OPTIONS with Origin and
- * Access-Control-Request-Method. */
+/* True for a CORS preflight: OPTIONS with Origin and Access-Control-Request-Method. */
 bool cors_policy_is_preflight(const struct http_parser *request);
 
-/* Appends this reply's header lines, if any. `allow` names the path's methods, as in Allow. */
+/* Appends the CORS header lines of this reply, if any. `allow`: the path's methods, as in Allow. */
 void cors_policy_append_headers(const struct cors_policy *policy, const struct http_parser *request,
                                 const char *allow, struct text_buffer *out);
 

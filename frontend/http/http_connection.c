@@ -1,21 +1,20 @@
 /*
  * The life of one client's socket.
  *
- * Reading never stops: in READING bytes go to the parser; while a request is handled or its reply
- * is written, bytes of a next request (pipelining) are kept up to a bound, and end of file or a
- * reset is noticed in the same loop turn, also when the request still waits in a queue. A client
- * that shuts down only its writing side counts as gone: no client of a chat API does that, and the
- * two cannot be told apart before the next write fails.
+ * Reading never stops. In READING, bytes go to the parser. While a request is handled or its reply
+ * is written, bytes of a next request (pipelining) are kept up to a limit, and end of file or a
+ * reset is noticed in the same loop turn, also while the request waits in a queue. A client that
+ * shuts down only its writing side counts as gone: no client of a chat API does that, and the two
+ * cases cannot be told apart before the next write fails.
  *
- * Writing goes straight to the socket; only what the kernel does not take is kept and written when
- * there is room. So a stream costs one system call per wake-up, and the kept bytes measure how slow
- * its reader is. TLS lies below (http_transport.h) and changes none of this.
+ * Writing goes straight to the socket; only bytes that the kernel does not take are kept and
+ * written when there is room. A stream thus costs one system call per wake-up, and the kept bytes
+ * measure how slow its reader is. TLS is below this file (http_transport.h) and changes none of it.
  *
- * A request has one clock, set by its first byte: bytes that drip in do not wind it up again.
+ * A request has one timer, started by its first byte; later bytes do not restart it.
  *
- * A connection is closed and freed only from its own event callbacks; whatever else finds it broken
- * marks it and lets the loop come back. So nothing that a handler calls frees the exchange under
- * its feet.
+ * A connection is closed and freed only from its own event callbacks. Other code that finds it
+ * broken marks it and activates its event, so a handler's call never frees the exchange in use.
  */
 #include "frontend/http/http_connection.h"
 
@@ -30,7 +29,7 @@
 #include "proto/must.h"
 
 #define READ_BYTES 65536u
-#define LINGER_MS  2000 /* so that an early reply is not lost to a reset */
+#define LINGER_MS  2000 /* so that a reset does not destroy an early reply */
 
 enum connection_state { HANDSHAKE, READING, HANDLING, FLUSHING, LINGERING };
 
@@ -47,13 +46,13 @@ struct http_connection {
     struct evbuffer *unsent;
     struct http_parser parser;
     struct http_exchange exchange;
-    char *pending; /* bytes behind the current request */
+    char *pending; /* bytes after the current request */
     size_t pending_bytes;
-    int64_t held_bytes;    /* of the body, as told to the server */
-    size_t counted_unsent; /* as the server's sum has it */
+    int64_t held_bytes;    /* of the body, as reported to the server */
+    size_t counted_unsent; /* as counted in the server's sum */
     int64_t arrived_us;    /* the request's first byte */
-    bool request_clock;    /* the timer counts this request, not the wait for one */
-    bool exchange_open;    /* begun and not over */
+    bool request_clock;    /* the timer is the request's, not the idle timer */
+    bool exchange_open;    /* started and not over */
     bool keep_alive;
     bool broken;
 };
@@ -175,7 +174,7 @@ bool http_connection_is_crowding(const struct http_connection *connection)
            *connection->owner->unsent_bytes > connection->config->max_unsent_bytes;
 }
 
-/* Keeps the server's sum. After every change of `unsent`. */
+/* Updates the server's sum; call after every change of `unsent`. */
 static void unsent_account(struct http_connection *connection)
 {
     size_t now = http_connection_unsent_bytes(connection);
@@ -189,7 +188,7 @@ const struct cors_policy *http_connection_cors(const struct http_connection *con
     return &connection->config->cors;
 }
 
-/* Lets the loop come back to a connection that has something to do without the socket saying so. */
+/* Runs the connection's callback in the next loop turn, without an event of the socket. */
 static void wake(struct http_connection *connection)
 {
     event_active(connection->read_event, EV_READ, 0);
@@ -229,7 +228,7 @@ void http_connection_write(struct http_connection *connection, const struct iove
         event_add(connection->write_event, NULL);
 }
 
-/* Says that nothing more comes; when the socket has no room even for that, later. */
+/* Sends the end of the stream; if the socket has no room for it, later. */
 static void shut_down(struct http_connection *connection)
 {
     if (http_transport_shutdown(&connection->transport) != RESULT_OK)
@@ -325,7 +324,7 @@ static void continue_send(struct http_connection *connection)
     http_connection_write(connection, &part, 1);
 }
 
-/* Keeps the server's book of body bytes. */
+/* Reports the growth of the body to the server. False: the server holds too many bytes. */
 static bool body_account(struct http_connection *connection)
 {
     int64_t grown = (int64_t)connection->parser.body_capacity - connection->held_bytes;
@@ -343,8 +342,9 @@ static void request_finish(struct http_connection *connection)
     body_release(connection);
 }
 
-/* The head is complete, the body (if any) still to come. A refusal keeps the connection only when
- * there is no body, which would have to be read to find the next request. */
+/* Called when the head is complete, with the body (if any) still to come. After a refusal the
+ * connection is kept only if there is no body, which would have to be read to find the next
+ * request. */
 static void head_finish(struct http_connection *connection)
 {
     const struct http_parser *parser = &connection->parser;
@@ -384,7 +384,7 @@ static size_t request_feed(struct http_connection *connection, const char *bytes
     return taken;
 }
 
-/* Bytes that belong to a later request. False when there are too many. */
+/* Keeps bytes that belong to a later request. False: there are too many. */
 static bool pending_keep(struct http_connection *connection, const char *bytes, size_t count)
 {
     if (connection->state == LINGERING || count == 0)
@@ -402,7 +402,7 @@ static bool pending_keep(struct http_connection *connection, const char *bytes, 
     return true;
 }
 
-/* One request's worth of bytes goes to the parser, the rest waits. False: close. */
+/* Feeds the parser one request and keeps the rest. False: close. */
 static bool bytes_take(struct http_connection *connection, const char *bytes, size_t count)
 {
     size_t taken = 0;
@@ -440,7 +440,7 @@ static bool handshake_continue(struct http_connection *connection)
     return result == RESULT_EMPTY;
 }
 
-/* Reads once. False: the client is gone, or sends what nobody would. */
+/* Reads once. False: the client is gone or sent too many bytes. */
 static bool socket_read(struct http_connection *connection)
 {
     char bytes[READ_BYTES];

@@ -1,6 +1,6 @@
 /*
- * One client's socket: reads requests, hands each to the server's dispatch, writes replies, notices
- * at once when the client leaves.
+ * One client's socket: reads requests, passes each to the server's dispatch, writes replies, and
+ * notices at once when the client leaves.
  *
  *   accept -> HANDSHAKE (TLS only) -> READING --head complete: admit()--> READING the body
  *   READING   --request complete: dispatch()--> HANDLING --reply complete--> FLUSHING
@@ -25,12 +25,12 @@ struct event_base;
 struct http_connection;
 struct ssl_st;
 
-/* What happened at this server's edge since its start. */
+/* Counters of this server since its start. */
 struct http_counters {
     uint64_t connections;                /* accepted */
     uint64_t connections_refused;        /* over max_connections: 503 */
     uint64_t handshakes_failed;          /* TLS: refused by either side, or too slow */
-    uint64_t requests;                   /* with a reply, or left before it */
+    uint64_t requests;                   /* answered, or abandoned by the client */
     uint64_t requests_malformed;         /* 4xx and 5xx of the parser and of limits on bodies */
     uint64_t requests_too_slow;          /* 408 */
     uint64_t requests_unauthorized;      /* 401 */
@@ -43,35 +43,34 @@ struct http_connection_config {
     int handshake_timeout_ms;  /* TLS */
     int request_timeout_ms;    /* from a request's first byte to its last */
     int idle_timeout_ms;       /* between requests, and before the first */
-    uint64_t max_unsent_bytes; /* of all connections; beyond it whoever reads slowly is cut */
-    int write_timeout_ms;      /* a complete reply of which the client reads nothing */
+    uint64_t max_unsent_bytes; /* of all connections; beyond it slow readers are cut */
+    int write_timeout_ms;      /* a complete reply that the client does not read */
     struct cors_policy cors;
 };
 
-/* What the server does for its connections. */
+/* The server's callbacks for its connections. */
 struct http_connection_owner {
     void *server;
     struct http_counters *counters;
-    uint64_t *unsent_bytes; /* of all connections: what the kernel has not taken yet */
-    /* An exchange begins: whose path it asks for, if that is known, decides what errors look like.
-     */
+    uint64_t *unsent_bytes; /* of all connections: bytes that the kernel has not taken yet */
+    /* An exchange starts. The path, if known, decides the shape of errors. */
     void (*begin)(void *server, struct http_exchange *exchange);
-    /* The head is complete and nothing of the body is kept yet. False: it was refused with a
-     * reply. */
+    /* The head is complete and no byte of the body is kept yet. False: refused with a reply. */
     bool (*admit)(void *server, struct http_exchange *exchange);
     void (*dispatch)(void *server, struct http_exchange *exchange);
     /* Replies with an error: the bytes are not a request, or it breaks a limit. */
     void (*refuse)(void *server, struct http_exchange *exchange, int status, const char *problem);
-    /* Once for each exchange, its reply written or not; it is used no more. */
+    /* Once for each exchange, after which it is not used, whether its reply was written or not. */
     void (*over)(void *server, struct http_exchange *exchange);
-    void (*closed)(void *server, struct http_connection *connection); /* it is freed next */
-    /* A body grew by this many bytes (or shrank); false: the server holds too many, refuse. */
+    void (*closed)(void *server,
+                   struct http_connection *connection); /* the connection is freed next */
+    /* A body grew by `bytes` (or shrank if negative); false: the server holds too many bytes. */
     bool (*hold)(void *server, int64_t bytes);
 };
 
 struct http_client_socket {
-    int fd;             /* non-blocking; the connection's from the call on */
-    struct ssl_st *ssl; /* the same; NULL: plain */
+    int fd;             /* non-blocking; owned by the connection from the call on */
+    struct ssl_st *ssl; /* likewise; NULL: plain */
     struct client_address client;
 };
 
@@ -80,11 +79,11 @@ struct http_connection *http_connection_create(struct event_base *base,
                                                const struct http_client_socket *socket,
                                                const struct http_connection_config *config,
                                                const struct http_connection_owner *owner);
-/* Runs the exchange's gone callback and `closed`; frees. */
+/* Runs the exchange's gone callback and `closed`, then frees. */
 void http_connection_destroy(struct http_connection *connection);
 bool http_connection_is_idle(const struct http_connection *connection);
 
-/* For http_reply.c. None of these closes or frees at once. */
+/* For http_reply.c. None of these closes or frees before the next loop turn. */
 void http_connection_write(struct http_connection *connection, const struct iovec parts[],
                            int part_count);
 void http_connection_reply_done(struct http_connection *connection);
@@ -92,7 +91,7 @@ void http_connection_close_after_reply(struct http_connection *connection);
 void http_connection_break(struct http_connection *connection);
 bool http_connection_keeps_alive(const struct http_connection *connection);
 size_t http_connection_unsent_bytes(const struct http_connection *connection);
-/* It has unsent bytes while all connections together have too many. */
+/* True if it has unsent bytes while all connections together have too many. */
 bool http_connection_is_crowding(const struct http_connection *connection);
 const struct cors_policy *http_connection_cors(const struct http_connection *connection);
 

@@ -24,7 +24,7 @@ struct http_exchange {
     const struct client_address *client;
     struct http_parser *request;
     char request_id[LIMIT_HTTP_REQUEST_ID_BYTES +
-                    1]; /* x-request-id: the client's, else a random one */
+                    1]; /* x-request-id: the client's, otherwise a random one */
     void (*gone)(void *context);
     void *gone_context;
     const struct http_route *route; /* that handles it; set by the server */
@@ -42,11 +42,11 @@ struct http_exchange {
     uint32_t note_count;
 };
 
-/* Called by the connection for every request whose head is complete (or will never be). */
+/* Called for every request whose head is complete or invalid. */
 void http_exchange_init(struct http_exchange *exchange, struct http_connection *connection,
                         const struct client_address *client, struct http_parser *request,
                         int64_t arrived_us);
-/* The exchange is over: writes its line to the log. */
+/* Writes the log line of an exchange that is over. */
 void http_exchange_log(const struct http_exchange *exchange);
 
 /* Adds a field to the exchange's log line, or replaces the one of that name. Its strings are static
@@ -56,7 +56,7 @@ void http_exchange_note(struct http_exchange *exchange, struct log_field field);
 /* Moves the request's body out; the caller frees. NULL: there is none. */
 char *http_exchange_take_body(struct http_exchange *exchange, size_t *body_bytes);
 
-/* `gone` runs when the client leaves before the reply is complete. */
+/* Sets the callback for a client that leaves before the reply is complete. */
 void http_exchange_on_gone(struct http_exchange *exchange, void (*gone)(void *context),
                            void *context);
 

@@ -1,13 +1,13 @@
 /*
  * Accepting connections.
  *
- * Sockets that were passed to this process are taken only when they are what they must be: stream
- * sockets that listen. Somebody else may hold them too (that is the point: connections queue there
- * while this program restarts), so they are never shut down, only closed.
+ * Sockets passed to this process are taken only if they are stream sockets that listen. Other
+ * processes may hold them too (connections queue there while this program restarts), so they are
+ * closed but never shut down.
  *
- * libevent accepts until nobody waits, which a flood of connections makes never: after some in a
- * row the loop comes round. When descriptors run out, accepting pauses for a moment instead of
- * spinning on an error that the loop would see again at once.
+ * libevent accepts until no connection waits, which may never happen under a flood of connections:
+ * after ACCEPT_BURST in a row the loop handles other events. When descriptors run out, accepting
+ * pauses for a moment, because the loop would report the same error again at once.
  */
 #include "frontend/http/http_listener.h"
 
@@ -29,7 +29,7 @@
 
 #define LISTEN_BACKLOG  4096
 #define ACCEPT_PAUSE_MS 100
-#define ACCEPT_BURST    64 /* connections in a row; then whoever is connected has a turn */
+#define ACCEPT_BURST    64 /* connections accepted in a row before other events */
 
 struct http_listener {
     struct http_listener_config config;
@@ -118,7 +118,7 @@ static int socket_option(int fd, int name)
     return getsockopt(fd, SOL_SOCKET, name, &value, &bytes) == 0 ? value : -1;
 }
 
-/* Takes over all descriptors, also when one of them is refused. */
+/* Takes over all descriptors, even if one of them is refused. */
 static enum result adopt_sockets(struct http_listener *listener, struct error_text *error)
 {
     enum result result = RESULT_OK;

@@ -1,17 +1,13 @@
 /*
- * Reading requests from anyone.
+ * Reads requests from untrusted clients.
  *
- * Written from RFC 9112 and strict where two readers of the same bytes could come to different
- * requests: a length is digits only, two lengths or a length beside chunks are refused, a header
- * line has no space before its colon and does not go on in the next line, and control bytes appear
- * nowhere. A lone line feed ends a line, as the RFC allows; a lone carriage return does not.
+ * Follows RFC 9112 and is strict where two readers of the same bytes could see different requests:
+ * a length is digits only, two lengths or a length beside chunks are refused, a header line has no
+ * space before its colon and does not continue on the next line, and control bytes are refused
+ * everywhere. A single line feed ends a line, as the RFC allows; a single carriage return does not.
  *
- * libevent's own evhttp is not used (see frontend/README.md): up to 2.1 it answers bad requests
- * with HTML of its own, gives a chunk-size line no bound, and ends the process on bytes that arrive
- * while a request is handled with reading enabled, which noticing a client's departure needs.
- *
- * Refuses protocol upgrades, transfer codings other than chunked, and trailers (read, bounded,
- * dropped).
+ * Not supported: protocol upgrades and transfer codings other than chunked. Trailers are read
+ * within the limit and dropped. frontend/http/README.md says why libevent's evhttp is not used.
  */
 #include "frontend/http/http_parser.h"
 
@@ -55,7 +51,7 @@ static bool fail(struct http_parser *parser, int status, const char *problem)
     return false;
 }
 
-/* Room for one more byte than `bytes`. */
+/* Makes room for one byte more than `bytes`. */
 static bool reserve(char **memory, size_t *capacity, size_t bytes, size_t first_bytes)
 {
     if (bytes < *capacity)
@@ -179,7 +175,7 @@ static uint32_t header_times(const struct http_parser *parser, const char *name)
     return times;
 }
 
-/* Whether the comma-separated list in `value` (may be NULL) names `word`. */
+/* True if the comma-separated list in `value` (may be NULL) has `word`. */
 static bool list_has(const char *value, const char *word)
 {
     size_t word_bytes = strlen(word);
@@ -204,7 +200,7 @@ static bool length_parse(struct http_parser *parser, const char *digits)
     return true;
 }
 
-/* How the body is delimited, from headers that are complete. */
+/* Finds how the body is delimited, from the complete headers. */
 static bool framing_parse(struct http_parser *parser)
 {
     const char *coding = http_parser_header(parser, "transfer-encoding");
@@ -242,7 +238,7 @@ static bool head_finish(struct http_parser *parser)
     return true;
 }
 
-/* The head is complete in memory, so that its lines no longer move. */
+/* The head is complete in memory, so its lines no longer move. */
 static bool head_parse(struct http_parser *parser)
 {
     char *line = parser->head;
@@ -302,7 +298,7 @@ static size_t head_feed(struct http_parser *parser, const char *bytes, size_t co
 
 /* --- the body -------------------------------------------------------------------------------- */
 
-/* Takes up to content_left bytes into the body. */
+/* Takes up to content_left bytes of the body. */
 static size_t content_feed(struct http_parser *parser, const char *bytes, size_t count,
                            enum http_parser_state next)
 {
@@ -353,7 +349,7 @@ static void chunk_line_finish(struct http_parser *parser)
         (void)fail(parser, 400, "a chunk is longer than its size says");
 }
 
-/* The lines between, before and after chunks. */
+/* Reads the lines between, before and after chunks. */
 static size_t chunk_line_feed(struct http_parser *parser, const char *bytes, size_t count)
 {
     enum http_parser_state state = parser->state;

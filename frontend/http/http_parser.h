@@ -1,10 +1,10 @@
 /*
- * One HTTP/1.x request out of a stream of bytes, read piece by piece. Knows neither sockets nor
+ * Parses one HTTP/1.x request from a stream of bytes, piece by piece. Independent of sockets and
  * time.
  *
- * Bounds: the head (request line, headers, trailers) by max_head_bytes, the body by max_body_bytes,
- * headers by LIMIT_HTTP_HEADERS. Memory grows with the bytes that arrived, never with the bytes
- * that were announced.
+ * Limits: max_head_bytes for the head (request line, headers, trailers), max_body_bytes for the
+ * body, LIMIT_HTTP_HEADERS headers. Memory grows with the bytes that arrived, never with the
+ * announced length.
  */
 #ifndef SHOAL_FRONTEND_HTTP_HTTP_PARSER_H
 #define SHOAL_FRONTEND_HTTP_HTTP_PARSER_H
@@ -30,10 +30,11 @@ enum http_parser_state {
     HTTP_PARSER_BODY,       /* content_left more bytes */
     HTTP_PARSER_CHUNK_SIZE, /* the line before a chunk */
     HTTP_PARSER_CHUNK_DATA,
-    HTTP_PARSER_CHUNK_END, /* the line end behind a chunk */
+    HTTP_PARSER_CHUNK_END, /* the line end after a chunk */
     HTTP_PARSER_TRAILER,
     HTTP_PARSER_DONE,
-    HTTP_PARSER_BAD /* `status` and `problem` say what to answer; the connection cannot go on */
+    HTTP_PARSER_BAD /* `status` and `problem` describe the reply; the connection is closed after it
+                     */
 };
 
 struct http_header {
@@ -73,18 +74,18 @@ struct http_parser {
     const char *problem;
 };
 
-/* Ready for the next request; keeps nothing of the last one. First use: a zeroed struct. */
+/* Prepares for the next request and frees the last one. First use: a zeroed struct. */
 void http_parser_begin(struct http_parser *parser, size_t max_head_bytes, uint64_t max_body_bytes);
 void http_parser_fini(struct http_parser *parser);
 
-/* Takes bytes of this request; returns how many it took. Those after the request's end are left to
- * the caller; so are, the first time, those behind its head, so that the head can be judged before
- * a byte of the body is kept. */
+/* Takes bytes of this request; returns how many. Bytes after the end of the request are left to the
+ * caller. So are, once, the bytes after its head, so that the head can be checked before a byte of
+ * the body is kept. */
 size_t http_parser_feed(struct http_parser *parser, const char *bytes, size_t count);
 
 /* True once the first byte of a request has arrived. */
 bool http_parser_started(const struct http_parser *parser);
-/* NULL when absent; `name` in lower case. The first one when there are several. */
+/* NULL if absent; `name` in lower case. The first one if there are several. */
 const char *http_parser_header(const struct http_parser *parser, const char *name);
 /* Moves the body out; the caller frees. */
 char *http_parser_take_body(struct http_parser *parser, size_t *body_bytes);

@@ -34,7 +34,7 @@ static const struct {
     {503, "Service Unavailable"},
     {504, "Gateway Timeout"},
     {505, "HTTP Version Not Supported"},
-    {529, "Overloaded"}, /* Anthropic's; unassigned */
+    {529, "Overloaded"}, /* Anthropic's status; not registered */
 };
 
 static const char *status_phrase(int status)
@@ -46,7 +46,7 @@ static const char *status_phrase(int status)
     return "Unknown";
 }
 
-/* Every byte of a reply goes through here. */
+/* All bytes of a reply are written here. */
 static void reply_write(struct http_exchange *exchange, const struct iovec parts[], int part_count)
 {
     for (int i = 0; i < part_count; i++)
@@ -63,7 +63,7 @@ static void head_write(struct http_exchange *exchange, int status, const char *c
     time_t now = time(NULL);
     struct tm utc;
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &utc));
-    const char *id = exchange->request_id; /* under OpenAI's name and under Anthropic's */
+    const char *id = exchange->request_id; /* under OpenAI's header name and Anthropic's */
     text_buffer_append_format(
         out, "HTTP/1.1 %d %s\r\nDate: %s\r\nx-request-id: %s\r\nrequest-id: %s\r\n", status,
         status_phrase(status), date, id, id);

@@ -1,15 +1,14 @@
 /*
- * The way from a connection to a request's handler, and everything that is decided on that way
- * before a byte of a body is kept: the key, the path, the method, how much one client may have in
- * hand.
+ * From a connection to a request's handler. All checks are made before a byte of the body is kept:
+ * API key, path, method, and the number of requests in progress per client.
  *
- * Routes are a table; a path that no row has is a 404, a row that lacks the method a 405 with
- * Allow. HEAD is answered by the GET handler (the exchange drops the body), OPTIONS by the table
- * itself and without a key, because a browser asks before it shows one. Without its key a client
- * learns nothing, not even which paths exist.
+ * Routes are a table. A path without a row is a 404; a path without a row for the method is a 405
+ * with Allow. HEAD is answered by the GET handler (the exchange drops the body). OPTIONS is
+ * answered from the table and without a key, because browsers ask before they send one. Without its
+ * key a client learns nothing, not even which paths exist.
  *
- * Over max_connections a client gets a short 503 and is closed, so that the loop's work and the
- * process's descriptors stay bounded.
+ * Over max_connections a client gets a short 503 and is closed, so that the work of the loop and
+ * the descriptors of the process stay bounded.
  */
 #include "frontend/http/http_server.h"
 
@@ -27,8 +26,8 @@
 #include "frontend/http/tls_context.h"
 #include "proto/must.h"
 
-/* The kernel takes no more than about this of what the network has not taken: the rest stays here,
- * where it is counted and bounded. A connection's own limit would be some megabytes. */
+/* The kernel buffers about this much of what the network has not taken; the rest stays in this
+ * process, where it is counted and limited. The default is some megabytes per connection. */
 #define KERNEL_UNSENT_BYTES 16384
 
 struct http_server {
@@ -61,7 +60,7 @@ static bool route_has_method(const struct http_route *route, enum http_method me
     return method == route->method || (method == HTTP_HEAD && route->method == HTTP_GET);
 }
 
-/* The row of this path and method; without one, the first of the path; else NULL. */
+/* The row of this path and method; without one, the first row of the path; otherwise NULL. */
 static const struct http_route *route_find(const struct http_server *server, const char *path,
                                            enum http_method method)
 {
@@ -78,7 +77,7 @@ static const struct http_route *route_find(const struct http_server *server, con
     return found;
 }
 
-/* What the Allow header says of a path's rows. */
+/* Methods of the path's rows, for the Allow header. */
 static const char *path_allow(const struct http_server *server, const char *path)
 {
     static const char *const words[8] = {"OPTIONS",
@@ -145,7 +144,7 @@ static bool is_authorized(const struct http_server *server, struct http_exchange
            api_keys_admit(server->config.keys, exchange->request, &exchange->client_key);
 }
 
-/* Whether the path and the method are here; replies when they are not, and to OPTIONS. */
+/* True if there is a route for path and method; otherwise replies, also to OPTIONS. */
 static bool is_routed(const struct http_server *server, struct http_exchange *exchange)
 {
     const struct http_route *route = exchange->route;
@@ -165,7 +164,7 @@ static bool is_routed(const struct http_server *server, struct http_exchange *ex
     return false;
 }
 
-/* How errors look at a path: as its row says, and below a row's path as that row does. */
+/* Error writer for a path: its row's, or that of a row whose path is above it. */
 static api_error_writer *error_writer_find(const struct http_server *server, const char *path)
 {
     for (size_t i = 0; i < server->config.route_count; i++) {
@@ -183,7 +182,7 @@ static void exchange_begin(void *context, struct http_exchange *exchange)
     struct http_server *server = context;
     const struct http_parser *request = exchange->request;
     if (!request->path)
-        return; /* what came is not even a request line */
+        return; /* not even a request line arrived */
     exchange->route = route_find(server, request->path, request->method);
     exchange->write_error =
         exchange->route ? exchange->route->write_error : error_writer_find(server, request->path);
@@ -262,7 +261,7 @@ static void refuse_connection(struct http_server *server, int fd)
                          "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
                          "Retry-After: 1\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n%s",
                          sizeof body - 1, body);
-    if (!server->config.tls) /* a handshake is more than a refusal is worth */
+    if (!server->config.tls) /* a handshake costs more than a refusal is worth */
         (void)!send(fd, reply, (size_t)bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
     close(fd);
 }

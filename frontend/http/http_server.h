@@ -1,6 +1,6 @@
 /*
- * An HTTP/1.1 server on a libevent loop: listens, bounds connections and bodies, finds the route,
- * refuses in the API's own error shape.
+ * An HTTP/1.1 server on a libevent loop: listens, limits connections and bodies, finds the route,
+ * and refuses in the API's error shape.
  */
 #ifndef SHOAL_FRONTEND_HTTP_HTTP_SERVER_H
 #define SHOAL_FRONTEND_HTTP_HTTP_SERVER_H
@@ -16,11 +16,10 @@ struct api_keys;
 struct tls_context;
 
 struct http_route {
-    const char *path;              /* several rows may share one, each with a method of its own */
-    bool prefix;                   /* also every path below `path`/; where it ends with '/', only
-                                      those */
-    enum http_method method;       /* HTTP_GET answers HEAD too */
-    bool open;                     /* needs no key */
+    const char *path;        /* several rows may share one, each with its own method */
+    bool prefix;             /* also every path below `path`/; if it ends with '/', only those */
+    enum http_method method; /* HTTP_GET answers HEAD too */
+    bool open;               /* needs no key */
     api_error_writer *write_error; /* NULL: in OpenAI's shape */
     const void *row;               /* for the handler; the server does not read it */
     void (*handle)(void *context, struct http_exchange *exchange);
@@ -28,11 +27,11 @@ struct http_route {
 
 /* All that it points at must outlive the server. */
 struct http_server_config {
-    struct http_listener_config listen; /* its context and callback are the server's to set */
+    struct http_listener_config listen; /* its context and callback are set by the server */
     uint32_t max_connections;
-    uint32_t max_requests_per_client; /* POST requests in hand of one address; 0: any number */
+    uint32_t max_requests_per_client; /* POST requests in progress per address; 0: no limit */
     uint64_t max_held_body_bytes;     /* of all requests that are arriving */
-    const struct api_keys *keys;      /* NULL: everybody may */
+    const struct api_keys *keys;      /* NULL: every client is allowed */
     const struct tls_context *tls;    /* NULL: plain */
     struct http_connection_config connection;
     const struct http_route *routes;
@@ -40,7 +39,7 @@ struct http_server_config {
     void *route_context;
 };
 
-/* Listens. RESULT_IO with words when the address cannot be had. */
+/* Listens. RESULT_IO with a message if the address is not available. */
 enum result http_server_create(struct event_base *base, const struct http_server_config *config,
                                struct http_server **server,
                                struct error_text *error) RESULT_CHECKED;
@@ -49,9 +48,9 @@ void http_server_destroy(struct http_server *server);
 
 uint16_t http_server_port(const struct http_server *server);
 uint32_t http_server_connections(const struct http_server *server);
-/* Connections with a request in hand or a reply not wholly written. */
+/* Connections with a request in progress or a reply not completely written. */
 uint32_t http_server_busy_connections(const struct http_server *server);
-/* Replies' bytes that are held here for slow readers. */
+/* Bytes of replies held in this process for slow readers. */
 uint64_t http_server_unsent_bytes(const struct http_server *server);
 const struct http_counters *http_server_counters(const struct http_server *server);
 

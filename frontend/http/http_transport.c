@@ -1,18 +1,18 @@
 /*
- * Reading and writing a socket with or without OpenSSL between.
+ * Reads and writes a socket, with or without OpenSSL.
  *
- * OpenSSL works on the socket itself, not through libevent's bufferevents: those write only when
- * the loop comes round, so that "unsent" would count a whole batch of tokens of every healthy
- * stream, and read into a buffer of their own, so that the end of a connection would be seen by
- * other rules than a plain one's. With SSL_read and SSL_write in the place of recv and send the
- * connection has one state machine, and every bound and time-out holds for both.
+ * OpenSSL works on the socket directly, not through libevent's bufferevents. Those write only when
+ * the loop comes round, so "unsent" would count a whole batch of tokens of every healthy stream;
+ * and they read into their own buffer, so the end of a connection would follow other rules than a
+ * plain one's. With SSL_read and SSL_write in place of recv and send the connection has one state
+ * machine, and all limits and time-outs hold for both.
  *
  * A record that the socket takes only in part stays inside OpenSSL, and the next SSL_write must
- * begin with the same bytes and not be shorter. Both hold here: bytes leave `unsent` only when they
- * are written, it only grows behind them, and each write takes what is there up to RECORD_BYTES.
+ * start with the same bytes and not be shorter. Both hold here: bytes leave `unsent` only when they
+ * are written, it grows only at its end, and each write passes what is there up to RECORD_BYTES.
  *
- * OpenSSL's errors stand in a list of the thread; it is emptied before each call whose result is
- * asked about.
+ * OpenSSL's errors are in a list of the thread, which is emptied before each call whose result is
+ * read.
  */
 #include "frontend/http/http_transport.h"
 
@@ -23,8 +23,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RECORD_BYTES  16384u /* a TLS record's most */
-#define FLUSH_RECORDS 16     /* of one call, so that one reader does not hold the loop */
+#define RECORD_BYTES  16384u /* maximum of a TLS record */
+#define FLUSH_RECORDS 16     /* per call, so that one reader does not hold up the loop */
 
 void http_transport_init(struct http_transport *transport, int fd, struct ssl_st *ssl)
 {
@@ -37,7 +37,7 @@ void http_transport_fini(struct http_transport *transport)
     close(transport->fd);
 }
 
-/* Whether the call can go on later, and when. */
+/* Sets whether, and when, the call can be repeated. */
 static bool is_for_later(struct http_transport *transport, int returned)
 {
     int error = SSL_get_error(transport->ssl, returned);
@@ -92,7 +92,7 @@ ssize_t http_transport_write(struct http_transport *transport, const struct iove
     return sent;
 }
 
-/* One record. RESULT_EMPTY: the socket takes no more now. */
+/* Writes one record. RESULT_EMPTY: the socket takes no more now. */
 static enum result record_write(struct http_transport *transport, struct evbuffer *unsent)
 {
     char bytes[RECORD_BYTES];

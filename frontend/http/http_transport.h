@@ -1,6 +1,6 @@
 /*
- * Bytes of one client's socket, plain or through TLS, with the same meaning: what is read is what
- * the client sent, an end is an end, what the socket does not take now stays with the caller.
+ * The bytes of one client's socket, plain or through TLS, with the same meaning: bytes read are the
+ * client's, an end is an end, and bytes that the socket does not take stay with the caller.
  *
  * Private to frontend/http. Nothing here waits, calls back or frees.
  */
@@ -21,33 +21,33 @@ struct http_transport {
     int fd;
     struct ssl_st *ssl;        /* NULL: plain */
     bool handshaking;          /* nothing can be read or written yet */
-    bool read_needs_writable;  /* TLS has an answer of its own to write before it reads on */
-    bool write_needs_readable; /* and the other way round */
+    bool read_needs_writable;  /* TLS must write before it can read on */
+    bool write_needs_readable; /* TLS must read before it can write on */
 };
 
-/* Owns both; `fd` is non-blocking. */
+/* Takes over both; `fd` is non-blocking. */
 void http_transport_init(struct http_transport *transport, int fd, struct ssl_st *ssl);
-/* Closes. A client of TLS to whom no end was sent sees a cut. */
+/* Closes. A TLS client that was sent no end sees a truncated stream. */
 void http_transport_fini(struct http_transport *transport);
 
-/* Goes on with the handshake. RESULT_EMPTY: when the socket is readable (or writable, if
- * read_needs_writable) there is more to do; anything else but RESULT_OK ends the connection. */
+/* Continues the handshake. RESULT_EMPTY: call again when the socket is readable (or writable, if
+ * read_needs_writable). Any result but RESULT_OK and RESULT_EMPTY ends the connection. */
 enum result http_transport_handshake(struct http_transport *transport) RESULT_CHECKED;
 
-/* Bytes read, at least one; 0: the client is gone; -1: nothing is there now. */
+/* Bytes read, at least one; 0: the client is gone; -1: nothing to read now. */
 ssize_t http_transport_read(struct http_transport *transport, void *bytes, size_t count);
-/* Bytes are held here that the socket will not announce again. */
+/* True if bytes are buffered here that the socket will not announce again. */
 bool http_transport_has_more(const struct http_transport *transport);
 
-/* Writes from the front of `unsent` as much as the socket takes and removes it. */
+/* Writes from the start of `unsent` as much as the socket takes and removes it. */
 enum result http_transport_flush(struct http_transport *transport,
                                  struct evbuffer *unsent) RESULT_CHECKED;
-/* Bytes of the parts that a plain socket took; -1: it is broken. With TLS 0: put them into the
- * buffer and flush. */
+/* Number of bytes of the parts that a plain socket took; -1: it is broken. With TLS 0: put them
+ * into the buffer and flush. */
 ssize_t http_transport_write(struct http_transport *transport, const struct iovec parts[],
                              int part_count);
 
-/* Tells the client that nothing more comes. RESULT_EMPTY: try again when the socket is writable. */
+/* Tells the client that no more bytes come. RESULT_EMPTY: try again when the socket is writable. */
 enum result http_transport_shutdown(struct http_transport *transport) RESULT_CHECKED;
 
 #endif

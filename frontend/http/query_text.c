@@ -1,6 +1,6 @@
 /*
- * Reading a query. An escape that is none stands for itself, one of a NUL ends the value: what
- * comes out is a string that the caller compares with the few words it knows.
+ * Reads the query part of a URL. Invalid escapes are kept literally; an escaped NUL ends the value,
+ * so the result is a string.
  */
 #include "frontend/http/query_text.h"
 
@@ -15,7 +15,7 @@ static int hex_value(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* One character of an encoded text; moves *at behind it. */
+/* Decodes one character; advances *at past it. */
 static char decode(const char **at)
 {
     const char *text = *at;

@@ -1,5 +1,5 @@
 /*
- * Members of a request's query: name=value, with '&' between, percent-encoded.
+ * Members of a URL's query: name=value pairs separated by '&', percent-encoded.
  */
 #ifndef SHOAL_FRONTEND_HTTP_QUERY_TEXT_H
 #define SHOAL_FRONTEND_HTTP_QUERY_TEXT_H
@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The first value of this name, decoded and cut to `value_bytes` - 1. False, and value is "", when
- * there is none. */
+/* The first value of this name, decoded and cut to `value_bytes` - 1. False, with an empty value,
+ * if there is none. */
 bool query_text_find(const char *query, const char *name, char *value, size_t value_bytes);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * Server-sent events over an exchange.
  *
- * Every flush is one HTTP chunk, however many events it holds. A reader that leaves more than
- * max_unsent_bytes in this process (behind what the kernel buffers) is too slow for the server's
- * memory: its stream is cut, because an event can neither be dropped nor queued without bound. So
- * is one with anything unsent while all readers together leave too much.
+ * Every flush is one HTTP chunk, with any number of events. A stream whose reader leaves more than
+ * max_unsent_bytes in this process (beyond the kernel's buffer) is cut, because an event can
+ * neither be dropped nor queued without a limit. So is a stream with any unsent bytes while all
+ * readers together leave too much.
  */
 #include "frontend/http/sse_stream.h"
 
@@ -13,7 +13,7 @@
 #include "frontend/http/http_reply.h"
 #include "proto/must.h"
 
-#define FRAME_BYTES 32u /* of a chunk around its bytes, and of the last one, at most */
+#define FRAME_BYTES 32u /* maximum overhead of a chunk and of the last chunk */
 
 void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
                      size_t max_unsent_bytes, int64_t now_ms, const char *first, size_t first_bytes)
@@ -47,7 +47,7 @@ void sse_stream_keep_alive(struct sse_stream *stream, int64_t now_ms, int64_t in
 {
     if (!stream->exchange || now_ms - stream->last_sent_ms < interval_ms)
         return;
-    /* A reader with unsent bytes has something to wait for already. */
+    /* A reader with unsent bytes needs no keep-alive. */
     if (http_reply_unsent_bytes(stream->exchange) == 0)
         http_reply_send(stream->exchange, stream->silence, strlen(stream->silence));
     stream->last_sent_ms = now_ms;

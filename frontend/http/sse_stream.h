@@ -1,6 +1,6 @@
 /*
- * A reply as server-sent events: headers once, then events, what keeps proxies and clients from
- * giving up in between, an end. The bytes that a slow reader has not taken are bounded.
+ * A reply as server-sent events: headers, events, keep-alives during silence, and an end. The
+ * unsent bytes of a slow reader are limited.
  */
 #ifndef SHOAL_FRONTEND_HTTP_SSE_STREAM_H
 #define SHOAL_FRONTEND_HTTP_SSE_STREAM_H
@@ -13,19 +13,20 @@ struct sse_stream {
     struct http_exchange *exchange; /* NULL once the stream is over */
     size_t max_unsent_bytes;
     int64_t last_sent_ms;
-    const char *silence; /* what fills it: a comment, unless the caller sets another event */
+    const char *silence; /* sent during silence: a comment, unless the caller sets an event */
 };
 
-/* Sends the headers and the first events, which may be none. `now_ms` is monotonic. */
+/* Sends the headers and the first events (may be empty). `now_ms` is monotonic. */
 void sse_stream_open(struct sse_stream *stream, struct http_exchange *exchange,
                      size_t max_unsent_bytes, int64_t now_ms, const char *first,
                      size_t first_bytes);
-/* Whole events. RESULT_FULL: the reader is too slow; nothing was sent, and the caller aborts. */
+/* Sends whole events. RESULT_FULL: the reader is too slow; nothing was sent, and the caller aborts.
+ */
 enum result sse_stream_send(struct sse_stream *stream, const char *bytes, size_t count,
                             int64_t now_ms) RESULT_CHECKED;
-/* Sends `silence` when nothing was sent for `interval_ms`. */
+/* Sends `silence` if nothing was sent for `interval_ms`. */
 void sse_stream_keep_alive(struct sse_stream *stream, int64_t now_ms, int64_t interval_ms);
-/* Sends the last events, which may be none, and the end; otherwise as sse_stream_send(). */
+/* Sends the last events (may be empty) and the end; results as for sse_stream_send(). */
 enum result sse_stream_close(struct sse_stream *stream, const char *last,
                              size_t last_bytes) RESULT_CHECKED;
 /* Cuts the connection. */

@@ -1,11 +1,12 @@
 /*
- * One SSL_CTX, replaced as a whole when the files are read again: OpenSSL counts references, so a
- * connection keeps the certificate it began with and a bad new pair never replaces a good old one.
+ * One SSL_CTX, replaced as a whole when the files are read again. OpenSSL counts references, so a
+ * connection keeps the certificate it started with, and an invalid new pair never replaces a valid
+ * old one.
  *
- * What OpenSSL allows by default is narrowed: renegotiation (a client could make the server do
- * handshakes without end on one connection), compression (CRIME), the session cache (memory that
- * clients fill; tickets serve as well), anything older than TLS 1.2. A client that offers protocols
- * by ALPN without http/1.1 is refused in the handshake instead of with bytes that it cannot read.
+ * OpenSSL's defaults are narrowed: no renegotiation (a client could make the server repeat
+ * handshakes without end on one connection), no compression (CRIME), no session cache (memory that
+ * clients fill; tickets serve as well), nothing older than TLS 1.2. A client that offers ALPN
+ * protocols without http/1.1 is refused in the handshake, because it could not read the reply.
  */
 #include "frontend/http/tls_context.h"
 
@@ -36,7 +37,7 @@ static int on_alpn(SSL *ssl, const unsigned char **chosen, unsigned char *chosen
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* A key with a password must not make the server wait for somebody to type it. */
+/* A key with a password must not make the server wait for input on a terminal. */
 static int on_password(char *buffer, int bytes, int writing, void *context)
 {
     (void)buffer;

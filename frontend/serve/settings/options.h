@@ -1,6 +1,5 @@
 /*
- * Everything that can be set, as one struct: the commands of `shoal` read it from the command line,
- * print it at start and pass it on. There is no other place to set anything.
+ * All settings of a command, as one struct. There is no other place to set anything.
  */
 #ifndef SHOAL_FRONTEND_SERVE_SETTINGS_OPTIONS_H
 #define SHOAL_FRONTEND_SERVE_SETTINGS_OPTIONS_H
@@ -8,7 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include "frontend/image/media_policy.h"
 #include "proto/device_name.h"
@@ -24,15 +22,14 @@ struct option_texts {
     size_t count;
 };
 
-/* Strings point into argv or are static. A number that says "0 = …" in the help is 0 when not
- * given. */
-/* In a number of bytes: it is not one, but so many percent of the device's memory. */
+/* In a number of bytes: the value is a percentage of the device's memory instead. */
 #define OPTIONS_SHARE ((uint64_t)1 << 63)
 
+/* Strings point into argv or are static. A number whose help says "0 = …" is 0 when not given. */
 struct options {
     const char *model;
     const char *hf_cache;          /* NULL: in the user's home */
-    const char *served_model_name; /* NULL: after the checkpoint's path */
+    const char *served_model_name; /* NULL: from the checkpoint's path */
     const char *chat_template;     /* NULL: the checkpoint's own */
     const char *reasoning_format;  /* serve; reply_formats.h, as the next */
     const char *tool_call_parser;  /* serve */
@@ -42,7 +39,7 @@ struct options {
     bool device_auto;        /* devices[0] is the CPU until device_choice_resolve() */
     const char *vulkan_tier; /* NULL: no limit */
     bool vulkan_validation;
-    const char *pipeline_cache; /* folder; NULL: in the user's home; "none" */
+    const char *pipeline_cache; /* directory; NULL: in the user's home; "none" */
     bool profile;
     uint64_t context_tokens; /* 0: the checkpoint's own */
     uint64_t max_tokens;     /* 0: what the context leaves */
@@ -50,17 +47,17 @@ struct options {
     uint64_t threads;         /* 0: the worker's choice */
     uint64_t activation_bits; /* 8 or 16; 16 only where all devices are CPUs */
     uint64_t step_tokens;
-    uint64_t mixed_prefill_tokens; /* 0: the worker's choice, as for the next */
+    uint64_t mixed_prefill_tokens; /* 0: the worker's choice, like the next */
     uint64_t step_depth;
     const char *kv_cache_type;
-    const char *kv_bits; /* NULL: not said, as for the next three */
+    const char *kv_bits; /* NULL: not given, like the next three */
     const char *kv_key_bits;
     const char *kv_value_bits;
     const char *kv_quant_scheme;
     uint64_t kv_group_size;
     uint64_t quantized_kv_start;
     uint64_t prefix_cache;   /* 1: computed prefixes are kept and shared */
-    uint64_t max_kv_tokens;  /* of prompt and answer; more asked for is refused; 0: the context */
+    uint64_t max_kv_tokens;  /* maximum of prompt and answer; 0: the context */
     uint64_t kv_cache_bytes; /* 0: the worker's choice; OPTIONS_SHARE: percent of the memory */
     uint64_t vision_cache_size;
     uint64_t vision_cache_bytes; /* likewise */
@@ -89,7 +86,7 @@ struct options {
     uint64_t stream_buffer_bytes;
     uint64_t response_store_bytes;
     uint64_t request_deadline_s;      /* 0: none */
-    uint64_t max_requests_per_client; /* 0: any number */
+    uint64_t max_requests_per_client; /* 0: no limit */
     struct option_texts api_keys;
     const char *api_key_file; /* NULL: none */
     bool protect_metrics;
@@ -104,7 +101,7 @@ struct options {
 
     const char *prompt;         /* generate */
     struct option_texts images; /* generate */
-    const char *temperature;    /* a number's text, NULL when not given: so are the next */
+    const char *temperature;    /* text of a number; NULL: not given; like the next */
     const char *top_p;
     const char *top_k;
     const char *seed;
@@ -116,18 +113,9 @@ struct options {
     bool help;
 };
 
-/* Reads argv[0..argc): options only, without program and command. RESULT_INVALID with words for a
- * person. */
-enum result options_parse(enum options_command command, int argc, char *argv[],
-                          struct options *options, struct error_text *error) RESULT_CHECKED;
-/* What clients may name as pictures; its strings are the options'. */
+/* Sources from which clients may name images. Its strings are the options'. */
 struct media_policy options_media(const struct options *options);
-/* What worker `worker` computes on. */
+/* The device of a worker. */
 struct device_name options_device(const struct options *options, uint32_t worker);
-/* The ten options that people need first. */
-void options_print_common(FILE *out);
-void options_print_help(enum options_command command, FILE *out);
-/* Every value, one log line each. */
-void options_log(enum options_command command, const struct options *options);
 
 #endif

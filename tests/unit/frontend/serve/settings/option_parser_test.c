@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "frontend/serve/settings/options.h"
+#include "frontend/serve/settings/option_parser.h"
 
 /* Splits at spaces and parses. */
 static enum result parse(enum options_command command, const char *line, struct options *options,
