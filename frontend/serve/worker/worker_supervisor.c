@@ -19,6 +19,7 @@
 #include "frontend/serve/worker/worker_supervisor.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
