@@ -117,10 +117,10 @@ static void outputs_check(const struct outputs *outputs, double slack)
     }
 }
 
-static void run(struct vulkan_trial *trial, enum vulkan_row_kernel kernel,
-                const struct outputs *outputs, uint32_t own, const void *push, uint32_t push_bytes)
+static void run(struct vulkan_trial *trial, enum op_stem stem, const struct outputs *outputs,
+                uint32_t own, const void *push, uint32_t push_bytes)
 {
-    struct vulkan_row_task task = {.kernel = kernel,
+    struct vulkan_row_task task = {.stem = stem,
                                    .rows = ROWS,
                                    .columns = outputs->columns,
                                    .forms = outputs->forms,
@@ -157,7 +157,7 @@ static void norm_case(struct vulkan_trial *trial, struct test_random *random, ui
     for (uint32_t row = 0; row < ROWS; row++)
         expect_norm(x + (listed ? sources[row] : row) * columns, weights,
                     (double)push.weight_offset, 1e-5, columns, outputs->expected + row * columns);
-    run(trial, VULKAN_ROW_NORM, outputs, listed, &push, sizeof push);
+    run(trial, OP_rms_norm, outputs, listed, &push, sizeof push);
     outputs_check(outputs, 1e-5);
     vulkan_trial_clear(trial);
 }
@@ -187,7 +187,7 @@ static void norm_add_case(struct vulkan_trial *trial, struct test_random *random
             sum[c] = (float)(row_sums[c] += (double)y[row * columns + c]);
         expect_norm(sum, next_weights, 0.5, 1e-6, columns, outputs->expected + row * columns);
     }
-    run(trial, VULKAN_ROW_NORM_ADD, outputs, next, &push, sizeof push);
+    run(trial, OP_rms_norm_add, outputs, next, &push, sizeof push);
     for (uint32_t i = 0; i < ROWS * columns; i++)
         expect_close("residual", i, (double)y[i], sums[i], 2e-4);
     if (next)
@@ -219,7 +219,7 @@ static void layer_norm_case(struct vulkan_trial *trial, struct test_random *rand
                                                    sqrt(squares / columns + 1e-5) *
                                                    ((double)weights[c] + 0.5);
     }
-    run(trial, VULKAN_ROW_LAYER_NORM, outputs, 0, &push, sizeof push);
+    run(trial, OP_layer_norm, outputs, 0, &push, sizeof push);
     outputs_check(outputs, 1e-5);
     vulkan_trial_clear(trial);
 }
@@ -241,7 +241,7 @@ static void soft_cap_case(struct vulkan_trial *trial, struct test_random *random
         double v = 1.5 * (double)x[i];
         outputs->expected[i] = cap > 0.0f ? (double)cap * tanh(v / (double)cap) : v;
     }
-    run(trial, VULKAN_ROW_SOFT_CAP, outputs, 0, &push, sizeof push);
+    run(trial, OP_soft_cap, outputs, 0, &push, sizeof push);
     outputs_check(outputs, 1e-5);
     vulkan_trial_clear(trial);
 }
@@ -266,7 +266,7 @@ static void gate_with_case(struct vulkan_trial *trial, struct test_random *rando
             outputs->expected[row * columns + c] =
                 v / (1.0 + exp(-v)) * (double)y[row * wide + 2 * columns + c];
         }
-    run(trial, VULKAN_ROW_GATE_WITH, outputs, GATE_SILU, &push, sizeof push);
+    run(trial, OP_gate_with, outputs, GATE_SILU, &push, sizeof push);
     outputs_check(outputs, 1e-5);
     vulkan_trial_clear(trial);
 }
@@ -285,7 +285,7 @@ static void gather_case(struct vulkan_trial *trial, struct test_random *random, 
     for (uint32_t row = 0; row < ROWS; row++)
         for (uint32_t c = 0; c < columns; c++)
             outputs->expected[row * columns + c] = (double)x[sources[row] * columns + c];
-    run(trial, VULKAN_ROW_GATHER, outputs, 0, &push, sizeof push);
+    run(trial, OP_gather_rows, outputs, 0, &push, sizeof push);
     outputs_check(outputs, 0.0);
     vulkan_trial_clear(trial);
 }
@@ -314,7 +314,7 @@ static void gate_case(struct vulkan_trial *trial, struct test_random *random, ui
         outputs->expected[i / columns * out_columns + i % columns] =
             v / (1.0 + exp(-inner)) * (double)row[columns + i % columns];
     }
-    run(trial, VULKAN_ROW_GATE, outputs, activation, &push, sizeof push);
+    run(trial, OP_gate, outputs, activation, &push, sizeof push);
     outputs_check(outputs, 1e-5);
     vulkan_trial_clear(trial);
 }
@@ -429,7 +429,7 @@ static void embed_case(struct vulkan_trial *trial, struct test_random *random, e
         for (uint32_t c = 0; c < columns; c++)
             outputs->expected[row * columns + c] = 1.5 * (double)values[c];
     }
-    run(trial, VULKAN_ROW_EMBED, outputs, kind, &push, sizeof push);
+    run(trial, OP_embed_rows, outputs, kind, &push, sizeof push);
     /* K types' scales are products that packing rounds to f16, A8's minimums are sums. */
     bool rounded = ggml_type_block(type).elements > 32 || type == GGML_A8;
     outputs_check(outputs, rounded ? 2e-3 : 1e-6);
@@ -477,10 +477,8 @@ static void test_tiles(void **state)
         .columns = COLUMNS,
         .scale = 1.0f,
     };
-    const struct vulkan_row_task task = {.kernel = VULKAN_ROW_SOFT_CAP,
-                                         .rows = TILED_ROWS,
-                                         .columns = COLUMNS,
-                                         .forms = VULKAN_FORM_TILED};
+    const struct vulkan_row_task task = {
+        .stem = OP_soft_cap, .rows = TILED_ROWS, .columns = COLUMNS, .forms = VULKAN_FORM_TILED};
     struct vulkan_row_choice choice = vulkan_row_policy_choose(&trial.device->facts, &task);
     vulkan_trial_run(&trial, choice.shader, &choice.specialization, &push, sizeof push,
                      choice.grid);

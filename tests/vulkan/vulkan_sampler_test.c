@@ -286,7 +286,7 @@ static void expect_drawn(struct device_side *side, const struct batch *batch, ui
         .outputs = {.f32 = out->address},
         .columns = 1,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_GATHER, 2, 1, VULKAN_FORM_F32, 0};
+    const struct vulkan_row_task task = {OP_gather_rows, 2, 1, VULKAN_FORM_F32, 0};
     struct vulkan_row_choice choice = vulkan_row_policy_choose(&trial->device->facts, &task);
     vulkan_trial_run(trial, choice.shader, &choice.specialization, &push, sizeof push, choice.grid);
     const uint32_t *drawn = out->mapped;

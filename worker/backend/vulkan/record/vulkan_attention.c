@@ -16,6 +16,7 @@
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/record/vulkan_heads.h"
+#include "worker/backend/vulkan/record/vulkan_ops.h"
 #include "worker/plan/kv_codec.h"
 
 /* Addresses of the scratch memory's parts. */
@@ -336,7 +337,7 @@ static void record_form(struct vulkan_recorder *recorder, uint32_t index, uint32
         record_part(recorder, index, forms, &part);
 }
 
-void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+static void record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
 {
     const struct vulkan_shape *shape = &recorder->recording->shape;
     const struct vulkan_batch *batch = recorder->recording->batch;
@@ -358,4 +359,14 @@ void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, u
     record_form(recorder, index, forms, VULKAN_KV_FORM_OPENING, batch->opening_address, 0, early);
     record_form(recorder, index, forms, VULKAN_KV_FORM_USUAL, batch->behind_address, early,
                 shape->tiles - early);
+}
+
+void vulkan_record_attention(struct vulkan_recorder *recorder)
+{
+    record(recorder, recorder->op, recorder->forms[recorder->op]);
+}
+
+void vulkan_record_patch_attention(struct vulkan_recorder *recorder)
+{
+    record(recorder, recorder->op, recorder->forms[recorder->op]);
 }

@@ -6,9 +6,6 @@
 
 #include "worker/backend/vulkan/record/vulkan_recorder.h"
 
-/* The attention op `index`; its output in `forms`. */
-void vulkan_attention_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms);
-
 /* Keys and values that the attention op after the linear op `index` will read, read beside it
  * where that helps. */
 void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t index);

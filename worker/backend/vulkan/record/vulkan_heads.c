@@ -9,6 +9,8 @@
  */
 #include "worker/backend/vulkan/record/vulkan_heads.h"
 
+#include "worker/backend/vulkan/record/vulkan_ops.h"
+
 uint64_t vulkan_heads_norm_weights(const struct vulkan_program *program, const struct plan_op *norm)
 {
     return norm->weights[0] == PLAN_NONE ? program->weights.ones_address
@@ -172,7 +174,9 @@ static void record_run(struct vulkan_recorder *recorder, const struct vulkan_hea
     write_opening(recorder, run->write, task, push);
 }
 
-void vulkan_heads_record(struct vulkan_recorder *recorder, uint32_t index)
+/* The head_norm, rope or kv_write op `index`: alone, or the whole run that it begins. What an
+ * earlier op of its run or the attention op does is not recorded. */
+static void record_heads(struct vulkan_recorder *recorder, uint32_t index)
 {
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_fusion_note *note = &program->notes[index];
@@ -189,4 +193,19 @@ void vulkan_heads_record(struct vulkan_recorder *recorder, uint32_t index)
     }
     for (uint32_t i = 0; i < note->heads; i++)
         record_one(recorder, index + i);
+}
+
+void vulkan_record_head_norm(struct vulkan_recorder *recorder)
+{
+    record_heads(recorder, recorder->op);
+}
+
+void vulkan_record_rope(struct vulkan_recorder *recorder)
+{
+    record_heads(recorder, recorder->op);
+}
+
+void vulkan_record_kv_write(struct vulkan_recorder *recorder)
+{
+    record_heads(recorder, recorder->op);
 }

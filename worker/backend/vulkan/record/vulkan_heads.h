@@ -9,10 +9,6 @@
 #include "worker/backend/vulkan/program/vulkan_attention_shape.h"
 #include "worker/backend/vulkan/record/vulkan_recorder.h"
 
-/* The head_norm, rope or kv_write op `index`: alone, or the whole run that it begins. What an
- * earlier op of its run or the attention op does is not recorded. */
-void vulkan_heads_record(struct vulkan_recorder *recorder, uint32_t index);
-
 /* Whether the attention op after the run does all of it: only for decodes. */
 bool vulkan_heads_are_fused(const struct vulkan_recorder *recorder, uint32_t first, uint32_t count);
 /* Weights of a head_norm; ones where it has none. */

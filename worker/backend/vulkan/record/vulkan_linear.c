@@ -1,9 +1,11 @@
 /*
  * The dispatches of linear ops, and of the biases that are added to their outputs.
  */
-#include "worker/backend/vulkan/record/vulkan_linear.h"
+#include "worker/backend/vulkan/record/vulkan_ops.h"
 
 #include "proto/must.h"
+#include "worker/backend/vulkan/program/vulkan_linear_way.h"
+#include "worker/backend/vulkan/record/vulkan_attention.h"
 
 static struct vulkan_touch touch_of(const struct vulkan_recorder *recorder,
                                     const struct vulkan_linear_task *task,
@@ -128,15 +130,17 @@ static void dispatch_bias(struct vulkan_recorder *recorder, uint32_t index, bool
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
         .columns = program->tensors[op->output].columns,
     };
-    const struct vulkan_row_task task = {
-        VULKAN_ROW_BIAS_ADD, vulkan_recorder_rows(recorder, op->output), push.columns, forms, lay};
+    const struct vulkan_row_task task = {OP_bias_add, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, forms, lay};
     const struct vulkan_touch touch = {
         .reads = {lay ? PLAN_NONE : op->inputs[0], PLAN_NONE, PLAN_NONE},
         .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_linear_record(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+/* The op with its norm and its gate where one dispatch does them too. `forms`: of the gate's
+ * output. */
+static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
 {
     const struct vulkan_program *program = recorder->program;
     uint32_t rows = vulkan_recorder_rows(recorder, program->plan->ops[index].output);
@@ -160,8 +164,20 @@ void vulkan_linear_record(struct vulkan_recorder *recorder, uint32_t index, uint
     }
 }
 
-void vulkan_linear_record_bias_add(struct vulkan_recorder *recorder)
+void vulkan_record_bias_add(struct vulkan_recorder *recorder)
 {
     if (recorder->program->notes[recorder->op].partner == VULKAN_NO_OP)
         dispatch_bias(recorder, recorder->op, false, recorder->forms[recorder->op]);
+}
+
+void vulkan_record_linear(struct vulkan_recorder *recorder)
+{
+    uint32_t gate = recorder->program->notes[recorder->op].gate;
+    record_linear(recorder, recorder->op, gate == VULKAN_NO_OP ? 0 : recorder->forms[gate]);
+    vulkan_attention_record_ahead(recorder, recorder->op);
+}
+
+void vulkan_record_linear_add(struct vulkan_recorder *recorder)
+{
+    vulkan_record_linear(recorder);
 }

@@ -1,7 +1,7 @@
 /*
  * Mixtures of experts, for any number of rows (vulkan_moe_way.h).
  */
-#include "worker/backend/vulkan/record/vulkan_moe.h"
+#include "worker/backend/vulkan/record/vulkan_ops.h"
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/program/vulkan_moe_way.h"
@@ -48,7 +48,7 @@ static bool is_fused(const struct vulkan_recorder *recorder)
     return stem == OP_moe_route ? way.route : stem == OP_moe_gate ? way.gate : way.combine;
 }
 
-void vulkan_moe_record_route(struct vulkan_recorder *recorder)
+void vulkan_record_moe_route(struct vulkan_recorder *recorder)
 {
     recorder->grouped = PLAN_NONE;
     if (is_fused(recorder))
@@ -272,7 +272,7 @@ static void record_gated(struct vulkan_recorder *recorder, uint32_t rows, bool r
     dispatch_task(recorder, &task, false);
 }
 
-void vulkan_moe_record_linear(struct vulkan_recorder *recorder)
+void vulkan_record_moe_linear(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -301,7 +301,7 @@ void vulkan_moe_record_linear(struct vulkan_recorder *recorder)
     }
 }
 
-void vulkan_moe_record_gate(struct vulkan_recorder *recorder)
+void vulkan_record_moe_gate(struct vulkan_recorder *recorder)
 {
     if (is_fused(recorder))
         return;
@@ -338,7 +338,7 @@ void vulkan_moe_record_gate(struct vulkan_recorder *recorder)
     vulkan_recorder_dispatch(recorder, "moe_gate", &constants, &push, sizeof push, grid, &touch);
 }
 
-void vulkan_moe_record_combine(struct vulkan_recorder *recorder)
+void vulkan_record_moe_combine(struct vulkan_recorder *recorder)
 {
     if (is_fused(recorder))
         return;

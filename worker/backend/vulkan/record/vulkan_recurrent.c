@@ -2,7 +2,7 @@
  * Each step begins with a barrier, so steps take effect in order. Within a step the ops that touch
  * states are ordered like any other hazard; all states count as one tensor.
  */
-#include "worker/backend/vulkan/record/vulkan_recurrent.h"
+#include "worker/backend/vulkan/record/vulkan_ops.h"
 
 #include "proto/must.h"
 #include "worker/backend/vulkan/policy/vulkan_row_policy.h"
@@ -16,8 +16,9 @@ static uint64_t layer_states(const struct vulkan_program *program, uint32_t laye
     return program->states[index].address;
 }
 
-void vulkan_recurrent_record_short_conv(struct vulkan_recorder *recorder, uint32_t forms)
+void vulkan_record_short_conv(struct vulkan_recorder *recorder)
 {
+    uint32_t forms = recorder->forms[recorder->op];
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = &program->plan->ops[recorder->op];
     const struct vulkan_batch *batch = recorder->recording->batch;
@@ -37,7 +38,7 @@ void vulkan_recurrent_record_short_conv(struct vulkan_recorder *recorder, uint32
     };
     uint32_t form = op->params.short_conv.form == SHORT_CONV_GATED ? VULKAN_SHORT_CONV_GATED : 0;
     bool at_once = shape->rows == shape->sequences;
-    struct vulkan_row_task task = {VULKAN_ROW_SHORT_CONV, shape->rows, push.columns, forms,
+    struct vulkan_row_task task = {OP_short_conv, shape->rows, push.columns, forms,
                                    form | VULKAN_SHORT_CONV_ROWS |
                                        (at_once ? VULKAN_SHORT_CONV_MOVE : 0)};
     const struct vulkan_touch rows = {.reads = {op->inputs[0], states, PLAN_NONE},
@@ -53,7 +54,7 @@ void vulkan_recurrent_record_short_conv(struct vulkan_recorder *recorder, uint32
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &move);
 }
 
-void vulkan_recurrent_record_gated_delta(struct vulkan_recorder *recorder)
+void vulkan_record_gated_delta(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = &program->plan->ops[recorder->op];
@@ -95,19 +96,20 @@ void vulkan_recurrent_record_gated_delta(struct vulkan_recorder *recorder)
 }
 
 /* A kernel over one row of the op's output, with all its inputs. */
-static void record_rows(struct vulkan_recorder *recorder, enum vulkan_row_kernel kernel,
-                        uint32_t forms, const void *push, uint32_t push_bytes)
+static void record_rows(struct vulkan_recorder *recorder, enum op_stem stem, uint32_t forms,
+                        const void *push, uint32_t push_bytes)
 {
     const struct plan_op *op = &recorder->program->plan->ops[recorder->op];
-    const struct vulkan_row_task task = {kernel, vulkan_recorder_rows(recorder, op->output),
+    const struct vulkan_row_task task = {stem, vulkan_recorder_rows(recorder, op->output),
                                          recorder->program->tensors[op->output].columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, push, push_bytes, &touch);
 }
 
-void vulkan_recurrent_record_head_norm_gate(struct vulkan_recorder *recorder, uint32_t forms)
+void vulkan_record_head_norm_gate(struct vulkan_recorder *recorder)
 {
+    uint32_t forms = recorder->forms[recorder->op];
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = &program->plan->ops[recorder->op];
     const struct head_norm_gate_params *params = &op->params.head_norm_gate;
@@ -122,11 +124,12 @@ void vulkan_recurrent_record_head_norm_gate(struct vulkan_recorder *recorder, ui
         .head_dim = params->gates.head_dim,
         .epsilon = params->epsilon,
     };
-    record_rows(recorder, VULKAN_ROW_HEAD_NORM_GATE, forms, &push, sizeof push);
+    record_rows(recorder, OP_head_norm_gate, forms, &push, sizeof push);
 }
 
-void vulkan_recurrent_record_take_queries(struct vulkan_recorder *recorder, uint32_t forms)
+void vulkan_record_take_queries(struct vulkan_recorder *recorder)
 {
+    uint32_t forms = recorder->forms[recorder->op];
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = &program->plan->ops[recorder->op];
     const struct take_queries_params *params = &op->params.take_queries;
@@ -137,11 +140,12 @@ void vulkan_recurrent_record_take_queries(struct vulkan_recorder *recorder, uint
         .queries = params->heads * params->head_dim,
         .head_dim = params->head_dim,
     };
-    record_rows(recorder, VULKAN_ROW_TAKE_QUERIES, forms, &push, sizeof push);
+    record_rows(recorder, OP_take_queries, forms, &push, sizeof push);
 }
 
-void vulkan_recurrent_record_gate_heads(struct vulkan_recorder *recorder, uint32_t forms)
+void vulkan_record_gate_heads(struct vulkan_recorder *recorder)
 {
+    uint32_t forms = recorder->forms[recorder->op];
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = &program->plan->ops[recorder->op];
     const struct vulkan_gate_heads_push push = {
@@ -152,5 +156,5 @@ void vulkan_recurrent_record_gate_heads(struct vulkan_recorder *recorder, uint32
         .stride = program->tensors[op->inputs[0]].columns,
         .head_dim = op->params.gate_heads.head_dim,
     };
-    record_rows(recorder, VULKAN_ROW_GATE_HEADS, forms, &push, sizeof push);
+    record_rows(recorder, OP_gate_heads, forms, &push, sizeof push);
 }

@@ -5,6 +5,7 @@
 #include "worker/backend/vulkan/record/vulkan_row_ops.h"
 
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
+#include "worker/backend/vulkan/record/vulkan_ops.h"
 
 static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 {
@@ -20,7 +21,7 @@ static bool is_first_embedding(const struct vulkan_recorder *recorder)
     return true;
 }
 
-void vulkan_row_ops_record_embed_rows(struct vulkan_recorder *recorder)
+void vulkan_record_embed_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_recording *recording = recorder->recording;
@@ -45,15 +46,14 @@ void vulkan_row_ops_record_embed_rows(struct vulkan_recorder *recorder)
         .sights = recording->shape.features ? recording->batch->sights_address : 0,
         .features = features ? program->features_address : 0,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_EMBED,
-                                         vulkan_recorder_rows(recorder, op->output),
+    const struct vulkan_row_task task = {OP_embed_rows, vulkan_recorder_rows(recorder, op->output),
                                          matrix->columns, forms, matrix->kind};
     const struct vulkan_touch touch = {.reads = {PLAN_NONE, PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_rms_norm(struct vulkan_recorder *recorder)
+void vulkan_record_rms_norm(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -71,13 +71,13 @@ void vulkan_row_ops_record_rms_norm(struct vulkan_recorder *recorder)
         .epsilon = op->params.rms_norm.epsilon,
         .weight_offset = op->params.rms_norm.weight_offset,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_NORM, rows, columns, forms, 0};
+    const struct vulkan_row_task task = {OP_rms_norm, rows, columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_layer_norm(struct vulkan_recorder *recorder)
+void vulkan_record_layer_norm(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -90,14 +90,14 @@ void vulkan_row_ops_record_layer_norm(struct vulkan_recorder *recorder)
         .epsilon = op->params.layer_norm.epsilon,
         .weight_offset = op->params.layer_norm.weight_offset,
     };
-    const struct vulkan_row_task task = {
-        VULKAN_ROW_LAYER_NORM, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_row_task task = {OP_layer_norm, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_rms_norm_add(struct vulkan_recorder *recorder)
+void vulkan_record_rms_norm_add(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -112,15 +112,14 @@ void vulkan_row_ops_record_rms_norm_add(struct vulkan_recorder *recorder)
         .epsilon = op->params.rms_norm_add.epsilon,
         .weight_offset = op->params.rms_norm_add.weight_offset,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_NORM_ADD,
-                                         vulkan_recorder_rows(recorder, op->output), columns,
-                                         VULKAN_FORM_F32, 0};
+    const struct vulkan_row_task task = {
+        OP_rms_norm_add, vulkan_recorder_rows(recorder, op->output), columns, VULKAN_FORM_F32, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], op->output, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_gate(struct vulkan_recorder *recorder)
+void vulkan_record_gate(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -135,14 +134,14 @@ void vulkan_row_ops_record_gate(struct vulkan_recorder *recorder)
         .out_columns = program->tensors[op->output].columns,
         .columns = program->plan->tensors[op->output].columns,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_GATE, rows, push.out_columns, forms,
+    const struct vulkan_row_task task = {OP_gate, rows, push.out_columns, forms,
                                          op->params.gate.activation};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_position_scale(struct vulkan_recorder *recorder)
+void vulkan_record_position_scale(struct vulkan_recorder *recorder)
 {
     const struct plan_op *op = op_of(recorder);
     const struct position_scale_params *params = &op->params.position_scale;
@@ -156,7 +155,7 @@ void vulkan_row_ops_record_position_scale(struct vulkan_recorder *recorder)
         .period_tokens = params->period_tokens,
         .beta = params->beta,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_POSITION_SCALE,
+    const struct vulkan_row_task task = {OP_position_scale,
                                          vulkan_recorder_rows(recorder, op->output), push.columns,
                                          VULKAN_FORM_F32, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
@@ -164,7 +163,7 @@ void vulkan_row_ops_record_position_scale(struct vulkan_recorder *recorder)
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_gather_rows(struct vulkan_recorder *recorder)
+void vulkan_record_gather_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -177,14 +176,14 @@ void vulkan_row_ops_record_gather_rows(struct vulkan_recorder *recorder)
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
         .columns = program->tensors[op->output].columns,
     };
-    const struct vulkan_row_task task = {
-        VULKAN_ROW_GATHER, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_row_task task = {OP_gather_rows, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_soft_cap(struct vulkan_recorder *recorder)
+void vulkan_record_soft_cap(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -196,14 +195,14 @@ void vulkan_row_ops_record_soft_cap(struct vulkan_recorder *recorder)
         .scale = op->params.soft_cap.scale,
         .cap = op->params.soft_cap.cap,
     };
-    const struct vulkan_row_task task = {
-        VULKAN_ROW_SOFT_CAP, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+    const struct vulkan_row_task task = {OP_soft_cap, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_gate_with(struct vulkan_recorder *recorder)
+void vulkan_record_gate_with(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -216,15 +215,14 @@ void vulkan_row_ops_record_gate_with(struct vulkan_recorder *recorder)
         .y_stride = program->tensors[op->inputs[1]].columns,
         .y_offset = op->params.gate_with.offset,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_GATE_WITH,
-                                         vulkan_recorder_rows(recorder, op->output), push.columns,
-                                         forms, op->params.gate_with.activation};
+    const struct vulkan_row_task task = {OP_gate_with, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, forms, op->params.gate_with.activation};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_add_rows(struct vulkan_recorder *recorder)
+void vulkan_record_add_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -236,14 +234,14 @@ void vulkan_row_ops_record_add_rows(struct vulkan_recorder *recorder)
         .columns = program->tensors[op->output].columns,
         .scale = op->params.add_rows.scale,
     };
-    const struct vulkan_row_task task = {VULKAN_ROW_ADD, vulkan_recorder_rows(recorder, op->output),
+    const struct vulkan_row_task task = {OP_add_rows, vulkan_recorder_rows(recorder, op->output),
                                          push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], op->inputs[1], PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_row_ops_record_scale_columns(struct vulkan_recorder *recorder)
+void vulkan_record_scale_columns(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -256,7 +254,7 @@ void vulkan_row_ops_record_scale_columns(struct vulkan_recorder *recorder)
         .weight_columns = program->plan->weights[op->weights[0]].columns,
     };
     const struct vulkan_row_task task = {
-        VULKAN_ROW_SCALE, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
+        OP_scale_columns, vulkan_recorder_rows(recorder, op->output), push.columns, forms, 0};
     const struct vulkan_touch touch = {.reads = {op->inputs[0], PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
@@ -276,8 +274,8 @@ void vulkan_row_ops_record_missing_forms(struct vulkan_recorder *recorder)
         .columns = tensor->columns,
         .scale = 1.0f,
     };
-    const struct vulkan_row_task task = {
-        VULKAN_ROW_SOFT_CAP, vulkan_recorder_rows(recorder, op->output), push.columns, missing, 0};
+    const struct vulkan_row_task task = {OP_soft_cap, vulkan_recorder_rows(recorder, op->output),
+                                         push.columns, missing, 0};
     const struct vulkan_touch touch = {.reads = {op->output, PLAN_NONE, PLAN_NONE},
                                        .writes = {op->output, PLAN_NONE}};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);

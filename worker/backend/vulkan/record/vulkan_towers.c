@@ -2,7 +2,7 @@
  * From pixels to rows, from rows to features, from features into the text: each op is one dispatch
  * of a kernel over one row.
  */
-#include "worker/backend/vulkan/record/vulkan_towers.h"
+#include "worker/backend/vulkan/record/vulkan_ops.h"
 
 #include "worker/backend/vulkan/device/vulkan_vision_push.h"
 
@@ -12,11 +12,11 @@ static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 }
 
 /* One dispatch that reads `reads` and writes `writes`, over the rows and columns of `rows_of`. */
-static void dispatch(struct vulkan_recorder *recorder, enum vulkan_row_kernel kernel, uint32_t own,
+static void dispatch(struct vulkan_recorder *recorder, enum op_stem stem, uint32_t own,
                      plan_tensor_id rows_of, const void *push, uint32_t push_bytes,
                      const struct vulkan_touch *touch)
 {
-    const struct vulkan_row_task task = {kernel, vulkan_recorder_rows(recorder, rows_of),
+    const struct vulkan_row_task task = {stem, vulkan_recorder_rows(recorder, rows_of),
                                          recorder->program->tensors[rows_of].columns,
                                          recorder->forms[recorder->op], own};
     vulkan_recorder_row_kernel(recorder, &task, push, push_bytes, touch);
@@ -29,7 +29,7 @@ static struct vulkan_touch touch_of(const struct plan_op *op)
                                  .writes = {op->output, PLAN_NONE}};
 }
 
-void vulkan_towers_record_patch_rows(struct vulkan_recorder *recorder)
+void vulkan_record_patch_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_patches *patches = recorder->recording->patches;
@@ -46,11 +46,11 @@ void vulkan_towers_record_patch_rows(struct vulkan_recorder *recorder)
         .shift = params->shift,
     };
     const struct vulkan_touch touch = touch_of(op);
-    dispatch(recorder, VULKAN_ROW_PATCH_ROWS, params->channels_last, op->output, &push, sizeof push,
+    dispatch(recorder, OP_patch_rows, params->channels_last, op->output, &push, sizeof push,
              &touch);
 }
 
-void vulkan_towers_record_patch_positions(struct vulkan_recorder *recorder)
+void vulkan_record_patch_positions(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_patches *patches = recorder->recording->patches;
@@ -64,11 +64,11 @@ void vulkan_towers_record_patch_positions(struct vulkan_recorder *recorder)
         .side = op->params.patch_positions.side,
     };
     const struct vulkan_touch touch = touch_of(op);
-    dispatch(recorder, VULKAN_ROW_PATCH_POSITIONS, op->params.patch_positions.form, op->output,
-             &push, sizeof push, &touch);
+    dispatch(recorder, OP_patch_positions, op->params.patch_positions.form, op->output, &push,
+             sizeof push, &touch);
 }
 
-void vulkan_towers_record_activate(struct vulkan_recorder *recorder)
+void vulkan_record_activate(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -79,11 +79,11 @@ void vulkan_towers_record_activate(struct vulkan_recorder *recorder)
         .columns = program->plan->tensors[op->output].columns,
     };
     const struct vulkan_touch touch = touch_of(op);
-    dispatch(recorder, VULKAN_ROW_ACTIVATE, op->params.activate.activation, op->output, &push,
-             sizeof push, &touch);
+    dispatch(recorder, OP_activate, op->params.activate.activation, op->output, &push, sizeof push,
+             &touch);
 }
 
-void vulkan_towers_record_clip_columns(struct vulkan_recorder *recorder)
+void vulkan_record_clip_columns(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -97,14 +97,14 @@ void vulkan_towers_record_clip_columns(struct vulkan_recorder *recorder)
         .most = params->most,
     };
     const struct vulkan_touch touch = touch_of(op);
-    const struct vulkan_row_task task = {VULKAN_ROW_CLIP,
+    const struct vulkan_row_task task = {OP_clip_columns,
                                          vulkan_recorder_rows(recorder, op->output), push.columns,
                                          VULKAN_FORM_F32, 0};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
 /* Rows that lie behind each other are joined already: a copy, in the forms that are wanted. */
-void vulkan_towers_record_join_rows(struct vulkan_recorder *recorder)
+void vulkan_record_join_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -115,10 +115,10 @@ void vulkan_towers_record_join_rows(struct vulkan_recorder *recorder)
         .scale = 1.0f,
     };
     const struct vulkan_touch touch = touch_of(op);
-    dispatch(recorder, VULKAN_ROW_SOFT_CAP, 0, op->output, &push, sizeof push, &touch);
+    dispatch(recorder, OP_soft_cap, 0, op->output, &push, sizeof push, &touch);
 }
 
-void vulkan_towers_record_pool_rows(struct vulkan_recorder *recorder)
+void vulkan_record_pool_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -130,10 +130,10 @@ void vulkan_towers_record_pool_rows(struct vulkan_recorder *recorder)
         .scale = op->params.pool_rows.scale,
     };
     const struct vulkan_touch touch = touch_of(op);
-    dispatch(recorder, VULKAN_ROW_POOL, 0, op->output, &push, sizeof push, &touch);
+    dispatch(recorder, OP_pool_rows, 0, op->output, &push, sizeof push, &touch);
 }
 
-void vulkan_towers_record_feature_write(struct vulkan_recorder *recorder)
+void vulkan_record_feature_write(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -147,13 +147,13 @@ void vulkan_towers_record_feature_write(struct vulkan_recorder *recorder)
         .feature_columns = program->feature_columns,
     };
     const struct vulkan_touch touch = touch_of(op);
-    const struct vulkan_row_task task = {VULKAN_ROW_FEATURE_WRITE,
+    const struct vulkan_row_task task = {OP_feature_write,
                                          vulkan_recorder_rows(recorder, op->inputs[0]), columns,
                                          VULKAN_FORM_F32, 0};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-void vulkan_towers_record_feature_add(struct vulkan_recorder *recorder)
+void vulkan_record_feature_add(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
@@ -169,8 +169,7 @@ void vulkan_towers_record_feature_add(struct vulkan_recorder *recorder)
         .feature_columns = program->feature_columns,
     };
     const struct vulkan_touch touch = touch_of(op);
-    const struct vulkan_row_task task = {VULKAN_ROW_FEATURE_ADD,
-                                         vulkan_recorder_rows(recorder, op->output), columns,
-                                         VULKAN_FORM_F32, 0};
+    const struct vulkan_row_task task = {OP_feature_add, vulkan_recorder_rows(recorder, op->output),
+                                         columns, VULKAN_FORM_F32, 0};
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
