@@ -8,7 +8,7 @@
 #include "worker/backend/vulkan/device/vulkan_push.h"
 
 /* A tile of a picture that is being encoded (shaders/patches.glsl). */
-struct vulkan_patch_picture {
+struct vulkan_patch_image {
     uint64_t pixels;     /*  0: u8 [lines, line_bytes]: red, green, blue */
     uint32_t line_bytes; /*  8 */
     uint32_t height;     /* 12: patches */
@@ -17,12 +17,12 @@ struct vulkan_patch_picture {
     float bias[3];       /* 32 */
     uint32_t unused[5];  /* 44 */
 };
-static_assert(sizeof(struct vulkan_patch_picture) == 64, "byte map");
+static_assert(sizeof(struct vulkan_patch_image) == 64, "byte map");
 
 /* own: whether channels come behind pixels. */
 struct vulkan_patch_rows_push {
     uint64_t sights;                    /*  0: struct vulkan_step_sight [rows] */
-    uint64_t pictures;                  /*  8: struct vulkan_patch_picture [tiles] */
+    uint64_t pictures;                  /*  8: struct vulkan_patch_image [tiles] */
     struct vulkan_outputs_push outputs; /* 16: [rows, columns] */
     uint32_t columns;                   /* 48: zeros from 3 * frames * side * side on */
     uint32_t side;                      /* 52: of a patch, pixels */

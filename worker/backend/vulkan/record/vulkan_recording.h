@@ -11,7 +11,7 @@
 #include "worker/backend/vulkan/device/vulkan_profile.h"
 #include "worker/backend/vulkan/program/vulkan_program.h"
 #include "worker/backend/vulkan/record/vulkan_batch.h"
-#include "worker/backend/vulkan/record/vulkan_patches.h"
+#include "worker/backend/vulkan/record/vulkan_patch_batch.h"
 
 struct vulkan_shape {
     uint32_t rows;
@@ -35,7 +35,7 @@ struct vulkan_shape {
 struct vulkan_recording {
     const struct vulkan_program *program;
     const struct vulkan_batch *batch;
-    const struct vulkan_patches *patches; /* of a vision plan */
+    const struct vulkan_patch_batch *patches; /* of a vision plan */
     struct vulkan_shape shape;
     uint32_t first_op; /* of a vision plan, ops [first_op, end_op); 0 and 0: all */
     uint32_t end_op;

@@ -1,5 +1,5 @@
 /*
- * Pictures that are being encoded, as the host lays them down (vulkan_patches.h). A row's sight says
+ * Pictures that are being encoded, as the host lays them down (vulkan_patch_batch.h). A row's sight says
  * where its patch is: `height` and `width` its line and column in the tile, `feature` which tile.
  */
 #include "step.glsl"

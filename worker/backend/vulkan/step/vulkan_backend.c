@@ -17,7 +17,7 @@
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
 #include "worker/backend/vulkan/program/vulkan_program_memory.h"
 #include "worker/backend/vulkan/step/vulkan_step.h"
-#include "worker/backend/vulkan/step/vulkan_vision.h"
+#include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 #include "worker/backend/vulkan/weights/vulkan_kv_noise.h"
 #include "worker/backend/vulkan/weights/vulkan_vault.h"
 #include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
@@ -43,7 +43,7 @@ struct vulkan_backend {
     struct vulkan_kernels *kernels;
     struct vulkan_program program;
     struct vulkan_steps *steps;
-    struct vulkan_vision *vision; /* NULL where there is none */
+    struct vulkan_image_encoder *vision; /* NULL where there is none */
     struct vulkan_weight_origin origin;
     uint32_t depth;
     double stage_ms[STAGE_COUNT];
@@ -133,7 +133,7 @@ static uint64_t step_bytes(const struct plan *plan, const struct backend_options
         if (unpacked > largest && unpacked <= VULKAN_LINEAR_UNPACKED_MAX)
             largest = unpacked;
     }
-    return tensors + largest + vulkan_vision_bytes(options);
+    return tensors + largest + vulkan_image_encoder_bytes(options);
 }
 
 static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
@@ -224,7 +224,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
     if (result == RESULT_OK && options->vision)
-        result = vulkan_vision_create(&vulkan->program, options, progress, context, &vulkan->vision,
+        result = vulkan_image_encoder_create(&vulkan->program, options, progress, context, &vulkan->vision,
                                       error);
     begun_ms = stage_end(vulkan, STAGE_WEIGHTS, begun_ms);
     if (result == RESULT_OK)
@@ -266,13 +266,13 @@ static enum result step_wait(struct backend *backend, struct sampled_token *resu
 static enum result encode_begin(struct backend *backend, const struct encode_batch *batch,
                                 struct error_text *error)
 {
-    return vulkan_vision_begin(own(backend)->vision, batch, error);
+    return vulkan_image_encoder_begin(own(backend)->vision, batch, error);
 }
 
 static enum result encode_part(struct backend *backend, uint64_t work, uint64_t *left,
                                struct error_text *error)
 {
-    return vulkan_vision_run(own(backend)->vision, work, left, error);
+    return vulkan_image_encoder_run(own(backend)->vision, work, left, error);
 }
 
 static const float *last_logits(const struct backend *backend)
@@ -301,7 +301,7 @@ static void destroy(struct backend *backend)
 {
     struct vulkan_backend *vulkan = own(backend);
     vulkan_steps_destroy(vulkan->steps);
-    vulkan_vision_destroy(vulkan->vision);
+    vulkan_image_encoder_destroy(vulkan->vision);
     vulkan_program_fini(&vulkan->program);
     vulkan_kernels_destroy(vulkan->kernels);
     vulkan_device_close(vulkan->device);

@@ -376,7 +376,7 @@ static void tell_warm(void *context, uint32_t made, uint32_t count)
         progress->tell(progress->context, progress->weight_bytes, progress->weight_bytes);
 }
 
-enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_vision *vision,
+enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_image_encoder *vision,
                               uint32_t threads, backend_progress_fn *progress, void *context,
                               struct error_text *error)
 {
@@ -389,7 +389,7 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_vi
     vulkan_kernels_note(program->kernels);
     result = vulkan_warm_ask(program, error);
     if (result == RESULT_OK && vision)
-        result = vulkan_vision_warm(vision, error);
+        result = vulkan_image_encoder_warm(vision, error);
     if (result == RESULT_OK)
         result = vulkan_kernels_make_noted(program->kernels, pool, tell_warm, &warm, error);
     cpu_thread_pool_destroy(pool);

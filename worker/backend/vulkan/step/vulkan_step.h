@@ -8,7 +8,7 @@
 #define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
 
 #include "worker/backend/vulkan/record/vulkan_recording.h"
-#include "worker/backend/vulkan/step/vulkan_vision.h"
+#include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 
 struct vulkan_steps; /* opaque */
 
@@ -29,7 +29,7 @@ void vulkan_steps_destroy(struct vulkan_steps *steps);
 
 /* Makes every kernel that a step may need, or a tower (or NULL), so that none waits for the
  * driver's compiler. `threads`: 0 = as many as the machine offers. */
-enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_vision *vision,
+enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_image_encoder *vision,
                               uint32_t threads, backend_progress_fn *progress, void *context,
                               struct error_text *error) RESULT_CHECKED;
 

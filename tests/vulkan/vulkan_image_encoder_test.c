@@ -13,7 +13,7 @@
 
 #include "tests/support/tower_scene.h"
 #include "tests/support/vulkan_fixture.h"
-#include "worker/backend/vulkan/step/vulkan_vision.h"
+#include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 
 /* Of the largest number. Keys and values of patches are f16, and what goes into matrix units. */
 #define DIFFERENCE_MOST 2e-3
@@ -25,7 +25,7 @@ struct scene_tower {
     struct tower_scene scene;
     struct model *model;
     struct vulkan_program text;
-    struct vulkan_vision *vision;
+    struct vulkan_image_encoder *vision;
 };
 
 static void check(enum result result, const struct error_text *error)
@@ -56,7 +56,7 @@ static void open_tower(struct scene_tower *tower, const struct vulkan_device *de
                                "features", &text->features, &error),
           &error);
     text->features_address = text->features.address;
-    check(vulkan_vision_create(text, &options, NULL, NULL, &tower->vision, &error), &error);
+    check(vulkan_image_encoder_create(text, &options, NULL, NULL, &tower->vision, &error), &error);
 }
 
 static void close_tower(struct scene_tower *tower)
@@ -76,12 +76,12 @@ static void encode(struct scene_tower *tower, uint32_t first, uint32_t count, ui
     for (uint64_t i = 0; i < pool_words(tower); i++)
         pool[i] = POISON;
     const struct encode_batch batch = {count, tower->scene.pictures + first};
-    check(vulkan_vision_begin(tower->vision, &batch, &error), &error);
+    check(vulkan_image_encoder_begin(tower->vision, &batch, &error), &error);
     for (uint32_t i = 0; i < count; i++)
         rows += model_vision_patch_rows(model_vision(tower->model), batch.pictures[i].shape);
     while (left > 0)
-        check(vulkan_vision_run(tower->vision, stages_each * rows, &left, &error), &error);
-    check(vulkan_vision_finish(tower->vision, &error), &error);
+        check(vulkan_image_encoder_run(tower->vision, stages_each * rows, &left, &error), &error);
+    check(vulkan_image_encoder_finish(tower->vision, &error), &error);
 }
 
 /* Of pictures [first, first + count). */
@@ -133,7 +133,7 @@ static void test_families(void **state)
             alone = difference > alone ? difference : alone;
         }
         printf("%-16s together %.0e  alone %.0e\n", names[i], together, alone);
-        vulkan_vision_destroy(tower.vision);
+        vulkan_image_encoder_destroy(tower.vision);
         close_tower(&tower);
     }
 }

@@ -6,8 +6,8 @@
  * To attention a batch is one sequence: patch r stands at position r of a cache whose block b holds
  * positions 16 b to 16 b + 15, and sees those of its span, a tile of the picture or a window of it.
  */
-#ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PATCHES_H
-#define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PATCHES_H
+#ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PATCH_BATCH_H
+#define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PATCH_BATCH_H
 
 #include "worker/backend/host/cpu_patches.h"
 #include "worker/backend/vulkan/record/vulkan_batch.h"
@@ -19,27 +19,28 @@ struct vulkan_patch_spans {
     uint32_t tile_count;
 };
 
-struct vulkan_patches {
+struct vulkan_patch_batch {
     const struct vulkan_device *device;
     uint32_t tile_rows;          /* vulkan_attention_policy.h */
     struct cpu_patches arranged; /* the order of rows is the CPU backend's */
     struct vulkan_buffer pixels;
     struct vulkan_buffer buffer; /* everything else */
     struct vulkan_batch batch;   /* addresses alone: rows, sequences, tables */
-    uint64_t pictures_address;   /* struct vulkan_patch_picture [tiles] */
+    uint64_t pictures_address;   /* struct vulkan_patch_image [tiles] */
     uint64_t feature_rows_address;
     struct vulkan_patch_spans whole;
     struct vulkan_patch_spans windows; /* of towers without: as whole */
 };
 
 /* For batches of up to `max_rows` patches of this plan, which outlives it. */
-enum result vulkan_patches_init(struct vulkan_patches *patches, const struct vulkan_device *device,
-                                const struct plan *plan, uint32_t max_rows, uint32_t tile_rows,
-                                struct error_text *error) RESULT_CHECKED;
+enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
+                                    const struct vulkan_device *device, const struct plan *plan,
+                                    uint32_t max_rows, uint32_t tile_rows,
+                                    struct error_text *error) RESULT_CHECKED;
 /* A zeroed struct is fine. */
-void vulkan_patches_fini(struct vulkan_patches *patches);
+void vulkan_patch_batch_fini(struct vulkan_patch_batch *patches);
 
 /* Lays the batch down; the device must not be using the buffers. */
-void vulkan_patches_fill(struct vulkan_patches *patches, const struct encode_batch *batch);
+void vulkan_patch_batch_fill(struct vulkan_patch_batch *patches, const struct encode_batch *batch);
 
 #endif

@@ -11,7 +11,7 @@
  *
  * Refuses to share its weights: every worker uploads them. Towers are a small part of a checkpoint.
  */
-#include "worker/backend/vulkan/step/vulkan_vision.h"
+#include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 
 #include <stdlib.h>
 
@@ -26,9 +26,9 @@
 #define FORMS_BYTES 8u   /* of an element as f32, f16 and 8 bits with its terms: 7.25 */
 #define WARM_ROWS   512u /* from here on no other kernels are chosen but at the largest number */
 
-struct vulkan_vision {
+struct vulkan_image_encoder {
     struct vulkan_program program;
-    struct vulkan_patches patches;
+    struct vulkan_patch_batch patches;
     struct vulkan_commands *commands[UNDER_WAY]; /* used in turns */
     bool submitted[UNDER_WAY];
     uint32_t next;
@@ -37,7 +37,7 @@ struct vulkan_vision {
     _Atomic uint64_t *heartbeat;    /* or NULL */
 };
 
-static enum result load_weights(struct vulkan_vision *vision, const struct backend_options *options,
+static enum result load_weights(struct vulkan_image_encoder *vision, const struct backend_options *options,
                                 backend_progress_fn *progress, void *context,
                                 struct error_text *error)
 {
@@ -50,12 +50,12 @@ static enum result load_weights(struct vulkan_vision *vision, const struct backe
                                : result;
 }
 
-enum result vulkan_vision_create(const struct vulkan_program *text,
+enum result vulkan_image_encoder_create(const struct vulkan_program *text,
                                  const struct backend_options *options,
                                  backend_progress_fn *progress, void *context,
-                                 struct vulkan_vision **created, struct error_text *error)
+                                 struct vulkan_image_encoder **created, struct error_text *error)
 {
-    struct vulkan_vision *vision = must_alloc(1, sizeof *vision);
+    struct vulkan_image_encoder *vision = must_alloc(1, sizeof *vision);
     struct vulkan_program *program = &vision->program;
     const struct backend_options sizes = {.kv_type = KV_CACHE_F16,
                                           .max_patch_rows = options->max_patch_rows};
@@ -66,7 +66,7 @@ enum result vulkan_vision_create(const struct vulkan_program *text,
     program->features_address = text->features_address;
     program->feature_columns = text->feature_columns;
     if (result == RESULT_OK)
-        result = vulkan_patches_init(&vision->patches, text->device, options->vision,
+        result = vulkan_patch_batch_init(&vision->patches, text->device, options->vision,
                                      sizes.max_patch_rows, program->tile_rows, error);
     if (result == RESULT_OK)
         result = load_weights(vision, options, progress, context, error);
@@ -77,27 +77,27 @@ enum result vulkan_vision_create(const struct vulkan_program *text,
                                         vision->profile ? VULKAN_PROFILE_MARKS : 0,
                                         &vision->commands[i], error);
     if (result != RESULT_OK) {
-        vulkan_vision_destroy(vision);
+        vulkan_image_encoder_destroy(vision);
         return result;
     }
     *created = vision;
     return RESULT_OK;
 }
 
-void vulkan_vision_destroy(struct vulkan_vision *vision)
+void vulkan_image_encoder_destroy(struct vulkan_image_encoder *vision)
 {
     if (!vision)
         return;
     for (uint32_t i = 0; i < UNDER_WAY; i++)
         vulkan_commands_destroy(vision->commands[i]);
     vulkan_profile_destroy(vision->profile);
-    vulkan_patches_fini(&vision->patches);
+    vulkan_patch_batch_fini(&vision->patches);
     vulkan_program_fini(&vision->program);
     free(vision);
 }
 
 /* Until commands[i] are free to be recorded. */
-static enum result wait_for(struct vulkan_vision *vision, uint32_t i, struct error_text *error)
+static enum result wait_for(struct vulkan_image_encoder *vision, uint32_t i, struct error_text *error)
 {
     enum result result = vision->submitted[i] ? RESULT_TIMED_OUT : RESULT_OK;
     for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < STEP_WAIT_LIMIT_MS;
@@ -111,7 +111,7 @@ static enum result wait_for(struct vulkan_vision *vision, uint32_t i, struct err
     return result;
 }
 
-static struct vulkan_shape shape_of(const struct vulkan_patches *patches)
+static struct vulkan_shape shape_of(const struct vulkan_patch_batch *patches)
 {
     return (struct vulkan_shape){.patches = patches->arranged.rows,
                                  .patch_features = patches->arranged.features,
@@ -120,7 +120,7 @@ static struct vulkan_shape shape_of(const struct vulkan_patches *patches)
 }
 
 /* The next `stages`, in one submission. */
-static enum result submit_stages(struct vulkan_vision *vision, uint32_t stages,
+static enum result submit_stages(struct vulkan_image_encoder *vision, uint32_t stages,
                                  struct error_text *error)
 {
     const uint32_t *ends = vision->program.plan->stage_ends;
@@ -157,7 +157,7 @@ static enum result submit_stages(struct vulkan_vision *vision, uint32_t stages,
     return result;
 }
 
-enum result vulkan_vision_finish(struct vulkan_vision *vision, struct error_text *error)
+enum result vulkan_image_encoder_finish(struct vulkan_image_encoder *vision, struct error_text *error)
 {
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < UNDER_WAY && result == RESULT_OK; i++)
@@ -165,18 +165,18 @@ enum result vulkan_vision_finish(struct vulkan_vision *vision, struct error_text
     return result;
 }
 
-enum result vulkan_vision_begin(struct vulkan_vision *vision, const struct encode_batch *batch,
+enum result vulkan_image_encoder_begin(struct vulkan_image_encoder *vision, const struct encode_batch *batch,
                                 struct error_text *error)
 {
-    enum result result = vulkan_vision_finish(vision, error);
+    enum result result = vulkan_image_encoder_finish(vision, error);
     if (result != RESULT_OK)
         return result;
-    vulkan_patches_fill(&vision->patches, batch);
+    vulkan_patch_batch_fill(&vision->patches, batch);
     vision->stages_done = 0;
     return submit_stages(vision, 1, error);
 }
 
-enum result vulkan_vision_run(struct vulkan_vision *vision, uint64_t work, uint64_t *left,
+enum result vulkan_image_encoder_run(struct vulkan_image_encoder *vision, uint64_t work, uint64_t *left,
                               struct error_text *error)
 {
     uint32_t all = vision->program.plan->vision.stages + 1;
@@ -195,7 +195,7 @@ enum result vulkan_vision_run(struct vulkan_vision *vision, uint64_t work, uint6
 }
 
 /* A picture of so many squares, and so many tiles of attention. */
-static enum result warm_squares(const struct vulkan_vision *vision, uint32_t squares,
+static enum result warm_squares(const struct vulkan_image_encoder *vision, uint32_t squares,
                                 uint32_t tiles, struct error_text *error)
 {
     const struct model_vision *model = &vision->program.plan->vision;
@@ -210,7 +210,7 @@ static enum result warm_squares(const struct vulkan_vision *vision, uint32_t squ
     return vulkan_plan_walk_run(&recording, error);
 }
 
-enum result vulkan_vision_warm(const struct vulkan_vision *vision, struct error_text *error)
+enum result vulkan_image_encoder_warm(const struct vulkan_image_encoder *vision, struct error_text *error)
 {
     const struct model_vision *model = &vision->program.plan->vision;
     uint32_t most = vision->program.max_patch_rows / (model->merge_side * model->merge_side);
@@ -222,7 +222,7 @@ enum result vulkan_vision_warm(const struct vulkan_vision *vision, struct error_
     return result;
 }
 
-uint64_t vulkan_vision_bytes(const struct backend_options *options)
+uint64_t vulkan_image_encoder_bytes(const struct backend_options *options)
 {
     const struct plan *plan = options->vision;
     if (!plan)

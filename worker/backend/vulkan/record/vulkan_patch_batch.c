@@ -3,7 +3,7 @@
  * rows and squares lie behind each other. What is the same for every batch (rows at their own
  * positions, the cache's block table) is written once.
  */
-#include "worker/backend/vulkan/record/vulkan_patches.h"
+#include "worker/backend/vulkan/record/vulkan_patch_batch.h"
 
 #include <string.h>
 
@@ -27,7 +27,7 @@ enum section {
 };
 
 /* Where a section begins; SECTION_COUNT: where the last one ends. */
-static uint64_t section_offset(const struct vulkan_patches *patches, enum section section)
+static uint64_t section_offset(const struct vulkan_patch_batch *patches, enum section section)
 {
     const struct cpu_patches *arranged = &patches->arranged;
     const uint64_t rows = arranged->max_rows;
@@ -37,7 +37,7 @@ static uint64_t section_offset(const struct vulkan_patches *patches, enum sectio
         [SECTION_ROWS] = rows * sizeof(struct vulkan_step_row),
         [SECTION_SEQUENCE] = sizeof(struct vulkan_step_sequence),
         [SECTION_TABLE] = (rows / KV_BLOCK_TOKENS + 1) * sizeof(uint32_t),
-        [SECTION_PICTURES] = squares * sizeof(struct vulkan_patch_picture),
+        [SECTION_PICTURES] = squares * sizeof(struct vulkan_patch_image),
         [SECTION_FEATURE_ROWS] = squares * sizeof(uint32_t),
         [SECTION_SIGHTS] = rows * sizeof(struct vulkan_step_sight),
         [SECTION_TILES] = rows * sizeof(struct vulkan_step_tile),
@@ -50,17 +50,17 @@ static uint64_t section_offset(const struct vulkan_patches *patches, enum sectio
     return at;
 }
 
-static void *section_bytes(const struct vulkan_patches *patches, enum section section)
+static void *section_bytes(const struct vulkan_patch_batch *patches, enum section section)
 {
     return (uint8_t *)patches->buffer.mapped + section_offset(patches, section);
 }
 
-static uint64_t section_address(const struct vulkan_patches *patches, enum section section)
+static uint64_t section_address(const struct vulkan_patch_batch *patches, enum section section)
 {
     return patches->buffer.address + section_offset(patches, section);
 }
 
-static void fill_cache_places(struct vulkan_patches *patches)
+static void fill_cache_places(struct vulkan_patch_batch *patches)
 {
     struct vulkan_step_row *rows = section_bytes(patches, SECTION_ROWS);
     uint32_t *table = section_bytes(patches, SECTION_TABLE);
@@ -71,11 +71,11 @@ static void fill_cache_places(struct vulkan_patches *patches)
     memset(section_bytes(patches, SECTION_SEQUENCE), 0, sizeof(struct vulkan_step_sequence));
 }
 
-enum result vulkan_patches_init(struct vulkan_patches *patches, const struct vulkan_device *device,
-                                const struct plan *plan, uint32_t max_rows, uint32_t tile_rows,
-                                struct error_text *error)
+enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
+                                    const struct vulkan_device *device, const struct plan *plan,
+                                    uint32_t max_rows, uint32_t tile_rows, struct error_text *error)
 {
-    *patches = (struct vulkan_patches){.device = device, .tile_rows = tile_rows};
+    *patches = (struct vulkan_patch_batch){.device = device, .tile_rows = tile_rows};
     uint64_t pixel_bytes =
         (uint64_t)max_rows * plan->vision.patch_side * plan->vision.patch_side * CHANNELS + WORD;
     enum result result = cpu_patches_init(&patches->arranged, plan, max_rows, error);
@@ -99,7 +99,7 @@ enum result vulkan_patches_init(struct vulkan_patches *patches, const struct vul
     return RESULT_OK;
 }
 
-void vulkan_patches_fini(struct vulkan_patches *patches)
+void vulkan_patch_batch_fini(struct vulkan_patch_batch *patches)
 {
     if (!patches->device)
         return;
@@ -109,20 +109,20 @@ void vulkan_patches_fini(struct vulkan_patches *patches)
 }
 
 /* Copies pixels and says of each tile where they are. */
-static void fill_pictures(struct vulkan_patches *patches)
+static void fill_pictures(struct vulkan_patch_batch *patches)
 {
     const uint32_t side = patches->arranged.vision->patch_side;
-    struct vulkan_patch_picture *pictures = section_bytes(patches, SECTION_PICTURES);
+    struct vulkan_patch_image *pictures = section_bytes(patches, SECTION_PICTURES);
     uint64_t at = 0;
     for (uint32_t t = 0; t < patches->arranged.tile_count; t++) {
         const struct patch_tile *tile = &patches->arranged.tiles[t];
         const uint32_t line_bytes = tile->width * side * CHANNELS;
         const uint64_t bytes = (uint64_t)tile->height * side * line_bytes;
         must(at + bytes + WORD <= patches->pixels.bytes);
-        struct vulkan_patch_picture picture = {.pixels = patches->pixels.address + at,
-                                               .line_bytes = line_bytes,
-                                               .height = tile->height,
-                                               .width = tile->width};
+        struct vulkan_patch_image picture = {.pixels = patches->pixels.address + at,
+                                             .line_bytes = line_bytes,
+                                             .height = tile->height,
+                                             .width = tile->width};
         memcpy((uint8_t *)patches->pixels.mapped + at, tile->picture.pixels, bytes);
         memcpy(picture.scale, tile->picture.scale, sizeof picture.scale);
         memcpy(picture.bias, tile->picture.bias, sizeof picture.bias);
@@ -132,7 +132,7 @@ static void fill_pictures(struct vulkan_patches *patches)
 }
 
 /* Says of each patch where it is and what it sees, and cuts the spans. */
-static struct vulkan_patch_spans fill_spans(struct vulkan_patches *patches,
+static struct vulkan_patch_spans fill_spans(struct vulkan_patch_batch *patches,
                                             const struct patch_spans *spans, enum section sights_at,
                                             enum section tiles_at)
 {
@@ -158,7 +158,7 @@ static struct vulkan_patch_spans fill_spans(struct vulkan_patches *patches,
     return filled;
 }
 
-void vulkan_patches_fill(struct vulkan_patches *patches, const struct encode_batch *batch)
+void vulkan_patch_batch_fill(struct vulkan_patch_batch *patches, const struct encode_batch *batch)
 {
     cpu_patches_arrange(&patches->arranged, batch);
     fill_pictures(patches);

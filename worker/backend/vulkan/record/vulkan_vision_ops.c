@@ -32,7 +32,7 @@ static struct vulkan_touch touch_of(const struct plan_op *op)
 void vulkan_record_patch_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
-    const struct vulkan_patches *patches = recorder->recording->patches;
+    const struct vulkan_patch_batch *patches = recorder->recording->patches;
     const struct plan_op *op = op_of(recorder);
     const struct patch_rows_params *params = &op->params.patch_rows;
     const struct vulkan_patch_rows_push push = {
@@ -53,7 +53,7 @@ void vulkan_record_patch_rows(struct vulkan_recorder *recorder)
 void vulkan_record_patch_positions(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
-    const struct vulkan_patches *patches = recorder->recording->patches;
+    const struct vulkan_patch_batch *patches = recorder->recording->patches;
     const struct plan_op *op = op_of(recorder);
     const struct vulkan_patch_positions_push push = {
         .x = program->tensors[op->output].f32,

@@ -4,7 +4,7 @@
  * text in one step, several rows of a sequence and single ones. Text alone goes by the same kernels
  * and is in every prompt.
  *
- *   vulkan_pictures_test [all]
+ *   vulkan_images_test [all]
  *
  * A driver for the CPU compiles for seconds for each family, so unless told otherwise only three
  * are tried, which have between them what steps know of pictures: spans, features in parts and
