@@ -209,9 +209,9 @@ const float *codes_scene_run(const struct codes_scene *scene,
         .partials = partials->address,
         .counters = counters->address,
         .outputs = {.f32 = out->address},
-        .frequencies = scene->kv_tables->address,
-        .query_norm = tiles ? scene->sights->address : 0,
-        .key_norm = scene->sinks->address,
+        .kv_tables = scene->kv_tables->address,
+        .sights = tiles ? scene->sights->address : 0,
+        .sinks = scene->sinks->address,
     };
     vulkan_trial_run(trial, choice->shader, &choice->specialization, &push, sizeof push,
                      choice->grid);

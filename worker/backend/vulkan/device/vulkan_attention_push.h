@@ -88,16 +88,26 @@ struct vulkan_attention_rows_push {
     uint64_t partials;                  /*  48: vulkan_attention_choice.partial_bytes */
     uint64_t counters;                  /*  56: u32, all 0 between dispatches */
     struct vulkan_outputs_push outputs; /*  64: [rows, heads * head_dim] */
-    uint64_t frequencies;               /*  96: f32 [rope_dims / 2], when fused, and u32, axes; with
-                                                 codes of rotated rows struct vulkan_kv_tables */
-    uint64_t query_norm;                /* 104: f32 [head_dim], when fused with norms; with spans
-                                                 struct vulkan_step_sight */
-    uint64_t key_norm;                  /* 112; with sinks they: f32 [query heads] */
-    float epsilon;                      /* 120 */
-    float weight_offset;                /* 124 */
+    union {                             /*  96 */
+        uint64_t frequencies; /* fused: f32 [rope_dims / 2] and u32 [rope_dims / 2], axes */
+        uint64_t kv_tables;   /* codes of rotated rows: struct vulkan_kv_tables */
+    };
+    union {                  /* 104 */
+        uint64_t query_norm; /* fused with norms: f32 [head_dim] */
+        uint64_t sights;     /* spans: struct vulkan_step_sight [rows] */
+    };
+    union {                /* 112 */
+        uint64_t key_norm; /* fused with norms: f32 [head_dim] */
+        uint64_t sinks;    /* sinks: f32 [query heads] */
+    };
+    float epsilon;       /* 120 */
+    float weight_offset; /* 124 */
 };
 static_assert(sizeof(struct vulkan_attention_rows_push) == 128, "byte map");
 static_assert(offsetof(struct vulkan_attention_rows_push, outputs) == 64, "byte map");
+static_assert(offsetof(struct vulkan_attention_rows_push, kv_tables) == 96, "byte map");
+static_assert(offsetof(struct vulkan_attention_rows_push, sights) == 104, "byte map");
+static_assert(offsetof(struct vulkan_attention_rows_push, sinks) == 112, "byte map");
 
 enum vulkan_attention_fuse {
     VULKAN_ATTENTION_FUSE_ROPE = 1,

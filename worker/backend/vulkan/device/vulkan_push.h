@@ -165,9 +165,12 @@ struct vulkan_embed_rows_push {
     uint32_t columns;                   /*  96 */
     uint32_t vocab_tokens;              /* 100 */
     float scale;                        /* 104 */
-    uint32_t feature_columns;           /* 108: without a pool, the token of all pictures */
-    uint64_t sights;                    /* 112: struct vulkan_step_sight, or 0 */
-    uint64_t features;                  /* 120: f32 [pool rows, feature_columns], or 0 */
+    union {                             /* 108 */
+        uint32_t feature_columns;       /* of a row of the pool */
+        uint32_t image_token;           /* without a pool: the token of all images */
+    };
+    uint64_t sights;   /* 112: struct vulkan_step_sight, or 0 */
+    uint64_t features; /* 120: f32 [pool rows, feature_columns], or 0 */
 };
 static_assert(sizeof(struct vulkan_embed_rows_push) == 128, "byte map");
 

@@ -138,11 +138,11 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
     };
     if (task.shape.sinks)
-        push.key_norm = program->weights.vector_address[op->weights[0]];
+        push.sinks = program->weights.vector_address[op->weights[0]];
     if (task.shape.codes.scheme != KV_QUANT_NONE)
-        push.frequencies = program->weights.kv_tables_address[task.shape.kv_group];
+        push.kv_tables = program->weights.kv_tables_address[task.shape.kv_group];
     if (task.spans)
-        push.query_norm = batch->sights_address;
+        push.sights = batch->sights_address;
     if (fused)
         fuse_run(recorder, &run, &push);
     struct vulkan_attention_choice choice =
@@ -303,7 +303,7 @@ static void record_patches(struct vulkan_recorder *recorder, uint32_t index, uin
         .partials = places.partials,
         .counters = places.counters,
         .outputs = vulkan_recorder_outputs(recorder, op->output, forms),
-        .query_norm = spans->sights_address,
+        .sights = spans->sights_address,
     };
     struct vulkan_attention_choice choice =
         vulkan_attention_policy_choose(&program->device->facts, &task);

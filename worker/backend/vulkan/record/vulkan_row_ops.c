@@ -30,7 +30,7 @@ void vulkan_record_embed_rows(struct vulkan_recorder *recorder)
         &program->weights.matrices[program->weights.by_op[recorder->op].index[0]];
     uint32_t forms = recorder->forms[recorder->op];
     bool features = op->params.embed_rows.features;
-    const struct vulkan_embed_rows_push push = {
+    struct vulkan_embed_rows_push push = {
         .weights = vulkan_recorder_matrix(matrix),
         .rows = recording->batch->rows_address,
         .sampled = recording->drawn_before,
@@ -41,11 +41,14 @@ void vulkan_record_embed_rows(struct vulkan_recorder *recorder)
         .columns = matrix->columns,
         .vocab_tokens = matrix->rows,
         .scale = op->params.embed_rows.scale,
-        .feature_columns =
-            features ? program->feature_columns : op->params.embed_rows.picture_token,
         .sights = recording->shape.features ? recording->batch->sights_address : 0,
-        .features = features ? program->features_address : 0,
     };
+    if (features) {
+        push.features = program->features_address;
+        push.feature_columns = program->feature_columns;
+    } else {
+        push.image_token = op->params.embed_rows.picture_token;
+    }
     const struct vulkan_row_task task = {OP_embed_rows, vulkan_recorder_rows(recorder, op->output),
                                          matrix->columns, forms, matrix->kind};
     const struct vulkan_touch touch = {.reads = {PLAN_NONE, PLAN_NONE, PLAN_NONE},

@@ -73,7 +73,7 @@ float pair_position(uint pair)
     if (!FUSE_AXES)
         return float(first_position);
     StepSight sight = StepSights(push.items).at[first_row];
-    return float(sight_position(sight, StepWords(push.frequencies).at[ROPE_DIMS / 2 + pair]));
+    return float(sight_position(sight, StepWords(push.frequencies_or_tables).at[ROPE_DIMS / 2 + pair]));
 }
 
 void load_heads(out RawHeads raw)
@@ -82,7 +82,7 @@ void load_heads(out RawHeads raw)
         uint pair = fuse_pair(round);
         uvec2 e = rope_pair_elements(pair, ROPE_DIMS, PAIRING);
         raw.frequencies[round] =
-            pair < ROPE_DIMS / 2 ? Floats(push.frequencies).at[pair] : 0.0;
+            pair < ROPE_DIMS / 2 ? Floats(push.frequencies_or_tables).at[pair] : 0.0;
         raw.positions[round] = pair < ROPE_DIMS / 2 ? pair_position(pair) : 0.0;
         [[unroll]] for (uint i = 0; i < FUSE_HEADS; i++) {
             vec2 x = vec2(0.0);
@@ -103,7 +103,7 @@ void load_heads(out RawHeads raw)
 
 vec2 norm_pair(vec2 x, uint h, uvec2 e)
 {
-    Floats weights = Floats(h < HEAD_TILE ? push.query_norm : push.key_norm);
+    Floats weights = Floats(h < HEAD_TILE ? push.query_norm_or_sights : push.key_norm_or_sinks);
     float low = weights.at[e.x] + push.weight_offset;
     float high = e.y < HEAD_DIM ? weights.at[e.y] + push.weight_offset : 0.0;
     return x * shared_factors[h] * vec2(low, high);

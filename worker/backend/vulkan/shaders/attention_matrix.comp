@@ -101,9 +101,9 @@ layout(push_constant) uniform Push
     uint64_t partials;
     uint64_t counters;
     RowOutputs outputs;
-    uint64_t frequencies; /* ROTATED: KvTables */
-    uint64_t query_norm; /* SPANS: StepSight [rows] */
-    uint64_t key_norm; /* SINKS: f32 [query heads] */
+    uint64_t kv_tables; /* ROTATED: KvTables */
+    uint64_t sights;    /* SPANS: StepSight [rows] */
+    uint64_t sinks;     /* SINKS: f32 [query heads] */
     float epsilon;
     float weight_offset;
 } push;
@@ -125,7 +125,7 @@ float sink_weight(uint q, float top)
 {
     uint heads = gl_NumWorkGroups.x / HEAD_TILES * GROUP_HEADS;
     uint head = min(first_head + q % HEAD_TILE, heads - 1);
-    return SINKS ? exp2(Floats(push.key_norm).at[head] * LOG2_E - top) : 0.0;
+    return SINKS ? exp2(Floats(push.sinks).at[head] * LOG2_E - top) : 0.0;
 }
 
 /* Tiles come in the order of their rows; the last ones see most and so begin first. */
@@ -163,8 +163,8 @@ bool find_work()
     uint last = first_position + row_count;
     first_seen = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
     if (SPANS) { /* ends never fall from row to row, and a tile has rows of one beginning */
-        last = StepSights(push.query_norm).at[first_row + row_count - 1].end;
-        first_seen = max(first_seen, StepSights(push.query_norm).at[first_row].begin);
+        last = StepSights(push.sights).at[first_row + row_count - 1].end;
+        first_seen = max(first_seen, StepSights(push.sights).at[first_row].begin);
     }
     uint aligned = first_seen - first_seen % KV_BLOCK_TOKENS;
     uint least = max(2 * SPAN, uint(ceil(float(SPLIT_ROOT) * sqrt(float(last - aligned)))));
@@ -234,7 +234,7 @@ void take_levels()
 {
     for (uint i = gl_LocalInvocationIndex; i < KV_LEVELS; i += INVOCATIONS)
         level_halves[i] = packFloat2x16(
-            f16vec2(KvTables(push.frequencies).levels[i / 16][i % 16], 0.0));
+            f16vec2(KvTables(push.kv_tables).levels[i / 16][i % 16], 0.0));
 }
 
 void find_blocks(uint first)
@@ -365,7 +365,7 @@ void take_queries()
         total[f] = 0.0;
         uint row = (first + lane_row()) / HEAD_TILE;
         if (SPANS)
-            row_end[f] = StepSights(push.query_norm).at[first_row + min(row, row_count - 1)].end;
+            row_end[f] = StepSights(push.sights).at[first_row + min(row, row_count - 1)].end;
     }
 }
 
@@ -381,7 +381,7 @@ void clear_sums()
  * back (1), times sqrt(HEAD_DIM). */
 uvec4 rotation_chunk(uint which, uint k, uint chunk)
 {
-    KvTables tables = KvTables(push.frequencies);
+    KvTables tables = KvTables(push.kv_tables);
     uvec4 halves;
     [[unroll]] for (uint i = 0; i < 8; i++) {
         uint d = 8 * chunk + i;

@@ -228,7 +228,7 @@ void take_queries()
     total = 0.0;
     if (SPANS) {
         uint row = lane / COPIES * HELD_SCORES / UNROLL / HEAD_TILE;
-        query_end = StepSights(push.query_norm).at[first_row + min(row, row_count - 1)].end;
+        query_end = StepSights(push.query_norm_or_sights).at[first_row + min(row, row_count - 1)].end;
     }
 }
 

@@ -27,9 +27,10 @@ layout(push_constant) uniform Push
     uint64_t partials;    /* attention_parts.glsl */
     uint64_t counters;    /* u32 per work item, KV head and head tile; 0 between dispatches */
     RowOutputs outputs;   /* [rows, query heads * HEAD_DIM] */
-    uint64_t frequencies; /* FUSED: f32 and u32 [ROPE_DIMS / 2]; ROTATED: KvTables */
-    uint64_t query_norm;  /* FUSE_NORM: f32 [HEAD_DIM]; SPANS: StepSight [rows] */
-    uint64_t key_norm; /* SINKS: f32 [query heads] */
+    /* Each of these three has one of two meanings; a specialization uses one of them at most. */
+    uint64_t frequencies_or_tables; /* FUSED: f32 and u32 [ROPE_DIMS / 2]; ROTATED: KvTables */
+    uint64_t query_norm_or_sights;  /* FUSE_NORM: f32 [HEAD_DIM]; SPANS: StepSight [rows] */
+    uint64_t key_norm_or_sinks;     /* FUSE_NORM: f32 [HEAD_DIM]; SINKS: f32 [query heads] */
     float epsilon;
     float weight_offset;
 } push;
@@ -52,7 +53,7 @@ float sink_weight(uint q, float top)
 {
     uint heads = gl_NumWorkGroups.x / HEAD_TILES * GROUP_HEADS;
     uint head = min(first_head + q % HEAD_TILE, heads - 1);
-    return SINKS ? exp2(Floats(push.key_norm).at[head] * LOG2_E - top) : 0.0;
+    return SINKS ? exp2(Floats(push.key_norm_or_sinks).at[head] * LOG2_E - top) : 0.0;
 }
 
 uint parts_item()
@@ -86,8 +87,8 @@ bool find_work()
     uint last = first_position + row_count;
     uint first = WINDOW > 0 && first_position + 1 > WINDOW ? first_position + 1 - WINDOW : 0;
     if (SPANS) { /* ends never fall from row to row, and a tile has rows of one beginning */
-        last = StepSights(push.query_norm).at[first_row + row_count - 1].end;
-        first = max(first, StepSights(push.query_norm).at[first_row].begin);
+        last = StepSights(push.query_norm_or_sights).at[first_row + row_count - 1].end;
+        first = max(first, StepSights(push.query_norm_or_sights).at[first_row].begin);
     }
     uint aligned = first - first % KV_BLOCK_TOKENS;
     uint share = (last - aligned + SPLITS - 1) / SPLITS;
@@ -154,7 +155,7 @@ void put_queries(vec4 quads[QUERY_LOADS])
 
 void transform_heads(uint which)
 {
-    KvTables tables = KvTables(push.frequencies);
+    KvTables tables = KvTables(push.frequencies_or_tables);
     const uint elements = QUERIES * HEAD_DIM;
     for (uint i = gl_LocalInvocationIndex; which == 0 && i < elements; i += INVOCATIONS)
         shared_heads[i / 4][i % 4] *= tables.rotations[i % HEAD_DIM];
@@ -179,7 +180,7 @@ void transform_heads(uint which)
 /* By way of the heads behind them. */
 void multiply_heads(uint turn)
 {
-    KvTables tables = KvTables(push.frequencies);
+    KvTables tables = KvTables(push.frequencies_or_tables);
     for (uint i = gl_LocalInvocationIndex; i < QUERIES * HEAD_DIM; i += INVOCATIONS) {
         uint to = i % HEAD_DIM, first = i - to, out_at = QUERIES * HEAD_DIM + i;
         float sum = 0.0;
@@ -206,7 +207,7 @@ void rotate_heads(uint which)
 void take_levels()
 {
     for (uint i = gl_LocalInvocationIndex; i < KV_LEVELS; i += INVOCATIONS)
-        shared_levels[i] = KvTables(push.frequencies).levels[i / 16][i % 16];
+        shared_levels[i] = KvTables(push.frequencies_or_tables).levels[i / 16][i % 16];
 }
 
 /* --- merging --- */

@@ -34,9 +34,9 @@ layout(push_constant) uniform Push
     uint columns;
     uint vocab_tokens; /* rows of the table; a token beyond them reads row 0 */
     float scale;
-    uint feature_columns; /* of a row of the pool, or which token stands for pictures */
+    uint columns_or_token; /* of a row of the pool; without a pool, the token of all images */
     uint64_t sights;      /* StepSight [rows], or 0: no row has a feature */
-    uint64_t features;    /* f32 [pool rows, feature_columns], or 0 */
+    uint64_t features;    /* f32 [pool rows, columns_or_token], or 0 */
 } push;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) buffer History
@@ -83,7 +83,7 @@ uint feature_of(uint row)
 
 vec4 feature_values(uint feature, uint column)
 {
-    uint64_t row = push.features + 4 * row_index(feature, 0, push.feature_columns);
+    uint64_t row = push.features + 4 * row_index(feature, 0, push.columns_or_token);
     return row_load(row, 0, column, push.columns);
 }
 
@@ -96,7 +96,7 @@ void main()
         remember(row, token);
     uint feature = feature_of(gl_WorkGroupID.x);
     if (feature != SIGHT_BLIND && push.features == 0)
-        token = push.feature_columns < push.vocab_tokens ? push.feature_columns : 0;
+        token = push.columns_or_token < push.vocab_tokens ? push.columns_or_token : 0;
     vec4 v = push.scale * values(token, column);
     if (feature != SIGHT_BLIND && push.features != 0)
         v = feature_values(feature, column);

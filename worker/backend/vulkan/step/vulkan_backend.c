@@ -16,8 +16,8 @@
 #include "worker/backend/vulkan/policy/vulkan_kv_policy.h"
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
 #include "worker/backend/vulkan/program/vulkan_program_memory.h"
-#include "worker/backend/vulkan/step/vulkan_step.h"
 #include "worker/backend/vulkan/step/vulkan_image_encoder.h"
+#include "worker/backend/vulkan/step/vulkan_step.h"
 #include "worker/backend/vulkan/weights/vulkan_kv_noise.h"
 #include "worker/backend/vulkan/weights/vulkan_vault.h"
 #include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
@@ -224,8 +224,8 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
     if (result == RESULT_OK && options->vision)
-        result = vulkan_image_encoder_create(&vulkan->program, options, progress, context, &vulkan->vision,
-                                      error);
+        result = vulkan_image_encoder_create(&vulkan->program, options, progress, context,
+                                             &vulkan->vision, error);
     begun_ms = stage_end(vulkan, STAGE_WEIGHTS, begun_ms);
     if (result == RESULT_OK)
         result = vulkan_steps_create(&vulkan->program, &step_options, &vulkan->steps, error);

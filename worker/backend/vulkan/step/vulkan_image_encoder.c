@@ -37,7 +37,8 @@ struct vulkan_image_encoder {
     _Atomic uint64_t *heartbeat;    /* or NULL */
 };
 
-static enum result load_weights(struct vulkan_image_encoder *vision, const struct backend_options *options,
+static enum result load_weights(struct vulkan_image_encoder *vision,
+                                const struct backend_options *options,
                                 backend_progress_fn *progress, void *context,
                                 struct error_text *error)
 {
@@ -51,9 +52,10 @@ static enum result load_weights(struct vulkan_image_encoder *vision, const struc
 }
 
 enum result vulkan_image_encoder_create(const struct vulkan_program *text,
-                                 const struct backend_options *options,
-                                 backend_progress_fn *progress, void *context,
-                                 struct vulkan_image_encoder **created, struct error_text *error)
+                                        const struct backend_options *options,
+                                        backend_progress_fn *progress, void *context,
+                                        struct vulkan_image_encoder **created,
+                                        struct error_text *error)
 {
     struct vulkan_image_encoder *vision = must_alloc(1, sizeof *vision);
     struct vulkan_program *program = &vision->program;
@@ -67,7 +69,7 @@ enum result vulkan_image_encoder_create(const struct vulkan_program *text,
     program->feature_columns = text->feature_columns;
     if (result == RESULT_OK)
         result = vulkan_patch_batch_init(&vision->patches, text->device, options->vision,
-                                     sizes.max_patch_rows, program->tile_rows, error);
+                                         sizes.max_patch_rows, program->tile_rows, error);
     if (result == RESULT_OK)
         result = load_weights(vision, options, progress, context, error);
     if (result == RESULT_OK && options->profile)
@@ -97,7 +99,8 @@ void vulkan_image_encoder_destroy(struct vulkan_image_encoder *vision)
 }
 
 /* Until commands[i] are free to be recorded. */
-static enum result wait_for(struct vulkan_image_encoder *vision, uint32_t i, struct error_text *error)
+static enum result wait_for(struct vulkan_image_encoder *vision, uint32_t i,
+                            struct error_text *error)
 {
     enum result result = vision->submitted[i] ? RESULT_TIMED_OUT : RESULT_OK;
     for (uint32_t waited_ms = 0; result == RESULT_TIMED_OUT && waited_ms < STEP_WAIT_LIMIT_MS;
@@ -157,7 +160,8 @@ static enum result submit_stages(struct vulkan_image_encoder *vision, uint32_t s
     return result;
 }
 
-enum result vulkan_image_encoder_finish(struct vulkan_image_encoder *vision, struct error_text *error)
+enum result vulkan_image_encoder_finish(struct vulkan_image_encoder *vision,
+                                        struct error_text *error)
 {
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < UNDER_WAY && result == RESULT_OK; i++)
@@ -165,8 +169,8 @@ enum result vulkan_image_encoder_finish(struct vulkan_image_encoder *vision, str
     return result;
 }
 
-enum result vulkan_image_encoder_begin(struct vulkan_image_encoder *vision, const struct encode_batch *batch,
-                                struct error_text *error)
+enum result vulkan_image_encoder_begin(struct vulkan_image_encoder *vision,
+                                       const struct encode_batch *batch, struct error_text *error)
 {
     enum result result = vulkan_image_encoder_finish(vision, error);
     if (result != RESULT_OK)
@@ -176,8 +180,8 @@ enum result vulkan_image_encoder_begin(struct vulkan_image_encoder *vision, cons
     return submit_stages(vision, 1, error);
 }
 
-enum result vulkan_image_encoder_run(struct vulkan_image_encoder *vision, uint64_t work, uint64_t *left,
-                              struct error_text *error)
+enum result vulkan_image_encoder_run(struct vulkan_image_encoder *vision, uint64_t work,
+                                     uint64_t *left, struct error_text *error)
 {
     uint32_t all = vision->program.plan->vision.stages + 1;
     must(vision->stages_done > 0 && vision->stages_done < all);
@@ -210,7 +214,8 @@ static enum result warm_squares(const struct vulkan_image_encoder *vision, uint3
     return vulkan_plan_walk_run(&recording, error);
 }
 
-enum result vulkan_image_encoder_warm(const struct vulkan_image_encoder *vision, struct error_text *error)
+enum result vulkan_image_encoder_warm(const struct vulkan_image_encoder *vision,
+                                      struct error_text *error)
 {
     const struct model_vision *model = &vision->program.plan->vision;
     uint32_t most = vision->program.max_patch_rows / (model->merge_side * model->merge_side);

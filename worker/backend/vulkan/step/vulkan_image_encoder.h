@@ -11,26 +11,27 @@ struct vulkan_image_encoder; /* opaque */
 
 /* For options->vision, into the pool of `text`; both outlive it. Its weights are uploaded here. */
 enum result vulkan_image_encoder_create(const struct vulkan_program *text,
-                                 const struct backend_options *options,
-                                 backend_progress_fn *progress, void *context,
-                                 struct vulkan_image_encoder **vision,
-                                 struct error_text *error) RESULT_CHECKED;
+                                        const struct backend_options *options,
+                                        backend_progress_fn *progress, void *context,
+                                        struct vulkan_image_encoder **vision,
+                                        struct error_text *error) RESULT_CHECKED;
 /* Waits for the device; NULL is fine. */
 void vulkan_image_encoder_destroy(struct vulkan_image_encoder *vision);
 
 /* Asks for every kernel that pictures of any size may need, between vulkan_kernels_note() and
  * _make_noted(). */
 enum result vulkan_image_encoder_warm(const struct vulkan_image_encoder *vision,
-                               struct error_text *error) RESULT_CHECKED;
+                                      struct error_text *error) RESULT_CHECKED;
 
 /* As in backend.h; what is cut are whole stages, which are under way when it returns. */
-enum result vulkan_image_encoder_begin(struct vulkan_image_encoder *vision, const struct encode_batch *batch,
-                                struct error_text *error) RESULT_CHECKED;
-enum result vulkan_image_encoder_run(struct vulkan_image_encoder *vision, uint64_t work, uint64_t *left,
-                              struct error_text *error) RESULT_CHECKED;
+enum result vulkan_image_encoder_begin(struct vulkan_image_encoder *vision,
+                                       const struct encode_batch *batch,
+                                       struct error_text *error) RESULT_CHECKED;
+enum result vulkan_image_encoder_run(struct vulkan_image_encoder *vision, uint64_t work,
+                                     uint64_t *left, struct error_text *error) RESULT_CHECKED;
 /* Until all stages that are under way are done. */
 enum result vulkan_image_encoder_finish(struct vulkan_image_encoder *vision,
-                                 struct error_text *error) RESULT_CHECKED;
+                                        struct error_text *error) RESULT_CHECKED;
 
 /* Device memory that towers take besides weights, about. */
 uint64_t vulkan_image_encoder_bytes(const struct backend_options *options);
