@@ -1,5 +1,6 @@
 """Workers die at random moments in every way; no request fails, and every answer is the undisturbed one."""
 
+import concurrent.futures
 import os
 import random
 import re
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from crowd import Crowd, run_once
+from crowd import Crowd, counted, run_once
 from shoal_server import wait_until
 
 GUARD_S = 0.008  # what a dead worker had published is still handed out for a moment; a new one cannot be that quick
@@ -185,4 +186,25 @@ def test_one_of_two_workers_dies_for_good(start_server, undisturbed, long_run, s
     assert "life" in other["last_death"]["reason"] and "must fail" in other["last_death"]["reason"]
     assert server.get("/ready").status == 200
     say(f"one of two workers lost for good: {requests_second} requests moved, {len(chats)} chats")
+    server.wait_idle()
+
+
+def test_an_ignored_end_token_does_not_end_a_replay(start_server):
+    server = start_server()
+    tokens = 400
+    told = "vllm:generation_tokens_total"
+    body = {"max_tokens": tokens, "ignore_eos": True, "temperature": 0, "logit_bias": {"2": 100}, "logprobs": True}
+    undisturbed = server.chat("a", **body).json
+    assert undisturbed["choices"][0]["finish_reason"] == "length"
+    assert undisturbed["usage"]["completion_tokens"] == tokens
+    assert len({one["token"] for one in undisturbed["choices"][0]["logprobs"]["content"]}) == 1
+    before = server.metrics()[told]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(server.chat, "a", **body)
+        wait_until(lambda: server.metrics()[told] > before + 10, "some tokens")  # end tokens show no text to wait for
+        os.kill(server.worker_pid(), signal.SIGKILL)
+        disturbed = answer.result().json
+    assert disturbed["choices"] == undisturbed["choices"]
+    assert counted(disturbed["usage"]) == counted(undisturbed["usage"])
+    assert server.metrics()["shoal_requests_replayed_total"] == 1
     server.wait_idle()

@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 
+#include "proto/generation_end.h"
 #include "proto/must.h"
 #include "worker/schedule/sequence_prefix.h"
 
@@ -263,15 +264,14 @@ bool sequence_is_running(const struct sequence *sequence)
     return sequence->state == SEQUENCE_PREFILL || sequence->state == SEQUENCE_DECODE;
 }
 
-bool sequence_stops_at(const struct sequence *sequence, uint32_t token)
+enum finish_reason sequence_end_at(const struct sequence *sequence, uint32_t token)
 {
-    if (sequence->request.flags & SUBMIT_FLAG_IGNORE_END)
-        return false;
-    for (uint32_t i = 0; i < sequence->request.stop_token_count; i++) {
-        if (sequence->request.stop_ids[i] == token)
-            return true;
-    }
-    return false;
+    const struct generation_end_rules rules = {
+        .stop_ids = sequence->request.stop_ids,
+        .stop_id_count = sequence->request.stop_token_count,
+        .ignore_end = (sequence->request.flags & SUBMIT_FLAG_IGNORE_END) != 0,
+        .max_total_tokens = sequence->tokens_max};
+    return generation_end_find(&rules, token, sequence->known_tokens);
 }
 
 uint32_t sequence_rows_left(const struct sequence *sequence)

@@ -43,6 +43,7 @@
 #include <stdint.h>
 
 #include "proto/submit_record.h"
+#include "proto/token_event.h"
 #include "worker/cache/block_table.h"
 #include "worker/cache/kv_pools.h"
 #include "worker/cache/prefix_cache.h"
@@ -149,7 +150,8 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
                                            struct row_sampling *sampling);
 
 bool sequence_is_running(const struct sequence *sequence); /* PREFILL or DECODE */
-bool sequence_stops_at(const struct sequence *sequence, uint32_t token);
+/* The end that its last known token, `token`, reaches (proto/generation_end.h). */
+enum finish_reason sequence_end_at(const struct sequence *sequence, uint32_t token);
 /* Positions that could be computed next: tokens known or drawn, less those computed. */
 uint32_t sequence_rows_left(const struct sequence *sequence);
 /* Whether its last token is being drawn: there is nothing left to compute. */

@@ -74,10 +74,9 @@ static void tell_token(struct worker_engine *engine, struct sequence *sequence,
                                              .cached_tokens = sequence->cached_tokens,
                                              .cached_images = sequence->request.images.hits,
                                              .logprob = sampled->logprob});
-    if (sequence_stops_at(sequence, sampled->token))
-        end(engine, sequence, FINISH_STOP_TOKEN);
-    else if (sequence->known_tokens == sequence->tokens_max)
-        end(engine, sequence, FINISH_LENGTH);
+    enum finish_reason finish = sequence_end_at(sequence, sampled->token);
+    if (finish != FINISH_NONE)
+        end(engine, sequence, finish);
 }
 
 uint32_t step_publisher_apply(struct worker_engine *engine, const struct step_done *done)

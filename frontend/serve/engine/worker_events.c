@@ -13,15 +13,24 @@
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/serve/engine/request_dispatch.h"
 #include "frontend/serve/engine/request_end.h"
+#include "proto/generation_end.h"
 #include "proto/must.h"
 
-bool worker_events_is_stop_token(const struct chat_engine *engine, uint32_t token)
+enum finish_reason worker_events_find_end(const struct chat_engine *engine,
+                                          const struct live_request *request)
 {
-    for (uint32_t i = 0; i < engine->assets->stop_id_count; i++) {
-        if (engine->assets->stop_ids[i] == token)
-            return true;
-    }
-    return false;
+    const struct prepared_generation *prepared = &request->prepared;
+    uint32_t prompt_tokens = (uint32_t)prepared->prompt.count;
+    uint32_t generated = (uint32_t)request->generated.count;
+    if (generated == 0)
+        return FINISH_NONE;
+    const struct generation_end_rules rules = {.stop_ids = engine->assets->stop_ids,
+                                               .stop_id_count = engine->assets->stop_id_count,
+                                               .ignore_end = prepared->request.ignore_end,
+                                               .max_total_tokens =
+                                                   prompt_tokens + prepared->max_new_tokens};
+    return generation_end_find(&rules, request->generated.ids[generated - 1],
+                               prompt_tokens + generated);
 }
 
 /* The first step that had rows of the request has just ended, and says how long it took. */
@@ -90,8 +99,8 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     serve_metrics_token(&engine->metrics, &before, request->prepared.prompt.count,
                         request->cached.tokens, now_us);
     const struct reply_token token = {.id = event->token,
-                                      .is_stop = !request->prepared.request.ignore_end &&
-                                                 worker_events_is_stop_token(engine, event->token),
+                                      .is_stop = worker_events_find_end(engine, request) ==
+                                                 FINISH_STOP_TOKEN,
                                       .logprob = event->logprob,
                                       .alternatives = request->alternatives,
                                       .alternative_count = request->alternative_count,

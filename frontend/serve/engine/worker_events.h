@@ -12,7 +12,8 @@ enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
 /* After the events of one wake-up. */
 void worker_events_end_batch(struct chat_engine *engine);
 
-/* Whether generation ends at this token. */
-bool worker_events_is_stop_token(const struct chat_engine *engine, uint32_t token);
+/* The end that the last token in the request's journal reaches (proto/generation_end.h). */
+enum finish_reason worker_events_find_end(const struct chat_engine *engine,
+                                          const struct live_request *request);
 
 #endif

@@ -32,23 +32,13 @@ static bool end_trial(struct chat_engine *engine, uint32_t worker)
     return true;
 }
 
-/* The end that the request had reached, or FINISH_NONE. */
-static enum finish_reason reached_end(const struct chat_engine *engine,
-                                      const struct live_request *request)
-{
-    size_t count = request->generated.count;
-    if (count > 0 && worker_events_is_stop_token(engine, request->generated.ids[count - 1]))
-        return FINISH_STOP_TOKEN;
-    return count == request->prepared.max_new_tokens ? FINISH_LENGTH : FINISH_NONE;
-}
-
 /* Returns whether the request runs again. */
 static bool take_back(struct chat_engine *engine, struct live_request *request, bool was_computed)
 {
     enum finish_reason end = FINISH_NONE;
     bool suspect = false;
     if (request->state != LIVE_REQUEST_LEAVING) {
-        end = reached_end(engine, request);
+        end = worker_events_find_end(engine, request);
         if (was_computed)
             suspect = poison_policy_suspects(&request->crashes, (uint32_t)request->generated.count,
                                              (uint32_t)engine->config.options->poison_crashes);
