@@ -97,6 +97,9 @@
                     3 bytes a pixel for usual ones: 89 million */
 #define LIMIT_PICTURE_SCANS                                                                        \
     100u /* of a progressive JPEG, each a walk over all of it; programs write some 10 */
+#define LIMIT_JPEG_SEGMENTS                                                                        \
+    4096u /* of one file, between its scans too; LIMIT_PICTURE_BYTES is 512 full ones, an ICC      \
+             profile has 255 at most, and LIMIT_PICTURE_SCANS scans with their tables some 500 */
 #define LIMIT_REQUEST_PICTURE_BYTES                                                                \
     (128u << 20) /* of all files of one request, which are held until they are decoded */
 #define LIMIT_EXIF_ENTRIES 1024u /* of one directory; cameras write some 50 */

@@ -7,8 +7,13 @@
  * Warnings (extra bytes, a bad restart) are passed over as PIL does; the end of the file inside of
  * the picture is an error, as there.
  *
- * Refuses to do: two channels, 12 bits, more scans than LIMIT_PICTURE_SCANS (each costs a walk over
- * all pixels, and may have no more bytes than its header), XMP.
+ * libjpeg keeps no markers: its list of saved ones is walked for each new one, which is quadratic
+ * in a file of many. jpeg_codec_probe() reads the segments itself, once and before libjpeg, and
+ * takes the orientation from them.
+ *
+ * Refuses to do: two channels, 12 bits, more segments than LIMIT_JPEG_SEGMENTS, more scans than
+ * LIMIT_PICTURE_SCANS (each costs a walk over all pixels, and may have no more bytes than its
+ * header), XMP.
  */
 #include <setjmp.h>
 #include <stdbool.h>
@@ -127,20 +132,75 @@ static enum result session_run(struct jpeg_session *session,
 
 /* --- headers ---------------------------------------------------------------------------------- */
 
-static uint8_t find_orientation(const struct jpeg_decompress_struct *jpeg)
+#define MARKER_TEM     0x01u
+#define MARKER_RESTART 0xd0u /* to 0xd7 */
+#define MARKER_BEGIN   0xd8u
+#define MARKER_END     0xd9u
+#define MARKER_SCAN    0xdau
+#define MARKER_EXIF    0xe1u
+
+/* What a walk over a file's segments finds. */
+struct jpeg_outline {
+    uint32_t segments;
+    uint32_t scans;
+    bool has_exif; /* the first such segment counts, and only before the first scan */
+    uint8_t orientation;
+};
+
+/* The code of the next marker at or after *at, as libjpeg finds it: bytes that are not 0xff, and
+ * 0xff followed by 0 (a 0xff in a scan's data), are skipped. MARKER_END at the end of the file. */
+static uint8_t next_marker(const struct image_source *source, size_t *at)
 {
-    for (jpeg_saved_marker_ptr marker = jpeg->marker_list; marker; marker = marker->next) {
-        if (marker->marker == JPEG_APP0 + 1 && marker->data_length >= 6 &&
-            memcmp(marker->data, "Exif\0", 6) == 0)
-            return exif_orientation_read(marker->data, marker->data_length);
+    while (*at < source->byte_count) {
+        const uint8_t *found = memchr(source->bytes + *at, 0xff, source->byte_count - *at);
+        if (!found)
+            break;
+        *at = (size_t)(found - source->bytes);
+        while (*at < source->byte_count && source->bytes[*at] == 0xff)
+            ++*at;
+        if (*at < source->byte_count && source->bytes[(*at)++] != 0)
+            return source->bytes[*at - 1];
     }
-    return 1;
+    return MARKER_END;
+}
+
+static void note_exif(const uint8_t *bytes, size_t count, struct jpeg_outline *outline)
+{
+    if (outline->scans > 0 || outline->has_exif || count < 6 || memcmp(bytes, "Exif\0", 6) != 0)
+        return;
+    outline->has_exif = true;
+    outline->orientation = exif_orientation_read(bytes, count);
+}
+
+/* Linear in the file's bytes. A segment that reaches over the end of the file ends the walk. */
+static enum result read_outline(const struct image_source *source, struct jpeg_outline *outline,
+                                struct error_text *error)
+{
+    *outline = (struct jpeg_outline){.orientation = 1};
+    for (size_t at = 2;;) {
+        uint8_t marker = next_marker(source, &at);
+        if (marker == MARKER_BEGIN || marker == MARKER_END)
+            return RESULT_OK;
+        if (marker == MARKER_TEM || (marker >= MARKER_RESTART && marker < MARKER_BEGIN))
+            continue; /* no length follows */
+        if (++outline->segments > LIMIT_JPEG_SEGMENTS)
+            return error_set(error, RESULT_INVALID, "a JPEG of more than %u segments",
+                             LIMIT_JPEG_SEGMENTS);
+        if (source->byte_count - at < 2)
+            return RESULT_OK;
+        size_t length = (size_t)source->bytes[at] << 8 | source->bytes[at + 1];
+        if (length < 2 || length > source->byte_count - at)
+            return RESULT_OK;
+        outline->scans += marker == MARKER_SCAN;
+        if (marker == MARKER_EXIF)
+            note_exif(source->bytes + at + 2, length - 2, outline);
+        at += length;
+    }
 }
 
 static void read_header(struct jpeg_session *session)
 {
     struct jpeg_decompress_struct *jpeg = &session->jpeg;
-    jpeg_save_markers(jpeg, JPEG_APP0 + 1, 0xffff);
     (void)jpeg_read_header(jpeg, TRUE);
     int channels = jpeg->num_components;
     if (channels != 1 && channels != 3 && channels != 4)
@@ -148,13 +208,17 @@ static void read_header(struct jpeg_session *session)
                                  "a JPEG of %d channels is not decoded", channels));
     session->source->width = jpeg->image_width;
     session->source->height = jpeg->image_height;
-    session->source->orientation = find_orientation(jpeg);
 }
 
 enum result jpeg_codec_probe(struct image_source *source, struct error_text *error)
 {
     struct jpeg_session session = {.result = RESULT_OK, .error = error, .source = source};
-    enum result result = session_run(&session, read_header);
+    struct jpeg_outline outline;
+    enum result result = read_outline(source, &outline, error);
+    if (result != RESULT_OK)
+        return result;
+    source->orientation = outline.orientation;
+    result = session_run(&session, read_header);
     jpeg_destroy_decompress(&session.jpeg);
     return result;
 }

@@ -10,6 +10,7 @@
 #include "frontend/serve/serve_command.h"
 
 #include <event2/event.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,10 +26,13 @@
 #include "frontend/serve/routes/inspect_route.h"
 #include "frontend/serve/routes/route_table.h"
 #include "frontend/serve/service_manager.h"
+#include "frontend/serve/routes/status_routes.h"
+#include "proto/log.h"
 #include "proto/must.h"
 
 #define LAST_WRITES_MS      1000 /* for replies still unsent when all else is done */
 #define LAST_WRITES_LOOK_MS 10
+#define TEARDOWN_MS         2000 /* for threads to end and memory to be released */
 #define CALLBACKS_A_LOOK    64
 
 #define SIGNAL_COUNT 3u
@@ -218,6 +222,30 @@ static struct event_base *base_create(void)
     return base;
 }
 
+static void *teardown_guard(void *context)
+{
+    const struct timespec limit = {.tv_sec = TEARDOWN_MS / 1000,
+                                   .tv_nsec = TEARDOWN_MS % 1000 * 1000000};
+    nanosleep(&limit, NULL);
+    log_warn("a thread did not end within %d ms; the process ends without it", TEARDOWN_MS);
+    _exit((int)(intptr_t)context);
+}
+
+/* The loop has ended. Teardown joins threads, one of which may be held by a fetch or a decode: the
+ * process ends after TEARDOWN_MS whether they do or not, and at once at a second signal. */
+static void teardown_begin(struct serve_command *command)
+{
+    pthread_t guard;
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        event_release(command->signals[i]); /* the default action is back */
+        command->signals[i] = NULL;
+    }
+    signal(SIGHUP, SIG_IGN);
+    void *status = (void *)(intptr_t)command->status;
+    must(pthread_create(&guard, NULL, teardown_guard, status) == 0);
+    must(pthread_detach(guard) == 0);
+}
+
 int serve_command_run(const struct options *options)
 {
     struct serve_command command = {.options = options};
@@ -233,16 +261,14 @@ int serve_command_run(const struct options *options)
         log_error("%s", error.text);
         command.status = 1;
     }
-    http_server_destroy(
-        command.routes.server); /* whoever is left is told by the end of the connection */
+    teardown_begin(&command);
+    http_server_destroy(command.routes.server); /* closes the remaining connections */
     generation_route_destroy(command.routes.generation);
     inspect_route_destroy(command.routes.inspections);
     chat_engine_destroy(command.routes.engine);
-    response_store_destroy(command.routes.responses); /* whoever held a response is gone */
+    response_store_destroy(command.routes.responses); /* its holders are gone */
     http_settings_destroy(command.http_settings);
     service_manager_destroy(command.manager);
-    for (size_t i = 0; i < SIGNAL_COUNT; i++)
-        event_release(command.signals[i]);
     event_release(command.drain_timer);
     event_release(command.exit_timer);
     event_base_free(command.base);

@@ -5,6 +5,7 @@ import base64
 import concurrent.futures
 import random
 import re
+import signal
 import socket
 import threading
 
@@ -143,6 +144,32 @@ def test_300_files(folder, start_server):
     assert len(text.told) > 0 and all(told == text.alone for told in text.told)
     assert server.get("/v1/status").json["worker_restarts"] == 0
     server.wait_idle()
+
+
+def test_a_jpeg_of_many_segments(folder, start_server):
+    server = start_server(model=folder)
+    url = "data:;base64," + base64.b64encode(b"\xff\xd8" + b"\xff\xe1\x00\x02" * 160_000 + b"\xff\xd9").decode()
+    with TextBeside(server) as text, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for status, words in pool.map(lambda turn: send(server, turn, url), range(8)):
+            assert status == 400 and "more than 4096 segments" in words, words
+    assert all(told == text.alone for told in text.told)
+    server.wait_idle()
+
+
+def test_sigterm_ends_a_server_whose_threads_are_held(folder, start_server):
+    with socket.create_server(("127.0.0.1", 0), backlog=8) as silent:
+        name = f"127.0.0.1:{silent.getsockname()[1]}"
+        server = start_server("--allow-media-domain", name, "--allow-media-private", "--media-timeout", "600",
+                              "--drain-timeout", "1", model=folder)
+        client = server.connect()
+        body = b'{"messages":[{"role":"user","content":[{"type":"image_url","image_url":"http://%s/x"}]}]}' % name.encode()
+        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        asked, _ = silent.accept()  # a thread now waits for ten minutes
+        server.process.send_signal(signal.SIGTERM)
+        assert server.wait_exit() == 0
+        assert "a thread did not end within" in server.log_text()
+        asked.close()
+        client.close()
 
 
 # --- addresses ----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -26,9 +27,12 @@
 
 #define SEEDS        "tests/fuzz/corpus/image"
 #define GOLDEN       "tests/golden/images"
+#define TURNED       GOLDEN "/turned-6.jpg"
 #define CUTS         5u
 #define BENDS        5u
 #define ALL_AT_LEAST 300u
+#define SEGMENTS_MOST_S                                                                            \
+    20.0 /* of CPU time; some milliseconds without sanitizers, and hours before */
 #define MEMORY_MOST_KB                                                                             \
     (96l * 1024) /* more than before; the largest refused ones say 192 MB of pixels */
 
@@ -159,11 +163,73 @@ static void test_too_many_bytes_are_refused_unread(void **state)
     assert_string_not_equal(error.text, "");
 }
 
+/* `count` segments without content between the beginning of a JPEG and `rest`; malloc'd. */
+static uint8_t *with_segments(uint8_t marker, uint32_t count, const void *rest, size_t rest_bytes,
+                              size_t *byte_count)
+{
+    *byte_count = 2 + 4 * (size_t)count + rest_bytes;
+    uint8_t *bytes = malloc(*byte_count);
+    must(bytes != NULL);
+    memcpy(bytes, "\xff\xd8", 2);
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(bytes + 2 + 4 * (size_t)i, (const uint8_t[]){0xff, marker, 0, 2}, 4);
+    memcpy(bytes + 2 + 4 * (size_t)count, rest, rest_bytes);
+    return bytes;
+}
+
+static double cpu_s(void)
+{
+    struct timespec now;
+    must(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now) == 0);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* 1.4 million segments took more than an hour, when each was compared with those before it. */
+static void test_a_jpeg_of_many_segments_is_refused_at_once(void **state)
+{
+    (void)state;
+    static const uint8_t markers[] = {0xe1, 0xe2, 0xfe};
+    for (size_t i = 0; i < sizeof markers; i++) {
+        struct error_text error = {""};
+        struct image_header header;
+        size_t count;
+        uint8_t *bytes = with_segments(markers[i], 1400000, "\xff\xd9", 2, &count);
+        double before_s = cpu_s();
+        assert_int_equal(image_decoder_probe(bytes, count, &header, &error), RESULT_INVALID);
+        assert_true(cpu_s() - before_s < SEGMENTS_MOST_S);
+        assert_non_null(strstr(error.text, "more than 4096 segments"));
+        free(bytes);
+    }
+}
+
+/* The limit itself, with an image after it whose EXIF data are found. */
+static void test_a_jpeg_of_as_many_segments_as_allowed_is_probed(void **state)
+{
+    (void)state;
+    struct error_text error = {""};
+    struct image_header header, plain;
+    struct mapped_file file;
+    size_t count;
+    assert_int_equal(mapped_file_open(AT_FDCWD, TURNED, &file, &error), RESULT_OK);
+    assert_int_equal(image_decoder_probe(file.bytes, file.byte_count, &plain, &error), RESULT_OK);
+    assert_int_not_equal(plain.orientation, 1);
+    const uint8_t *rest = (const uint8_t *)file.bytes + 2;
+    uint8_t *bytes =
+        with_segments(0xe2, LIMIT_JPEG_SEGMENTS - 16, rest, file.byte_count - 2, &count);
+    assert_int_equal(image_decoder_probe(bytes, count, &header, &error), RESULT_OK);
+    assert_int_equal(header.orientation, plain.orientation);
+    assert_true(header.width == plain.width && header.height == plain.height);
+    free(bytes);
+    mapped_file_close(&file);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hostile_pictures_are_refused_or_bounded),
         cmocka_unit_test(test_too_many_bytes_are_refused_unread),
+        cmocka_unit_test(test_a_jpeg_of_many_segments_is_refused_at_once),
+        cmocka_unit_test(test_a_jpeg_of_as_many_segments_as_allowed_is_probed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
