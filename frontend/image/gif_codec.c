@@ -23,6 +23,7 @@
 #define CODE_BITS     12u
 #define CODES         (1u << CODE_BITS)
 #define NOTHING       UINT16_MAX
+#define CODES_A_LOOK  4096u /* between looks at the flag that cancels */
 #define BLOCK_IMAGE   0x2c
 #define BLOCK_MORE    0x21
 #define LABEL_CONTROL 0xf9
@@ -229,7 +230,11 @@ static enum result lzw_run(struct lzw *lzw, unsigned code_bits, uint8_t *out, si
     unsigned width = code_bits + 1;
     for (uint32_t i = 0; i < clear; i++)
         lzw->entries[i] = (struct lzw_entry){0, 1, (uint8_t)i, (uint8_t)i};
+    uint32_t codes = 0;
     for (size_t at = 0; at < count;) {
+        if (codes++ % CODES_A_LOOK == 0 &&
+            image_codec_check(lzw->reader.source, error) != RESULT_OK)
+            return RESULT_CANCELLED;
         if (!lzw_code(lzw, width, &code) || code == clear + 1)
             return cut_off(error);
         if (code == clear) {

@@ -5,6 +5,7 @@
 #ifndef SHOAL_FRONTEND_IMAGE_IMAGE_CODEC_H
 #define SHOAL_FRONTEND_IMAGE_IMAGE_CODEC_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,7 +19,18 @@ struct image_source {
     uint32_t height;
     uint8_t orientation; /* probe: EXIF's, 1..8 */
     uint32_t reduction;  /* decoding: 1, or for a JPEG 2, 4 or 8: sides are divided, rounded up */
+    const atomic_bool *cancelled; /* decoding: NULL, or true once the result is not wanted */
 };
+
+/* RESULT_CANCELLED once the result is not wanted. Decoders ask for each row or scan, or for some
+ * thousand codes; libwebp, which decodes in one call, is asked before and after it. */
+static inline enum result image_codec_check(const struct image_source *source,
+                                            struct error_text *error)
+{
+    if (!source->cancelled || !atomic_load_explicit(source->cancelled, memory_order_relaxed))
+        return RESULT_OK;
+    return error_set(error, RESULT_CANCELLED, "its decoding was cancelled");
+}
 
 /* RESULT_INVALID or RESULT_UNSUPPORTED with words; sizes are at least 1. Allocates no more than
  * some kilobytes and the metadata that are in the file. */

@@ -103,8 +103,8 @@ static uint32_t choose_reduction(const struct image_header *header, uint32_t wan
 
 enum result image_decoder_run(const uint8_t *bytes, size_t byte_count,
                               const struct image_header *header, uint32_t wanted_width,
-                              uint32_t wanted_height, struct image_pixels *pixels,
-                              struct error_text *error)
+                              uint32_t wanted_height, const atomic_bool *cancelled,
+                              struct image_pixels *pixels, struct error_text *error)
 {
     bool turned = is_turned(header->orientation);
     struct image_source source = {.bytes = bytes,
@@ -113,13 +113,18 @@ enum result image_decoder_run(const uint8_t *bytes, size_t byte_count,
                                   .height = turned ? header->width : header->height,
                                   .orientation = header->orientation,
                                   .reduction =
-                                      choose_reduction(header, wanted_width, wanted_height)};
+                                      choose_reduction(header, wanted_width, wanted_height),
+                                  .cancelled = cancelled};
     must(header->kind < IMAGE_KINDS);
     struct image_pixels decoded;
-    enum result result = kinds[header->kind].decode(&source, &decoded, error);
+    enum result result = image_codec_check(&source, error);
+    if (result == RESULT_OK)
+        result = kinds[header->kind].decode(&source, &decoded, error);
     if (result != RESULT_OK)
         return result;
-    result = image_pixels_orient(&decoded, header->orientation, error);
+    result = image_codec_check(&source, error);
+    if (result == RESULT_OK)
+        result = image_pixels_orient(&decoded, header->orientation, error);
     if (result == RESULT_OK)
         *pixels = decoded;
     else

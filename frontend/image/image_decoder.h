@@ -11,6 +11,7 @@
 #ifndef SHOAL_FRONTEND_IMAGE_IMAGE_DECODER_H
 #define SHOAL_FRONTEND_IMAGE_IMAGE_DECODER_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,12 +43,14 @@ enum result image_decoder_probe(const uint8_t *bytes, size_t byte_count,
  * then `pixels` has that size. Everything else is decoded as it is.
  *
  * RESULT_INVALID for a picture that is cut off or broken, RESULT_TOO_LARGE when decoding it needs
- * more than LIMIT_PICTURE_WORK_BYTES, RESULT_OUT_OF_MEMORY. Only on success is `pixels` set.
+ * more than LIMIT_PICTURE_WORK_BYTES, RESULT_OUT_OF_MEMORY. RESULT_CANCELLED soon after *cancelled
+ * (NULL: never) became true in another thread; a WebP is decoded to its end first. Only on success
+ * is `pixels` set.
  */
 enum result image_decoder_run(const uint8_t *bytes, size_t byte_count,
                               const struct image_header *header, uint32_t wanted_width,
-                              uint32_t wanted_height, struct image_pixels *pixels,
-                              struct error_text *error) RESULT_CHECKED;
+                              uint32_t wanted_height, const atomic_bool *cancelled,
+                              struct image_pixels *pixels, struct error_text *error) RESULT_CHECKED;
 
 /* "JPEG", "PNG" …; for messages. */
 const char *image_kind_name(enum image_kind kind);

@@ -89,9 +89,18 @@ static void do_nothing(j_decompress_ptr jpeg)
     (void)jpeg;
 }
 
+static void leave_if_cancelled(struct jpeg_session *session)
+{
+    enum result result = image_codec_check(session->source, session->error);
+    if (result != RESULT_OK)
+        leave(session, result);
+}
+
+/* For each row of blocks of each scan. */
 static void on_progress(j_common_ptr common)
 {
     struct jpeg_session *session = common->client_data;
+    leave_if_cancelled(session);
     if (session->jpeg.input_scan_number > (int)LIMIT_PICTURE_SCANS)
         leave(session,
               error_set(session->error, RESULT_INVALID,
@@ -249,6 +258,7 @@ static void read_rows(struct jpeg_session *session)
         cmyk ? jpeg->mem->alloc_sarray((j_common_ptr)jpeg, JPOOL_IMAGE, jpeg->output_width * 4, 1)
              : NULL;
     while (jpeg->output_scanline < jpeg->output_height) {
+        leave_if_cancelled(session);
         uint8_t *out = session->pixels.rgb + jpeg->output_scanline * row_bytes;
         if (cmyk) {
             (void)jpeg_read_scanlines(jpeg, line, 1);

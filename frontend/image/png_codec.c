@@ -170,6 +170,13 @@ static void convert_row(const struct png_session *session, const uint8_t *in, ui
     }
 }
 
+static void leave_if_cancelled(struct png_session *session)
+{
+    enum result result = image_codec_check(session->source, session->error);
+    if (result != RESULT_OK)
+        leave(session, result);
+}
+
 static void read_rows(struct png_session *session)
 {
     uint32_t width = session->source->width, height = session->source->height;
@@ -184,6 +191,7 @@ static void read_rows(struct png_session *session)
         for (uint32_t y = 0; y < height; y++) {
             uint8_t *out = session->pixels.rgb + y * out_bytes;
             uint8_t *row = direct ? out : session->rows + (session->interlaced ? y * row_bytes : 0);
+            leave_if_cancelled(session);
             png_read_row(session->png, row, NULL);
             if (!direct && !session->interlaced)
                 convert_row(session, row, out);

@@ -86,7 +86,7 @@ static void try_picture(const uint8_t *data, size_t size)
     uint32_t count = header.width * header.height;
     if (count > DECODED_MOST)
         return;
-    if (image_decoder_run(data, size, &header, 0, 0, &pixels, &error) != RESULT_OK) {
+    if (image_decoder_run(data, size, &header, 0, 0, NULL, &pixels, &error) != RESULT_OK) {
         must(error.text[0] != '\0');
         return;
     }

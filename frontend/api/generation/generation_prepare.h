@@ -10,8 +10,8 @@
 #include "frontend/api/generation/prepared_generation.h"
 #include "frontend/prompt/chat_template.h"
 
-/* On failure *prepared is empty and *error is complete (but not where context->needs_network says
- * why). A format that writes no replies only wants to know of the prompt: pictures are counted
+/* On failure *prepared is empty and *error is complete (but not if context->lane was
+ * changed). A format that writes no replies only wants to know of the prompt: pictures are counted
  * then, and not decoded, and it need not fit into the context. */
 enum result generation_prepare(const struct api_format *format, const struct parse_context *context,
                                const char *body, size_t body_bytes, int64_t now_unix_s,

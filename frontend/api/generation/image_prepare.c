@@ -25,6 +25,7 @@ struct picture {
 
 struct image_work {
     struct vision_assets *vision;
+    const atomic_bool *cancelled; /* parse_context's */
     uint32_t count;
     struct image_record records[LIMIT_REQUEST_IMAGES]; /* [count] */
     struct picture pictures[];
@@ -43,6 +44,14 @@ static enum result picture_refuse(const struct picture *picture, enum result res
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
+
+/* Nobody reads the words. */
+static enum result cancel_check(const struct image_work *work, struct api_error *error)
+{
+    if (!work->cancelled || !atomic_load_explicit(work->cancelled, memory_order_relaxed))
+        return RESULT_OK;
+    return api_error_set(error, RESULT_CANCELLED, 503, NULL, "the request was cancelled");
+}
 
 static bool any_is_remote(const struct request_images *images)
 {
@@ -112,19 +121,23 @@ enum result image_prepare_read(const struct parse_context *context,
     *work = NULL;
     if (images->count == 0)
         return RESULT_OK;
-    if (context->needs_network && any_is_remote(images)) {
-        *context->needs_network = true;
+    enum preparation_lane needed = any_is_remote(images) ? PREPARATION_NETWORK : PREPARATION_IMAGES;
+    if (context->lane && *context->lane < needed) {
+        *context->lane = needed;
         return RESULT_CANCELLED;
     }
     struct image_work *made = calloc(1, sizeof *made + images->count * sizeof made->pictures[0]);
     if (!made)
         return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
     made->vision = context->assets->vision;
+    made->cancelled = context->cancelled;
     made->count = images->count;
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < images->count && result == RESULT_OK; i++) {
         made->pictures[i].named = &images->items[i];
-        result = picture_read(made, request, &made->pictures[i], &file_bytes, error);
+        result = cancel_check(made, error);
+        if (result == RESULT_OK)
+            result = picture_read(made, request, &made->pictures[i], &file_bytes, error);
         tokens += made->pictures[i].plan.token_count;
         if (result == RESULT_OK && tokens >= most_tokens)
             result = context_refuse(&made->pictures[i], most_tokens, error);
@@ -285,7 +298,7 @@ static enum result picture_decode(const struct image_work *work, struct picture 
     const struct image_plan *plan = &picture->plan;
     enum result result =
         image_decoder_run(picture->file.bytes, picture->file.count, &picture->header,
-                          plan->wanted_width, plan->wanted_height, &pixels, &why);
+                          plan->wanted_width, plan->wanted_height, work->cancelled, &pixels, &why);
     if (result == RESULT_OK)
         result = image_processor_run(&work->vision->processor, plan, &pixels, out,
                                      record->content_hash, &why);

@@ -21,8 +21,8 @@
 struct image_work; /* of one request */
 
 /* *work is NULL where the request names none. What stands for them must be below `most_tokens`.
- * RESULT_CANCELLED and nothing else: the thread may not wait for the network, which
- * context->needs_network says then. */
+ * RESULT_CANCELLED and nothing else: images, or those of other hosts, need another lane
+ * than this thread's, and context->lane is that lane. */
 enum result image_prepare_read(const struct parse_context *context,
                                const struct generation_request *request, uint32_t most_tokens,
                                struct image_work **work, struct api_error *error) RESULT_CHECKED;

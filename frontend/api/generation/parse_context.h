@@ -4,11 +4,19 @@
 #ifndef SHOAL_FRONTEND_API_GENERATION_PARSE_CONTEXT_H
 #define SHOAL_FRONTEND_API_GENERATION_PARSE_CONTEXT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "frontend/assets/model_assets.h"
 #include "frontend/base/client_key.h"
+
+/* What a preparation thread may spend time on; each lane includes the one before it. */
+enum preparation_lane {
+    PREPARATION_TEXT,   /* parse, render, tokenize */
+    PREPARATION_IMAGES, /* read and decode images as well */
+    PREPARATION_NETWORK /* wait for other hosts as well */
+};
 
 /* Used on a preparation thread. */
 struct parse_context {
@@ -16,9 +24,11 @@ struct parse_context {
     uint64_t random_seed; /* for requests that name none */
     void *format_context; /* what the format's route was created with; locks itself */
     struct client_key client_key;
-    /* NULL: this thread may wait for the network. Otherwise it may not: a step that would have to
-     * wait ends with RESULT_CANCELLED and sets this to true. */
-    bool *needs_network;
+    /* NULL: this thread may do all of it. Otherwise its lane: a request that needs a later one ends
+     * with RESULT_CANCELLED, and *lane is set to the lane that it needs. */
+    enum preparation_lane *lane;
+    /* NULL, or true once the client has left or the server stops: long work looks at it and ends. */
+    const atomic_bool *cancelled;
 };
 
 #endif

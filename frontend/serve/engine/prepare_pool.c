@@ -3,17 +3,19 @@
  *
  * Jobs wait in a queue under one mutex, which is held only to link and unlink. Finished jobs go
  * to a second list and an eventfd wakes the loop, which calls back. Dropping a job whose client
- * left unlinks it when it still waits; one that runs cannot be stopped, so it is marked and its
- * result is freed unread. At most one such job runs in each thread, and each is bounded by the
- * limits of what it parses, renders and tokenizes.
+ * left unlinks it when it still waits; one that runs is marked as cancelled, which decoders look
+ * at, and its result is freed unread. At most one such job runs in each thread, and each is bounded
+ * by the limits of what it parses, renders and tokenizes.
  *
- * Which job needs the network is only known once its body is parsed. So every job begins on a
- * thread that may not wait for it; one that has to says so and is begun again on one that may.
+ * Texts never wait for images. Which job has images, or needs the network for them, is only known
+ * once its body is parsed. So every job begins on a thread for texts; one that needs another lane
+ * says so before anything is read or decoded, and is begun again on a thread of that lane.
  */
 #include "frontend/serve/engine/prepare_pool.h"
 
 #include <event2/event.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -30,7 +32,8 @@ struct prepare_job {
     prepare_done *done;
     inspect_done *inspected;
     void *context;
-    inspection *inspect; /* NULL: a generation is prepared */
+    atomic_bool cancelled; /* set by the loop's thread, read by the one that runs the job */
+    inspection *inspect;   /* NULL: a generation is prepared */
     enum result result;
     struct prepared_generation prepared;
     struct text_buffer reply;
@@ -42,26 +45,27 @@ struct job_queue {
     struct prepare_job **end;
 };
 
-enum { CREW_FIRST, CREW_NETWORK, CREWS };
+enum { LANES = PREPARATION_NETWORK + 1 };
 
-/* Threads and what waits for them. */
-struct crew {
+/* What waits for the threads of one lane. */
+struct lane_queue {
     pthread_cond_t work;
     struct job_queue waiting;
 };
 
 struct prepare_pool {
     pthread_mutex_t mutex;
-    struct crew crews[CREWS];
+    struct lane_queue lanes[LANES];
     struct job_queue finished;
     bool stopping;
     int finished_fd;
     struct event *finished_event;
     uint32_t network_threads;
-    uint32_t thread_count; /* of both */
+    uint32_t thread_count; /* of all lanes */
     struct pool_thread {
         struct prepare_pool *pool;
-        int crew;
+        enum preparation_lane lane;
+        struct prepare_job *running; /* NULL: none; guarded by the mutex */
         pthread_t thread;
     } threads[];
 };
@@ -113,49 +117,62 @@ static void job_free(struct prepare_job *job)
 
 /* --- in a thread of the pool ----------------------------------------------------------------- */
 
-/* True: it has to begin again on a thread that may wait for the network. */
-static bool job_run(struct prepare_job *job, bool may_wait)
+/* Returns `lane`, or the lane in which the job has to begin again. */
+static enum preparation_lane job_run(struct prepare_job *job, enum preparation_lane lane)
 {
     const struct prepare_input *input = &job->input;
-    bool needs_network = false;
+    enum preparation_lane needed = lane;
     const struct parse_context context = {.assets = job->assets,
                                           .random_seed = input->random_seed,
                                           .format_context = input->format_context,
                                           .client_key = input->client_key,
-                                          .needs_network = may_wait ? NULL : &needs_network};
+                                          .lane = &needed,
+                                          .cancelled = &job->cancelled};
     if (job->inspect)
         job->result = job->inspect(&context, input->body, input->body_bytes, (int64_t)time(NULL),
                                    &job->reply, &job->error);
     else
         job->result = generation_prepare(input->format, &context, input->body, input->body_bytes,
                                          (int64_t)time(NULL), &job->prepared, &job->error);
-    if (needs_network)
-        return true;
+    if (needed != lane)
+        return needed;
     job->prepared.request.cache_salt = input->cache_salt;
     free(job->input.body); /* a dropped or waiting result need not hold it */
     job->input.body = NULL;
-    return false;
+    return lane;
+}
+
+static void lane_push(struct prepare_pool *pool, enum preparation_lane lane,
+                      struct prepare_job *job)
+{
+    if (lane == PREPARATION_NETWORK && pool->network_threads == 0)
+        lane = PREPARATION_IMAGES; /* whose threads may do all then */
+    queue_push(&pool->lanes[lane].waiting, job);
+    must(pthread_cond_signal(&pool->lanes[lane].work) == 0);
 }
 
 static void *thread_main(void *context)
 {
-    const struct pool_thread *thread = context;
+    struct pool_thread *thread = context;
     struct prepare_pool *pool = thread->pool;
-    struct crew *crew = &pool->crews[thread->crew];
-    bool may_wait = thread->crew == CREW_NETWORK || pool->network_threads == 0;
+    struct lane_queue *queue = &pool->lanes[thread->lane];
+    enum preparation_lane allowed = thread->lane;
+    if (allowed == PREPARATION_IMAGES && pool->network_threads == 0)
+        allowed = PREPARATION_NETWORK; /* nothing is fetched: the request is refused */
     must(pthread_mutex_lock(&pool->mutex) == 0);
     while (!pool->stopping) {
-        struct prepare_job *job = queue_pop(&crew->waiting);
+        struct prepare_job *job = queue_pop(&queue->waiting);
         if (!job) {
-            must(pthread_cond_wait(&crew->work, &pool->mutex) == 0);
+            must(pthread_cond_wait(&queue->work, &pool->mutex) == 0);
             continue;
         }
+        thread->running = job;
         must(pthread_mutex_unlock(&pool->mutex) == 0);
-        bool again = job_run(job, may_wait);
+        enum preparation_lane needed = job_run(job, allowed);
         must(pthread_mutex_lock(&pool->mutex) == 0);
-        if (again && (job->done || job->inspected)) {
-            queue_push(&pool->crews[CREW_NETWORK].waiting, job);
-            must(pthread_cond_signal(&pool->crews[CREW_NETWORK].work) == 0);
+        thread->running = NULL;
+        if (needed != allowed && (job->done || job->inspected)) {
+            lane_push(pool, needed, job);
             continue;
         }
         queue_push(&pool->finished, job);
@@ -194,12 +211,12 @@ static void on_finished(int fd, short what, void *context)
 struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
                                          uint32_t network_threads)
 {
-    uint32_t all = thread_count + network_threads;
+    uint32_t all = 2 * thread_count + network_threads;
     struct prepare_pool *pool = must_alloc(1, sizeof *pool + all * sizeof pool->threads[0]);
     must(pthread_mutex_init(&pool->mutex, NULL) == 0);
-    for (int i = 0; i < CREWS; i++) {
-        must(pthread_cond_init(&pool->crews[i].work, NULL) == 0);
-        queue_init(&pool->crews[i].waiting);
+    for (int i = 0; i < LANES; i++) {
+        must(pthread_cond_init(&pool->lanes[i].work, NULL) == 0);
+        queue_init(&pool->lanes[i].waiting);
     }
     queue_init(&pool->finished);
     pool->finished_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -212,7 +229,9 @@ struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t threa
     for (uint32_t i = 0; i < all; i++) {
         struct pool_thread *thread = &pool->threads[i];
         thread->pool = pool;
-        thread->crew = i < thread_count ? CREW_FIRST : CREW_NETWORK;
+        thread->lane = i < thread_count       ? PREPARATION_TEXT
+                       : i < 2 * thread_count ? PREPARATION_IMAGES
+                                              : PREPARATION_NETWORK;
         must(pthread_create(&thread->thread, NULL, thread_main, thread) == 0);
     }
     return pool;
@@ -224,20 +243,26 @@ void prepare_pool_destroy(struct prepare_pool *pool)
         return;
     must(pthread_mutex_lock(&pool->mutex) == 0);
     pool->stopping = true;
-    for (int i = 0; i < CREWS; i++)
-        must(pthread_cond_broadcast(&pool->crews[i].work) == 0);
+    for (uint32_t i = 0; i < pool->thread_count; i++) {
+        if (pool->threads[i].running)
+            atomic_store(&pool->threads[i].running->cancelled, true);
+    }
+    for (int i = 0; i < LANES; i++)
+        must(pthread_cond_broadcast(&pool->lanes[i].work) == 0);
     must(pthread_mutex_unlock(&pool->mutex) == 0);
     for (uint32_t i = 0; i < pool->thread_count; i++)
         must(pthread_join(pool->threads[i].thread, NULL) == 0);
     struct prepare_job *job;
-    while ((job = queue_pop(&pool->crews[CREW_FIRST].waiting)) ||
-           (job = queue_pop(&pool->crews[CREW_NETWORK].waiting)) ||
-           (job = queue_pop(&pool->finished)))
+    for (int i = 0; i < LANES; i++) {
+        while ((job = queue_pop(&pool->lanes[i].waiting)))
+            job_free(job);
+    }
+    while ((job = queue_pop(&pool->finished)))
         job_free(job);
     event_free(pool->finished_event);
     close(pool->finished_fd);
-    for (int i = 0; i < CREWS; i++)
-        pthread_cond_destroy(&pool->crews[i].work);
+    for (int i = 0; i < LANES; i++)
+        pthread_cond_destroy(&pool->lanes[i].work);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);
 }
@@ -247,8 +272,7 @@ static struct prepare_job *job_submit(struct prepare_pool *pool, const struct pr
     struct prepare_job *job = must_alloc(1, sizeof *job);
     *job = *wanted;
     must(pthread_mutex_lock(&pool->mutex) == 0);
-    queue_push(&pool->crews[CREW_FIRST].waiting, job);
-    must(pthread_cond_signal(&pool->crews[CREW_FIRST].work) == 0);
+    lane_push(pool, PREPARATION_TEXT, job);
     must(pthread_mutex_unlock(&pool->mutex) == 0);
     return job;
 }
@@ -278,10 +302,12 @@ struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
 void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job)
 {
     must(pthread_mutex_lock(&pool->mutex) == 0);
-    bool waits = queue_remove(&pool->crews[CREW_FIRST].waiting, job) ||
-                 queue_remove(&pool->crews[CREW_NETWORK].waiting, job);
+    bool waits = false;
+    for (int i = 0; i < LANES && !waits; i++)
+        waits = queue_remove(&pool->lanes[i].waiting, job);
     job->done = NULL;
     job->inspected = NULL;
+    atomic_store(&job->cancelled, true);
     must(pthread_mutex_unlock(&pool->mutex) == 0);
     if (waits)
         job_free(job);

@@ -1,6 +1,7 @@
 /*
  * A few threads that do the slow part of requests (generation_prepare()) away from the event loop,
- * and some more for those whose pictures come over the network: no other request waits for that.
+ * as many for requests with images, and some more for those whose images come over the network.
+ * Requests without images never wait for the others.
  * Every function is called from the loop's thread; `done` is called there too.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ENGINE_PREPARE_POOL_H
@@ -29,10 +30,11 @@ struct prepare_input {
 typedef void prepare_done(void *context, enum result result, struct prepared_generation *prepared,
                           const struct api_error *error);
 
-/* `network_threads` is 0 where nothing is ever fetched. */
+/* `thread_count` threads for texts and as many for images. `network_threads` is 0 if nothing is
+ * ever fetched. */
 struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
                                          uint32_t network_threads);
-/* Waits for the jobs that run; drops the rest without calling back. */
+/* Cancels the jobs that run and waits for them; drops the rest without calling back. */
 void prepare_pool_destroy(struct prepare_pool *pool);
 
 /* Takes over the input. `assets` stays open until the pool is destroyed. The queue's bound is the
@@ -50,7 +52,8 @@ struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
                                          const struct model_assets *assets,
                                          const struct prepare_input *input, inspection *inspect,
                                          inspect_done *done, void *context);
-/* `done` will not be called. A job that waits is removed at once; one that runs ends unheard. */
+/* `done` will not be called. A job that waits is removed at once; one that runs is
+ * cancelled: its decoders end soon, and its result is freed. */
 void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job);
 
 #endif

@@ -75,7 +75,7 @@ const struct option_row option_rows[] = {
      "bits of activations multiplied with quantized weights, CPU only: 8, or 16 for slower "
      "arithmetic without rounding of activations"},
     {"prepare-threads", OPTION_COUNT, BOTH, AT(prepare_threads), 1, 64, "2",
-     "threads that parse, render and tokenize requests and decode images"},
+     "threads that parse, render and tokenize requests; as many again decode images"},
     TEXT_ROW("pipeline-cache", BOTH, pipeline_cache, NULL,
              "directory where Vulkan workers keep compiled kernels, or none; default: .cache/shoal "
              "in the user's home"),

@@ -274,7 +274,7 @@ static void check_file(const char *name)
     if (header.width != wanted.width || header.height != wanted.height)
         fail_msg("%s: %u x %u instead of %u x %u", name, header.width, header.height, wanted.width,
                  wanted.height);
-    if (image_decoder_run(file.bytes, file.byte_count, &header, 1, 1, &decoded, &error) !=
+    if (image_decoder_run(file.bytes, file.byte_count, &header, 1, 1, NULL, &decoded, &error) !=
         RESULT_OK)
         fail_msg("%s: %s", name, error.text);
     assert_int_equal(decoded.width, wanted.width);

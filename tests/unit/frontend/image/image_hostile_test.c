@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "frontend/image/image_codec.h"
 #include "frontend/image/image_decoder.h"
 #include "proto/limits.h"
 #include "proto/mapped_file.h"
@@ -47,7 +48,7 @@ static bool try_picture(const char *name, const uint8_t *bytes, size_t count)
         assert_in_range(header.width, 1, LIMIT_PICTURE_SIDE);
         assert_in_range(header.height, 1, LIMIT_PICTURE_SIDE);
         assert_true((uint64_t)header.width * header.height <= LIMIT_PICTURE_PIXELS);
-        result = image_decoder_run(bytes, count, &header, 28, 28, &pixels, &error);
+        result = image_decoder_run(bytes, count, &header, 28, 28, NULL, &pixels, &error);
     }
     if (result != RESULT_OK && !error.text[0])
         fail_msg("%s: refused without words", name);
@@ -223,6 +224,44 @@ static void test_a_jpeg_of_as_many_segments_as_allowed_is_probed(void **state)
     mapped_file_close(&file);
 }
 
+/* Each decoder looks at the flag by itself, but for libwebp's, for which image_decoder.c does. */
+static void test_a_cancelled_decoding_ends(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        enum result (*decode)(const struct image_source *source, struct image_pixels *pixels,
+                              struct error_text *error);
+    } files[] = {{GOLDEN "/rgb-444.jpg", jpeg_codec_decode},
+                 {GOLDEN "/progressive.jpg", jpeg_codec_decode},
+                 {GOLDEN "/rgb.png", png_codec_decode},
+                 {GOLDEN "/interlaced-alpha.png", png_codec_decode},
+                 {GOLDEN "/plain.gif", gif_codec_decode},
+                 {GOLDEN "/lossless.webp", NULL}};
+    const atomic_bool cancelled = true;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct error_text error = {""};
+        struct image_header header;
+        struct image_pixels pixels;
+        struct mapped_file file;
+        assert_int_equal(mapped_file_open(AT_FDCWD, files[i].name, &file, &error), RESULT_OK);
+        assert_int_equal(image_decoder_probe(file.bytes, file.byte_count, &header, &error),
+                         RESULT_OK);
+        assert_int_equal(image_decoder_run(file.bytes, file.byte_count, &header, 28, 28, &cancelled,
+                                           &pixels, &error),
+                         RESULT_CANCELLED);
+        const struct image_source source = {.bytes = file.bytes,
+                                            .byte_count = file.byte_count,
+                                            .width = header.width,
+                                            .height = header.height,
+                                            .reduction = 1,
+                                            .cancelled = &cancelled};
+        if (files[i].decode)
+            assert_int_equal(files[i].decode(&source, &pixels, &error), RESULT_CANCELLED);
+        mapped_file_close(&file);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +269,7 @@ int main(void)
         cmocka_unit_test(test_too_many_bytes_are_refused_unread),
         cmocka_unit_test(test_a_jpeg_of_many_segments_is_refused_at_once),
         cmocka_unit_test(test_a_jpeg_of_as_many_segments_as_allowed_is_probed),
+        cmocka_unit_test(test_a_cancelled_decoding_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static void check_decoded(uint32_t width, uint32_t height, uint32_t wanted, uint
     struct image_header header;
     struct image_pixels pixels;
     if (image_decoder_probe(jpeg.bytes, jpeg.count, &header, &error) != RESULT_OK ||
-        image_decoder_run(jpeg.bytes, jpeg.count, &header, wanted, wanted, &pixels, &error) !=
+        image_decoder_run(jpeg.bytes, jpeg.count, &header, wanted, wanted, NULL, &pixels, &error) !=
             RESULT_OK)
         fail_msg("%u x %u: %s", width, height, error.text);
     assert_int_equal(header.width, width);

@@ -22,7 +22,7 @@
 static struct model_assets assets;
 static char *red;  /* 16 x 8: 2 placeholders */
 static char *blue; /* 32 x 16: 8 */
-static bool needs_network;
+static enum preparation_lane lane;
 
 static int setup(void **state)
 {
@@ -56,10 +56,10 @@ static enum result prepare(const char *parts, const char *first, const char *sec
     snprintf(content, sizeof content, parts, first, second);
 #pragma GCC diagnostic pop
     snprintf(body, sizeof body, "{\"messages\":[{\"role\":\"user\",\"content\":[%s]}]}", content);
-    needs_network = false;
-    return generation_prepare(
-        &chat_format, &(struct parse_context){.assets = &assets, .needs_network = &needs_network},
-        body, strlen(body), 0, prepared, error);
+    lane = PREPARATION_IMAGES;
+    return generation_prepare(&chat_format,
+                              &(struct parse_context){.assets = &assets, .lane = &lane}, body,
+                              strlen(body), 0, prepared, error);
 }
 
 #define PICTURE     "{\"type\":\"image_url\",\"image_url\":\"data:;base64,%s\"}"
@@ -196,7 +196,26 @@ static void the_network_is_asked_for(void **state)
         prepare("{\"type\":\"image_url\",\"image_url\":\"http://example.com/x\"}," PICTURE, red, "",
                 &prepared, &error),
         RESULT_CANCELLED);
-    assert_true(needs_network);
+    assert_int_equal(lane, PREPARATION_NETWORK);
+}
+
+static void a_thread_for_texts_touches_no_image(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":["
+                               "{\"type\":\"image_url\",\"image_url\":\"data:;base64,AAAA\"}]}]}";
+    struct prepared_generation prepared;
+    struct api_error error;
+    struct parse_context context = {.assets = &assets, .lane = &lane};
+    lane = PREPARATION_TEXT;
+    assert_int_equal(
+        generation_prepare(&chat_format, &context, body, sizeof body - 1, 0, &prepared, &error),
+        RESULT_CANCELLED);
+    assert_int_equal(lane, PREPARATION_IMAGES);
+    assert_int_equal(
+        generation_prepare(&chat_format, &context, body, sizeof body - 1, 0, &prepared, &error),
+        RESULT_UNSUPPORTED); /* four bytes that are no image */
+    assert_int_equal(lane, PREPARATION_IMAGES);
 }
 
 static void counting_counts_placeholders(void **state)
@@ -227,6 +246,7 @@ int main(void)
         cmocka_unit_test(sizes_are_refused_before_pixels),
         cmocka_unit_test(all_pictures_share_a_budget),
         cmocka_unit_test(the_network_is_asked_for),
+        cmocka_unit_test(a_thread_for_texts_touches_no_image),
         cmocka_unit_test(counting_counts_placeholders),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -4,6 +4,7 @@
 // tags: threads
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -203,6 +204,100 @@ static void an_inspection_writes_its_answer(void **state)
     assert_int_equal(dropped.calls, 0);
 }
 
+/* --- lanes ----------------------------------------------------------------------------------- */
+
+static atomic_int held;       /* threads that hold() keeps */
+static atomic_bool may_leave; /* what they wait for, or for their cancellation */
+static atomic_int cancelled;  /* of them, those that were cancelled */
+
+static void pause_ms(unsigned ms)
+{
+    usleep(ms * 1000);
+}
+
+/* As a request with images that are decoded for ever. */
+static enum result hold(const struct parse_context *context, const char *body, size_t body_bytes,
+                        int64_t now_unix_s, struct text_buffer *reply, struct api_error *error)
+{
+    (void)body;
+    (void)body_bytes;
+    (void)now_unix_s;
+    (void)reply;
+    if (*context->lane < PREPARATION_IMAGES) {
+        *context->lane = PREPARATION_IMAGES;
+        return RESULT_CANCELLED;
+    }
+    atomic_fetch_add(&held, 1);
+    while (!atomic_load(&may_leave) && !atomic_load(context->cancelled))
+        pause_ms(1);
+    atomic_fetch_add(&cancelled, atomic_load(context->cancelled));
+    atomic_fetch_sub(&held, 1);
+    return api_error_invalid(error, "", "held");
+}
+
+static struct prepare_job *submit_held(struct outcome *outcome)
+{
+    struct prepare_input input = {.body = strdup("abc"), .body_bytes = 3};
+    return prepare_pool_inspect(pool, &assets, &input, hold, on_inspected, outcome);
+}
+
+static void wait_until_held(int count)
+{
+    for (int i = 0; i < 200000 && atomic_load(&held) != count; i++)
+        pause_ms(1);
+    assert_int_equal(atomic_load(&held), count);
+}
+
+static void texts_do_not_wait_for_images(void **state)
+{
+    (void)state;
+    enum { HELD = 6 }; /* more than all threads */
+    static struct outcome outcomes[HELD];
+    struct outcome text = {0};
+    memset(outcomes, 0, sizeof outcomes);
+    atomic_store(&may_leave, false);
+    for (int i = 0; i < HELD; i++)
+        submit_held(&outcomes[i]);
+    wait_until_held(2);
+    submit("{\"messages\":[{\"role\":\"user\",\"content\":\"abc\"}]}", &text);
+    wait_for(&text);
+    assert_int_equal(text.result, RESULT_OK);
+    assert_int_equal(atomic_load(&held), 2);
+    atomic_store(&may_leave, true);
+    for (int i = 0; i < HELD; i++) {
+        wait_for(&outcomes[i]);
+        assert_int_equal(outcomes[i].status, 400);
+    }
+}
+
+static void a_dropped_job_is_cancelled_while_it_runs(void **state)
+{
+    (void)state;
+    struct outcome dropped = {0};
+    atomic_store(&may_leave, false);
+    atomic_store(&cancelled, 0);
+    struct prepare_job *job = submit_held(&dropped);
+    wait_until_held(1);
+    prepare_pool_drop(pool, job);
+    wait_until_held(0);
+    assert_int_equal(atomic_load(&cancelled), 1);
+    assert_int_equal(dropped.calls, 0);
+}
+
+static void destroying_the_pool_cancels_what_runs(void **state)
+{
+    static struct outcome outcomes[2];
+    memset(outcomes, 0, sizeof outcomes);
+    atomic_store(&may_leave, false);
+    atomic_store(&cancelled, 0);
+    submit_held(&outcomes[0]);
+    submit_held(&outcomes[1]);
+    wait_until_held(2);
+    teardown(state);
+    assert_int_equal(atomic_load(&cancelled), 2);
+    setup(state);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +306,9 @@ int main(void)
         TEST(dropped_jobs_are_never_heard_of),
         TEST(destroying_the_pool_leaves_nothing_behind),
         TEST(an_inspection_writes_its_answer),
+        TEST(texts_do_not_wait_for_images),
+        TEST(a_dropped_job_is_cancelled_while_it_runs),
+        TEST(destroying_the_pool_cancels_what_runs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
