@@ -102,6 +102,13 @@
              profile has 255 at most, and LIMIT_PICTURE_SCANS scans with their tables some 500 */
 #define LIMIT_REQUEST_PICTURE_BYTES                                                                \
     (128u << 20) /* of all files of one request, which are held until they are decoded */
+#define LIMIT_REQUEST_PICTURE_PIXELS                                                               \
+    (1u << 29) /* of all images of one request before they are resized;                            \
+                  LIMIT_REQUEST_PICTURE_BYTES of photographs at 2 bits a pixel, 256 pages of 2     \
+                  million; 6 to 15 s of one core as WebP or PNG */
+#define LIMIT_REQUEST_PICTURE_PASSES                                                               \
+    (1ull << 32) /* of their pixels, each counted once for each scan of its JPEG: those above in 8 \
+                    scans; a scan without data takes 1 ns a pixel */
 #define LIMIT_EXIF_ENTRIES 1024u /* of one directory; cameras write some 50 */
 #define LIMIT_IMAGE_MARKER_BYTES                                                                   \
     64u /* text of a placeholder or of what stands around it; the longest published has 25 */

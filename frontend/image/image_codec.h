@@ -18,7 +18,8 @@ struct image_source {
     uint32_t width; /* probe fills these in, and decoding finds them so or fails */
     uint32_t height;
     uint8_t orientation; /* probe: EXIF's, 1..8 */
-    uint32_t reduction;  /* decoding: 1, or for a JPEG 2, 4 or 8: sides are divided, rounded up */
+    uint32_t scans;     /* of a JPEG, 1..LIMIT_PICTURE_SCANS: probe counts, decoding does no more */
+    uint32_t reduction; /* decoding: 1, or for a JPEG 2, 4 or 8: sides are divided, rounded up */
     const atomic_bool *cancelled; /* decoding: NULL, or true once the result is not wanted */
 };
 

@@ -61,7 +61,8 @@ static bool is_turned(uint8_t orientation)
 enum result image_decoder_probe(const uint8_t *bytes, size_t byte_count,
                                 struct image_header *header, struct error_text *error)
 {
-    struct image_source source = {.bytes = bytes, .byte_count = byte_count, .orientation = 1};
+    struct image_source source = {
+        .bytes = bytes, .byte_count = byte_count, .orientation = 1, .scans = 1};
     if (byte_count > LIMIT_PICTURE_BYTES)
         return error_set(error, RESULT_TOO_LARGE, "the file has %zu bytes; the most is %u",
                          byte_count, LIMIT_PICTURE_BYTES);
@@ -81,7 +82,8 @@ enum result image_decoder_probe(const uint8_t *bytes, size_t byte_count,
     *header = (struct image_header){.kind = kind,
                                     .width = turned ? source.height : source.width,
                                     .height = turned ? source.width : source.height,
-                                    .orientation = source.orientation};
+                                    .orientation = source.orientation,
+                                    .scans = source.scans};
     return RESULT_OK;
 }
 
@@ -112,6 +114,7 @@ enum result image_decoder_run(const uint8_t *bytes, size_t byte_count,
                                   .width = turned ? header->height : header->width,
                                   .height = turned ? header->width : header->height,
                                   .orientation = header->orientation,
+                                  .scans = header->scans,
                                   .reduction =
                                       choose_reduction(header, wanted_width, wanted_height),
                                   .cancelled = cancelled};

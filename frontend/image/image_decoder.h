@@ -25,6 +25,7 @@ struct image_header {
     uint32_t width; /* upright, as decoding gives it: 1..LIMIT_PICTURE_SIDE */
     uint32_t height;
     uint8_t orientation; /* EXIF's, 1..8: how the stored picture is turned to stand upright */
+    uint32_t scans;      /* of a JPEG, each of which costs a pass over all pixels; otherwise 1 */
 };
 
 /*

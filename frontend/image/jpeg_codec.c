@@ -101,10 +101,9 @@ static void on_progress(j_common_ptr common)
 {
     struct jpeg_session *session = common->client_data;
     leave_if_cancelled(session);
-    if (session->jpeg.input_scan_number > (int)LIMIT_PICTURE_SCANS)
-        leave(session,
-              error_set(session->error, RESULT_INVALID,
-                        "a JPEG of more than %u scans is not decoded", LIMIT_PICTURE_SCANS));
+    if (session->jpeg.input_scan_number > (int)session->source->scans)
+        leave(session, error_set(session->error, RESULT_INVALID,
+                                 "broken JPEG: scans inside of other segments"));
 }
 
 static void session_open(struct jpeg_session *session)
@@ -226,7 +225,11 @@ enum result jpeg_codec_probe(struct image_source *source, struct error_text *err
     enum result result = read_outline(source, &outline, error);
     if (result != RESULT_OK)
         return result;
+    if (outline.scans > LIMIT_PICTURE_SCANS)
+        return error_set(error, RESULT_INVALID, "a JPEG of more than %u scans is not decoded",
+                         LIMIT_PICTURE_SCANS);
     source->orientation = outline.orientation;
+    source->scans = outline.scans > 0 ? outline.scans : 1;
     result = session_run(&session, read_header);
     jpeg_destroy_decompress(&session.jpeg);
     return result;

@@ -3,10 +3,14 @@ nothing is fetched, memory stays bounded, and a text beside them says what it sa
 
 import base64
 import concurrent.futures
+import json
+import os
+import pathlib
 import random
 import re
 import signal
 import socket
+import struct
 import threading
 
 import pytest
@@ -170,6 +174,82 @@ def test_sigterm_ends_a_server_whose_threads_are_held(folder, start_server):
         assert "a thread did not end within" in server.log_text()
         asked.close()
         client.close()
+
+
+def plain_webp(width, height):
+    """A lossless WebP of one colour: 40 bytes, whatever its size, in libwebp's time by pixels."""
+    bits, count = 0, 0
+    # A size, no alpha, version 0; no transform, cache or groups; codes of one symbol: green, red, blue, alpha, distance.
+    for value, width_bits in [(0x2F, 8), (width - 1, 14), (height - 1, 14), (0, 1), (0, 3), (0, 1), (0, 1), (0, 1),
+                              *[(0b101, 3), (77, 8)] * 4, (0b001, 3), (0, 1)]:
+        bits |= value << count
+        count += width_bits
+    data = bits.to_bytes(count // 8 + 2, "little")
+    data += b"\0" * (len(data) % 2)
+    chunk = b"WEBPVP8L" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(chunk)) + chunk
+
+
+def progressive_jpeg(side, scans):
+    """Gray, of scans without data, each of which costs libjpeg a pass over all blocks."""
+    def segment(marker, data):
+        return struct.pack(">BBH", 0xFF, marker, len(data) + 2) + data
+    return (b"\xff\xd8" + segment(0xDB, b"\0" + b"\1" * 64) + segment(0xC2, struct.pack(">BHHB3B", 8, side, side, 1, 1, 0x11, 0))
+            + segment(0xC4, b"\0\1" + b"\0" * 16) + segment(0xDA, b"\1\1\0\0\0\0") * scans + b"\xff\xd9")
+
+
+def image_parts(count, data):
+    url = "data:;base64," + base64.b64encode(data).decode()
+    return [{"type": "image_url", "image_url": {"url": url}} for _ in range(count)]
+
+
+@pytest.mark.parametrize("count, data, place, words", [
+    (50, plain_webp(8000, 8000), 8, "with it the images have more than 536870912 pixels"),
+    (20, progressive_jpeg(4096, 95), 2, "with it the scans of the images have more than 4294967296 pixels"),
+], ids=["webp", "jpeg"])
+def test_images_that_take_long_are_refused_undecoded(folder, start_server, count, data, place, words):
+    server = start_server(model=folder)
+    before = cpu_seconds(server.process.pid)
+    reply = server.chat(image_parts(count, data), max_tokens=1, resize_shape=[8, 8])
+    assert (reply.status, reply.error["code"]) == (400, "invalid_image"), reply.body
+    assert reply.error["message"] == f"messages[0].content[{place}]: {words}"
+    assert cpu_seconds(server.process.pid) - before < 2
+    assert server.chat(image_parts(1, data), max_tokens=1).status == 200
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_texts_do_not_wait_for_images(folder, start_server):
+    server = start_server("--prepare-threads", "1", model=folder)
+    parts = image_parts(2, progressive_jpeg(4096, 95))
+    answered = []
+
+    def ask(name, content):
+        status = server.chat(content, max_tokens=1).status
+        answered.append(name)
+        return status
+
+    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+        images = [pool.submit(ask, "image", parts) for _ in range(4)]
+        wait_until(lambda: server.metrics()["shoal_live_requests"] == 4, "the images to be under way")
+        assert pool.submit(ask, "text", "a").result() == 200
+        assert answered.index("text") < 3, answered
+        assert all(image.result() == 200 for image in images)
+
+
+def test_decoding_ends_when_the_client_leaves(folder, start_server):
+    server = start_server("--prepare-threads", "1", model=folder)
+    body = json.dumps({"messages": [{"role": "user", "content": image_parts(2, progressive_jpeg(4096, 95))}]}).encode()
+    before = cpu_seconds(server.process.pid)
+    with server.connect() as client:  # its images take some 3 s of CPU time
+        client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+        wait_until(lambda: server.metrics()["shoal_live_requests"] == 1, "the request to be there")
+    wait_until(lambda: server.metrics()["shoal_live_requests"] == 0, "the request to be gone")
+    assert server.chat(image_parts(1, PICTURE), max_tokens=1).status == 200  # decoded after them, by the same thread
+    assert cpu_seconds(server.process.pid) - before < 1
 
 
 # --- addresses ----------------------------------------------------------------------------------------------------------

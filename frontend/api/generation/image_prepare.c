@@ -74,9 +74,34 @@ static enum result patches_check(const struct image_plan *plan, struct error_tex
                      plan->width, plan->height, (unsigned long long)patches, LIMIT_PATCH_ROWS);
 }
 
+/* What the images of a request cost together, as far as it is known before any is decoded. */
+struct image_costs {
+    uint64_t file_bytes;
+    uint64_t pixels;
+    uint64_t passes; /* pixels times scans */
+    uint64_t tokens;
+};
+
+/* Decoding takes time by pixels and scans, of which a small file may have many. */
+static enum result passes_check(const struct image_header *header, struct image_costs *costs,
+                                struct error_text *why)
+{
+    uint64_t pixels = (uint64_t)header->width * header->height;
+    costs->pixels += pixels;
+    costs->passes += pixels * header->scans;
+    if (costs->pixels > LIMIT_REQUEST_PICTURE_PIXELS)
+        return error_set(why, RESULT_TOO_LARGE, "with it the images have more than %u pixels",
+                         LIMIT_REQUEST_PICTURE_PIXELS);
+    if (costs->passes > LIMIT_REQUEST_PICTURE_PASSES)
+        return error_set(why, RESULT_TOO_LARGE,
+                         "with it the scans of the images have more than %llu pixels",
+                         LIMIT_REQUEST_PICTURE_PASSES);
+    return RESULT_OK;
+}
+
 static enum result picture_read(const struct image_work *work,
                                 const struct generation_request *request, struct picture *picture,
-                                uint64_t *file_bytes, struct api_error *error)
+                                struct image_costs *costs, struct api_error *error)
 {
     struct error_text why;
     const struct vision_assets *vision = work->vision;
@@ -86,13 +111,15 @@ static enum result picture_read(const struct image_work *work,
                                     .box_height = request->box_height};
     enum result result =
         image_source_read(&vision->media, named->naming, named->name, &picture->file, &why);
-    *file_bytes += picture->file.count;
-    if (result == RESULT_OK && *file_bytes > LIMIT_REQUEST_PICTURE_BYTES)
+    costs->file_bytes += picture->file.count;
+    if (result == RESULT_OK && costs->file_bytes > LIMIT_REQUEST_PICTURE_BYTES)
         result = error_set(&why, RESULT_TOO_LARGE, "with it the files have more than %u bytes",
                            LIMIT_REQUEST_PICTURE_BYTES);
     if (result == RESULT_OK)
         result =
             image_decoder_probe(picture->file.bytes, picture->file.count, &picture->header, &why);
+    if (result == RESULT_OK)
+        result = passes_check(&picture->header, costs, &why);
     if (result == RESULT_OK)
         result = image_processor_plan(&vision->processor, picture->header.width,
                                       picture->header.height, &wish, &picture->plan, &why);
@@ -117,7 +144,7 @@ enum result image_prepare_read(const struct parse_context *context,
                                struct image_work **work, struct api_error *error)
 {
     const struct request_images *images = &request->images;
-    uint64_t file_bytes = 0, tokens = 0;
+    struct image_costs costs = {0};
     *work = NULL;
     if (images->count == 0)
         return RESULT_OK;
@@ -137,9 +164,9 @@ enum result image_prepare_read(const struct parse_context *context,
         made->pictures[i].named = &images->items[i];
         result = cancel_check(made, error);
         if (result == RESULT_OK)
-            result = picture_read(made, request, &made->pictures[i], &file_bytes, error);
-        tokens += made->pictures[i].plan.token_count;
-        if (result == RESULT_OK && tokens >= most_tokens)
+            result = picture_read(made, request, &made->pictures[i], &costs, error);
+        costs.tokens += made->pictures[i].plan.token_count;
+        if (result == RESULT_OK && costs.tokens >= most_tokens)
             result = context_refuse(&made->pictures[i], most_tokens, error);
     }
     if (result == RESULT_OK)

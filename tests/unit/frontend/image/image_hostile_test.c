@@ -224,6 +224,29 @@ static void test_a_jpeg_of_as_many_segments_as_allowed_is_probed(void **state)
     mapped_file_close(&file);
 }
 
+static void test_scans_are_counted_before_decoding(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint32_t scans;
+    } files[] = {{GOLDEN "/rgb-444.jpg", 1},
+                 {GOLDEN "/restarts.jpg", 1},
+                 {TURNED, 1},
+                 {GOLDEN "/progressive.jpg", 10},
+                 {GOLDEN "/rgb.png", 1}};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct error_text error = {""};
+        struct image_header header;
+        struct mapped_file file;
+        assert_int_equal(mapped_file_open(AT_FDCWD, files[i].name, &file, &error), RESULT_OK);
+        assert_int_equal(image_decoder_probe(file.bytes, file.byte_count, &header, &error),
+                         RESULT_OK);
+        assert_int_equal(header.scans, files[i].scans);
+        mapped_file_close(&file);
+    }
+}
+
 /* Each decoder looks at the flag by itself, but for libwebp's, for which image_decoder.c does. */
 static void test_a_cancelled_decoding_ends(void **state)
 {
@@ -255,6 +278,7 @@ static void test_a_cancelled_decoding_ends(void **state)
                                             .width = header.width,
                                             .height = header.height,
                                             .reduction = 1,
+                                            .scans = header.scans,
                                             .cancelled = &cancelled};
         if (files[i].decode)
             assert_int_equal(files[i].decode(&source, &pixels, &error), RESULT_CANCELLED);
@@ -269,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_too_many_bytes_are_refused_unread),
         cmocka_unit_test(test_a_jpeg_of_many_segments_is_refused_at_once),
         cmocka_unit_test(test_a_jpeg_of_as_many_segments_as_allowed_is_probed),
+        cmocka_unit_test(test_scans_are_counted_before_decoding),
         cmocka_unit_test(test_a_cancelled_decoding_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
