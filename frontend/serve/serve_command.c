@@ -25,8 +25,8 @@
 #include "frontend/serve/routes/http_settings.h"
 #include "frontend/serve/routes/inspect_route.h"
 #include "frontend/serve/routes/route_table.h"
-#include "frontend/serve/service_manager.h"
 #include "frontend/serve/routes/status_routes.h"
+#include "frontend/serve/service_manager.h"
 #include "proto/log.h"
 #include "proto/must.h"
 

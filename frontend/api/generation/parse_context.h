@@ -27,7 +27,8 @@ struct parse_context {
     /* NULL: this thread may do all of it. Otherwise its lane: a request that needs a later one ends
      * with RESULT_CANCELLED, and *lane is set to the lane that it needs. */
     enum preparation_lane *lane;
-    /* NULL, or true once the client has left or the server stops: long work looks at it and ends. */
+    /* NULL, or true once the client has left or the server stops: long work looks at it and ends.
+     */
     const atomic_bool *cancelled;
 };
 
