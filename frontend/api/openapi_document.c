@@ -1,6 +1,5 @@
 /*
- * The assembler copies the file into the program's constants; the Makefile says that this file
- * depends on it.
+ * The assembler copies the file into the program's constants; the Makefile has the dependency.
  */
 #include "frontend/api/openapi_document.h"
 

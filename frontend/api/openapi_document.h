@@ -1,6 +1,6 @@
 /*
- * The description of this server's API that it serves at /openapi.json: frontend/api/openapi.json,
- * embedded when the program is built.
+ * The OpenAPI description served at /openapi.json: frontend/api/openapi.json, embedded at build
+ * time.
  */
 #ifndef SHOAL_FRONTEND_API_OPENAPI_DOCUMENT_H
 #define SHOAL_FRONTEND_API_OPENAPI_DOCUMENT_H

@@ -139,7 +139,7 @@ static bool gpu_find(struct device_name *device, char name[DEVICE_CHOICE_NAME_BY
     size_t bytes = pid > 0 ? list_read(ends[0], listing) : 0;
     close(ends[0]);
     if (pid > 0) {
-        kill(pid, SIGKILL); /* no effect on one that has ended */
+        kill(pid, SIGKILL); /* no effect if it has ended */
         waitpid(pid, NULL, 0);
     }
     return device_choice_pick(listing, bytes, device, name);

@@ -1,11 +1,7 @@
 /*
- * Asking the worker program for its devices.
+ * Replaces this process by the worker program, which prints the list of devices.
  *
- * Only workers know devices, so this process becomes one that lists them: the list is the worker's
- * own output, in its words.
- *
- * Refuses to know anything about devices itself: a frontend that opened a driver could be taken
- * down by it.
+ * The frontend never opens a driver itself: a broken driver could end it.
  */
 #include "frontend/serve/devices_command.h"
 

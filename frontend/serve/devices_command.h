@@ -1,5 +1,5 @@
 /*
- * `shoal devices`: what workers can compute on, as a table or JSON on standard output.
+ * `shoal devices`: the list of devices that workers can use, as a table or JSON on standard output.
  */
 #ifndef SHOAL_FRONTEND_SERVE_DEVICES_COMMAND_H
 #define SHOAL_FRONTEND_SERVE_DEVICES_COMMAND_H

@@ -1,9 +1,8 @@
 /*
  * The engine with a terminal instead of HTTP.
  *
- * The prompt becomes the body of a chat request, so that fields, defaults and ranges are those of
- * the API; --raw replaces only what the chat template would have rendered. Text is written as its
- * characters become whole.
+ * The prompt becomes the body of a chat request, so that fields, defaults and ranges are the API's;
+ * --raw replaces the rendered chat template. Text is written as soon as its characters are whole.
  */
 #include "frontend/serve/generate_command.h"
 
@@ -130,7 +129,7 @@ static const struct live_request_sink sink = {.prepared = on_prepared,
 
 /* --- the request ----------------------------------------------------------------------------- */
 
-/* The file as a data URI in a part of its own. */
+/* A content part with the file as a data URI. */
 static enum result image_write(const struct options *options, const char *path,
                                struct text_buffer *body, struct error_text *error)
 {
@@ -145,7 +144,7 @@ static enum result image_write(const struct options *options, const char *path,
     return RESULT_OK;
 }
 
-/* A string, or a list of parts where there are pictures. */
+/* A string, or a list of parts if there are images. */
 static enum result content_write(const struct options *options, struct text_buffer *body,
                                  struct error_text *error)
 {
@@ -183,7 +182,7 @@ static enum result body_write(const struct options *options, struct text_buffer 
     text_buffer_append_text(body, options->raw ? "{\"prompt\":"
                                                : "{\"messages\":[{\"role\":\"user\",\"content\":");
     enum result result = content_write(options, body, error);
-    if (options->raw) /* or it would be that API's own default */
+    if (options->raw) /* otherwise that API's default applies */
         text_buffer_append_format(
             body, ",\"max_tokens\":%llu",
             (unsigned long long)(options->max_tokens ? options->max_tokens : LIMIT_CONTEXT_TOKENS));

@@ -7,7 +7,7 @@
 
 #include "frontend/serve/settings/options.h"
 
-/* Returns the exit status: 0 for a whole answer, 1 for an error, 128 + signal when interrupted. */
+/* Returns the exit status: 0 for a complete answer, 1 for an error, 128 + signal if interrupted. */
 int generate_command_run(const struct options *options);
 
 #endif

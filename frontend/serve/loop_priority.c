@@ -1,10 +1,10 @@
 /*
- * A thread that wakes waits until the one that has its core has used up a slice, 3 ms mostly,
- * unless it asks for shorter slices itself. The event loop's turns take microseconds, streams wait
- * for them, and the threads that prepare prompts and pictures, or compute, share its cores.
+ * A thread that wakes up waits until the running thread of its core has used its time slice (about
+ * 3 ms), unless it asked for shorter slices. The event loop's turns take microseconds and streams
+ * wait for them, while threads that prepare prompts and images, or compute, share its cores.
  *
- * Children would inherit the slice; the flag that prevents it also takes a raised priority from
- * them, so a process that has one is left as it is.
+ * Children would inherit the slice. The flag that prevents it also takes a raised priority from
+ * them, so a process with a raised priority is not changed.
  */
 #include "frontend/serve/loop_priority.h"
 
@@ -15,17 +15,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLICE_NS      100000u /* the least that there is */
+#define SLICE_NS      100000u /* the kernel's minimum */
 #define RESET_ON_FORK 1u
 
-/* The kernel's struct sched_attr, which not every C library has. */
+/* The kernel's struct sched_attr, which some C libraries lack. */
 struct attributes {
     uint32_t size;
     uint32_t policy;
     uint64_t flags;
     int32_t nice;
     uint32_t priority;
-    uint64_t runtime_ns; /* of the usual policy it is the slice */
+    uint64_t runtime_ns; /* the time slice under the normal policy */
     uint64_t deadline_ns;
     uint64_t period_ns;
 };

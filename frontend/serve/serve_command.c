@@ -1,11 +1,11 @@
 /*
- * Puts the server together, runs the loop, takes it apart.
+ * Builds the server, runs the event loop, frees the server.
  *
- * It listens before the model is open, so that clients get a 503 with progress instead of a refused
- * connection. The first SIGTERM or SIGINT drains: no request is admitted any more, the running ones
- * get drain-timeout, then an error; the worker is asked to end; replies on their way are still
- * written. A second signal ends the process at once, and the kernel kills the worker with it.
- * SIGHUP reads keys and certificate again and disturbs nothing.
+ * The server listens before the model is open, so that clients get a 503 with progress instead of a
+ * refused connection. The first SIGTERM or SIGINT drains: no new request is admitted, running
+ * requests get --drain-timeout and then an error, the workers are asked to end, and replies in
+ * progress are still written. A second signal ends the process at once, and the kernel kills the
+ * workers with it. SIGHUP reads API keys and certificate again without affecting requests.
  */
 #include "frontend/serve/serve_command.h"
 
@@ -30,7 +30,7 @@
 #include "proto/log.h"
 #include "proto/must.h"
 
-#define LAST_WRITES_MS      1000 /* for replies still unsent when all else is done */
+#define LAST_WRITES_MS      1000 /* for unsent replies after all requests have ended */
 #define LAST_WRITES_LOOK_MS 10
 #define TEARDOWN_MS         2000 /* for threads to end and memory to be released */
 #define CALLBACKS_A_LOOK    64
@@ -90,7 +90,7 @@ static void on_write_status(void *context, char text[SERVICE_STATUS_BYTES])
                  status.live, status.worker_restarts);
 }
 
-/* Everything has ended; lets the last replies reach their readers. */
+/* All requests have ended; waits until the last replies are written. */
 static void on_exit_timer(int fd, short what, void *context)
 {
     (void)fd;
@@ -209,9 +209,9 @@ static void event_release(struct event *event)
         event_free(event);
 }
 
-/* Callbacks may activate others, and libevent asks the kernel for news only when none is left: a
- * client that pipelines requests without end could keep everybody else waiting. So it asks after
- * some of them. */
+/* Callbacks may activate others, and libevent polls the kernel only when none is left: a client
+ * that pipelines requests without end could starve the others. So it polls after CALLBACKS_A_LOOK
+ * callbacks. */
 static struct event_base *base_create(void)
 {
     struct event_config *config = event_config_new();
@@ -266,7 +266,7 @@ int serve_command_run(const struct options *options)
     generation_route_destroy(command.routes.generation);
     inspect_route_destroy(command.routes.inspections);
     chat_engine_destroy(command.routes.engine);
-    response_store_destroy(command.routes.responses); /* its holders are gone */
+    response_store_destroy(command.routes.responses); /* after the last reference to a response */
     http_settings_destroy(command.http_settings);
     service_manager_destroy(command.manager);
     event_release(command.drain_timer);

@@ -6,8 +6,8 @@
 
 #include "frontend/serve/settings/options.h"
 
-/* Returns the exit status: 0 after a drain, 1 when the model cannot be served or the address cannot
- * be had. */
+/* Returns the exit status: 0 after a drain, 1 if the model cannot be served or the address is not
+ * available. */
 int serve_command_run(const struct options *options);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * Datagrams of NAME=value lines to the socket that NOTIFY_SOCKET names, and descriptors from 3 on
- * that LISTEN_FDS counts.
+ * Sends datagrams of NAME=value lines to the socket in NOTIFY_SOCKET, and takes the descriptors
+ * from 3 on that LISTEN_FDS counts.
  *
- * The watchdog is fed from the event loop and from nowhere else: a loop that no longer turns stops
- * feeding it, which is all that a watchdog is for. A worker that hangs is this process's own
- * business (worker_supervisor.h), not systemd's.
+ * The watchdog is fed from the event loop only, so that it fires when the loop stops turning. Hung
+ * workers are handled by worker_supervisor.h, not by systemd.
  *
- * Sending never waits: a message that the manager has no room for is dropped, the next one follows
+ * Sending never waits: a message that the manager has no room for is dropped, and the next follows
  * within a second. This is the only file that reads the environment; the protocol has no other way.
  */
 #include "frontend/serve/service_manager.h"
@@ -29,12 +28,12 @@
 
 #define FIRST_PASSED_FD 3
 #define STATUS_EVERY_MS 1000
-#define START_EXTEND_US 30000000 /* more time to start, from each sign of progress on */
+#define START_EXTEND_US 30000000 /* extra start time, granted at each sign of progress */
 #define MESSAGE_BYTES   512u
 
 struct service_manager {
     struct service_manager_config config;
-    int fd; /* -1: nobody listens */
+    int fd; /* -1: no service manager */
     struct sockaddr_un address;
     socklen_t address_bytes;
     struct event *status_timer;
@@ -44,7 +43,7 @@ struct service_manager {
     bool ready;
 };
 
-/* The variable's value, which is removed; NULL when unset or empty. The caller frees. */
+/* Removes the variable and returns its value; NULL if unset or empty. The caller frees. */
 static char *environment_take(const char *name)
 {
     const char *value = getenv(name);
@@ -115,7 +114,7 @@ static void on_status(int fd, short what, void *context)
         notify(manager, "STATUS=%s\nEXTEND_TIMEOUT_USEC=%d", status, START_EXTEND_US);
 }
 
-/* Where messages go: a path, or with '@' a name in the abstract namespace. */
+/* Address of the socket: a path, or with '@' a name in the abstract namespace. */
 static bool address_parse(struct service_manager *manager, const char *name)
 {
     size_t bytes = strlen(name);
@@ -181,7 +180,7 @@ void service_manager_destroy(struct service_manager *manager)
     free(manager);
 }
 
-/* One more than are listened on, so that too many are noticed there. */
+/* One more than can be listened on, so that the listener notices too many. */
 size_t service_manager_take_sockets(struct service_manager *manager,
                                     int fds[LIMIT_LISTEN_SOCKETS + 1])
 {

@@ -1,10 +1,10 @@
 /*
- * Events (reply_event.h) to deltas or to a message.
+ * Turns parser events (reply_event.h) into deltas or a message.
  *
- * Consecutive pieces of one kind that come with one token become one delta. Deltas wait in one
- * buffer, each ended by a line break, which no JSON text written here contains. Reasoning has two
- * names, because clients know it by either. A call's id is the model's where it gave one, else made
- * of the reply's id, so that it is unique and needs no luck.
+ * Consecutive pieces of one kind that arrive with one token become one delta. Deltas wait in one
+ * buffer, separated by line breaks, which JSON text written here never contains. Reasoning is
+ * written under two names, because clients know either. A call's id is the model's if it has one,
+ * otherwise made from the reply's id, so that it is unique.
  */
 #include "frontend/api/chat/chat_choice.h"
 
@@ -23,7 +23,7 @@ struct chat_choice {
     enum answer_end ended;
     struct token_log *log; /* NULL: no log-probabilities */
     /* Streaming. */
-    enum reply_event_kind piece_kind; /* of what is in `piece`; 0: nothing */
+    enum reply_event_kind piece_kind; /* of the text in `piece`; 0: none */
     uint32_t piece_call;
     struct text_buffer piece;
     struct text_buffer deltas;
@@ -31,8 +31,8 @@ struct chat_choice {
     /* Not streaming. */
     struct text_buffer content;
     struct text_buffer reasoning;
-    struct text_buffer calls;     /* objects with commas between */
-    struct text_buffer arguments; /* of the call in hand */
+    struct text_buffer calls;     /* objects, separated by commas */
+    struct text_buffer arguments; /* of the current call */
     bool call_open;
 };
 

@@ -1,6 +1,6 @@
 /*
- * One choice of a chat completion: tokens in, OpenAI's shapes out. Streaming it yields deltas, else
- * one message. What stands around them is chat_format.c's.
+ * One choice of a chat completion: tokens in, OpenAI's shapes out: deltas when streaming, otherwise
+ * one message. chat_format.c writes what surrounds them.
  */
 #ifndef SHOAL_FRONTEND_API_CHAT_CHAT_CHOICE_H
 #define SHOAL_FRONTEND_API_CHAT_CHAT_CHOICE_H
@@ -10,18 +10,18 @@
 struct chat_choice;
 
 struct chat_choice *chat_choice_create(const struct reply_config *config, uint32_t index);
-void chat_choice_destroy(struct chat_choice *choice); /* NULL is fine */
+void chat_choice_destroy(struct chat_choice *choice); /* NULL is allowed */
 
-/* True: a stop string, or the one call that the request allows, ended it. */
+/* True: a stop string, or the one call that the request allows, ended the choice. */
 bool chat_choice_push(struct chat_choice *choice, const struct reply_token *token);
 void chat_choice_finish(struct chat_choice *choice, enum finish_reason finish,
                         struct cached_prompt cached);
 
-/* Streaming: takes the next delta, an object; false when there is none now. Valid until the next
+/* Streaming: takes the next delta, an object; false if there is none now. Valid until the next
  * push. */
 bool chat_choice_take_delta(struct chat_choice *choice, const char **json, size_t *length);
-/* Appends {"content":[…],"refusal":null} with the log-probabilities that may be told by now and
- * were not yet (not streaming: of all tokens), or null. */
+/* Appends {"content":[…],"refusal":null} with the log-probabilities that are final and not yet sent
+ * (not streaming: of all tokens), or null. */
 void chat_choice_write_logprobs(struct chat_choice *choice, struct text_buffer *out);
 /* Not streaming, after the end. */
 void chat_choice_write_message(struct chat_choice *choice, struct text_buffer *out);

@@ -1,10 +1,10 @@
 /*
- * Chat replies as the OpenAI API shapes them.
+ * Chat replies in OpenAI's shape.
  *
- * The part of a chunk that never changes within a stream (id, object, created, model) is written
- * once into `head`; a delta costs a few appends. A reply that is not streamed is collected in its
- * choices and written whole at the end. The last chunk of a stream, or the body, also has
- * llama.cpp's `timings`.
+ * The part of a chunk that is constant within a stream (id, object, created, model) is written once
+ * into `head`; a delta costs a few appends. A reply that is not streamed is collected in its
+ * choices and written at the end. The last chunk of a stream, or the body, also has llama.cpp's
+ * `timings`.
  */
 #include "frontend/api/chat/chat_format.h"
 
@@ -64,8 +64,8 @@ static void destroy(struct api_reply *reply)
 
 /* --- usage and timings ----------------------------------------------------------------------- */
 
-/* Of all choices: the prompt once, and as cached what each of them found: of pictures that
- * are new, one choice has them encoded and the others share them. */
+/* Usage of all choices. The prompt counts once; as cached counts what each choice found: a new
+ * image is encoded for one choice and shared by the others. */
 static struct answer_usage usage_sum(const struct api_reply *reply)
 {
     struct answer_usage sum = {.prompt_tokens = reply->prompt_tokens,

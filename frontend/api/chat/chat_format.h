@@ -1,6 +1,6 @@
 /*
- * OpenAI's chat completions: POST /v1/chat/completions. Streams are SSE chunks in the order role,
- * deltas, finish_reason, usage, [DONE]; else one chat.completion object.
+ * OpenAI's chat completions: POST /v1/chat/completions. A stream is SSE chunks in the order role,
+ * deltas, finish_reason, usage, [DONE]; otherwise the reply is one chat.completion object.
  */
 #ifndef SHOAL_FRONTEND_API_CHAT_CHAT_FORMAT_H
 #define SHOAL_FRONTEND_API_CHAT_CHAT_FORMAT_H

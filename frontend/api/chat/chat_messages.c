@@ -1,9 +1,9 @@
 /*
- * Checking and normalizing chat messages.
+ * Checks and normalizes chat messages.
  *
- * Every field that a template may read is checked here, so that a template never meets a number
- * where it expects words; what is refused is named by its place in the array. Unknown members of a
- * message are left for the template.
+ * Every field that a template may read is checked here, so that a template never gets a number
+ * where it expects text. An error names the place in the array. Unknown members of a message are
+ * left for the template.
  */
 #include "frontend/api/chat/chat_messages.h"
 
@@ -28,11 +28,11 @@ static const struct {
     {"assistant", "assistant", false, false},
 };
 
-/* The message that is looked at. */
+/* The message being checked. */
 struct place {
     int index;
     bool takes_pictures;
-    struct request_images *images; /* NULL: lists are as they shall be */
+    struct request_images *images; /* NULL: lists are already normalized */
 };
 
 /* "messages[3].content" */
@@ -68,7 +68,7 @@ static enum result content_part_text(const cJSON *part, int index, const char **
     return RESULT_OK;
 }
 
-/* Joins the text parts of `parts` by newlines into a new string. */
+/* Joins the text parts of `parts` with newlines into a new string. */
 static enum result content_parts_join(const cJSON *parts, int index, char **joined,
                                       struct api_error *error)
 {
@@ -114,7 +114,7 @@ static bool has_picture(const cJSON *parts)
     return false;
 }
 
-/* Notes the pictures of `parts` and appends what stands for each part to `list`. */
+/* Notes the images of `parts` and appends a normalized part for each to `list`. */
 static enum result parts_make(const cJSON *parts, const struct place *at, cJSON *list,
                               struct api_error *error)
 {
@@ -146,7 +146,7 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
     return RESULT_OK;
 }
 
-/* What stands for a list of parts: a string, or a list where there are pictures. */
+/* Normalizes a list of parts: to a string, or to a list if there are images. */
 static enum result parts_normalize(const cJSON *parts, const struct place *at, cJSON **made,
                                    struct api_error *error)
 {
@@ -193,7 +193,7 @@ static enum result content_normalize(cJSON *message, const struct place *at, boo
     return RESULT_OK;
 }
 
-/* A member that must be a string where it is there. */
+/* Checks a member that must be a string if it exists. */
 static enum result string_check(const cJSON *object, int index, const char *place_member,
                                 const char *name, struct api_error *error)
 {
@@ -264,8 +264,8 @@ static enum result tool_calls_normalize(cJSON *message, int index, bool *present
     return RESULT_OK;
 }
 
-/* What the assistant thought, which clients give back under either of its names, and templates look
- * for as reasoning_content, or, where calls follow it, as thinking (gpt-oss). */
+/* The assistant's reasoning. Clients send it back under either of its names; templates read it as
+ * reasoning_content or, with calls after it, as thinking (gpt-oss). */
 static enum result reasoning_normalize(cJSON *message, int index, bool has_calls,
                                        struct api_error *error)
 {

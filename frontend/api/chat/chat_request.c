@@ -1,10 +1,10 @@
 /*
- * Reading the body of a chat request: a short list of readers, run in order until one refuses.
+ * Reads the body of a chat request: a list of readers, run in order until one fails.
  *
- * Fields of the official API, and those of other servers that clients send, whose feature this
- * build lacks are listed; whoever asks for one is refused, because an ignored grammar would be a
- * wrong answer that looks like a right one. What only describes the request (user, metadata, store,
- * service_tier …) is left unread.
+ * Fields of the official API, and of other servers whose clients send them, are listed here if this
+ * server lacks the feature; a request that uses one is refused, because an ignored grammar would
+ * give a wrong answer that looks right. Fields that only describe the request (user, metadata,
+ * store, service_tier …) are not read.
  */
 #include "frontend/api/chat/chat_request.h"
 
@@ -96,7 +96,7 @@ static enum result choices_read(const struct parse_context *context, cJSON *body
 
 /* --- thinking, the template ------------------------------------------------------------------ */
 
-/* Adds a variable for the template; one that the client set itself stays. */
+/* Adds a variable for the template, unless the client set it. */
 static enum result variable_add(cJSON *body, struct generation_request *request, const char *name,
                                 cJSON *value, struct api_error *error)
 {
@@ -215,7 +215,7 @@ enum result chat_request_read_thinking(cJSON *body, struct generation_request *r
 
 /* --- what this build does not do ------------------------------------------------------------- */
 
-/* Other servers' fields of which one value changes nothing here; any other would. */
+/* Fields of other servers with one value that changes nothing here; any other value would. */
 static const struct {
     const char *name;
     double harmless; /* true counts as 1 */
@@ -313,9 +313,10 @@ static enum result lacking_refuse(const struct parse_context *context, cJSON *bo
 {
     (void)context;
     (void)request;
-    static const char *const names[] = {"best_of", "echo", "suffix",
-                                        "reasoning", /* an object is Responses': reasoning_effort */
-                                        NULL};
+    static const char *const names[] = {
+        "best_of", "echo", "suffix",
+        "reasoning", /* an object in the Responses API: reasoning_effort */
+        NULL};
     enum result result = chat_request_refuse_lacking(body, error);
     return result == RESULT_OK ? request_fields_refuse(body, names, error) : result;
 }
@@ -343,7 +344,7 @@ static enum result tools_read(const struct parse_context *context, cJSON *body,
     return chat_tools_read(body, request, error);
 }
 
-/* mlx-vlm's: one side of a square, or width and height. */
+/* mlx-vlm's field: the side of a square, or width and height. */
 static enum result resize_shape_read(const cJSON *body, struct generation_request *request,
                                      struct api_error *error)
 {

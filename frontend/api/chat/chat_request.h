@@ -1,7 +1,7 @@
 /*
- * The body of POST /v1/chat/completions, checked: types, ranges, roles, bounds. Unknown fields are
- * ignored as the official API's clients expect of compatible servers; known fields whose feature
- * this build lacks are refused, never silently dropped.
+ * The body of POST /v1/chat/completions, checked: types, ranges, roles, limits. Unknown fields are
+ * ignored, as clients expect of compatible servers; known fields whose feature this server lacks
+ * are refused, never silently dropped.
  */
 #ifndef SHOAL_FRONTEND_API_CHAT_CHAT_REQUEST_H
 #define SHOAL_FRONTEND_API_CHAT_CHAT_REQUEST_H
@@ -17,13 +17,13 @@ enum result chat_request_parse(const struct parse_context *context, const char *
                                size_t json_bytes, struct generation_request *request,
                                struct api_error *error) RESULT_CHECKED;
 
-/* Parts that bodies of completions and Responses have too: what is refused because this build lacks
- * it; `stream` and what belongs to it; sampling, stop strings and biases. */
+/* Parts that completions and Responses share: refusal of missing features; `stream` and its
+ * options; sampling, stop strings and biases. */
 enum result chat_request_refuse_lacking(const struct cJSON *body,
                                         struct api_error *error) RESULT_CHECKED;
 enum result chat_request_read_stream(struct cJSON *body, struct generation_request *request,
                                      struct api_error *error) RESULT_CHECKED;
-/* `thinking`'s fields, and variables of the template, of which the effort is one. */
+/* Fields about thinking, and template variables, to which the effort belongs. */
 enum result chat_request_read_thinking(struct cJSON *body, struct generation_request *request,
                                        struct api_error *error) RESULT_CHECKED;
 enum result chat_request_read_settings(const struct parse_context *context, struct cJSON *body,

@@ -1,12 +1,12 @@
 /*
- * Checking tools.
+ * Checks tools.
  *
- * A tool's name goes into prompts, into the marks of calls and back to the client, and its schema
- * into templates and the parser of calls: so names are of a plain alphabet, and a schema is bounded
- * in depth and size before anyone walks it. What a schema says is not looked at here; whoever reads
- * it (tool_call_parser.h) takes what it understands.
+ * A tool's name is used in prompts, in the marks of calls and in replies; its schema in templates
+ * and in the parser of calls. So names have a restricted alphabet, and a schema is limited in depth
+ * and size before other code reads it. The meaning of a schema is not checked here; its reader
+ * (tool_call_parser.h) uses what it understands.
  *
- * Tools of other types than functions run on the servers of whoever offers them: refused.
+ * Not supported: tools other than functions, which run on their provider's servers.
  */
 #include "frontend/api/chat/chat_tools.h"
 
@@ -43,7 +43,7 @@ static bool is_name(const char *name)
 
 /* --- one tool -------------------------------------------------------------------------------- */
 
-/* Adds what the value takes as text to *bytes, roughly; false where it is nested too deeply. */
+/* Adds the approximate size of the value as text to *bytes; false if it is nested too deeply. */
 static bool schema_measure(const cJSON *value, uint32_t depth, size_t *bytes)
 {
     if (depth > LIMIT_TOOL_DEPTH)
@@ -243,8 +243,7 @@ static enum result choice_read(const cJSON *item, enum tool_choice *choice, cons
     return RESULT_OK;
 }
 
-/* Since 2023 `tools` stands in their place; an answer in the shape that belongs to them is not
- * written here. */
+/* `tools` replaced them in 2023; replies in their shape are not written here. */
 static enum result former_refuse(const cJSON *body, struct api_error *error)
 {
     static const char *const names[][2] = {{"functions", "tools"},

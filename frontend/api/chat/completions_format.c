@@ -1,9 +1,9 @@
 /*
- * Completions as the OpenAI API shapes them: {"choices":[{"index","text","logprobs",
- * "finish_reason"}]}, streamed or whole.
+ * Completions in OpenAI's shape: {"choices":[{"index","text","logprobs","finish_reason"}]},
+ * streamed or whole.
  *
- * A choice is text and, where asked for, log-probabilities in the shape that only this API has:
- * four lists, with tokens that are no whole characters written as "bytes:\xe2\x82".
+ * A choice is text and, on request, log-probabilities in a shape that only this API has: four
+ * lists, with tokens that are not whole characters written as "bytes:\xe2\x82".
  */
 #include "frontend/api/chat/completions_format.h"
 
@@ -23,11 +23,11 @@
 struct completion {
     struct reply_text *decoder;
     struct stop_matcher stops;
-    struct text_buffer text; /* streaming: of the next chunk; else of all */
+    struct text_buffer text; /* streaming: of the next chunk; otherwise of all */
     struct token_log *log;   /* NULL: none */
     uint32_t tokens;
     uint32_t cached_tokens;
-    const char *finish; /* NULL: it has not ended */
+    const char *finish; /* NULL: not ended */
 };
 
 struct api_reply {
@@ -45,7 +45,7 @@ struct api_reply {
 
 /* --- echo ------------------------------------------------------------------------------------ */
 
-/* The text of a prompt of token ids; special tokens show theirs, since the client wrote them. */
+/* Text of a prompt of token ids, with the text of special tokens, since the client wrote them. */
 static void ids_decode(const struct tokenizer *tokenizer, const struct token_list *tokens,
                        struct text_buffer *out)
 {
@@ -120,7 +120,7 @@ static void destroy(struct api_reply *reply)
 
 /* --- log-probabilities ----------------------------------------------------------------------- */
 
-/* Whether the bytes are whole characters, and so their own text. */
+/* True if the bytes are whole characters, and so their own text. */
 static bool is_text(const char *bytes, size_t count)
 {
     struct utf8_stream utf8 = {0};
@@ -151,7 +151,7 @@ static void name_write(const struct tokenizer *tokenizer, uint32_t token, size_t
     text_buffer_append_text(out, "\"");
 }
 
-/* {"<token>":<logprob>,…}: the most likely ones, and the drawn one. */
+/* {"<token>":<logprob>,…}: the most likely tokens, and the drawn one. */
 static void top_write(const struct tokenizer *tokenizer, const struct token_log_entry *entry,
                       struct text_buffer *out)
 {
@@ -247,10 +247,10 @@ static void chunk_write(const struct api_reply *reply, uint32_t index, struct te
 static void begin(struct api_reply *reply, struct text_buffer *out)
 {
     for (uint32_t i = 0; i < reply->choice_count; i++)
-        chunk_write(reply, i, out); /* what is echoed */
+        chunk_write(reply, i, out); /* the echoed prompt */
 }
 
-/* What came into the text from `before` on is shown. */
+/* Writes the text that was added since `before`. */
 static void text_note(struct completion *choice, size_t before)
 {
     must(!choice->text.failed);

@@ -1,9 +1,9 @@
 /*
- * Reading the body of a completions request. A prompt has four shapes (a text, a list of texts,
- * token ids, a list of these), which become one: a list of prompts.
+ * Reads the body of a completions request. The four shapes of a prompt (a text, a list of texts,
+ * token ids, a list of these) become one: a list of prompts.
  *
  * Log-probabilities of the prompt are not computed, so `echo` with `logprobs` is refused. The
- * official default of 16 tokens holds.
+ * default is the official one, 16 tokens.
  */
 #include "frontend/api/chat/completions_request.h"
 

@@ -8,7 +8,7 @@
 #include "frontend/api/generation/parse_context.h"
 #include "frontend/base/api_error.h"
 
-/* On failure *request is empty. request->prompts is a list, whatever shape the body had. */
+/* On failure *request is empty. request->prompts is a list, whatever the shape in the body. */
 enum result completions_request_parse(const struct parse_context *context, const char *json,
                                       size_t json_bytes, struct generation_request *request,
                                       struct api_error *error) RESULT_CHECKED;

@@ -1,6 +1,6 @@
 /*
- * Each question reads its body, asks the tokenizer or the template, and writes JSON; a chat goes
- * through the reader of chat completions, so what is refused there is refused here.
+ * Each route reads its body, asks the tokenizer or the template, and writes JSON. A chat is read by
+ * the reader of chat completions, so the same fields are refused.
  */
 #include "frontend/api/chat/tokenize_routes.h"
 
@@ -42,7 +42,7 @@ struct tokenize_options {
     bool with_pieces;
 };
 
-/* `usual` where the field is absent. */
+/* Returns `usual` if the field is absent. */
 static enum result flag_read(const cJSON *body, const char *name, bool usual, bool *value,
                              struct api_error *error)
 {
@@ -98,7 +98,7 @@ static enum result text_tokenize(const struct model_assets *assets, const char *
     return RESULT_OK;
 }
 
-/* vLLM's answer. */
+/* The reply in vLLM's shape. */
 static void counted_write(const struct model_assets *assets, const struct token_list *tokens,
                           bool with_strings, struct text_buffer *out)
 {
@@ -117,7 +117,7 @@ static void counted_write(const struct model_assets *assets, const struct token_
     text_buffer_append_text(out, with_strings ? "]}" : "}");
 }
 
-/* llama.cpp's: a piece that is no text is a list of its bytes. */
+/* llama.cpp's shape: a piece that is not valid text is a list of its bytes. */
 static void piece_write(const char *bytes, size_t count, struct text_buffer *out)
 {
     struct utf8_stream utf8 = {0};

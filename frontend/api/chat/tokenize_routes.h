@@ -1,15 +1,15 @@
 /*
- * What a text, a chat or token ids are to the model: /tokenize, /detokenize and /apply-template,
- * with the fields and answers of vLLM and of llama.cpp. Whichever field a body has for its text
- * decides whose shape the answer is in.
+ * /tokenize, /detokenize and /apply-template: conversions between text, chats and token ids, with
+ * the fields and replies of vLLM and of llama.cpp. The name of the field that holds the text
+ * decides the shape of the reply.
  *
  *   tokenize    {"prompt"} or {"messages",…}: {"count","max_model_len","tokens","token_strs"}
  *               {"content"}: {"tokens"}, with "with_pieces" as [{"id","piece"}]
  *   detokenize  {"tokens"}: {"prompt","content"}, both the text
  *   template    {"messages",…} as a chat body: {"prompt"}
  *
- * In texts the text of special tokens becomes these tokens, as both servers do it; "parse_special"
- * false leaves it text.
+ * Text of special tokens becomes these tokens, as on both servers; with "parse_special" false it
+ * stays text.
  */
 #ifndef SHOAL_FRONTEND_API_CHAT_TOKENIZE_ROUTES_H
 #define SHOAL_FRONTEND_API_CHAT_TOKENIZE_ROUTES_H

@@ -1,9 +1,9 @@
 /*
- * The chain of an answer: tokens to text (reply_text), text to what it consists of (reply_parser),
- * then the sink.
+ * The stages of an answer: tokens to text (reply_text), text to parts (reply_parser), parts to the
+ * sink.
  *
- * Bytes that a token made certain are handed on at once; what is held back (half a character, the
- * beginning of a tag, a call or a stop string) comes with a later token or at the end.
+ * Bytes that a token makes final are passed on at once. Bytes that are held back (half a character,
+ * the start of a tag, a call or a stop string) follow with a later token or at the end.
  */
 #include "frontend/api/generation/answer.h"
 
@@ -20,17 +20,17 @@ struct answer {
     struct reply_event_sink sink;
     struct reply_text *text;
     struct reply_parser *parser;
-    struct token_list own_marks;      /* of a request with tags of its own */
-    cJSON *tools;                     /* copied: the request's body goes before the answer does */
+    struct token_list own_marks;      /* of a request with its own tags */
+    cJSON *tools;                     /* a copy: the request's body is freed before the answer */
     struct text_buffer piece;         /* scratch */
-    const struct tool_format *format; /* of calls, or NULL */
+    const struct tool_format *format; /* of calls; NULL: none */
     uint64_t id_bits;                 /* ids of calls are made from them */
     bool single_call;
     bool call_ended;
     struct answer_usage usage;
 };
 
-/* FNV-1a: a reply's id is random, and not alone in having to be. */
+/* FNV-1a. A reply's id is already random, so no secret is needed. */
 static uint64_t id_bits_make(const char *id, uint32_t choice)
 {
     uint64_t bits = 0xcbf29ce484222325u + choice;
@@ -39,8 +39,8 @@ static uint64_t id_bits_make(const char *id, uint32_t choice)
     return bits;
 }
 
-/* An answer that may hold one call ends with it: nothing behind it is told. A call without an id
- * gets one here where templates want theirs of one form; else writers give it what they like. */
+/* If the answer may hold one call, it ends with that call. A call without an id gets one here if
+ * the template needs ids of a certain form; otherwise the writer makes one. */
 static void answer_hear(void *context, const struct reply_event *event)
 {
     struct answer *answer = context;
@@ -55,7 +55,7 @@ static void answer_hear(void *context, const struct reply_event *event)
     answer->sink.event(answer->sink.context, &named);
 }
 
-/* Shows the text of tokens that spell marks. */
+/* Text of tokens that spell marks is kept. */
 static void answer_show_marks(struct answer *answer, const struct model_assets *assets,
                               const struct reasoning_format *reasoning)
 {
@@ -80,7 +80,7 @@ struct answer *answer_create(const struct reply_config *config, uint32_t choice,
     answer->single_call = request->single_tool_call;
     answer->format = formats->tools;
     answer->id_bits = id_bits_make(config->id, choice);
-    bool raw = request->prompts != NULL; /* text goes on; nothing in it is anything else */
+    bool raw = request->prompts != NULL; /* raw text is continued; no part of it is parsed */
     bool with_calls = !raw && request->tools && request->tool_choice != TOOL_CHOICE_NONE;
     if (with_calls)
         must(answer->tools = cJSON_Duplicate(request->tools, true));
@@ -124,7 +124,7 @@ static void count_tokens(struct answer *answer)
 
 bool answer_push(struct answer *answer, const struct reply_token *token)
 {
-    size_t earlier = 0; /* bytes that count for other tokens */
+    size_t earlier = 0; /* bytes that count for earlier tokens */
     if (!token->is_stop)
         earlier = reply_text_push(answer->text, token->id, &answer->piece);
     must(!answer->piece.failed);

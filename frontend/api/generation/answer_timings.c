@@ -1,6 +1,6 @@
 /*
- * The prompt's time lasts from the first step with rows of it to its first token; the tokens' time
- * from there to the last one. Rates that cannot be told (no time passed) are 0.
+ * Prompt time runs from the first step with rows of the prompt to the first token; token time from
+ * there to the last token. Rates over no time are 0.
  */
 #include "frontend/api/generation/answer_timings.h"
 

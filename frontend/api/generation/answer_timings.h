@@ -1,7 +1,7 @@
 /*
- * How fast an answer came, under llama.cpp's names: cache_n, prompt_n, prompt_ms, predicted_n,
- * predicted_ms and what follows from them. Of several answers to one request: the prompt once, the
- * tokens of all, from the first one's arrival to the last one's.
+ * Timings of an answer under llama.cpp's names: cache_n, prompt_n, prompt_ms, predicted_n,
+ * predicted_ms and derived values. For several answers to one request: the prompt once, and the
+ * tokens of all, from the arrival of the first to the last.
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_ANSWER_TIMINGS_H
 #define SHOAL_FRONTEND_API_GENERATION_ANSWER_TIMINGS_H
@@ -11,7 +11,7 @@
 /* Zeroed before the first token. */
 struct answer_timings {
     int64_t scheduled_us; /* when a worker began with the prompt */
-    int64_t first_us;     /* when the first token came */
+    int64_t first_us;     /* when the first token arrived */
     int64_t last_us;
     uint32_t tokens;
 };
@@ -20,7 +20,7 @@ void answer_timings_note(struct answer_timings *timings, const struct reply_toke
 /* {"cache_n":…,…} */
 void answer_timings_write(const struct answer_timings *timings, uint32_t prompt_tokens,
                           uint32_t cached_tokens, struct text_buffer *out);
-/* {"total":…,"cache":…,"processed":…,"time_ms":…}: a prompt on its way. */
+/* {"total":…,"cache":…,"processed":…,"time_ms":…}: progress of a prompt. */
 void answer_timings_write_progress(const struct reply_progress *progress, struct text_buffer *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Templates trim messages or do not. The stripped text is looked for from the end; where the prompt
- * has the white space behind it too, that stays, because the client may mean it.
+ * Some templates trim messages, some do not. The stripped text is searched from the end of the
+ * prompt. White space after it stays if the prompt has it too, because the client may mean it.
  */
 #include "frontend/api/generation/final_message.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TAIL_BYTES                                                                                 \
-    1024 /* what a template writes behind the last message; the longest seen has 20 */
+    1024 /* maximum of what a template writes after the last message; the longest seen is 20 */
 
 static bool is_space(char c)
 {
@@ -32,7 +32,7 @@ static const cJSON *last_message(const cJSON *messages, int *index)
 static const char *text_of(const cJSON *message)
 {
     const cJSON *content = cJSON_GetObjectItemCaseSensitive(message, "content");
-    if (cJSON_IsArray(content) && content->child) /* the template's own form of a text */
+    if (cJSON_IsArray(content) && content->child) /* the template's form of a text */
         content = cJSON_GetObjectItemCaseSensitive(content->child, "text");
     return cJSON_IsString(content) ? content->valuestring : "";
 }
@@ -55,8 +55,8 @@ enum result final_message_check(const cJSON *messages, struct api_error *error)
     return RESULT_OK;
 }
 
-/* The last place of `part` in the text, with at most TAIL_BYTES behind it: so a text that is not
- * there costs no more than that many comparisons. NULL: none. */
+/* The last place of `part` in the text with at most TAIL_BYTES after it, which bounds the
+ * comparisons for a text that is not there. NULL: none. */
 static const char *find_last(const char *text, size_t bytes, const char *part, size_t part_bytes)
 {
     if (part_bytes > bytes)

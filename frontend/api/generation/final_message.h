@@ -1,6 +1,6 @@
 /*
- * continue_final_message: the rendered prompt ends where the last message's text ends, so that the
- * answer goes on with it. The rule is the one of transformers' apply_chat_template().
+ * continue_final_message: the rendered prompt ends where the last message's text ends, and the
+ * answer continues it. The rule is that of transformers' apply_chat_template().
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_FINAL_MESSAGE_H
 #define SHOAL_FRONTEND_API_GENERATION_FINAL_MESSAGE_H
@@ -10,10 +10,10 @@
 
 struct cJSON;
 
-/* The last message must be the assistant's and have text. */
+/* Checks that the last message is the assistant's and has text. */
 enum result final_message_check(const struct cJSON *messages,
                                 struct api_error *error) RESULT_CHECKED;
-/* Cuts the prompt behind the text's last place in it. Refused where the template changed it. */
+/* Cuts the prompt after the last place of the text. Refused if the template changed the text. */
 enum result final_message_cut(const struct cJSON *messages, struct chat_prompt *prompt,
                               struct api_error *error) RESULT_CHECKED;
 

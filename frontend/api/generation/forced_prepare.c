@@ -1,13 +1,13 @@
 /*
- * Text that an answer cannot choose, as token ids: the beginning of a required tool call, and the
+ * Finds text that the answer must contain, as token ids: the start of a required tool call, and the
  * tags of reasoning.
  *
- * A worker knows no text, so what it must write, and where thinking begins and ends, is told to it
- * as the tokens that the text encodes to, special tokens included. A tag whose text a model may cut
- * into other tokens than the tokenizer does is recognised in none but these; all published ones are
- * of special tokens, or are cut alike in the places where they stand.
+ * A worker has no tokenizer, so it is told as tokens what it must write and where thinking begins
+ * and ends, special tokens included. If a model writes a tag with other tokens than the
+ * tokenizer's, the tag is not recognized; in all published models tags are special tokens, or are
+ * always split the same way.
  *
- * In a prompt that opened a section a required call comes behind its end; else at once.
+ * If the prompt opens a reasoning section, a required call comes after its end; otherwise at once.
  */
 #include "frontend/api/generation/forced_prepare.h"
 
@@ -45,7 +45,7 @@ static const char *required_name(const struct generation_request *request)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(function, "name"));
 }
 
-/* The beginning of the call that the request requires, as *tokens. */
+/* Encodes the start of the required call as *tokens. */
 static enum result prefix_encode(const struct model_assets *assets,
                                  struct prepared_generation *prepared, struct token_list *tokens,
                                  struct api_error *error)
@@ -110,7 +110,8 @@ static enum result tokens_prepare(const struct model_assets *assets,
     return RESULT_OK;
 }
 
-/* An answer that the prompt has begun goes on where its own text left off. */
+/* True if the answer starts inside reasoning. An answer that the prompt has begun continues in the
+ * state of its own text. */
 static bool starts_open(const struct reasoning_format *reasoning,
                         const struct generation_request *request, const struct chat_prompt *prompt)
 {

@@ -1,6 +1,6 @@
 /*
- * What of an answer is decided before it begins: whether it starts inside of reasoning, and the
- * tokens that a worker must force (forced_tokens.h).
+ * Decides before an answer starts whether it starts inside reasoning and which tokens a worker must
+ * force (forced_tokens.h).
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_FORCED_PREPARE_H
 #define SHOAL_FRONTEND_API_GENERATION_FORCED_PREPARE_H
@@ -11,9 +11,9 @@
 #include "frontend/prompt/chat_template.h"
 
 /*
- * Fills prepared->reasoning_open and prepared->forced from the rendered prompt and the request. A
- * refusal names the parameter that cannot be obeyed. A thinking budget for a model without a format
- * of reasoning asks for nothing.
+ * Fills prepared->reasoning_open and prepared->forced from the rendered prompt and the request. An
+ * error names the parameter that cannot be obeyed. A thinking budget is ignored for a model without
+ * a reasoning format.
  */
 enum result forced_prepare(const struct model_assets *assets, const struct chat_prompt *prompt,
                            struct prepared_generation *prepared,

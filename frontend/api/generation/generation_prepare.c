@@ -1,12 +1,12 @@
 /*
- * The slow part of a request, as one pure function: parse, render, tokenize, fit into the
+ * The slow part of a request, as one pure function: parse, render, tokenize, check against the
  * context.
  *
- * The template sees the variables that Hugging Face's apply_chat_template passes (messages, tools,
- * add_generation_prompt, bos_token, eos_token); only the template's own text and these two tokens
- * may become special tokens, so that no message can end a turn or speak as another role. What
- * stands for pictures takes the place of the template's own markers before the text becomes tokens
- * (image_prepare.h), and they are decoded last, when all else is known to be good.
+ * The template gets the variables of Hugging Face's apply_chat_template (messages, tools,
+ * add_generation_prompt, bos_token, eos_token). Only the template's own text and these two tokens
+ * may become special tokens, so that no message can end a turn or speak as another role. Image
+ * placeholders replace the template's markers before the text becomes tokens (image_prepare.h), and
+ * images are decoded last, when the rest is known to be valid.
  */
 #include "frontend/api/generation/generation_prepare.h"
 
@@ -25,8 +25,8 @@ static enum result memory_error(struct api_error *error)
     return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
 }
 
-/* The request's own variables, which never take the place of what is there: bos_token and eos_token
- * are trusted. */
+/* Adds the request's own variables. They never replace existing ones: bos_token and eos_token are
+ * trusted. */
 static bool variables_add_own(cJSON *variables, const struct generation_request *request)
 {
     const cJSON *item;
@@ -43,7 +43,7 @@ static bool variables_add_own(cJSON *variables, const struct generation_request 
     return true;
 }
 
-/* What templates call thinking that can be switched; one that the client set itself stays. */
+/* Adds the template variables that switch thinking, unless the client set them. */
 static bool variables_add_thinking(cJSON *variables, const struct generation_request *request)
 {
     static const char *const names[] = {"enable_thinking", "thinking"};
@@ -55,7 +55,7 @@ static bool variables_add_thinking(cJSON *variables, const struct generation_req
     return true;
 }
 
-/* The template's variables. Messages and tools are lent, not copied. */
+/* The template's variables. Messages and tools are referenced, not copied. */
 static cJSON *template_variables(const struct model_assets *assets,
                                  const struct generation_request *request)
 {
@@ -119,7 +119,7 @@ static enum result context_error(const struct model_assets *assets, struct api_e
     return RESULT_CONTEXT_EXCEEDED;
 }
 
-/* A template that writes bos itself and a tokenizer that adds it must not give two. */
+/* If the template writes bos itself, the tokenizer must not add a second one. */
 static bool needs_bos(const struct model_assets *assets, const struct chat_prompt *prompt)
 {
     size_t length = strlen(assets->bos_text);
@@ -128,7 +128,7 @@ static bool needs_bos(const struct model_assets *assets, const struct chat_promp
              memcmp(prompt->text, assets->bos_text, length) == 0);
 }
 
-/* Puts the bos token in front of an empty list. */
+/* Puts the bos token into an empty list. */
 static enum result prompt_begin(const struct model_assets *assets, struct token_list *tokens)
 {
     tokens->ids = malloc(16 * sizeof *tokens->ids);
@@ -139,7 +139,7 @@ static enum result prompt_begin(const struct model_assets *assets, struct token_
     return RESULT_OK;
 }
 
-/* Fewer than `bound` tokens. */
+/* Encodes fewer than `bound` tokens. */
 static enum result prompt_encode(const struct model_assets *assets,
                                  const struct chat_prompt *prompt, uint32_t bound,
                                  struct token_list *tokens, struct api_error *error)
@@ -161,7 +161,7 @@ static enum result prompt_encode(const struct model_assets *assets,
     return RESULT_OK;
 }
 
-/* `answers`: else the prompt is only looked at, whether a context holds it or not. */
+/* `answers` false: the prompt is only inspected, and may be longer than the context. */
 static enum result messages_encode(const struct parse_context *context, bool answers,
                                    int64_t now_unix_s, struct prepared_generation *prepared,
                                    struct api_error *error)

@@ -1,5 +1,5 @@
 /*
- * The life of a request's settings. Readers fill them.
+ * Frees a request's settings, in whole or but for its body.
  */
 #include "frontend/api/generation/generation_request.h"
 

@@ -1,6 +1,6 @@
 /*
- * Copies for live requests that run, are journalled and end each by itself. What belongs to the
- * whole (the body, a format's own state, the other prompts) stays with the first.
+ * Copies for live requests that run, are journalled and end on their own. What belongs to the whole
+ * (the body, the format's state, the other prompts) stays with the first.
  */
 #include "frontend/api/generation/generation_share.h"
 
@@ -24,7 +24,7 @@ const struct token_list *generation_share_prompt(const struct prepared_generatio
     return prompt == 0 ? &prepared->prompt : &prepared->more_prompts[prompt - 1];
 }
 
-/* NULL for none; false when memory runs out. */
+/* NULL: nothing to copy; false: out of memory. */
 static bool copy(const void *from, size_t bytes, void **to)
 {
     *to = NULL;

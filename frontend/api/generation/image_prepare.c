@@ -1,11 +1,11 @@
 /*
- * Pictures are the one part of a request whose cost a client can hide: a file of a few kilobytes
- * may say that it is of a hundred million pixels. Sizes are read first, all sums are made with
- * them, and only a request that will run is decoded, one picture at a time.
+ * A client can hide the cost of an image: a file of some kilobytes may have a hundred million
+ * pixels. So sizes are read first, all limits are checked with them, and only a request that will
+ * run is decoded, one image at a time.
  *
- * A placeholder counts only where the template wrote the marker: the text of markers and
- * placeholders in a message is text (chat_template.h), and should a tokenizer make the
- * placeholder's token of it all the same, the counts differ and the request is refused.
+ * A placeholder counts only where the template wrote the marker. Markers and placeholders in a
+ * message's text stay text (chat_template.h); should a tokenizer turn them into the placeholder's
+ * token nevertheless, the counts differ and the request is refused.
  */
 #include "frontend/api/generation/image_prepare.h"
 
@@ -31,7 +31,7 @@ struct image_work {
     struct picture pictures[];
 };
 
-/* What of a picture is wrong, behind its place. */
+/* Sets an error about an image, after its place. */
 static enum result picture_refuse(const struct picture *picture, enum result result,
                                   const struct error_text *why, struct api_error *error)
 {
@@ -62,7 +62,7 @@ static bool any_is_remote(const struct request_images *images)
     return false;
 }
 
-/* No worker takes more at once. */
+/* Maximum per worker and request. */
 static enum result patches_check(const struct image_plan *plan, struct error_text *error)
 {
     uint64_t patches = (uint64_t)plan->grid_w * plan->grid_h * plan->tiles;
@@ -195,7 +195,7 @@ static enum result count_refuse(const struct image_work *work, size_t found,
     return RESULT_INVALID;
 }
 
-/* One part of the prompt that is being written: its spans begin where the one before ends. */
+/* The prompt being written: the spans of each part start where the previous part ends. */
 static void span_add(struct chat_prompt *prompt, size_t bytes, bool trusted)
 {
     struct prompt_span *last = prompt->span_count ? &prompt->spans[prompt->span_count - 1] : NULL;
@@ -206,7 +206,7 @@ static void span_add(struct chat_prompt *prompt, size_t bytes, bool trusted)
             (struct prompt_span){.text_bytes = bytes, .trusted = trusted};
 }
 
-/* Copies a span with its markers replaced by what stands for pictures from *next on. */
+/* Copies a span with its markers replaced by the placeholders of the images from *next on. */
 static void span_expand(const struct image_work *work, const struct prompt_span *span,
                         uint32_t *next, struct text_buffer *text)
 {
@@ -222,7 +222,7 @@ static void span_expand(const struct image_work *work, const struct prompt_span 
     text_buffer_append(text, at, (size_t)(end - at));
 }
 
-/* Points the spans into the text once it stays where it is. */
+/* Points the spans into the text, once it no longer moves. */
 static void spans_settle(struct chat_prompt *prompt)
 {
     const char *at = prompt->text;

@@ -1,5 +1,5 @@
 /*
- * One prompt after the other; an error names its place in the body's list.
+ * Encodes one prompt after the other; an error names the prompt's place in the body's list.
  */
 #include "frontend/api/generation/raw_prompts.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Into an empty list. RESULT_TOO_LARGE beyond the context. */
+/* Encodes into an empty list. RESULT_TOO_LARGE beyond the context. */
 static enum result text_encode(const struct model_assets *assets, const char *text,
                                struct token_list *tokens)
 {

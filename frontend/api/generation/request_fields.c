@@ -1,6 +1,6 @@
 /*
- * Numbers are read through one table (name, range, where the checkpoint's own default stands, where
- * the value goes); other fields have a reader each, which callers run in order until one refuses.
+ * Numbers are read by one table (name, range, place of the checkpoint's default, place of the
+ * value). Other fields have a reader each; callers run them in order until one fails.
  */
 #include "frontend/api/generation/request_fields.h"
 
@@ -16,7 +16,7 @@ const cJSON *request_fields_member(const cJSON *object, const char *name)
     return item && !cJSON_IsNull(item) ? item : NULL;
 }
 
-/* cJSON ends a string at an escaped NUL and would cut a message short without a word. */
+/* cJSON ends a string at an escaped NUL and would silently cut a message short. */
 static bool body_has_escaped_nul(const char *json, size_t json_bytes)
 {
     for (size_t i = 0; i + 6 <= json_bytes; i++) {
@@ -24,13 +24,12 @@ static bool body_has_escaped_nul(const char *json, size_t json_bytes)
             continue;
         if (memcmp(json + i + 1, "u0000", 5) == 0)
             return true;
-        i++; /* an escape: its second byte is not the start of another */
+        i++; /* the second byte of an escape starts no other escape */
     }
     return false;
 }
 
-/* Brackets outside of strings. cJSON bounds its own recursion; whoever walks a body later need not.
- */
+/* Maximum depth of brackets outside strings, so that later code may recurse over a body. */
 static bool body_is_deep(const char *json, size_t json_bytes)
 {
     size_t depth = 0;
@@ -82,9 +81,8 @@ static const struct float_field {
     const char *name;
     double least;
     double most;
-    size_t offset; /* in struct sampling_params */
-    size_t
-        checkpoint_offset; /* in struct checkpoint_sampling; CHECKPOINT_NONE when it states none */
+    size_t offset;            /* in struct sampling_params */
+    size_t checkpoint_offset; /* in struct checkpoint_sampling; CHECKPOINT_NONE: it has none */
     float api_default;
 } float_fields[] = {
 #define PARAM(field)      offsetof(struct sampling_params, field)
@@ -125,7 +123,7 @@ static enum result float_field_read(const cJSON *body, const struct float_field 
     return RESULT_OK;
 }
 
-/* An integer member; *present tells whether it was there. Exact for magnitudes below 2^53. */
+/* An integer member; *present: whether it exists. Exact for magnitudes below 2^53. */
 enum result request_fields_read_integer(const cJSON *body, const char *name, double least,
                                         double most, bool *present, int64_t *value,
                                         struct api_error *error)
@@ -144,7 +142,7 @@ enum result request_fields_read_integer(const cJSON *body, const char *name, dou
     return RESULT_OK;
 }
 
-/* How far back each penalty looks; 0 or absent: over everything. */
+/* Number of tokens that each penalty looks back; 0 or absent: all. */
 static enum result contexts_read(const cJSON *body, struct sampling_params *sampling,
                                  struct api_error *error)
 {

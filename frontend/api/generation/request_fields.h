@@ -1,6 +1,6 @@
 /*
- * Fields of a body that several APIs have, read and checked one at a time: types, ranges, counts. A
- * field that is null is as good as one that is absent. An error's param names the field.
+ * Fields that several APIs share, read and checked one at a time: types, ranges, counts. A field
+ * that is null counts as absent. An error's param names the field.
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_REQUEST_FIELDS_H
 #define SHOAL_FRONTEND_API_GENERATION_REQUEST_FIELDS_H
@@ -10,43 +10,43 @@
 
 struct cJSON;
 
-/* The whole body: one JSON object without NUL characters, nested LIMIT_BODY_DEPTH deep at most.
- * *body is the caller's on RESULT_OK. */
+/* Parses the whole body: one JSON object without NUL characters, nested at most LIMIT_BODY_DEPTH
+ * deep. *body is the caller's on RESULT_OK. */
 enum result request_fields_read_body(const char *json, size_t json_bytes, struct cJSON **body,
                                      struct api_error *error) RESULT_CHECKED;
-/* NULL when the field is absent or null. */
+/* NULL if the field is absent or null. */
 const struct cJSON *request_fields_member(const struct cJSON *object, const char *name);
 
-/* `param` is what an error calls the field. False when it is absent. */
+/* `param`: name of the field in errors. False if it is absent. */
 enum result request_fields_read_bool(const struct cJSON *object, const char *name,
                                      const char *param, bool *value,
                                      struct api_error *error) RESULT_CHECKED;
-/* *present tells whether it was there. Exact for magnitudes below 2^53. */
+/* *present: whether it exists. Exact for magnitudes below 2^53. */
 enum result request_fields_read_integer(const struct cJSON *body, const char *name, double least,
                                         double most, bool *present, int64_t *value,
                                         struct api_error *error) RESULT_CHECKED;
 
-/* A string of at most `most` bytes, inside the body; NULL when it is absent. */
+/* A string of at most `most` bytes, inside the body; NULL if absent. */
 enum result request_fields_read_string(const struct cJSON *body, const char *name, size_t most,
                                        const char **value, struct api_error *error) RESULT_CHECKED;
-/* Refuses each of the fields (NULL-terminated) that asks for something: that is neither absent,
- * null, false, 0 nor empty. */
+/* Refuses each of the fields (NULL-terminated) that is neither absent, null, false, 0 nor empty. */
 enum result request_fields_refuse(const struct cJSON *body, const char *const names[],
                                   struct api_error *error) RESULT_CHECKED;
 
-/* `model` must be the one that is served, or absent. */
+/* Checks that `model` is the served model, or absent. */
 enum result request_fields_check_model(const struct cJSON *body, const struct model_assets *assets,
                                        struct api_error *error) RESULT_CHECKED;
-/* All of struct sampling_params: what is absent comes from the checkpoint, then from OpenAI's
- * defaults; an absent seed from `random_seed`. */
+/* Reads all of struct sampling_params. Absent fields come from the checkpoint, otherwise from
+ * OpenAI's defaults; an absent seed from `random_seed`. */
 enum result request_fields_read_sampling(const struct cJSON *body,
                                          const struct model_assets *assets, uint64_t random_seed,
                                          struct sampling_params *sampling,
                                          struct api_error *error) RESULT_CHECKED;
-/* `min_tokens`, `ignore_eos` and llama.cpp's `cache_prompt`, after the request's max_new_tokens. */
+/* Reads `min_tokens`, `ignore_eos` and llama.cpp's `cache_prompt`; call it after the request's
+ * max_new_tokens is set. */
 enum result request_fields_read_ends(const struct cJSON *body, struct generation_request *request,
                                      struct api_error *error) RESULT_CHECKED;
-/* `name`: a string or a list of them (OpenAI's `stop`, Anthropic's `stop_sequences`). */
+/* Reads `name`: a string or a list of strings (OpenAI's `stop`, Anthropic's `stop_sequences`). */
 enum result request_fields_read_stop(const struct cJSON *body, const char *name,
                                      struct generation_request *request,
                                      struct api_error *error) RESULT_CHECKED;

@@ -1,12 +1,11 @@
 /*
- * Three spellings of one thing.
+ * Three spellings of an image:
  *
  *     {"type": "image_url", "image_url": "URL" or {"url": "URL", "detail": "low"}}
  *     {"type": "input_image", "image_url": as above, "detail": "low"}
  *     {"type": "image", "source": {"type": "base64", "data": "…"} or {"type": "url", "url": "URL"}}
  *
- * Refuses ids of uploaded files, which this server has none of, and members that it would have to
- * ignore.
+ * Not supported: ids of uploaded files, and members that this server would have to ignore.
  */
 #include "frontend/api/generation/request_images.h"
 
@@ -68,7 +67,7 @@ static enum result detail_read(const cJSON *object, const char *place, enum imag
     return api_error_invalid(error, place, "detail must be auto, low or high");
 }
 
-/* An image_url or input_image. */
+/* Reads an image_url or input_image. */
 static enum result url_part_read(const cJSON *part, const char *place, struct request_image *image,
                                  const char **name, struct api_error *error)
 {
@@ -92,7 +91,7 @@ static enum result url_part_read(const cJSON *part, const char *place, struct re
     return RESULT_OK;
 }
 
-/* An image block of Anthropic's. */
+/* Reads an image block of Anthropic's API. */
 static enum result source_read(const cJSON *part, const char *place, struct request_image *image,
                                const char **name, struct api_error *error)
 {
@@ -121,7 +120,7 @@ static enum result source_read(const cJSON *part, const char *place, struct requ
                              type->valuestring);
 }
 
-/* Room for one more. */
+/* Makes room for one more. */
 static bool list_grow(struct request_images *images)
 {
     if (images->count < images->capacity)

@@ -1,9 +1,9 @@
 /*
- * The pictures that a request names, in the order in which they stand in its conversation.
+ * The images that a request names, in the order of its conversation.
  *
- * Readers of bodies call request_images_add() for each part or block that is one and put
- * request_images_part() in its place; what is named is read later (image_prepare.h), when the whole
- * body is known to be good.
+ * Readers of bodies call request_images_add() for each image part or block and put
+ * request_images_part() in its place. The images are read later (image_prepare.h), when the whole
+ * body is known to be valid.
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_REQUEST_IMAGES_H
 #define SHOAL_FRONTEND_API_GENERATION_REQUEST_IMAGES_H
@@ -20,11 +20,11 @@ struct request_image {
     char *name; /* owned */
     enum image_naming naming;
     enum image_detail detail;
-    char place[80]; /* in the client's own body: "messages[2].content[1]" */
+    char place[80]; /* in the client's body: "messages[2].content[1]" */
 };
 
 struct request_images {
-    bool taken; /* whether the model takes any: to be set before the first is added */
+    bool taken; /* whether the model takes images; set before the first is added */
     struct request_image *items;
     uint32_t count;
     uint32_t capacity;
@@ -32,14 +32,14 @@ struct request_images {
 
 void request_images_fini(struct request_images *images);
 
-/* Whether parts of this type are pictures: image_url and input_image of OpenAI's APIs, image of
+/* True if parts of this type are images: image_url and input_image of OpenAI's APIs, image of
  * Anthropic's. */
 bool request_images_is_type(const char *type);
-/* Checks the part and notes what it names. Refuses the part when the model takes none. */
+/* Checks the part and notes what it names. Refuses it if the model takes no images. */
 enum result request_images_add(struct request_images *images, const struct cJSON *part,
                                const char *place, struct api_error *error) RESULT_CHECKED;
-/* What stands for a picture in messages until the template's own form is known (image_form.h). NULL
- * when memory runs out. */
+/* The part that stands for an image in messages until it gets the template's own form
+ * (image_form.h). NULL: out of memory. */
 struct cJSON *request_images_part(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Blocks are written by kind from one table; what a kind has of its own (a signature, an id and a
+ * Blocks are written by one table of kinds; what a kind has of its own (a signature, an id and a
  * name) is added where it opens or closes.
  */
 #include "frontend/api/messages/messages_blocks.h"
@@ -38,7 +38,7 @@ static void delta_write(struct messages_blocks *blocks, const char *type, const 
 /* --- blocks ---------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *empty; /* a block at its start, but for tool_use's own members */
+    const char *empty; /* a block at its start, without tool_use's own members */
     const char *delta;
     const char *member;
 } kinds[] = {
@@ -48,8 +48,8 @@ static const struct {
     [BLOCK_TOOL_USE] = {"\"type\":\"tool_use\"", "input_json_delta", "partial_json"},
 };
 
-/* ,"id":…,"name":…,"input": of a call. An id that the model gave stays in ours, so that it finds it
- * again when the call comes back. */
+/* ,"id":…,"name":…,"input": of a call. The model's id is part of ours, so that the model finds it
+ * again when the call is sent back. */
 static void call_write(const struct messages_blocks *blocks, const struct reply_event *call,
                        struct text_buffer *out)
 {
@@ -70,7 +70,7 @@ static void call_write(const struct messages_blocks *blocks, const struct reply_
     text_buffer_append_text(out, ",\"input\":");
 }
 
-/* `call` is the event that began it, for a tool_use. */
+/* `call`: the event that started it, for a tool_use. */
 static void block_open(struct messages_blocks *blocks, enum block_kind kind,
                        const struct reply_event *call)
 {
@@ -97,7 +97,7 @@ static void block_open(struct messages_blocks *blocks, enum block_kind kind,
     }
 }
 
-/* The open block's kept text as members of its object. */
+/* The open block's text as members of its object. */
 static void block_write(struct messages_blocks *blocks)
 {
     struct text_buffer *out = &blocks->content;
@@ -172,7 +172,7 @@ void messages_blocks_event(struct messages_blocks *blocks, const struct reply_ev
         block_add(blocks, event);
 }
 
-/* A call that has begun and not ended was cut off: in a whole message its input must be JSON. */
+/* A call that started and did not end was cut off: in a whole message its input must be JSON. */
 static void call_mend(struct messages_blocks *blocks)
 {
     if (blocks->stream || blocks->open != BLOCK_TOOL_USE)

@@ -1,12 +1,12 @@
 /*
- * Counting is preparing and throwing the prompt away, so that the two can never disagree.
+ * Counts by preparing the prompt and discarding it, so that both always agree.
  */
 #include "frontend/api/messages/messages_count.h"
 
 #include "frontend/api/generation/generation_prepare.h"
 #include "frontend/api/messages/messages_request.h"
 
-/* Nothing is ever replied in this format. */
+/* A format without replies. */
 static const struct api_format prompt_format = {.parse = messages_request_parse_prompt};
 
 enum result messages_count_tokens(const struct parse_context *context, const char *body,

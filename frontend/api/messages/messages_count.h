@@ -1,6 +1,6 @@
 /*
  * POST /v1/messages/count_tokens: {"input_tokens": …} of the prompt that POST /v1/messages would
- * make of the same system text, messages and tools, through the same template and tokenizer.
+ * make of the same body.
  */
 #ifndef SHOAL_FRONTEND_API_MESSAGES_MESSAGES_COUNT_H
 #define SHOAL_FRONTEND_API_MESSAGES_MESSAGES_COUNT_H

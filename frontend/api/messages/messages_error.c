@@ -1,8 +1,8 @@
 /*
- * Errors as Anthropic's API words them, from one table of status to type.
+ * Anthropic's error object; the type follows from the status by one table.
  *
- * That API has no `param`: the place stands in front of the words, as in "max_tokens: …". Our codes
- * go where its clients look for one, into details.error_code.
+ * That API has no `param`: the place comes before the message, as in "max_tokens: …". The code goes
+ * into details.error_code, where its clients expect one.
  */
 #include "frontend/api/messages/messages_error.h"
 
@@ -12,7 +12,7 @@
 
 static const struct {
     int status;
-    int shown; /* the status that goes out */
+    int shown; /* the status that is sent */
     const char *type;
 } types[] = {
     {401, 401, "authentication_error"}, {403, 403, "permission_error"},

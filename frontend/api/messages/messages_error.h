@@ -1,5 +1,5 @@
 /*
- * An answer that says no, in Anthropic's shape:
+ * An error reply in Anthropic's shape:
  * {"type":"error","error":{"type","message","details"?},"request_id"}.
  */
 #ifndef SHOAL_FRONTEND_API_MESSAGES_MESSAGES_ERROR_H
@@ -7,8 +7,9 @@
 
 #include "frontend/base/api_error.h"
 
-/* An api_error_writer; also the data of an error event. What is 503 elsewhere (loading, restarting,
- * shutting down) is 529 here, which Anthropic's clients know as "overloaded" and try again. */
+/* An api_error_writer; also writes the data of an error event. A 503 of the other APIs (loading,
+ * restarting, shutting down) is 529 here, which Anthropic's clients know as "overloaded" and retry.
+ */
 int messages_error_write(const struct api_error *error, const char *request_id,
                          struct text_buffer *out);
 

@@ -1,5 +1,5 @@
 /*
- * Replies as Anthropic's API shapes them: the message around its blocks (messages_blocks.h).
+ * Replies in Anthropic's shape: the message around its blocks (messages_blocks.h).
  */
 #include "frontend/api/messages/messages_format.h"
 

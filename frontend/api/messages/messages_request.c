@@ -1,9 +1,8 @@
 /*
- * Reading a body of Anthropic's messages API: a list of readers, run in order until one refuses.
+ * Reads a body of Anthropic's messages API: a list of readers, run in order until one fails.
  *
- * Sampling has Anthropic's fields (temperature, top_p, top_k) and, under the same names, those that
- * only this server has. A body that is no JSON is tried once more with its lone backslashes
- * doubled.
+ * Sampling has Anthropic's fields (temperature, top_p, top_k) and this server's own under the names
+ * of the chat API. A body that is not JSON is read again with backslash_repair().
  */
 #include "frontend/api/messages/messages_request.h"
 
@@ -155,8 +154,8 @@ static bool is_empty(const cJSON *item)
     return (cJSON_IsArray(item) || cJSON_IsObject(item)) && !item->child;
 }
 
-/* Edits of the context: clearing earlier thinking is what templates do by themselves; any other
- * would have to be done. */
+/* Context edits. Clearing earlier thinking is what templates do anyway; any other edit is refused.
+ */
 static enum result context_management_check(const cJSON *body, struct api_error *error)
 {
     const cJSON *management = request_fields_member(body, "context_management");
@@ -187,16 +186,16 @@ static enum result unsupported_check(const cJSON *body, struct api_error *error)
     return result == RESULT_OK ? chat_request_refuse_lacking(body, error) : result;
 }
 
-/* An answer goes on with a last message that is the assistant's. */
+/* A last message of the assistant is continued by the answer. */
 static bool is_begun(const cJSON *messages)
 {
-    const cJSON *last = messages->child->prev; /* a list's first knows its last */
+    const cJSON *last = messages->child->prev; /* `prev` of a list's first item is its last */
     return strcmp(cJSON_GetObjectItemCaseSensitive(last, "role")->valuestring, "assistant") == 0;
 }
 
 /* --- the body -------------------------------------------------------------------------------- */
 
-/* What a prompt is made of. */
+/* Reads what the prompt is made of. */
 static enum result prompt_read(const struct parse_context *context,
                                struct generation_request *request, struct api_error *error)
 {

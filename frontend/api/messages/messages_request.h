@@ -1,7 +1,7 @@
 /*
- * The body of POST /v1/messages and of /v1/messages/count_tokens, checked. Fields that Anthropic's
- * API does not have are ignored; fields that it has and this server cannot honour are refused.
- * cache_control may stand anywhere: what is cached is decided without it.
+ * The body of POST /v1/messages and /v1/messages/count_tokens, checked. Fields that Anthropic's API
+ * does not have are ignored; fields that it has and this server lacks are refused. cache_control is
+ * accepted everywhere and ignored: what is cached does not depend on it.
  */
 #ifndef SHOAL_FRONTEND_API_MESSAGES_MESSAGES_REQUEST_H
 #define SHOAL_FRONTEND_API_MESSAGES_MESSAGES_REQUEST_H
@@ -19,7 +19,7 @@ struct messages_state {
 enum result messages_request_parse(const struct parse_context *context, const char *json,
                                    size_t json_bytes, struct generation_request *request,
                                    struct api_error *error) RESULT_CHECKED;
-/* Of a body of which only the prompt counts: max_tokens and sampling are not looked at. */
+/* Reads a body of which only the prompt matters: max_tokens and sampling are ignored. */
 enum result messages_request_parse_prompt(const struct parse_context *context, const char *json,
                                           size_t json_bytes, struct generation_request *request,
                                           struct api_error *error) RESULT_CHECKED;

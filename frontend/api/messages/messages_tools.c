@@ -1,6 +1,6 @@
 /*
- * A tool is turned over member by member, so that the client's schema is moved and not copied; what
- * its parts may hold is checked by chat_tools.c under the names that they have here.
+ * Converts tools member by member; the client's schema is moved, not copied. chat_tools.c checks
+ * the parts and names them in errors as this API does.
  */
 #include "frontend/api/messages/messages_tools.h"
 
@@ -54,7 +54,7 @@ static enum result tool_check(const cJSON *tool, int index, struct api_error *er
     return RESULT_OK;
 }
 
-/* Moves a member, if it is there, to `to` under another name. */
+/* Moves a member, if it exists, to `to` under another name. */
 static bool member_move(cJSON *from, const char *name, cJSON *to, const char *becomes)
 {
     cJSON *item = cJSON_DetachItemFromObjectCaseSensitive(from, name);
@@ -64,7 +64,7 @@ static bool member_move(cJSON *from, const char *name, cJSON *to, const char *be
     return false;
 }
 
-/* {"type":"function","function":{"name","description","parameters"}} of what `tool` holds. */
+/* {"type":"function","function":{"name","description","parameters"}} from `tool`. */
 static cJSON *tool_turn_over(cJSON *tool)
 {
     cJSON *turned = cJSON_CreateObject();
@@ -79,7 +79,7 @@ static cJSON *tool_turn_over(cJSON *tool)
     return NULL;
 }
 
-/* The body's `tools` become the turned ones. */
+/* Replaces the body's `tools` by the converted list. */
 static enum result tools_turn_over(cJSON *body, cJSON *tools, struct api_error *error)
 {
     if (!cJSON_IsArray(tools))

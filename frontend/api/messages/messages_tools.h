@@ -1,9 +1,9 @@
 /*
- * `tools` and `tool_choice` of Anthropic's API in the shape of OpenAI's (chat_tools.h).
+ * `tools` and `tool_choice` of Anthropic's API, converted to OpenAI's shape (chat_tools.h).
  *
- * Tools that a client runs itself are taken: {"name","description","input_schema"}. Tools that
- * Anthropic's servers run, or whose schema only its models know, are refused, and so are promises
- * about tools that are not kept here (strict, defer_loading).
+ * Tools that the client runs are accepted: {"name","description","input_schema"}. Tools that run on
+ * Anthropic's servers, or whose schema only its models know, are refused, and so are options that
+ * this server does not implement (strict, defer_loading).
  */
 #ifndef SHOAL_FRONTEND_API_MESSAGES_MESSAGES_TOOLS_H
 #define SHOAL_FRONTEND_API_MESSAGES_MESSAGES_TOOLS_H

@@ -1,10 +1,10 @@
 /*
  * One pass over the blocks, in order, that adds to the open turn or opens the next one. Texts of
- * the open turn grow in buffers and become its members when it closes, so that the work is linear
- * however a client cuts its text into blocks. Inputs of tools are moved, not copied.
+ * the open turn grow in buffers and become its members when it closes, so the work is linear
+ * however a client splits its text into blocks. Inputs of tools are moved, not copied.
  *
- * Blocks of a kind that is not known here are refused: leaving a document out would give an answer
- * about something else.
+ * Blocks of an unknown kind are refused: leaving out a document would give an answer about
+ * something else.
  */
 #include "frontend/api/messages/messages_turns.h"
 
@@ -17,7 +17,7 @@
 #include "proto/limits.h"
 
 struct turn_list {
-    cJSON *turns; /* owned until it is the body's */
+    cJSON *turns; /* owned until added to the body */
     const char *model_id;
     const char *role; /* of the open turn; NULL: none is open */
     cJSON *turn;      /* the open one, in `turns` */
@@ -25,11 +25,11 @@ struct turn_list {
     bool has_thoughts;
     struct text_buffer text;
     struct text_buffer thoughts;
-    cJSON *parts; /* of the open turn, in it, once a picture has come; the text is what follows */
+    cJSON *parts; /* of the open turn, once it has an image; `text` is what follows */
     struct request_images *images;
-    cJSON *calls;     /* tool_calls of the last turn of the assistant, or NULL */
+    cJSON *calls;     /* tool_calls of the assistant's last turn; NULL: none */
     uint32_t count;   /* of turns */
-    const char *name; /* of the member that is read, for places: "messages[3]" */
+    const char *name; /* of the member being read, for places: "messages[3]" */
     char name_bytes[64];
     struct api_error *error;
 };
@@ -46,7 +46,7 @@ static bool add_text(cJSON *object, const char *name, const struct text_buffer *
     return !text->failed && cJSON_AddStringToObject(object, name, text->bytes ? text->bytes : "");
 }
 
-/* The text so far becomes a part. */
+/* Makes a part of the text so far. */
 static bool text_flush(struct turn_list *list)
 {
     cJSON *part;
@@ -64,7 +64,7 @@ static bool text_flush(struct turn_list *list)
     return true;
 }
 
-/* A string, a list where there are pictures, or null beside calls. */
+/* Content of the turn: a string, a list if there are images, or null beside calls. */
 static bool content_close(struct turn_list *list)
 {
     if (list->parts)
@@ -111,7 +111,7 @@ static enum result turn_begin(struct turn_list *list, const char *role)
     return RESULT_OK;
 }
 
-/* The turn that what comes now belongs to. `role` is static. */
+/* Opens the turn that the next block belongs to. `role` is static. */
 static enum result turn_open(struct turn_list *list, const char *role)
 {
     return list->role && strcmp(list->role, role) == 0 ? RESULT_OK : turn_begin(list, role);
@@ -155,7 +155,7 @@ static enum result block_string(const struct turn_list *list, const cJSON *block
     return RESULT_OK;
 }
 
-/* An id or a name: a string of 1 to LIMIT_TOOL_NAME_BYTES bytes. */
+/* Checks an id or a name: a string of 1 to LIMIT_TOOL_NAME_BYTES bytes. */
 static enum result block_name(const struct turn_list *list, const cJSON *block, int index,
                               const char *member, const char **value)
 {
@@ -167,7 +167,7 @@ static enum result block_name(const struct turn_list *list, const cJSON *block, 
     return result;
 }
 
-/* Without the prefix that is ours, unless nothing else is there. */
+/* Removes our own prefix, unless nothing would be left. */
 static const char *id_strip(const char *id)
 {
     size_t bytes = sizeof MESSAGES_CALL_ID_PREFIX - 1;
@@ -183,7 +183,7 @@ static enum result text_read(struct turn_list *list, cJSON *block, int index, co
     return result == RESULT_OK ? text_add(list, role, words) : result;
 }
 
-/* A picture, of the open turn. */
+/* Adds an image to the open turn. */
 static enum result picture_add(struct turn_list *list, const cJSON *block, const char *place)
 {
     enum result result = request_images_add(list->images, block, place, list->error);
@@ -281,7 +281,7 @@ static enum result tool_use_read(struct turn_list *list, cJSON *block, int index
     return RESULT_OK;
 }
 
-/* The name of the call of the last turn of the assistant that has this id, or NULL. */
+/* The name of the call with this id in the assistant's last turn, or NULL. */
 static const char *call_name(const struct turn_list *list, const char *id)
 {
     const cJSON *call;
@@ -295,7 +295,7 @@ static const char *call_name(const struct turn_list *list, const char *id)
     return NULL;
 }
 
-/* Words and pictures of a tool's result: of the open turn. */
+/* Adds text and images of a tool's result to the open turn. */
 static enum result result_content_read(struct turn_list *list, const cJSON *content, int index)
 {
     char place[96];
@@ -394,7 +394,7 @@ static enum result block_read(struct turn_list *list, cJSON *block, int index, c
 
 /* --- the two members ------------------------------------------------------------------------- */
 
-/* A string or a list of blocks. `role` is static. */
+/* Reads a string or a list of blocks. `role` is static. */
 static enum result content_read(struct turn_list *list, cJSON *content, const char *role)
 {
     if (cJSON_IsString(content))
@@ -437,7 +437,7 @@ static enum result message_read(struct turn_list *list, cJSON *message, int inde
     return content_read(list, content, roles[r]);
 }
 
-/* Cuts the lines that begin with `mark` out of a string. */
+/* Removes the lines that start with `mark` from a string. */
 static void lines_cut(char *text, const char *mark)
 {
     size_t mark_bytes = strlen(mark);

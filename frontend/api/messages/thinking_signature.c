@@ -1,11 +1,10 @@
 /*
- * A checksum of the text and one of the model's name: "shoal." and twice 16 hexadecimal digits.
+ * A checksum of the text and one of the model's name: "shoal." and two times 16 hexadecimal digits.
  *
- * The key is no secret, on purpose. A client may put any words into an assistant's mouth, so there
- * is nothing to forge; what the signature must tell is whether a client mangled the text on its
- * way, and whether another model wrote it, of whose thoughts this one should not take itself to be
- * the author. With a secret of this process every conversation would break when the server is
- * started again, or behind a balancer with several.
+ * The key is deliberately not secret. A client may write any assistant message, so there is nothing
+ * to forge. The signature tells whether a client changed the text, and whether another model wrote
+ * it, whose reasoning this model must not take for its own. With a secret key of the process,
+ * conversations would break after a restart or behind a load balancer.
  */
 #include "frontend/api/messages/thinking_signature.h"
 

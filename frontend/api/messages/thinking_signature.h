@@ -1,6 +1,6 @@
 /*
- * The signature of a thinking block: by which a block that comes back is known to be this model's
- * own and unchanged.
+ * The signature of a thinking block: tells whether a block that a client sends back is this model's
+ * and unchanged.
  */
 #ifndef SHOAL_FRONTEND_API_MESSAGES_THINKING_SIGNATURE_H
 #define SHOAL_FRONTEND_API_MESSAGES_THINKING_SIGNATURE_H
@@ -10,7 +10,7 @@
 #define THINKING_SIGNATURE_BYTES 40u /* with the NUL */
 
 enum thinking_origin {
-    THINKING_OWN,     /* of this model, as it was written */
+    THINKING_OWN,     /* of this model, unchanged */
     THINKING_CHANGED, /* of this model, with another text */
     THINKING_FOREIGN  /* of another model or server */
 };

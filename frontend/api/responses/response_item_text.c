@@ -1,6 +1,6 @@
 /*
- * Items as they are shown: content always as a list of parts, and of each item the members that its
- * type has. Whatever else a client sent with it is not kept.
+ * Items in the shape of replies: content is always a list of parts, and each type has its members.
+ * Other members of a client's item are dropped.
  */
 #include "frontend/api/responses/response_item_text.h"
 
@@ -87,7 +87,7 @@ static void member_write(struct text_buffer *out, const char *name, const char *
     string_write(out, text);
 }
 
-/* A picture is kept as it was named: its URL, or its bytes. */
+/* Keeps an image as it was named: its URL, or its bytes. */
 static void picture_write(struct text_buffer *out, const cJSON *part)
 {
     const cJSON *url = cJSON_GetObjectItemCaseSensitive(part, "image_url");
@@ -110,7 +110,7 @@ static void part_write(struct text_buffer *out, const char *type, const char *te
         out, strcmp(type, "output_text") == 0 ? ",\"annotations\":[],\"logprobs\":[]}" : "}");
 }
 
-/* A string or a list of parts, as a list of parts of one type (refusals stay what they are). */
+/* A string or a list of parts, as a list of parts of one type (refusals stay refusals). */
 static void content_write(struct text_buffer *out, const cJSON *content, const char *type)
 {
     const cJSON *part;

@@ -1,8 +1,8 @@
 /*
- * Items as one text with a table of where each begins and ends.
+ * Items as one text with a table of their start and end.
  *
- * What a client sends may have ids of its own or none. Those without get theirs when they are
- * shown, not before: the response's id is not known while its request is read.
+ * A client's items may have ids or not. Those without get one when they are shown, because the
+ * response's id is not known while its request is read.
  */
 #include "frontend/api/responses/response_items.h"
 
@@ -118,7 +118,7 @@ void response_items_write(const struct response_items *items, size_t index, cons
         text_buffer_append_text(out, "{\"id\":\"");
         response_item_id_write(span->prefix, response_id, side, index, out);
         text_buffer_append_text(out, "\",");
-        bytes++; /* its brace */
+        bytes++; /* the opening brace */
         count--;
     }
     text_buffer_append(out, bytes, count);

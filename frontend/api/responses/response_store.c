@@ -1,12 +1,12 @@
 /*
- * Records with reference counts, a hash table of those that are found, and a list of the finished
- * ones among these in the order in which they were last looked at. One mutex guards the counts, the
- * tables and what of a record changes; nothing is computed under it but the text of a response that
- * somebody fetches.
+ * Records with reference counts, a hash table of the records that can be found, and a list of the
+ * finished ones among them in the order of their last use. One mutex guards counts, tables and the
+ * changing parts of a record; the only work done under it is writing the text of a fetched
+ * response.
  *
- * The table holds one reference to each record that is found. To forget a record is to take it from
- * the table and release that reference: its memory goes when the last answer, reader or
- * continuation that holds it is gone, so eviction counts what is really freed.
+ * The table holds one reference to each record in it. Removing a record takes it from the table and
+ * releases that reference; its memory is freed when the last answer, reader or continuation that
+ * holds it is gone, so eviction counts what is really freed.
  */
 #include "frontend/api/responses/response_store.h"
 
@@ -22,12 +22,12 @@
 struct response_record {
     struct response_store *store;
     struct response_record *in_bucket; /* next */
-    struct response_record *older;     /* neighbours among the finished that are found */
+    struct response_record *older;     /* neighbours among the finished records in the table */
     struct response_record *newer;
     uint64_t bytes;
     uint32_t references;
     bool found;
-    bool listed; /* in the order of looks */
+    bool listed; /* in the list */
     enum response_status status;
     int64_t created_unix_s;
     int64_t ended_unix_s;
@@ -40,8 +40,8 @@ struct response_store {
     pthread_mutex_t mutex;
     uint64_t max_bytes;
     uint32_t max_records;
-    uint64_t bytes;        /* of all kept records there are */
-    uint64_t making_bytes; /* of these, of records that are not finished */
+    uint64_t bytes;        /* of all kept records */
+    uint64_t making_bytes; /* of unfinished records among them */
     uint32_t found_count;
     struct response_record *oldest;
     struct response_record *newest;
@@ -99,7 +99,7 @@ static void order_add_newest(struct response_store *store, struct response_recor
     record->listed = true;
 }
 
-/* Frees it, and what it alone held, when that was the last reference. */
+/* Drops a reference; frees the record, and what it alone held, with the last one. */
 static void reference_drop(struct response_record *record)
 {
     while (record && --record->references == 0) {
@@ -180,7 +180,7 @@ void response_store_destroy(struct response_store *store)
     free(store);
 }
 
-/* Counts a new record that is to be kept. */
+/* Counts a new record that will be kept. */
 static enum result record_count(struct response_record *record)
 {
     struct response_store *store = record->store;
@@ -190,7 +190,7 @@ static enum result record_count(struct response_record *record)
         return RESULT_FULL;
     store->bytes += record->bytes;
     make_room(store);
-    if (store->bytes > store->max_bytes) { /* chains that answers in the making hold */
+    if (store->bytes > store->max_bytes) { /* chains held by answers in progress */
         store->bytes -= record->bytes;
         return RESULT_FULL;
     }

@@ -1,9 +1,9 @@
 /*
- * Settings as tables: which words a field may have, which fields must be absent, what a reply says
- * of each. Those that are not just one word have a reader each.
+ * Settings as tables: allowed values of a field, fields that must be absent, and what a reply shows
+ * of each. Fields with more than one value have a reader each.
  *
- * What a reply shows of the request is written here too, so that each field's two sides are on one
- * page.
+ * What a reply shows of the request is written here too, so that both sides of a field are in one
+ * file.
  */
 #include "frontend/api/responses/responses_fields.h"
 
@@ -27,7 +27,7 @@ static enum result refused_check(const cJSON *body, struct api_error *error)
     static const char *const names[] = {
         "conversation", "prompt",      "context_management",   "moderation",
         "image",        "personality", "prompt_cache_options", "access_programs"};
-    /* of the chat API, for whoever changes over: ignoring them would change answers */
+    /* Of the chat API, for clients that change over: ignoring them would change answers. */
     static const char *const others[] = {
         "messages",        "max_tokens",       "max_completion_tokens",  "n", "logprobs",
         "response_format", "reasoning_effort", "continue_final_message", NULL};
@@ -39,9 +39,9 @@ static enum result refused_check(const cJSON *body, struct api_error *error)
     return result == RESULT_OK ? chat_request_refuse_lacking(body, error) : result;
 }
 
-/* Fields of one word, with the words that ask for what this server does anyway. */
+/* Fields with one value, and the values that ask for what this server does anyway. */
 static const struct word_field {
-    const char *object; /* that it is in, or NULL */
+    const char *object; /* the object that holds it, or NULL */
     const char *name;
     const char *param;
     const char *words[5];
@@ -116,7 +116,7 @@ static enum result metadata_check(const cJSON *body, struct api_error *error)
 
 /* --- what decides the answer ----------------------------------------------------------------- */
 
-/* Absent is `usual`. */
+/* Returns `usual` if absent. */
 static enum result flag_read(const cJSON *body, const char *name, bool usual, bool *value,
                              struct api_error *error)
 {
@@ -161,7 +161,7 @@ static enum result counts_read(const cJSON *body, struct generation_request *req
     enum result result = request_fields_read_integer(body, "max_output_tokens", 1,
                                                      LIMIT_CONTEXT_TOKENS, &present, &value, error);
     request->max_new_tokens = result == RESULT_OK && present ? (uint32_t)value : 0;
-    if (result == RESULT_OK) /* about tools that run in the server: there are none */
+    if (result == RESULT_OK) /* about tools that run in the server; there are none */
         result = request_fields_read_integer(body, "max_tool_calls", 1, LIMIT_CONTEXT_TOKENS,
                                              &present, &value, error);
     if (result == RESULT_OK)
@@ -172,7 +172,7 @@ static enum result counts_read(const cJSON *body, struct generation_request *req
     return result;
 }
 
-/* What may be included; `matters`: the answer changes. */
+/* Values of `include`; `matters`: the answer changes. */
 static const struct {
     const char *name;
     bool matters;
@@ -205,7 +205,7 @@ static enum result include_read(const cJSON *body, struct generation_request *re
                                      cJSON_IsString(item) ? item->valuestring : "(no string)");
         request->logprobs |= includes[i].matters;
     }
-    if (request->top_logprobs > 0) /* asking for alternatives is asking for logprobs */
+    if (request->top_logprobs > 0) /* alternatives imply logprobs */
         request->logprobs = true;
     return RESULT_OK;
 }
@@ -221,7 +221,8 @@ static enum result format_check(const cJSON *body, struct api_error *error)
     return RESULT_OK;
 }
 
-/* The effort, under the name that it has in the chat API, and what else is about thinking there. */
+/* Reads the effort, which has another name in the chat API, and the chat API's fields about
+ * thinking. */
 static enum result thinking_read(cJSON *body, struct generation_request *request,
                                  struct api_error *error)
 {

@@ -1,10 +1,9 @@
 /*
  * Replies of the Responses API.
  *
- * Items and events are responses_writer's; the response object is written by the record, which has
- * what the request decided. This file adds what came of it, and says when. A client that leaves a
- * stream finds the response cancelled, with what it had. An answer that nobody can know of (its
- * client left before it got the id) is not kept.
+ * responses_writer makes items and events; the record writes the response object with the request's
+ * part. This file adds the outcome and the order. A response whose client leaves the stream is
+ * cancelled, with its output so far. An answer is not kept if its client left before it got the id.
  */
 #include "frontend/api/responses/responses_format.h"
 
@@ -24,7 +23,7 @@ struct api_reply {
     struct responses_writer writer;
     bool stream;
     bool background;
-    bool running; /* a token came */
+    bool running; /* a token arrived */
     bool over;    /* the record is finished */
     enum answer_end ended;
 };
@@ -49,7 +48,7 @@ static void usage_write(const struct api_reply *reply, struct text_buffer *out)
         usage->reasoning_tokens, usage->prompt_tokens + usage->completion_tokens);
 }
 
-/* The record gets its outcome; `error` is what failed, or NULL. */
+/* Finishes the record with its outcome; `error`: what failed, or NULL. */
 static void record_finish(struct api_reply *reply, enum response_status status,
                           const struct api_error *error)
 {
@@ -76,7 +75,7 @@ static void record_finish(struct api_reply *reply, enum response_status status,
     reply->over = true;
 }
 
-/* What the client gets of a record that is finished. */
+/* Writes a finished record for the client. */
 static void outcome_write(struct api_reply *reply, const char *event)
 {
     if (reply->stream)
@@ -132,7 +131,7 @@ static void begin(struct api_reply *reply, struct text_buffer *out)
     }
 }
 
-/* A background request waited until now. */
+/* Background requests were queued until now. */
 static void run(struct api_reply *reply)
 {
     reply->running = true;
@@ -185,8 +184,8 @@ static void fail(struct api_reply *reply, const struct api_error *error, struct 
     outcome_write(reply, "failed");
 }
 
-/* The API has no event for it: the last one of a stream says "incomplete" and its response
- * "cancelled". */
+/* The API has no event for a cancelled response: a stream ends with "incomplete", and its response
+ * says "cancelled". */
 static void cancel(struct api_reply *reply, struct text_buffer *out)
 {
     reply->writer.out = out;

@@ -1,10 +1,10 @@
 /*
- * From items to messages.
+ * Converts items to messages.
  *
- * One table says of each type of item how it is checked and added and how it is kept; items of the
- * chain and items that are referred to go the same way as those that the client sent, because they
- * are kept in the shape in which the API shows them. A type without a row is refused by name: an
- * item that were skipped would leave a hole in the conversation that nobody sees.
+ * One table says for each type of item how it is checked, added and stored. Items of the chain and
+ * referenced items take the same path as the client's, because they are stored in the API's shape.
+ * A type without a row is refused by name: skipping an item would leave an invisible gap in the
+ * conversation.
  */
 #include "frontend/api/responses/responses_input.h"
 
@@ -22,7 +22,7 @@ struct reader {
     struct responses_input *input;
     struct cJSON *messages;
     struct cJSON *turn;           /* the assistant message that still grows, or NULL */
-    struct text_buffer reasoning; /* that goes into the next one */
+    struct text_buffer reasoning; /* goes into the next assistant message */
     uint32_t item_count;
     struct request_images *images;
     struct api_error *error;
@@ -52,15 +52,15 @@ static cJSON *message_add(struct reader *reader, const char *role)
     return message;
 }
 
-/* Nothing more joins the assistant's message. Reasoning that led to none is of no use to the model.
- */
+/* Closes the assistant's message. Reasoning without one is dropped, because the model cannot use
+ * it. */
 static void turn_close(struct reader *reader)
 {
     reader->turn = NULL;
     text_buffer_clear(&reader->reasoning);
 }
 
-/* The assistant's message that still grows, with the reasoning before it. */
+/* The assistant's growing message, with the reasoning before it. */
 static cJSON *turn_open(struct reader *reader)
 {
     if (reader->turn)
@@ -83,7 +83,7 @@ static bool is_picture(const cJSON *part)
     return type && strcmp(type, "input_image") == 0;
 }
 
-/* A list with pictures in it. */
+/* A list that has images. */
 static cJSON *parts_copy(const cJSON *content)
 {
     cJSON *list = cJSON_CreateArray();
@@ -103,8 +103,8 @@ static cJSON *parts_copy(const cJSON *content)
     return list;
 }
 
-/* Content as chat templates have it: one text, parts joined by newlines, or a list where there are
- * pictures. */
+/* Content in the form of chat templates: one text, parts joined with newlines, or a list if there
+ * are images. */
 static cJSON *content_copy(const cJSON *content)
 {
     const cJSON *picture;
@@ -128,7 +128,7 @@ static cJSON *content_copy(const cJSON *content)
     return copy;
 }
 
-/* `with_pictures`: whether they may stand here; they are noted. */
+/* `with_pictures`: images are allowed here and are noted. */
 static enum result content_check(struct reader *reader, const cJSON *content, const char *place,
                                  const char *member, bool with_pictures)
 {
@@ -182,7 +182,7 @@ static enum result message_read(struct reader *reader, const cJSON *item, const 
     if (result != RESULT_OK)
         return result;
     bool assistant = r == 0;
-    if (!assistant || reader->turn) /* text behind text or calls is another message */
+    if (!assistant || reader->turn) /* text after text or after calls is another message */
         turn_close(reader);
     cJSON *message = assistant ? turn_open(reader) : message_add(reader, role);
     cJSON *copy = content_copy(content);
@@ -205,7 +205,7 @@ static enum result reasoning_read(struct reader *reader, const cJSON *item, cons
     return RESULT_OK;
 }
 
-/* A string member that an item cannot do without. */
+/* A required string member of an item. */
 static enum result member_check(struct reader *reader, const cJSON *item, const char *place,
                                 const char *member)
 {
@@ -303,7 +303,7 @@ static enum result item_read(struct reader *reader, const cJSON *item, const cha
 
 /* --- what is kept ---------------------------------------------------------------------------- */
 
-/* The item at `index` of kept ones. */
+/* The item at `index` of stored items. */
 static enum result kept_item_read(struct reader *reader, const struct response_items *items,
                                   size_t index, const char *place)
 {
@@ -369,7 +369,7 @@ static enum result record_read(struct reader *reader, const struct response_reco
     return RESULT_OK;
 }
 
-/* The chain that ends with input->previous, from its beginning on. */
+/* The chain that ends with input->previous, from its start. */
 static enum result chain_read(struct reader *reader)
 {
     const struct response_record *chain[LIMIT_MESSAGES];

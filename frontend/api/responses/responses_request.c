@@ -1,6 +1,6 @@
 /*
- * A short list of readers, run in order until one refuses; then what the response object will show
- * of the request is written down, because the body does not live as long as the answer.
+ * A list of readers, run in order until one fails. The part of the response object that shows the
+ * request is then written, because the body is freed before the answer ends.
  */
 #include "frontend/api/responses/responses_request.h"
 
@@ -25,9 +25,9 @@ static enum result out_of_memory(struct api_error *error)
 
 /* --- tools ----------------------------------------------------------------------------------- */
 
-/* {"type":"function","name",…} becomes {"type":"function","function":{"name",…}}; other types stay
- * for chat_tools_normalize() to refuse. `strict` goes: it changes nothing, and templates show what
- * is there. */
+/* {"type":"function","name",…} becomes {"type":"function","function":{"name",…}};
+ * chat_tools_normalize() refuses other types. `strict` is removed: it changes nothing, and
+ * templates would show it. */
 static bool tool_reshape(cJSON *tool)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(tool, "type");
@@ -53,7 +53,7 @@ static bool tool_reshape(cJSON *tool)
     return false;
 }
 
-/* The list as the reply shows it: the client's, but that nothing is strict. */
+/* The list as the reply shows it: the client's, with strict false. */
 static enum result tools_show(cJSON *tools, char **shown, struct api_error *error)
 {
     cJSON *tool;

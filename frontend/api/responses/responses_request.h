@@ -1,10 +1,9 @@
 /*
- * The body of POST /v1/responses, checked. Fields whose feature this build lacks are refused by
- * name, never silently dropped; unknown fields are ignored. Three are taken and change nothing,
- * because what they ask for is given anyway or is a hint: `include` of what only built-in tools or
- * images have and of reasoning.encrypted_content (reasoning comes as plain text),
- * `reasoning.summary` "auto" (there is none), and a function's `strict` (shown as false in the
- * reply).
+ * The body of POST /v1/responses, checked. Fields whose feature this server lacks are refused by
+ * name, never silently dropped; unknown fields are ignored. Three are accepted and change nothing:
+ * `include` of members of built-in tools or images and of reasoning.encrypted_content (reasoning is
+ * sent as plain text), `reasoning.summary` "auto" (there is none), and a function's `strict` (shown
+ * as false in the reply).
  */
 #ifndef SHOAL_FRONTEND_API_RESPONSES_RESPONSES_REQUEST_H
 #define SHOAL_FRONTEND_API_RESPONSES_RESPONSES_REQUEST_H
@@ -14,13 +13,13 @@
 #include "frontend/base/api_error.h"
 
 /* context->format_context is the struct response_store. request->own.state becomes a struct
- * response_record that the request holds. On failure *request is empty. */
+ * response_record, a reference of the request. On failure *request is empty. */
 enum result responses_request_parse(const struct parse_context *context, const char *json,
                                     size_t json_bytes, struct generation_request *request,
                                     struct api_error *error) RESULT_CHECKED;
 
-/* The body of POST /v1/responses/input_tokens: the same fields, of which `model` and `input` may be
- * absent; nothing is stored. */
+/* The body of POST /v1/responses/input_tokens: the same fields; `model` and `input` may be absent;
+ * nothing is stored. */
 enum result responses_count_parse(const struct parse_context *context, const char *json,
                                   size_t json_bytes, struct generation_request *request,
                                   struct api_error *error) RESULT_CHECKED;

@@ -1,10 +1,10 @@
 /*
  * Items and events of the Responses API.
  *
- * One item is open at a time; the kind of the next event (reply_event.h) decides whether it goes on
- * or ends and another begins. One table says what the kinds are called and which events tell of
- * them, so that all three go the same way: item added, part added, deltas, text done, part done,
- * item done. A call has no content part.
+ * One item is open at a time; the kind of the next event (reply_event.h) decides whether it
+ * continues or another one starts. One table names the kinds and their events, so that all three
+ * take the same path: item added, part added, deltas, text done, part done, item done. A call has
+ * no content part.
  */
 #include "frontend/api/responses/responses_writer.h"
 
@@ -14,8 +14,8 @@
 
 static const struct item_shape {
     const char *type;
-    const char *part;        /* type of its one content part; NULL: it has none */
-    const char *delta_event; /* behind "response." */
+    const char *part;        /* type of its one content part; NULL: none */
+    const char *delta_event; /* after "response." */
     const char *done_event;
     const char *done_member; /* the whole text */
 } shapes[] = {
@@ -47,7 +47,7 @@ static void item_id_write(const struct responses_writer *writer, struct text_buf
     text_buffer_append_text(out, "\"");
 }
 
-/* The open item's content part; `whole`: with its text, else as it begins. */
+/* The open item's content part; `whole`: with its text, otherwise as it starts. */
 static void part_write(const struct responses_writer *writer, bool whole, struct text_buffer *out)
 {
     static const struct text_buffer nothing;
@@ -61,7 +61,7 @@ static void part_write(const struct responses_writer *writer, bool whole, struct
     text_buffer_append_text(out, "}");
 }
 
-/* The open item as it begins (status "in_progress") or as it is. */
+/* The open item as it starts (status "in_progress") or as it is. */
 static void item_write(const struct responses_writer *writer, const char *status,
                        struct text_buffer *out)
 {
@@ -106,7 +106,7 @@ static void event_close(struct responses_writer *writer)
     text_buffer_append_text(writer->out, "}\n\n");
 }
 
-/* An event about the open item: everything up to what is its own. */
+/* Starts an event about the open item: all common members. */
 static void item_event_open(struct responses_writer *writer, const char *name)
 {
     event_open(writer, name);
@@ -218,7 +218,7 @@ static void call_begin(struct responses_writer *writer, const struct reply_event
     item_open(writer, RESPONSES_CALL);
 }
 
-/* What the log may tell goes to the next delta and to the message. */
+/* Moves final log-probabilities to the next delta and to the message. */
 static void logprobs_take(struct responses_writer *writer)
 {
     text_buffer_clear(&writer->logprobs_new);
@@ -237,13 +237,13 @@ static void token_log_add(struct responses_writer *writer)
                        token->alternatives, token->alternative_count);
 }
 
-/* A message behind reasoning or calls: what their tokens left in the log is not its. */
+/* Drops log-probabilities of earlier reasoning or calls when a message starts. */
 static void log_renew(struct responses_writer *writer)
 {
     token_log_destroy(writer->log);
     writer->log = token_log_create(writer->tokenizer);
     token_log_add(writer);
-    token_log_set_mixed(writer->log); /* marks and white space may be in its first token, too */
+    token_log_set_mixed(writer->log); /* its first token may also have marks and white space */
     writer->loose = false;
 }
 
@@ -262,7 +262,7 @@ void responses_writer_end_tokens(struct responses_writer *writer, bool cut)
     logprobs_take(writer);
 }
 
-/* More of the open item's text. */
+/* Adds text to the open item. */
 static void text_add(struct responses_writer *writer, const struct reply_event *event)
 {
     text_buffer_append(&writer->text, event->bytes, event->length);

@@ -1,6 +1,6 @@
 /*
- * What an answer consists of (reply_event.h) as items of the Responses API, and as the events that
- * tell of them while they grow.
+ * The parts of an answer (reply_event.h) as items of the Responses API, and as the events of a
+ * stream.
  */
 #ifndef SHOAL_FRONTEND_API_RESPONSES_RESPONSES_WRITER_H
 #define SHOAL_FRONTEND_API_RESPONSES_RESPONSES_WRITER_H
@@ -21,42 +21,42 @@ enum responses_item_kind {
 
 struct responses_writer {
     const char *response_id;
-    bool stream;             /* events are written */
-    struct text_buffer *out; /* where to: the caller sets it before each call */
+    bool stream;             /* write events */
+    struct text_buffer *out; /* target; set by the caller before each call */
     uint64_t sequence;       /* of the next event */
 
-    struct response_items items; /* those that are done */
+    struct response_items items; /* the finished ones */
     enum responses_item_kind open;
     struct text_buffer text;         /* of the open item */
     struct text_buffer name;         /* of the open call */
     struct text_buffer call_id;      /* likewise */
-    struct text_buffer logprobs_all; /* of the open message: JSON with commas between */
+    struct text_buffer logprobs_all; /* of the open message: JSON, separated by commas */
     struct text_buffer logprobs_new; /* of the next delta */
 
     const struct tokenizer *tokenizer; /* NULL: no log-probabilities */
     struct token_log *log;
-    bool loose;                      /* what came was not only the open message's text */
-    const struct reply_token *token; /* in hand, or NULL */
+    bool loose;                      /* text besides the open message's was pushed */
+    const struct reply_token *token; /* being pushed, or NULL */
 };
 
-/* `response_id` and `tokenizer` (NULL: without log-probabilities) outlive it. */
+/* `response_id` and `tokenizer` (NULL: no log-probabilities) must outlive it. */
 void responses_writer_init(struct responses_writer *writer, const char *response_id, bool stream,
                            const struct tokenizer *tokenizer);
 void responses_writer_fini(struct responses_writer *writer);
 
-/* A token whose events come now; NULL: it is over. Log-probabilities are shown of messages only. */
+/* The token whose events follow; NULL: none. Only messages show log-probabilities. */
 void responses_writer_set_token(struct responses_writer *writer, const struct reply_token *token);
-/* No more tokens come. `cut`: by a stop string. */
+/* Call after the last token. `cut`: by a stop string. */
 void responses_writer_end_tokens(struct responses_writer *writer, bool cut);
 
-/* Takes a struct reply_event: a sink. `context` is the writer. */
+/* An event sink for struct reply_event; `context` is the writer. */
 void responses_writer_take(void *context, const struct reply_event *event);
-/* The open item, if there is one, is done. `status`: "completed" or "incomplete". */
+/* Finishes the open item, if any. `status`: "completed" or "incomplete". */
 void responses_writer_close(struct responses_writer *writer, const char *status);
-/* A model that says nothing says an empty message. */
+/* Writes an empty message for an empty answer. */
 void responses_writer_end_empty(struct responses_writer *writer);
 
-/* The event response.<name> with the response as it is now. */
+/* Writes the event response.<name> with the response's present state. */
 void responses_writer_tell(struct responses_writer *writer, const char *name,
                            struct response_record *record);
 void responses_writer_tell_error(struct responses_writer *writer, const struct api_error *error);

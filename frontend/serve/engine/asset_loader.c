@@ -1,7 +1,7 @@
 /*
- * A tokenizer of 262 thousand tokens takes a good part of a second to open. One thread opens it,
- * writes to an eventfd and ends; the loop then joins it and calls back. Nothing else is shared, so
- * nothing needs a lock.
+ * A tokenizer of 262,000 tokens takes most of a second to open. One thread opens it, writes to an
+ * eventfd and ends; the loop then joins it and calls back. Nothing else is shared, so no lock is
+ * needed.
  */
 #include "frontend/serve/engine/asset_loader.h"
 
@@ -53,7 +53,7 @@ static void on_done(int fd, short what, void *context)
     (void)fd;
     (void)what;
     struct asset_loader *loader = context;
-    must(join(loader, JOIN_PATIENCE_S)); /* it has nothing left to do */
+    must(join(loader, JOIN_PATIENCE_S)); /* the thread has finished its work */
     loader->config.done(loader->config.context, loader->result, &loader->assets, &loader->error);
 }
 

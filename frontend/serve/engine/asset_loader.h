@@ -1,5 +1,5 @@
 /*
- * Opens model assets on a thread of its own, so that the server answers from its first moment.
+ * Opens model assets on its own thread, so that the server answers at once.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ENGINE_ASSET_LOADER_H
 #define SHOAL_FRONTEND_SERVE_ENGINE_ASSET_LOADER_H
@@ -13,8 +13,8 @@ struct asset_loader_config {
     struct event_base *base;
     struct model_assets_options assets;
     void *context;
-    /* Called from the loop, once. `assets` belongs to the loader and stays as long as it does;
-     * `error` is set unless RESULT_OK. */
+    /* Called once, from the loop. `assets` belongs to the loader and lives as long; `error` is set
+     * unless RESULT_OK. */
     void (*done)(void *context, enum result result, struct model_assets *assets,
                  const struct error_text *error);
 };

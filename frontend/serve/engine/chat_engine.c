@@ -1,11 +1,11 @@
 /*
- * The engine's life, and what clients ask of it: admission, cancellation, drain. What happens to a
- * request in between is in the units that engine_state.h lists; they move live requests along their
- * state machine (live_request.h) as preparation, workers and clients act.
+ * The engine's life, and the calls of clients: admission, cancellation, drain. engine_state.h lists
+ * the files for the rest; they move live requests through their state machine (live_request.h) as
+ * preparation, workers and clients act.
  *
- * Admission is decided before a byte is parsed. It is refused while there is nothing to wait for:
- * the model loads, every worker backs off after failed starts, the server drains, or the table is
- * full. The moment between a worker's death and its successor is waited out instead.
+ * Admission is decided before a byte is parsed. It is refused while the model loads, while every
+ * worker backs off after failed starts, during a drain, and if the table is full. While a dead
+ * worker is being replaced, requests are admitted and wait.
  */
 #include "frontend/serve/engine/chat_engine.h"
 
@@ -23,7 +23,7 @@
 #include "proto/log.h"
 #include "proto/must.h"
 
-#define FETCH_THREADS 8 /* that wait for other hosts: pictures that are fetched at once */
+#define FETCH_THREADS 8 /* for image fetches, which wait for other hosts */
 
 static enum result refuse(struct api_error *error, int status, uint32_t retry_after_s,
                           const char *code, const char *words)
@@ -35,7 +35,7 @@ static enum result refuse(struct api_error *error, int status, uint32_t retry_af
 
 /* --- from preparation ------------------------------------------------------------------------ */
 
-/* The server's own length for those that ask for none. */
+/* Applies --max-tokens to requests without a maximum. */
 static void length_settle(const struct chat_engine *engine, struct prepared_generation *prepared)
 {
     uint64_t usual = engine->config.options->max_tokens;
@@ -43,7 +43,7 @@ static void length_settle(const struct chat_engine *engine, struct prepared_gene
         prepared->max_new_tokens = (uint32_t)usual;
 }
 
-/* All answers to one body find room or none does. */
+/* All answers to one body are admitted, or none. */
 static enum result room_check(struct chat_engine *engine, uint32_t answers, struct api_error *error)
 {
     uint32_t slots = request_table_slots(engine->table);
@@ -82,8 +82,7 @@ static void on_prepared(void *context, enum result result, struct prepared_gener
     }
     queue(request, prepared);
     request->sink->prepared(request->sink_context, &request->prepared);
-    generation_request_drop_body(
-        &request->prepared.request); /* megabytes, for as long as it lives */
+    generation_request_drop_body(&request->prepared.request); /* megabytes */
     if (request_dispatch_refuse_known(engine, request))
         return;
     request_dispatch_enqueue(engine, request);
@@ -109,7 +108,7 @@ struct live_request *chat_engine_share(struct live_request *first, uint32_t answ
 
 /* --- life ------------------------------------------------------------------------------------ */
 
-/* Before the first request: nobody else reads the assets yet. */
+/* Called before the first request: no other thread reads the assets yet. */
 static void agree_on_context(struct chat_engine *engine, uint32_t worker)
 {
     const struct worker_gauges *gauges =

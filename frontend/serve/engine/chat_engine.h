@@ -1,7 +1,7 @@
 /*
- * From a request's bytes to its tokens: admission, preparation, the worker, and back. Knows nothing
- * of HTTP, so that `shoal serve` and `shoal generate` share it whole. Everything here is called
- * from, and calls back on, the event loop's thread.
+ * From a request's bytes to its tokens: admission, preparation, worker, and back. Independent of
+ * HTTP, so that `shoal serve` and `shoal generate` share it. All functions are called from, and
+ * call back on, the event loop's thread.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ENGINE_CHAT_ENGINE_H
 #define SHOAL_FRONTEND_SERVE_ENGINE_CHAT_ENGINE_H
@@ -19,7 +19,7 @@ struct chat_engine_config {
     struct event_base *base;
     const struct options *options; /* outlives the engine */
     void *context;
-    void (*ready)(void *context);                   /* at first, and again after every restart */
+    void (*ready)(void *context);                   /* first, and after every restart */
     void (*failed)(void *context, const char *why); /* the model can never be served */
     void (*drained)(void *context);                 /* after chat_engine_drain() */
 };
@@ -28,46 +28,46 @@ enum result chat_engine_create(const struct chat_engine_config *config, struct c
                                struct error_text *error) RESULT_CHECKED;
 void chat_engine_destroy(struct chat_engine *engine);
 
-/* Takes over input->body in any case. On RESULT_OK the sink hears of the
- * request until it ends or is cancelled. Otherwise *error is the answer: 503 while loading,
- * restarting or draining, 429 when the queue is full; both are decided before a byte is parsed. */
+/* Takes over input->body in any case. On RESULT_OK the sink is called until the request ends or is
+ * cancelled. Otherwise *error is the reply: 503 while loading, restarting or draining, 429 if the
+ * queue is full; both are decided before a byte is parsed. */
 enum result chat_engine_admit(struct chat_engine *engine, struct prepare_input *input,
                               const struct live_request_sink *sink, void *sink_context,
                               struct live_request **request,
                               struct api_error *error) RESULT_CHECKED;
-/* From within the sink's prepared() of `first`, for each of its other answers (generation_share.h),
- * for which there is room: a live request of its own. */
+/* A live request for another answer to the body of `first` (generation_share.h). Called within the
+ * sink's prepared() of `first`, once for each; there is room for it. */
 struct live_request *chat_engine_share(struct live_request *first, uint32_t answer,
                                        const struct live_request_sink *sink, void *sink_context);
-/* The client is gone: its work stops within a step. Not from within token(), which returns true
- * instead. */
+/* The client is gone: the request's work stops within a step. Not allowed within token(), which
+ * returns true instead. */
 void chat_engine_cancel(struct chat_engine *engine, struct live_request *request);
 
-/* As prepare_pool_inspect(): the answer comes from a preparation thread, whatever workers do. Takes
- * over input->body in any case. 503 before the model is known and while draining; how many there
- * are at once is the caller's to bound. */
+/* Like prepare_pool_inspect(): a preparation thread answers, independent of workers. Takes over
+ * input->body in any case. 503 before the model is known and while draining. The caller limits
+ * their number. */
 enum result chat_engine_inspect(struct chat_engine *engine, struct prepare_input *input,
                                 inspection *inspect, inspect_done *done, void *context,
                                 struct prepare_job **job, struct api_error *error) RESULT_CHECKED;
-/* Its client is gone. */
+/* Drops an inspection whose client is gone. */
 void chat_engine_drop_inspection(struct chat_engine *engine, struct prepare_job *job);
 
-/* RESULT_OK when a request would be admitted now, else the 503. While the successor of a worker
- * that worked is being started, requests are admitted and wait for it. */
+/* RESULT_OK if a request would be admitted now, otherwise the 503. While a worker that had worked
+ * is being replaced, requests are admitted and wait. */
 enum result chat_engine_check_ready(const struct chat_engine *engine,
                                     struct api_error *error) RESULT_CHECKED;
 /* NULL until they are open. */
 const struct model_assets *chat_engine_assets(const struct chat_engine *engine);
 
-/* Admits nothing more; drained() is called once the last request has ended and the worker has
+/* Admits no more requests; drained() is called once the last request has ended and the workers have
  * exited. */
 void chat_engine_drain(struct chat_engine *engine);
-/* Every ready worker forgets its caches; returns how many are ready. */
+/* Every ready worker clears its caches; returns the number of ready workers. */
 uint32_t chat_engine_reset_caches(struct chat_engine *engine);
 /* Ends every request that is still live. */
 void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error);
 
-/* A look from outside, from gauges only. */
+/* Status from gauges and counts only. */
 struct chat_engine_status {
     const char *state; /* "loading", "ready", "restarting", "draining" */
     double load_progress;
@@ -80,20 +80,20 @@ struct chat_engine_status {
     uint64_t kv_block_tokens; /* 0 until a worker is ready */
     uint64_t kv_blocks_total;
     uint64_t kv_blocks_used;
-    uint64_t kv_blocks_cached; /* by the prefix cache, and held by nobody */
+    uint64_t kv_blocks_cached; /* in the prefix cache and used by no sequence */
     uint64_t prefix_places;
-    bool prefix_cache;      /* it is on */
-    uint64_t images_cached; /* whose features workers have */
+    bool prefix_cache;      /* enabled */
+    uint64_t images_cached; /* with features in a worker */
     uint64_t feature_bytes_used;
     uint64_t feature_bytes_total;
     uint64_t state_bytes; /* recurrent state of all workers */
     uint64_t weights_bytes;
     uint64_t slab_used_bytes;
     uint32_t worker_restarts;
-    struct worker_totals totals; /* of all workers there have been */
+    struct worker_totals totals; /* of all workers since the start */
 };
 void chat_engine_read_status(const struct chat_engine *engine, struct chat_engine_status *status);
-/* Whether a worker is ready and requests are admitted. */
+/* True if a worker is ready and requests are admitted. */
 bool chat_engine_is_serving(const struct chat_engine *engine);
 
 uint32_t chat_engine_workers(const struct chat_engine *engine);
@@ -103,19 +103,19 @@ void chat_engine_read_worker(const struct chat_engine *engine, uint32_t worker,
 
 struct request_status {
     struct request_id id;
-    const char *name;  /* what the log calls it; NULL when its client is gone */
+    const char *name;  /* its name in the log; NULL if its client is gone */
     const char *phase; /* "preparing", "waiting", "suspected", "handed_over", "prefill", "decode",
                           "leaving" */
     bool has_worker;
     uint32_t worker;
     uint64_t prompt_tokens;
-    uint64_t prompt_done; /* of these and, after a replay, of the generated ones */
+    uint64_t prompt_done; /* of the prompt and, after a replay, of the generated tokens */
     uint64_t generated_tokens;
     uint32_t replays;
     int64_t arrived_us;
 };
 uint32_t chat_engine_slots(const struct chat_engine *engine);
-/* `slot` < chat_engine_slots(). False when it is free. */
+/* `slot` < chat_engine_slots(). False if it is free. */
 bool chat_engine_read_request(const struct chat_engine *engine, uint32_t slot,
                               struct request_status *status);
 

@@ -1,6 +1,6 @@
 /*
- * What the parts of the engine share, private to them: chat_engine.c (life, clients),
- * request_dispatch.c (to workers), worker_events.c (from workers), worker_loss.c (deaths),
+ * State shared by the parts of the engine, private to them: chat_engine.c (life, clients),
+ * request_dispatch.c (to workers), worker_events.c (from workers), worker_loss.c (crashes),
  * request_end.c (ends), engine_status.c (figures).
  */
 #ifndef SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATE_H
@@ -21,12 +21,12 @@ struct chat_engine {
     struct worker_pool *workers;
     struct serve_metrics metrics;
     struct waiting_queue waiting;
-    struct waiting_queue suspects; /* those of the waiting requests that run alone */
+    struct waiting_queue suspects; /* waiting requests that run alone */
     struct poison_memory poison;
-    struct request_id *dirty; /* [slots] requests of which the batch under way told something */
+    struct request_id *dirty; /* [slots] requests with events in the current batch */
     uint32_t dirty_count;
     uint64_t next_arrival;
-    bool ready_told; /* the context was agreed on with the first ready worker */
+    bool ready_told; /* the context length was set from the first ready worker */
     bool draining;
     bool workers_draining;
 };

@@ -1,7 +1,6 @@
 /*
- * The engine from outside: sums over the workers' gauges and counts of the request table.
- * Everything is at hand, so an answer never waits for a worker, and what a worker says about itself
- * is shown as its word beside what the frontend knows.
+ * The engine's status: sums over the workers' gauges and counts of the request table. It never
+ * waits for a worker. A worker's own figures are shown separately from what the frontend knows.
  */
 #include "frontend/serve/engine/engine_state.h"
 

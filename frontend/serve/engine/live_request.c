@@ -1,10 +1,10 @@
 /*
  * The edges of the request's state machine.
  *
- * Each edge asserts where it starts, changes the state and keeps the facts that belong to the new
- * one; nothing is sent, submitted or called from here. So the rules "one run per slot", "tokens are
- * contiguous", "a request that left is never heard of again" are in one page, and tests walk them
- * without processes or sockets.
+ * Each edge asserts its start state, changes the state and sets the facts of the new one; nothing
+ * is sent, submitted or called from here. So the rules "one run per slot", "tokens are contiguous"
+ * and "no callback after a request left" are in one file, and tests cover them without processes or
+ * sockets.
  */
 #include "frontend/serve/engine/live_request.h"
 
@@ -60,7 +60,7 @@ static enum result journal_append(struct token_list *list, uint32_t token)
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 64;
         uint32_t *grown = realloc(list->ids, capacity * sizeof *grown);
-        must(grown != NULL); /* bounded by the context: 4 MB at most */
+        must(grown != NULL); /* limited by the context: at most 4 MB */
         list->ids = grown;
         list->capacity = capacity;
     }
@@ -111,7 +111,8 @@ static void make_free(struct live_request *request)
 {
     request->state = LIVE_REQUEST_FREE;
     request->id.generation++;
-    request->dirty = request->complete = request->ended = false; /* what is listed is not it */
+    request->dirty = request->complete = request->ended =
+        false; /* entries of the list are of the former request */
 }
 
 const char *live_request_name(const struct live_request *request)

@@ -1,9 +1,9 @@
 /*
- * Clients and proxies repeat what failed. A request that has killed workers would do so again, four
- * restarts at a time, so its fingerprint is kept for --poison-memory-s.
+ * Clients and proxies repeat failed requests. A request that crashed workers would do so again,
+ * several restarts each time, so its fingerprint is kept for --poison-memory-s. Prompts are not
+ * kept.
  *
- * A short list without order: convictions are rare, and while there are none a look costs one
- * comparison. Refuses to keep prompts.
+ * A short unordered list: convictions are rare, and a look into an empty list costs one comparison.
  */
 #include "frontend/serve/engine/poison_memory.h"
 

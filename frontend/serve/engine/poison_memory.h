@@ -1,5 +1,5 @@
 /*
- * Fingerprints of requests that killed workers, for a while: the same request is refused at once.
+ * Fingerprints of requests that crashed workers: the same request is refused for a while.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ENGINE_POISON_MEMORY_H
 #define SHOAL_FRONTEND_SERVE_ENGINE_POISON_MEMORY_H
@@ -23,11 +23,11 @@ struct poison_memory {
 
 void poison_memory_init(struct poison_memory *memory, int64_t keep_ms);
 
-/* Of the prompt's ids, its pictures' records and of how tokens are drawn, but for the seed: a
- * client that tries again gets another one. */
+/* Hashes prompt ids, image records and sampling parameters, without the seed, because a client that
+ * retries gets another one. */
 uint64_t poison_memory_fingerprint(const struct poison_memory *memory,
                                    const struct prepared_generation *prepared);
-/* When there is no place left, the one that ends soonest is taken. */
+/* If the list is full, the entry that expires first is replaced. */
 void poison_memory_add(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms);
 bool poison_memory_has(struct poison_memory *memory, uint64_t fingerprint, int64_t now_ms);
 

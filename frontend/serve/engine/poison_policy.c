@@ -1,19 +1,18 @@
 /*
- * A worker that dies takes everything with it that its step was computing; most of that is
- * innocent. What tells them apart is progress: the same tokens are computed again after a replay,
- * so a request that kills a worker does it at the same place every time, and a neighbour gets past
- * the place where it was.
+ * A dying worker takes down all requests of its step, most of them innocent. Progress tells them
+ * apart: a replay computes the same tokens again, so a request that crashes workers does it at the
+ * same place every time, while the others get past the place where they were.
  *
- * So crashes count while no token comes between them; enough of them make a suspect, which is then
- * retried alone (request_dispatch.h), and only a crash alone convicts. A request that lets a token
- * or two through before each crash looks like a neighbour who is unlucky, so such crashes are
- * counted too, but it takes many more of them. Alone, a few tokens are asked for before it is
- * acquitted, for the same reason.
+ * So crashes without a token in between are counted. Enough of them make a suspect, which is
+ * retried alone (request_dispatch.h); only a crash alone convicts. A request with a token or two
+ * before each crash looks like an unlucky neighbour, so such crashes are counted too, with a much
+ * higher limit. For the same reason a suspect must generate some tokens alone before it is
+ * acquitted.
  */
 #include "frontend/serve/engine/poison_policy.h"
 
-#define WELL_TOKENS 8u  /* a request that gets as many between two crashes is well */
-#define SLOW_FACTOR 16u /* times the crashes that make a suspect */
+#define WELL_TOKENS 8u  /* tokens between two crashes that clear a request */
+#define SLOW_FACTOR 16u /* factor on the number of crashes that make a suspect */
 
 bool poison_policy_suspects(struct crash_record *record, uint32_t generated_tokens,
                             uint32_t most_crashes)

@@ -23,10 +23,10 @@ struct prepare_input {
     const struct api_format *format; /* reads the body; static */
     void *format_context;
     struct client_key client_key;
-    struct cache_salt cache_salt; /* the prepared request's */
+    struct cache_salt cache_salt; /* for the prepared request */
 };
 
-/* `prepared` is the callee's on RESULT_OK; otherwise `error` is complete. */
+/* `prepared` is the callee's on RESULT_OK; otherwise `error` is set. */
 typedef void prepare_done(void *context, enum result result, struct prepared_generation *prepared,
                           const struct api_error *error);
 
@@ -34,26 +34,26 @@ typedef void prepare_done(void *context, enum result result, struct prepared_gen
  * ever fetched. */
 struct prepare_pool *prepare_pool_create(struct event_base *base, uint32_t thread_count,
                                          uint32_t network_threads);
-/* Cancels the jobs that run and waits for them; drops the rest without calling back. */
+/* Cancels the running jobs and waits for them; drops the rest without calling back. */
 void prepare_pool_destroy(struct prepare_pool *pool);
 
-/* Takes over the input. `assets` stays open until the pool is destroyed. The queue's bound is the
- * caller's: one job for each live request. */
+/* Takes over the input. `assets` must outlive the pool. The caller limits the queue: one job for
+ * each live request. */
 struct prepare_job *prepare_pool_submit(struct prepare_pool *pool,
                                         const struct model_assets *assets,
                                         const struct prepare_input *input, prepare_done *done,
                                         void *context);
-/* `reply` is the pool's and holds the answer on RESULT_OK; otherwise `error` is complete. */
+/* `reply` is the pool's and holds the answer on RESULT_OK; otherwise `error` is set. */
 typedef void inspect_done(void *context, enum result result, const struct text_buffer *reply,
                           const struct api_error *error);
-/* As above, with `inspect` in place of the preparation; of the input it gets body, seed, context
- * and key. */
+/* The same with `inspect` instead of the preparation; it gets body, seed, context and key of the
+ * input. */
 struct prepare_job *prepare_pool_inspect(struct prepare_pool *pool,
                                          const struct model_assets *assets,
                                          const struct prepare_input *input, inspection *inspect,
                                          inspect_done *done, void *context);
-/* `done` will not be called. A job that waits is removed at once; one that runs is
- * cancelled: its decoders end soon, and its result is freed. */
+/* `done` will not be called. A waiting job is removed at once; a running job is cancelled: its
+ * decoders end soon, and its result is freed. */
 void prepare_pool_drop(struct prepare_pool *pool, struct prepare_job *job);
 
 #endif

@@ -1,17 +1,17 @@
 /*
  * First come, first served: the head of the queue goes to the worker that the routing policy names,
- * and while it has to wait (every worker has enough, or no slab has room) nobody overtakes it. How
- * many of a worker's requests run at once is that worker's decision; here it is only kept from
- * getting more than it could begin soon.
+ * and while it waits (every worker has enough requests, or no slab has room) no other request
+ * overtakes it. A worker decides how many requests it runs at once; here it only never gets more
+ * than it can begin soon.
  *
- * Suspects of killing workers (poison_policy.h) wait in a queue of their own and are tried one by
- * one: a suspect gets a worker that has nothing else, and nothing else goes there until the suspect
- * has got past the place where workers died, has ended, or has killed this one too. Only the last
- * convicts. So that there is such a worker, the least busy one takes nothing new while suspects
- * wait; after a death that is the fresh one. A suspect that is acquitted while others wait gives
- * the worker back and queues again, with its tokens in the journal.
+ * Suspects of crashing workers (poison_policy.h) wait in their own queue and are tried one by one:
+ * a suspect gets a worker without other requests, and that worker gets no other request until the
+ * suspect has got past the place of the crashes, has ended, or has crashed the worker. Only the
+ * last convicts. To free a worker, the least busy one gets nothing new while suspects wait; after a
+ * crash it is the new one. A suspect that is acquitted while others wait returns from the worker
+ * and queues again, with its tokens in the journal.
  *
- * What was convicted once is refused here at once for a while, before it is handed to anyone.
+ * A convicted request is refused for a while before any worker gets it.
  */
 #include "frontend/serve/engine/request_dispatch.h"
 
@@ -67,7 +67,7 @@ void request_dispatch_clear_suspects(struct chat_engine *engine)
 void request_dispatch_acquit(struct chat_engine *engine, struct live_request *request)
 {
     const struct log_field field = LOG_TEXT("request_id", live_request_name(request));
-    log_event(LOG_INFO, "request_acquitted", &field, 1); /* it ran alone and nothing happened */
+    log_event(LOG_INFO, "request_acquitted", &field, 1); /* it ran alone without a crash */
     request->suspect = false;
     request->crashes =
         (struct crash_record){.generated_tokens = (uint32_t)request->generated.count};
@@ -117,8 +117,8 @@ static void fail_too_large(struct chat_engine *engine, struct live_request *requ
     request_end_fail(engine, request, &error);
 }
 
-/* Hands the queue's request to the worker. RESULT_FULL: its slab has no room now, nothing happened.
- * RESULT_CORRUPT: the worker is condemned, nothing else happened. */
+/* Submits the queue's request to the worker. RESULT_FULL: its slab has no room now, nothing
+ * happened. RESULT_CORRUPT: the worker is killed, nothing else happened. */
 static enum result hand_over(struct chat_engine *engine, struct waiting_queue *queue,
                              struct live_request *request, uint32_t worker)
 {
@@ -139,7 +139,7 @@ static enum result hand_over(struct chat_engine *engine, struct waiting_queue *q
     return RESULT_OK;
 }
 
-/* Begins the trials for which there is an empty worker. */
+/* Starts the trials for which there is an empty worker. */
 static void try_suspects(struct chat_engine *engine)
 {
     struct live_request *request;
@@ -157,7 +157,7 @@ static void try_suspects(struct chat_engine *engine)
 
 void request_dispatch_run(struct chat_engine *engine)
 {
-    uint32_t closed = 0; /* a bit for each worker that cannot take the request in hand */
+    uint32_t closed = 0; /* a bit for each worker that cannot take the current request */
     try_suspects(engine);
     struct live_request *request;
     while ((request = next_of(engine, &engine->waiting)) != NULL) {

@@ -1,9 +1,9 @@
 /*
- * A request has two sides, its client and its worker, and they end at different times. Whichever
- * ends first, the other is told; the slot is free when both are over.
+ * A request has two sides, its client and its worker, which end at different times. The first to
+ * end is reported to the other; the slot is free when both have ended.
  *
- * The sink hears of a finish or a failure and never of a request again afterwards. When the request
- * is with a worker, its slot stays LEAVING until the worker's last word, or its death.
+ * The sink is called once with a finish or a failure and never again. If a worker has the request,
+ * its slot stays LEAVING until the worker's last event about it, or its death.
  */
 #include "frontend/serve/engine/request_end.h"
 
@@ -69,7 +69,7 @@ void request_end_cancel(struct chat_engine *engine, const struct live_request *r
 {
     struct worker_link *link = worker_pool_link(engine->workers, request->worker);
     if (request->recalled || !link)
-        return; /* it was asked already */
+        return; /* already asked */
     if (worker_link_cancel(link, request->id) != RESULT_OK)
         worker_pool_condemn(engine->workers, request->worker, "its submit ring is broken");
 }

@@ -7,18 +7,18 @@
 
 #include "frontend/serve/engine/engine_state.h"
 
-/* The sink hears of these two, and of nothing afterwards. Not while the request is in a queue. */
+/* These two call the sink for the last time. Not while the request is in a queue. */
 void request_end_finish(struct chat_engine *engine, struct live_request *request,
                         enum finish_reason finish);
 void request_end_fail(struct chat_engine *engine, struct live_request *request,
                       const struct api_error *error);
-/* Out of the pool of preparation, a queue or a worker, wherever it is; the sink hears nothing. */
+/* Removes the request from preparation, queue or worker; the sink is not called. */
 void request_end_withdraw(struct chat_engine *engine, struct live_request *request,
                           enum request_outcome outcome);
 
-/* The worker's part of a request that is LEAVING is over too. */
+/* Ends the worker's part of a LEAVING request. */
 void request_end_worker_done(struct chat_engine *engine, struct live_request *request);
-/* Asks the request's worker to end its part. */
+/* Asks the request's worker to cancel it. */
 void request_end_cancel(struct chat_engine *engine, const struct live_request *request);
 /* Ends the workers once the last request of a draining engine is gone. */
 void request_end_check_drain(struct chat_engine *engine);

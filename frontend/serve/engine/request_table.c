@@ -1,10 +1,9 @@
 /*
  * A fixed array of slots and a stack of the free ones.
  *
- * References from outside (a worker's events) are checked, not trusted: a number out of range, a
- * free slot or an older generation finds nothing. Slots are reused last-in first-out, which keeps
- * the table's touched memory small; the generation, not the order, is what tells two users of a
- * slot apart.
+ * References from workers' events are checked: a number out of range, a free slot or an older
+ * generation finds nothing. Slots are reused last-in first-out, which keeps the touched memory
+ * small; the generation tells two users of a slot apart.
  */
 #include "frontend/serve/engine/request_table.h"
 

@@ -1,7 +1,7 @@
 /*
- * A list through the requests themselves, ordered by arrival. Newcomers have the highest number and
- * requests that a dead worker had the lowest, so a search from the end that is near the wanted
- * place is short: newcomers are looked for from behind, returners from the front.
+ * A list linked through the requests, ordered by arrival. New requests have the highest numbers and
+ * requests of a dead worker the lowest, so new ones search their place from the back and requeued
+ * ones from the front.
  */
 #include "frontend/serve/engine/waiting_queue.h"
 

@@ -1,5 +1,5 @@
 /*
- * Requests that wait for a worker, in the order in which they came: also those that come back.
+ * Requests that wait for a worker, in the order of their arrival, requeued ones too.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ENGINE_WAITING_QUEUE_H
 #define SHOAL_FRONTEND_SERVE_ENGINE_WAITING_QUEUE_H
@@ -12,9 +12,9 @@ struct waiting_queue {
     uint32_t count;
 };
 
-/* By `arrival`: a newcomer goes to the end in O(1), one that comes back to its old place. */
+/* Inserts by `arrival`: a new request at the end in O(1), a requeued one at its old place. */
 void waiting_queue_insert(struct waiting_queue *queue, struct live_request *request);
-/* `request` is in this queue. */
+/* `request` must be in this queue. */
 void waiting_queue_remove(struct waiting_queue *queue, struct live_request *request);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * What a worker says about a request is believed only if the request is with that worker: each
- * event finds its slot, the slot's generation, and whose it is.
+ * A worker's event about a request counts only if that worker has the request: each event is
+ * checked for slot, generation and worker.
  *
- * Tokens of one wake-up are handed to the sinks as they come; each request that got some is flushed
- * once when the batch ends. Requests that end are ended after that: to answer, close and account
- * for one takes as long as to flush several, and streams that go on wait for their next token. A
- * token is in the journal before anyone else hears of it, so whatever a client has seen is what a
- * replay goes on from.
+ * Tokens of one wake-up go to the sinks as they come; each request with tokens is flushed once,
+ * when the batch ends. Requests that end are ended after that: ending one takes as long as flushing
+ * several, and the streams that continue wait for their tokens. A token is journalled before the
+ * sink gets it, so a replay continues from whatever a client has seen.
  */
 #include "frontend/serve/engine/worker_events.h"
 
@@ -33,7 +32,7 @@ enum finish_reason worker_events_find_end(const struct chat_engine *engine,
                                prompt_tokens + generated);
 }
 
-/* The first step that had rows of the request has just ended, and says how long it took. */
+/* The first step with rows of the request has just ended; it reports its duration. */
 static void schedule_note(struct live_request *request, const struct token_event *event,
                           int64_t now_us)
 {
@@ -45,7 +44,7 @@ static void schedule_note(struct live_request *request, const struct token_event
     request->timeline.scheduled_us = plausible ? now_us - (int64_t)event->step_time_us : queued_us;
 }
 
-/* The request is looked at when the batch ends. */
+/* Puts the request on the list for the end of the batch. */
 static void dirty_note(struct chat_engine *engine, struct live_request *request)
 {
     if (request->dirty)
@@ -61,7 +60,7 @@ static void on_progress(struct chat_engine *engine, struct live_request *request
     int64_t now_us = monotonic_clock_us();
     request->prompt_done = event->prompt_done;
     schedule_note(request, event, now_us);
-    /* After a replay the prompt has what was generated in it. */
+    /* After a replay the worker's prompt includes the generated tokens. */
     if (!request->sink->progress || request->generated.count > 0)
         return;
     const struct reply_progress progress = {.computed_tokens = event->prompt_done,
@@ -74,8 +73,8 @@ static void on_progress(struct chat_engine *engine, struct live_request *request
     dirty_note(engine, request);
 }
 
-/* What a request found is what its first token says: a replay after that finds what the dead worker
- * had left, or nothing, and its client has been told how the prompt was computed. */
+/* Cache hits count as reported with the first token: a replay finds what the dead worker left, or
+ * nothing, after the client was told how its prompt was computed. */
 static enum result note_cached(struct live_request *request, const struct token_event *event)
 {
     if (event->cached_tokens >= request->prepared.prompt.count ||
@@ -118,7 +117,7 @@ static enum result on_token(struct chat_engine *engine, struct live_request *req
     return RESULT_OK;
 }
 
-/* Why a worker would not run a request, as an answer. */
+/* The reply for a request that a worker refused. */
 static void failure_words(enum result failure, struct api_error *error)
 {
     switch (failure) {
@@ -143,8 +142,8 @@ static void failure_words(enum result failure, struct api_error *error)
     }
 }
 
-/* A request that ran before and now leaves no room for a token has reached its length: the worker
- * that died told its last token and not its end. */
+/* A replayed request without room for a token has reached its length: the dead worker had sent its
+ * last token but not its end. */
 static bool has_reached_length(const struct live_request *request)
 {
     const struct worker_last_word *word = &request->last_word;
@@ -191,12 +190,12 @@ enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
 {
     struct live_request *request = request_table_find(engine->table, event->request);
     if (!request)
-        return RESULT_OK; /* stale: it ended while the event was on its way */
+        return RESULT_OK; /* stale: it ended before the event arrived */
     if (!live_request_is_with_worker(request) || request->worker != worker)
         return RESULT_CORRUPT;
     bool listens = request->state != LIVE_REQUEST_LEAVING && !request->complete;
     if (request->ended)
-        return RESULT_OK; /* as stale as if it were gone */
+        return RESULT_OK; /* stale as well */
     if (event->kind == TOKEN_EVENT_FINISHED || event->kind == TOKEN_EVENT_FAILED)
         note_last_event(engine, request, event);
     else if (event->kind == TOKEN_EVENT_TOKEN && listens)
@@ -208,7 +207,7 @@ enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
     return RESULT_OK;
 }
 
-/* Streams that go on. */
+/* Flushes the streams that continue. */
 static void flush(struct live_request *request)
 {
     if (request->complete || request->ended || request->state == LIVE_REQUEST_LEAVING)
@@ -216,7 +215,7 @@ static void flush(struct live_request *request)
     request->sink->flush(request->sink_context);
 }
 
-/* What has ended, unless its client left since. */
+/* Ends what has ended, unless its client has left since. */
 static void end(struct chat_engine *engine, struct live_request *request)
 {
     bool complete = request->complete, ended = request->ended;

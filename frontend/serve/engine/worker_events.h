@@ -6,10 +6,11 @@
 
 #include "frontend/serve/engine/engine_state.h"
 
-/* One checked event of `worker`. RESULT_CORRUPT: it contradicts what the worker was given. */
+/* Handles one checked event of `worker`. RESULT_CORRUPT: it contradicts what the worker was given.
+ */
 enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
                                  const struct token_event *event) RESULT_CHECKED;
-/* After the events of one wake-up. */
+/* Call after the events of one wake-up. */
 void worker_events_end_batch(struct chat_engine *engine);
 
 /* The end that the last token in the request's journal reaches (proto/generation_end.h). */

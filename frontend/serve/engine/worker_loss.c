@@ -1,14 +1,15 @@
 /*
- * A worker may die at any instruction; its requests do not end with it.
+ * Requests continue when their worker dies.
  *
- * What it published whole is taken first: the journal then holds every token that any client can
- * have seen, and nothing else counts. Then each of its requests either has reached its end (the
- * worker told the last token and not the end), or was left by its client, or goes back to its place
- * in the queue, to be run on by the next worker from prompt and journal. The draws of a replay are
- * those of the first run, so nothing is repeated, changed or lost.
+ * First all complete events that the worker published are handled; the journal then holds every
+ * token that a client may have seen. Then each of its requests is ended if it had reached its end
+ * (the last token arrived, the end did not), dropped if its client left, or requeued at its place,
+ * to be continued by the next worker from prompt and journal. Draws of a replay equal those of the
+ * first run, so no token is repeated, changed or lost.
  *
- * Who was being computed stands in the segment's roster. It is a dead worker's word, so it only
- * decides who is suspected (poison_policy.h), never who is ended: a conviction needs a crash alone.
+ * The segment's roster lists the requests that were being computed. It was written by a dead
+ * worker, so it only decides which requests are suspected (poison_policy.h), never which are ended:
+ * a conviction needs a crash alone.
  */
 #include "frontend/serve/engine/worker_loss.h"
 
@@ -17,7 +18,7 @@
 #include "frontend/serve/engine/worker_events.h"
 #include "proto/log.h"
 
-/* The worker had nothing else, and died: true, and the request has its answer. */
+/* The worker had no other request and died: returns true, and the request has its reply. */
 static bool end_trial(struct chat_engine *engine, uint32_t worker)
 {
     struct request_id id;
@@ -32,7 +33,7 @@ static bool end_trial(struct chat_engine *engine, uint32_t worker)
     return true;
 }
 
-/* Returns whether the request runs again. */
+/* Returns true if the request runs again. */
 static bool take_back(struct chat_engine *engine, struct live_request *request, bool was_computed)
 {
     enum finish_reason end = FINISH_NONE;
@@ -68,7 +69,7 @@ static void fail_queue(struct chat_engine *engine, struct waiting_queue *queue,
     }
 }
 
-/* Workers that cannot start any more must not be waited for. */
+/* Ends waiting requests if no worker can be started any more. */
 static void give_up_waiting(struct chat_engine *engine)
 {
     struct api_error error;

@@ -1,9 +1,7 @@
 /*
- * Buckets are counted apart from each other and added up when they are written, so an observation
- * touches one of them. The bounds are part of the value: vLLM's lists differ per metric, and those
- * of token counts depend on the model's context.
- *
- * Refuses to know names, labels or text.
+ * Buckets are counted separately and summed when they are written, so an observation changes one of
+ * them. The bounds are part of the value: vLLM's lists differ per metric, and those of token counts
+ * depend on the model's context length.
  */
 #include "frontend/serve/metrics/metric_histogram.h"
 

@@ -1,6 +1,5 @@
 /*
- * Counts observations by size, as Prometheus' histograms do: a bucket for each upper bound, one for
- * what is above all of them, the sum and the count.
+ * A Prometheus histogram: a bucket for each upper bound, one above all of them, sum and count.
  */
 #ifndef SHOAL_FRONTEND_SERVE_METRICS_METRIC_HISTOGRAM_H
 #define SHOAL_FRONTEND_SERVE_METRICS_METRIC_HISTOGRAM_H
@@ -13,16 +12,16 @@
 struct metric_histogram {
     double bounds[METRIC_HISTOGRAM_BOUNDS]; /* ascending; a value equal to a bound belongs to it */
     size_t bound_count;
-    uint64_t counts[METRIC_HISTOGRAM_BOUNDS + 1]; /* the last in use: above all bounds */
+    uint64_t counts[METRIC_HISTOGRAM_BOUNDS + 1]; /* the last one in use: above all bounds */
     double sum;
     uint64_t count;
 };
 
-/* No observations yet. `bounds` are copied; at most METRIC_HISTOGRAM_BOUNDS. */
+/* Starts without observations. `bounds` are copied; at most METRIC_HISTOGRAM_BOUNDS. */
 void metric_histogram_init(struct metric_histogram *histogram, const double *bounds, size_t count);
-/* Bounds 1, 2, 5, 10, 20, 50 … as long as they are at most `greatest`. */
+/* Bounds 1, 2, 5, 10, 20, 50 … up to `greatest`. */
 void metric_histogram_init_decades(struct metric_histogram *histogram, uint64_t greatest);
-/* Negative values count as 0: durations of a clock that is read in two processes. */
+/* Negative values count as 0: two processes read the clock. */
 void metric_histogram_observe(struct metric_histogram *histogram, double value);
 void metric_histogram_observe_us(struct metric_histogram *histogram, int64_t duration_us);
 

@@ -1,9 +1,9 @@
 /*
- * What the format asks for: in label values a backslash, a quote and a line feed are escaped, in
- * help texts a backslash and a line feed; a histogram's buckets are cumulative and end with +Inf;
- * whole numbers are written in full (a counter of 10^15 tokens keeps its last digit). Bounds are
- * written as Python's client writes them ("1.0", not "1"), because vLLM's series carry that text as
- * their label, and a dashboard that asks for le="1.0" should find it here too.
+ * Rules of the format: in label values a backslash, a quote and a line feed are escaped, in help
+ * texts a backslash and a line feed; buckets of a histogram are cumulative and end with +Inf; whole
+ * numbers are written in full (a counter of 10^15 tokens keeps its last digit). Bounds are written
+ * as Python's client writes them ("1.0", not "1"), because vLLM's series have that text as label
+ * and dashboards ask for le="1.0".
  */
 #include "frontend/serve/metrics/metric_text.h"
 

@@ -14,26 +14,27 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct metric_label {
     const char *name;
-    const char *value; /* any bytes; escaped when written, no valid UTF-8 needed */
+    const char *value; /* any bytes; escaped when written */
 };
 
-/* One page. The common labels stand in every sample, in front. */
+/* One page. The common labels come first in every sample. */
 struct metric_text {
     struct text_buffer *out;
     const struct metric_label *common;
     size_t common_count;
-    const char *family; /* the name that samples belong to */
+    const char *family; /* name of the family being written */
 };
 
-/* HELP and TYPE lines. The samples that follow belong to it; `name` outlives them. */
+/* Writes HELP and TYPE lines. The following samples belong to the family; `name` must outlive them.
+ */
 void metric_text_family(struct metric_text *text, const char *name, enum metric_type type,
                         const char *help);
-/* One sample with the further labels `labels[0..count)`. */
+/* Writes one sample with further labels `labels[0..count)`. */
 void metric_text_sample(struct metric_text *text, const struct metric_label *labels, size_t count,
                         double value);
-/* All of a histogram's samples. */
+/* Writes all samples of a histogram. */
 void metric_text_histogram(struct metric_text *text, const struct metric_histogram *histogram);
-/* A family of a single sample without further labels. */
+/* Writes a family of one sample without further labels. */
 void metric_text_value(struct metric_text *text, const char *name, enum metric_type type,
                        const char *help, double value);
 

@@ -1,7 +1,7 @@
 /*
- * The figures come from the system calls and two small files of /proc that cannot block: no memory
- * is walked (smaps would be), and the descriptors are counted from the directory's size where the
- * kernel tells it (6.2 and later), else by listing it.
+ * The figures come from system calls and two small files of /proc that cannot block. Descriptors
+ * are counted from the directory's size if the kernel reports it (6.2 and later), otherwise by
+ * listing it.
  */
 #include "frontend/serve/metrics/process_figures.h"
 
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The whole of a small file as text; false when it cannot be read. */
+/* Reads a small file as text; false if it cannot be read. */
 static bool read_text(const char *path, char *text, size_t capacity)
 {
     FILE *file = fopen(path, "re");
@@ -38,11 +38,11 @@ static uint64_t count_descriptors(void)
     for (const struct dirent *entry; (entry = readdir(listing));)
         count += entry->d_name[0] != '.';
     closedir(listing);
-    return count > 0 ? count - 1 : 0; /* the listing's own */
+    return count > 0 ? count - 1 : 0; /* without the listing's own descriptor */
 }
 
-/* Field 22 of /proc/self/stat is the start in clock ticks since boot; the name in front of it, in
- * brackets, may hold anything. */
+/* Field 22 of /proc/self/stat is the start in clock ticks since boot. The name before it, in
+ * brackets, may hold any character. */
 static double read_start_unix_s(void)
 {
     char text[1024];

@@ -1,5 +1,5 @@
 /*
- * What the kernel says about this process, under the names that Prometheus' client libraries use.
+ * The kernel's figures about this process, under the names of Prometheus' client libraries.
  */
 #ifndef SHOAL_FRONTEND_SERVE_METRICS_PROCESS_FIGURES_H
 #define SHOAL_FRONTEND_SERVE_METRICS_PROCESS_FIGURES_H
@@ -17,7 +17,7 @@ struct process_figures {
     uint64_t max_fds;
 };
 
-/* Reads them; what cannot be read is 0. */
+/* Reads them; a figure that cannot be read is 0. */
 void process_figures_read(struct process_figures *figures);
 void process_figures_write(const struct process_figures *figures, struct metric_text *text);
 

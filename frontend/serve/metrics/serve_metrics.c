@@ -1,15 +1,15 @@
 /*
- * Counters as Prometheus reads them. Where vLLM has a name for the same thing, that name is used,
- * with its labels and bounds, so that existing dashboards, and gateways that schedule by these
- * figures, work unchanged; the rest begins with shoal_.
+ * Counters in Prometheus' format. If vLLM has a metric of the same meaning, its name, labels and
+ * bounds are used, so that existing dashboards and gateways work unchanged; other names start with
+ * shoal_.
  *
  * A request's phases follow vLLM's definitions: queue from tokenized to scheduled, prefill from
  * there to the first token, decode from the first token to the last, inference both together. A
- * pause while a dead worker is replaced is part of the phase that it fell into, because that is
- * what the client saw. Requests that were refused, failed or abandoned are counted, but their times
- * say nothing about the server's speed and stay out of the histograms.
+ * pause while a dead worker is replaced counts in the phase in which it happened, because the
+ * client saw it. Refused, failed and abandoned requests are counted, but their times are left out
+ * of the histograms, because they say nothing about speed.
  *
- * Written by the event loop only, so plain numbers suffice.
+ * Only the event loop writes, so plain numbers suffice.
  */
 #include "frontend/serve/metrics/serve_metrics.h"
 
@@ -23,7 +23,7 @@ static const double token_gap_bounds_s[] = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
 static const double request_bounds_s[] = {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                           30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
 
-/* Bounds NULL: 1, 2, 5, 10 … up to the context. */
+/* Bounds NULL: 1, 2, 5, 10 … up to the context length. */
 static const struct {
     const char *name;
     const char *help;
@@ -132,7 +132,7 @@ void serve_metrics_end(struct serve_metrics *metrics, enum request_outcome outco
                              (double)account->prompt_tokens - (double)account->cached_tokens);
 }
 
-/* Steps by their tokens: counted by the workers in classes with these bounds. */
+/* Steps by number of tokens, counted by the workers in classes with these bounds. */
 static void write_step_tokens(const struct worker_totals *totals, struct metric_text *text)
 {
     static const double bounds[] = WORKER_STEP_TOKENS_BOUNDS;

@@ -1,5 +1,5 @@
 /*
- * What the frontend counts about requests, and how it is written for Prometheus.
+ * The frontend's counters of requests, written for Prometheus.
  */
 #ifndef SHOAL_FRONTEND_SERVE_METRICS_SERVE_METRICS_H
 #define SHOAL_FRONTEND_SERVE_METRICS_SERVE_METRICS_H
@@ -30,21 +30,20 @@ struct serve_metrics {
     uint64_t outcomes[OUTCOME_COUNT];
     uint64_t refused_busy; /* 429 */
     uint64_t prompt_tokens;
-    uint64_t cached_tokens; /* of these, taken from the prefix cache */
+    uint64_t cached_tokens; /* of these, from the prefix cache */
     uint64_t generated_tokens;
     uint64_t worker_restarts;
     uint64_t requests_replayed;
     uint64_t requests_quarantined;
-    struct worker_totals workers_gone; /* what workers that have ended had counted */
+    struct worker_totals workers_gone; /* counters of workers that have ended */
     struct metric_histogram histograms[SERVE_HISTOGRAM_COUNT];
 };
 
 void serve_metrics_init(struct serve_metrics *metrics);
-/* The bounds of token counts reach up to the model's context: to be set before the first request.
- */
+/* Token bounds reach up to the model's context length: set it before the first request. */
 void serve_metrics_set_context(struct serve_metrics *metrics, uint32_t context_tokens);
 
-/* The points of a request's life on the monotonic clock; 0: it never got there. */
+/* The points of a request's life on the monotonic clock; 0: not reached. */
 struct request_timeline {
     int64_t arrived_us;
     int64_t queued_us;    /* parsed and tokenized */
@@ -53,8 +52,8 @@ struct request_timeline {
     int64_t last_token_us;
 };
 
-/* A token arrived at `now_us`; the timeline is the one before it. `prompt_tokens` and
- * `cached_tokens` count at a request's first token. */
+/* A token arrived at `now_us`; the timeline is that before it. `prompt_tokens` and `cached_tokens`
+ * count at a request's first token. */
 void serve_metrics_token(struct serve_metrics *metrics, const struct request_timeline *timeline,
                          uint64_t prompt_tokens, uint64_t cached_tokens, int64_t now_us);
 
@@ -63,15 +62,15 @@ struct request_account {
     uint64_t prompt_tokens;
     uint64_t cached_tokens;
     uint64_t generated_tokens;
-    uint64_t max_generated;    /* that it could have had */
-    uint64_t asked_max_tokens; /* 0: it did not say */
+    uint64_t max_generated;    /* the maximum it could have had */
+    uint64_t asked_max_tokens; /* 0: not given */
 };
-/* A request's end. All ends are counted; the histograms are about answered requests. */
+/* Counts a request's end. The histograms are about answered requests only. */
 void serve_metrics_end(struct serve_metrics *metrics, enum request_outcome outcome,
                        const struct request_account *account, int64_t now_us);
 
-/* Everything in `metrics`, with `totals` of all workers; labels are those of `text`. The first part
- * carries vLLM's names, the second Shoal's own. */
+/* Writes `metrics`, with `totals` of all workers and the labels of `text`: the first function
+ * vLLM's names, the second Shoal's own. */
 void serve_metrics_write(const struct serve_metrics *metrics, const struct worker_totals *totals,
                          struct metric_text *text);
 void serve_metrics_write_own(const struct serve_metrics *metrics,

@@ -1,10 +1,8 @@
 /*
- * Gauges are read once each, relaxed: a scrape takes what is there and waits for nobody. Between a
- * worker's last step and its death no figure is lost, because its segment is still mapped when its
- * totals are added to those of the dead.
+ * Gauges are read once each, relaxed, without waiting. No figure is lost between a worker's last
+ * step and its death, because its segment is still mapped when its totals are added.
  *
- * A figure that a worker shows is not checked: a worker that writes nonsense there spoils a graph
- * and nothing else.
+ * A worker's figures are not checked: wrong ones only affect graphs.
  */
 #include "frontend/serve/metrics/worker_totals.h"
 

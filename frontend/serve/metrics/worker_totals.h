@@ -1,6 +1,6 @@
 /*
- * What workers have counted, over all the workers that there have been. A worker's own totals begin
- * at nothing when it starts; these never go back.
+ * Counters of all workers since the server's start. A worker's own totals start at 0; these never
+ * decrease.
  */
 #ifndef SHOAL_FRONTEND_SERVE_METRICS_WORKER_TOTALS_H
 #define SHOAL_FRONTEND_SERVE_METRICS_WORKER_TOTALS_H
@@ -10,7 +10,7 @@
 struct worker_totals {
     uint64_t steps;
     uint64_t step_time_us;
-    uint64_t prompt_tokens; /* computed, so with those computed again after a preemption or death */
+    uint64_t prompt_tokens; /* computed, with those computed again after a preemption or crash */
     uint64_t generated_tokens;
     uint64_t preemptions;
     uint64_t rejected_records;
@@ -26,8 +26,8 @@ struct worker_totals {
     uint64_t step_tokens_classes[WORKER_STEP_TOKENS_CLASSES];
 };
 
-/* Adds what one worker's gauges show. To be called once for each worker that has died, on totals
- * that are kept, and for each that lives, on a copy of them that is shown. */
+/* Adds one worker's gauges. Called once for each worker that died, on the kept totals, and for each
+ * living worker, on a copy. */
 void worker_totals_add(struct worker_totals *totals, const struct worker_gauges *gauges);
 
 #endif

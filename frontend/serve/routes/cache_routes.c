@@ -1,7 +1,6 @@
 /*
- * Figures are sums over the workers' gauges, at hand; a reset is a record for each worker that is
- * ready, in front of every request that is submitted later. A worker that is being started has
- * nothing to forget.
+ * Figures are sums over the workers' gauges. A reset is a record to each ready worker, before every
+ * request that is submitted later; a worker that is being started has empty caches.
  */
 #include "frontend/serve/routes/cache_routes.h"
 

@@ -1,5 +1,5 @@
 /*
- * The prefix cache from outside: what it holds and has saved, and forgetting it.
+ * GET /v1/cache/stats and POST /v1/cache/reset: contents and hits of the prefix and image caches.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_CACHE_ROUTES_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_CACHE_ROUTES_H

@@ -1,25 +1,23 @@
 /*
- * One request for an answer over HTTP, whatever API it came through
- * (frontend/api/generation/api_format.h).
+ * One request for an answer over HTTP, of any API (frontend/api/generation/api_format.h).
  *
- * The order is: ready? room? (503 and 429, before a byte of the body is looked at) -> prepare ->
- * for a stream, headers and the role chunk at once, so that the client knows it was understood ->
- * tokens -> end. Until the headers of a stream are out, and for a reply that is not streamed
- * always, an error is an HTTP status; afterwards it is an event in the stream. Whichever side ends
- * first, the other is told: the client's departure cancels the request, a reader that is too slow
- * is cut and cancelled, and every stream that is not cut ends with a terminal event. A deadline,
- * where the options set one, counts from the request's first byte and ends it wherever it is: with
- * a 504, or with an error event in a stream that has begun.
+ * The order is: ready? room? (503 and 429, before a byte of the body is parsed) -> prepare -> for a
+ * stream, headers and first event at once, so that the client knows its request was understood ->
+ * tokens -> end. Before a stream's headers, and in replies that are not streamed, an error is an
+ * HTTP status; later it is an event in the stream. The first side to end is reported to the other:
+ * a client that leaves cancels the request, a reader that is too slow is cut and cancelled, and
+ * every stream that is not cut ends with a terminal event. A deadline, if set, counts from the
+ * request's first byte and ends the request in any state: with a 504, or with an error event in a
+ * stream.
  *
  * Several answers to one request (n, several prompts) are as many live requests, each of which runs
- * as if it were alone. The first one's preparation brings the others into being. What ends one of
- * them badly ends them all.
+ * as if it were alone. Preparing the first choice creates the others; if one fails, all fail.
  *
- * A background request gives its exchange back as soon as it is understood, and then runs with
- * none: it ends by itself, by its deadline, or by generation_call_stop(); a client that watches its
- * stream may leave. What is written of it then goes nowhere: its format keeps it.
+ * A background request replies as soon as it is prepared, and then runs without an exchange: it
+ * ends normally, by its deadline, or by generation_call_stop(); a client that watches its stream
+ * may leave. Its further output goes nowhere, because its format keeps it.
  *
- * What the log's line about the request should say is noted on the exchange as it becomes known.
+ * Fields of the request's log line are noted on the exchange as they become known.
  */
 #include "frontend/serve/routes/generation_call.h"
 
@@ -40,12 +38,12 @@
 struct generation_choice {
     struct generation_call *call;
     uint32_t index;
-    struct live_request *request; /* NULL: it has ended */
+    struct live_request *request; /* NULL: ended */
 };
 
 struct generation_call {
     struct generation_call *next;
-    struct generation_call **link; /* what points at this call */
+    struct generation_call **link; /* the link that points at this call */
     struct generation_calls *calls;
     struct http_exchange *exchange; /* NULL: in the background */
     struct generation_choice first;
@@ -119,8 +117,7 @@ static void call_note(struct generation_call *call, struct log_field field)
         http_exchange_note(call->exchange, field);
 }
 
-/* How it ended, for the log: in the line of its exchange, which is not over yet, or, in the
- * background, in one of its own. */
+/* Logs how it ended: in the line of its exchange or, in the background, in its own line. */
 static void call_note_end(struct generation_call *call, const char *reason)
 {
     const struct log_field fields[] = {
@@ -133,7 +130,7 @@ static void call_note_end(struct generation_call *call, const char *reason)
     call_note(call, LOG_TEXT("finish_reason", reason));
 }
 
-/* Its work stops. */
+/* Stops the choice's work. */
 static void choice_cancel(struct generation_choice *choice)
 {
     struct live_request *request = choice->request;
@@ -185,7 +182,7 @@ static void log_slow_reader(const struct generation_call *call)
 
 enum flush { FLUSH_GOES_ON, FLUSH_ENDS };
 
-/* Sends what is in `out`. False: the stream could not take it and is cut. */
+/* Sends the contents of `out`. False: the stream could not take it and is cut. */
 static bool stream_flush(struct generation_call *call, enum flush flush)
 {
     const struct text_buffer *out = &call->out;
@@ -207,7 +204,7 @@ static bool stream_flush(struct generation_call *call, enum flush flush)
 
 /* --- what the engine says -------------------------------------------------------------------- */
 
-/* Workers know a request by its slot and generation only: this line joins the two names. */
+/* Workers know a request only by slot and generation: this line joins both names. */
 static void log_prepared(const struct generation_call *call,
                          const struct prepared_generation *prepared)
 {
@@ -221,7 +218,7 @@ static void log_prepared(const struct generation_call *call,
     log_event(LOG_DEBUG, "request_prepared", fields, sizeof fields / sizeof fields[0]);
 }
 
-/* The reply's beginning is the whole answer: the exchange is over, the request goes on. */
+/* Replies with the whole answer of a background request; the request continues. */
 static void answer_now(struct generation_call *call)
 {
     call->format->reply_begin(call->reply, &call->out);
@@ -236,7 +233,7 @@ static void answer_now(struct generation_call *call)
 
 static const struct live_request_sink sink;
 
-/* The other answers to the same body. */
+/* Creates the other answers to the same body. */
 static void answers_share(struct generation_call *call, const struct prepared_generation *prepared)
 {
     uint32_t answers = generation_share_answers(prepared);
@@ -314,7 +311,7 @@ static void on_flush(void *context)
         call_leave(call);
 }
 
-/* What is in `out` ends the reply. */
+/* Ends the reply with the contents of `out`. */
 static void call_answer(struct generation_call *call)
 {
     if (!call->exchange)
@@ -346,7 +343,7 @@ static void on_finished(void *context, enum finish_reason finish, struct cached_
     call_destroy(call);
 }
 
-/* One of the answers failed, or all of them: the request has. */
+/* One of the answers failed: the whole request fails. */
 static void call_fail(struct generation_call *call, const struct api_error *error)
 {
     call_note_end(call, "error");

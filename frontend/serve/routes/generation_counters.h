@@ -1,5 +1,5 @@
 /*
- * Counters of requests for answers that the server ended.
+ * Counters of requests that the server ended.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_GENERATION_COUNTERS_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_GENERATION_COUNTERS_H

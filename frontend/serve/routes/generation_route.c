@@ -1,6 +1,6 @@
 /*
- * All requests for answers (generation_call.h), and the one timer that fills silent streams with
- * comments; it runs only while there are streams.
+ * All requests for answers (generation_call.h), and one timer that sends keep-alives to silent
+ * streams; it runs only while there are streams.
  */
 #include "frontend/serve/routes/generation_route.h"
 

@@ -1,7 +1,7 @@
 /*
- * Counters of the edge under Shoal's own names: vLLM has none for these.
+ * Counters of the HTTP server under Shoal's own names; vLLM has none for these.
  *
- * All begin at zero and are always there, so that an alert on a rate works from the first scrape.
+ * All start at zero and are always present, so that an alert on a rate works from the first scrape.
  */
 #include "frontend/serve/routes/http_metrics.h"
 

@@ -1,5 +1,5 @@
 /*
- * The part of GET /metrics that tells how clients behave: connections, refusals, cuts.
+ * The part of GET /metrics about clients: connections, refusals, cuts.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_HTTP_METRICS_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_HTTP_METRICS_H

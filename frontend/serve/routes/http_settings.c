@@ -1,10 +1,9 @@
 /*
  * From options to the HTTP server's configuration.
  *
- * Whoever asks for keys gets them or no server: a key file that is missing or empty ends the start,
- * because the other way out, a server without keys, would be open to everybody. On SIGHUP each file
- * is taken or refused by itself, and what is refused leaves the old keys or the old certificate in
- * force; connections and requests in hand never notice.
+ * A missing or empty key file ends the start: a server that should have keys must not run without.
+ * On SIGHUP each file is read on its own; if it cannot be used, the old keys or the old certificate
+ * stay in force. Connections and requests in progress are not affected.
  */
 #include "frontend/serve/routes/http_settings.h"
 
@@ -18,7 +17,7 @@
 
 #define HANDSHAKE_TIMEOUT_MS                                                                       \
     10000                     /* of TLS; two round trips of a very slow line take two seconds */
-#define OTHER_DESCRIPTORS 64u /* of this process: listening, loop, workers, files */
+#define OTHER_DESCRIPTORS 64u /* for other uses: listening, loop, workers, files */
 
 struct http_settings {
     const struct options *options;

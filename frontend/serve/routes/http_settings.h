@@ -1,6 +1,6 @@
 /*
- * What stands between the network and the server's work, as the options say: keys, TLS, origins,
- * limits. Made once, read again on SIGHUP.
+ * The HTTP server's settings from the options: keys, TLS, origins, limits. Keys and certificate are
+ * read again on SIGHUP.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_HTTP_SETTINGS_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_HTTP_SETTINGS_H
@@ -10,18 +10,18 @@
 
 struct http_settings;
 
-/* `options` outlives it. RESULT_INVALID with words when a file or an origin is no good. */
+/* `options` must outlive it. RESULT_INVALID with a message if a file or an origin is not valid. */
 enum result http_settings_create(const struct options *options, struct http_settings **settings,
                                  struct error_text *error) RESULT_CHECKED;
-/* After the server that uses it. */
+/* Call after the server that uses it is destroyed. */
 void http_settings_destroy(struct http_settings *settings);
 
-/* Writes all of `config` but its listening descriptors and routes. */
+/* Fills `config`, except listening descriptors and routes. */
 void http_settings_fill(const struct http_settings *settings, struct http_server_config *config);
-/* Reads keys and certificate again and logs how that went. What cannot be read stays as it was. */
+/* Reads keys and certificate again and logs the result. What cannot be read stays as it was. */
 void http_settings_reload(struct http_settings *settings);
 
-/* Raises the limit of open descriptors as far as this process may. Returns the limit. */
+/* Raises the limit of open descriptors to the process's maximum. Returns the limit. */
 uint64_t http_settings_raise_descriptor_limit(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * One question over HTTP: body to a preparation thread, its answer to the client.
+ * One inspection over HTTP: the body goes to a preparation thread, its answer to the client.
  *
- * Once the model is known, all that is needed is there, whatever workers do. What is in hand at
- * once is bounded; a client that leaves takes its job along.
+ * It needs the model's assets but no worker. The number of inspections in progress is limited; if a
+ * client leaves, its job is dropped.
  */
 #include "frontend/serve/routes/inspect_route.h"
 

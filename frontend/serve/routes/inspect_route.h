@@ -1,6 +1,6 @@
 /*
- * Requests that a preparation thread answers whole (frontend/api/generation/inspection.h): no place
- * among the live requests, no worker.
+ * Requests that a preparation thread answers completely (frontend/api/generation/inspection.h),
+ * without a live request and without a worker.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_INSPECT_ROUTE_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_INSPECT_ROUTE_H
@@ -12,7 +12,7 @@
 struct inspect_route;
 
 struct inspect_route *inspect_route_create(struct chat_engine *engine);
-/* After every exchange is over. */
+/* Call after every exchange is over. */
 void inspect_route_destroy(struct inspect_route *route);
 /* `inspect` is static; `format_context` outlives the route. */
 void inspect_route_handle(struct inspect_route *route, struct http_exchange *exchange,

@@ -1,9 +1,9 @@
 /*
  * One page: vLLM's names with its labels (model_name and engine), Shoal's own with model_name, the
- * process' without any.
+ * process's without labels.
  *
- * All workers together are engine "0": requests are routed behind this page, and a gateway that
- * compares servers takes one number from each. What belongs to a single worker is in /v1/status.
+ * All workers together are engine "0", because a gateway that compares servers takes one number
+ * from each. Figures of single workers are in /v1/status.
  */
 #include "frontend/serve/routes/metrics_page.h"
 
@@ -42,8 +42,8 @@ static void write_server_state(const struct chat_engine_status *status, struct m
     write_gauges(text, gauges, sizeof gauges / sizeof gauges[0]);
 }
 
-/* Its labels are the message; vLLM gives it no model_name. Absent until a worker has said how large
- * its cache is, because gateways take numbers from it. */
+/* The labels carry the information; vLLM gives it no model_name. Absent until a worker has reported
+ * its cache size, because gateways calculate with it. */
 static void write_cache_config(const struct chat_engine_status *status, struct metric_text *text)
 {
     char block_tokens[24];

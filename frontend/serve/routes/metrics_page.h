@@ -1,6 +1,5 @@
 /*
- * GET /metrics: what Prometheus and gateways read. Put together from counters and gauges that are
- * there already; no worker is asked.
+ * GET /metrics, for Prometheus and gateways, from the frontend's counters and the workers' gauges.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_METRICS_PAGE_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_METRICS_PAGE_H

@@ -1,10 +1,9 @@
 /*
  * Routes below /responses/.
  *
- * Input items of a response are all that it was made from: the conversation that it continues, item
- * by item, and then its own input. They are listed from a chain of records, newest first unless
- * asked otherwise, a page at a time; a cursor is an item's id, so that a page does not shift when
- * nothing else does.
+ * Input items of a response are everything it was made from: the conversation that it continues,
+ * then its own input. They are listed from the chain of records, newest first by default, in pages;
+ * a cursor is an item's id, so that pages stay stable.
  */
 #include "frontend/serve/routes/responses_routes.h"
 
@@ -20,7 +19,7 @@
 
 #define USUAL_PAGE_ITEMS 20u
 
-/* Cuts the id out of the path; what stands behind it ("", "/cancel", …), or NULL. */
+/* Copies the id out of the path. Returns what follows it ("", "/cancel", …), or NULL. */
 static const char *path_split(const struct http_exchange *exchange, char id[RESPONSE_ID_BYTES])
 {
     static const char folder[] = "/responses/";
@@ -41,7 +40,7 @@ static void reply_unknown(struct http_exchange *exchange)
     http_reply_error(exchange, &error);
 }
 
-/* A reference, or NULL and the exchange is answered. */
+/* A reference, or NULL with the exchange answered. */
 static struct response_record *record_find(struct response_store *store,
                                            struct http_exchange *exchange, const char *id)
 {
@@ -65,7 +64,7 @@ struct listed_item {
 struct page {
     uint32_t limit;
     bool ascending;
-    char after[RESPONSE_ID_BYTES]; /* "": from the beginning */
+    char after[RESPONSE_ID_BYTES]; /* "": from the start */
 };
 
 static const struct response_items *items_of(const struct response_record *record,
@@ -106,7 +105,7 @@ static void items_reverse(struct listed_item list[], size_t count)
     }
 }
 
-/* Where the item of this id is; `count` when there is none. */
+/* Index of the item with this id; `count` if there is none. */
 static size_t items_find(const struct listed_item list[], size_t count, const char *id)
 {
     struct text_buffer text = {0};
@@ -201,7 +200,7 @@ static void input_items_reply(const struct response_record *record, struct http_
 
 /* --- routes ---------------------------------------------------------------------------------- */
 
-/* What retrieval can do besides showing the object. */
+/* Refuses the query options of retrieval that are not supported. */
 static enum result retrieval_check(const char *query, struct api_error *error)
 {
     char word[16];
@@ -245,7 +244,7 @@ void responses_routes_get(const struct route_context *context, struct http_excha
     response_record_release(record);
 }
 
-/* Afterwards it is final. */
+/* Cancels an answer in progress; the record is final after this. */
 static void record_cancel(struct response_record *record, struct generation_route *generation,
                           const struct http_exchange *exchange)
 {

@@ -1,10 +1,10 @@
 /*
  * GET /v1/status.
  *
- * What the frontend knows by itself (processes, deaths, queues, journals) is fact; what only a
- * worker can know (its sequences, its blocks) is its own word from the gauges and stands under
- * "says". Nothing is asked of a worker, so the report is there at once when one hangs, and shows
- * for how long it has not moved. No prompt and no text stands in it.
+ * What the frontend knows (processes, crashes, queues, journals) is reported as fact; what only a
+ * worker knows (its sequences, its blocks) comes from its gauges and is under "says". No worker is
+ * asked, so the report works while one hangs, and tells for how long it has made no progress. It
+ * contains no prompt and no text.
  */
 #include "frontend/serve/routes/status_report.h"
 
@@ -13,7 +13,7 @@
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/base/utf8_stream.h"
 
-/* A dead worker's last words are foreign bytes. */
+/* A dead worker's last message is untrusted bytes. */
 static void append_words(struct text_buffer *out, const char *words)
 {
     struct text_buffer valid = {0};
@@ -92,7 +92,7 @@ static void write_request(const struct request_status *request, int64_t now_us,
                               (double)(now_us - request->arrived_us) / 1e6);
 }
 
-/* The requests that a worker has, or those that none has. */
+/* Writes the requests of a worker, or those without a worker. */
 static void write_requests(const struct chat_engine *engine, bool with_worker,
                            struct text_buffer *out)
 {

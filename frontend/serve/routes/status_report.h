@@ -1,5 +1,5 @@
 /*
- * The server as an operator wants to see it: every worker, every request, as JSON.
+ * Status for operators: every worker and every request, as JSON.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_STATUS_REPORT_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_STATUS_REPORT_H
@@ -7,7 +7,7 @@
 #include "frontend/base/text_buffer.h"
 #include "frontend/serve/engine/chat_engine.h"
 
-/* frontend/README.md has the fields. Some 150 bytes for each live request. */
+/* frontend/serve/README.md lists the fields. About 150 bytes per live request. */
 void status_report_write(const struct chat_engine *engine, struct text_buffer *out);
 
 #endif

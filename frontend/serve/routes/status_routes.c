@@ -1,9 +1,9 @@
 /*
- * Small JSON answers.
+ * Small JSON replies.
  *
- * /health says that the process and its loop live; /ready says that a worker is ready to run
- * requests. They differ while the model loads, while a worker restarts and while the server drains,
- * so a load balancer asks /ready and a watchdog /health.
+ * /health reports that the process and its loop run; /ready that a worker is ready to run requests.
+ * They differ while the model loads, while a worker restarts and during a drain: load balancers ask
+ * /ready, watchdogs /health.
  */
 #include "frontend/serve/routes/status_routes.h"
 
@@ -19,7 +19,7 @@
 /* --- models ---------------------------------------------------------------------------------- */
 
 /* One object for both kinds of clients: OpenAI's members (and vLLM's max_model_len), then
- * Anthropic's. Each ignores the other's. */
+ * Anthropic's. */
 static void write_model(const struct model_assets *assets, struct text_buffer *out)
 {
     const char *id = assets->model_id;
@@ -66,7 +66,7 @@ static int hex_value(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Whether the percent-encoded `encoded` stands for `text`. */
+/* True if the percent-encoded `encoded` stands for `text`. */
 static bool encoded_equals(const char *encoded, const char *text)
 {
     for (; *encoded; encoded++, text++) {

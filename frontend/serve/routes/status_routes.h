@@ -1,6 +1,6 @@
 /*
- * What operators and clients ask about the server itself: models, liveness, readiness.
- * Answered from figures that are at hand; nothing here waits for a worker.
+ * Routes about the server: models, liveness, readiness, API document, status. None waits for a
+ * worker.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_STATUS_ROUTES_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_STATUS_ROUTES_H
@@ -10,9 +10,9 @@
 
 /* GET /v1/models, /v1/models/{id}. */
 void status_routes_models(const struct route_context *context, struct http_exchange *exchange);
-/* GET /health: 200 as long as the loop runs. */
+/* GET /health: 200 while the loop runs. */
 void status_routes_health(const struct route_context *context, struct http_exchange *exchange);
-/* GET /ready: 200 when a worker is ready to run a request, else 503 with the load's progress. */
+/* GET /ready: 200 if a worker is ready to run a request, otherwise 503 with the load progress. */
 void status_routes_ready(const struct route_context *context, struct http_exchange *exchange);
 /* GET /openapi.json. */
 void status_routes_openapi(const struct route_context *context, struct http_exchange *exchange);

@@ -1,7 +1,7 @@
 /*
- * A tenant behind a key is that key's: whoever knows another tenant's name, but not its key, does
- * not meet its prefixes. The hash is keyed by a random number of this run, so a worker never sees
- * a key or a name, and two tenants have the same salt as seldom as two contents the same hash.
+ * A tenant belongs to the API key it came with: a client that knows another tenant's name, but not
+ * its key, does not share its prefixes. The hash is keyed with a random number of this run, so a
+ * worker never sees a key or a name, and two tenants share a salt as rarely as two contents a hash.
  */
 #include "frontend/serve/routes/tenant_salt.h"
 

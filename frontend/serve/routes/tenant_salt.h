@@ -1,6 +1,6 @@
 /*
- * Whose cached prefixes are a request's? Those of its tenant: of its API key and of the
- * X-Tenant-Id that it names, if any. Requests with neither share with one another.
+ * Selects the cached prefixes that a request may use: those of its tenant, which is its API key and
+ * its X-Tenant-Id header, if any. Requests with neither share with each other.
  */
 #ifndef SHOAL_FRONTEND_SERVE_ROUTES_TENANT_SALT_H
 #define SHOAL_FRONTEND_SERVE_ROUTES_TENANT_SALT_H
@@ -9,7 +9,7 @@
 #include "frontend/base/client_key.h"
 #include "proto/keyed_hash.h"
 
-/* `tenant`: the header's value, NULL for none. All zero for nobody in particular. */
+/* `tenant`: the header's value; NULL: none. All zero for a request with neither. */
 struct cache_salt tenant_salt_make(const struct keyed_hash_key *key,
                                    const struct client_key *client, const char *tenant);
 

@@ -1,11 +1,11 @@
 /*
- * A folder for what only saves time.
+ * Cache directory; safe to delete.
  *
- * The home is the one of the password database, so that it does not depend on how the process was
- * started; another place is an option away. The folder and the ones above it are made when they are
- * missing. Without a folder everything works, only slower, so nothing here is an error.
+ * The home directory is that of the password database, so that it does not depend on how the
+ * process was started; an option names another place. Missing directories are created. Without a
+ * cache everything works, only slower, so no failure is an error.
  *
- * Refuses to use a folder that others can write to: what is compiled there runs on the device.
+ * A directory that others can write to is not used: compiled kernels in it run on the device.
  */
 #include "frontend/serve/settings/cache_folder.h"
 
@@ -32,7 +32,7 @@ bool cache_folder_in_home(const char *below, char path[CACHE_FOLDER_BYTES])
            (int)CACHE_FOLDER_BYTES;
 }
 
-/* Makes what is missing of the path, from the front; errno says why it failed. */
+/* Creates missing directories of the path; errno tells why it failed. */
 static bool make(char path[CACHE_FOLDER_BYTES])
 {
     for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {

@@ -1,5 +1,5 @@
 /*
- * Where a user's programs keep what they can make again.
+ * The user's cache directory.
  */
 #ifndef SHOAL_FRONTEND_SERVE_SETTINGS_CACHE_FOLDER_H
 #define SHOAL_FRONTEND_SERVE_SETTINGS_CACHE_FOLDER_H
@@ -8,13 +8,13 @@
 
 #define CACHE_FOLDER_BYTES 1024u /* of a path */
 
-/* Writes the path of what lies `below` the home of the user whose process this is, there or not;
- * false when there is no home, or the path is too long. */
+/* Writes the path `below` the home directory of the process's user, existing or not; false if there
+ * is no home or the path is too long. */
 bool cache_folder_in_home(const char *below, char path[CACHE_FOLDER_BYTES]);
 
-/* Writes the path of a folder that exists and only its owner can read, or "" when there is none,
- * which is said in the log. `wanted`: as given by a person; NULL: .cache/shoal in the home of the
- * user whose process this is; "none": no folder. */
+/* Writes the path of an existing directory that only its owner can read, or "" if there is none
+ * (logged). `wanted`: as given by the user; NULL: .cache/shoal in the home directory; "none": no
+ * directory. */
 void cache_folder_find(const char *wanted, char path[CACHE_FOLDER_BYTES]);
 
 #endif

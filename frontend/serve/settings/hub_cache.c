@@ -1,13 +1,13 @@
 /*
- * The cache's layout is the tool's published one: models--<org>--<name>/refs/main holds the name of
- * a commit, snapshots/<commit> the files, as links into a store. What is read is only which commit;
- * the folder is then a checkpoint like any other.
+ * The cache has the tool's published layout: models--<org>--<name>/refs/main holds the name of a
+ * commit, and snapshots/<commit> its files, as links into a store. Only the commit is read here;
+ * the directory is then a checkpoint like any other.
  *
- * A name becomes part of a path, so it is letters, digits, '-', '_' and '.', with one slash and no
- * dot in front of either part; and a commit is hexadecimal. The variables that move the cache for
- * the tool are not read: an option does that here.
+ * A name becomes part of a path, so it consists of letters, digits, '-', '_' and '.', with one
+ * slash and no dot at the start of either part; a commit is hexadecimal. The tool's environment
+ * variables are not read: --hf-cache replaces them.
  *
- * Refuses to do: downloading, other revisions than main.
+ * Not supported: downloading, and revisions other than main.
  */
 #include "frontend/serve/settings/hub_cache.h"
 
@@ -21,10 +21,10 @@
 #include "frontend/serve/settings/cache_folder.h"
 #include "proto/mapped_file.h"
 
-#define PART_BYTES_MOST 96u /* of a name's part; the hub's own bound is for both together */
+#define PART_BYTES_MOST 96u /* of one part of a name; the hub limits both together */
 #define COMMIT_BYTES    40u
 
-/* Bytes of the part of a name that `text` begins with; 0 when it is none. */
+/* Bytes of the part of a name at the start of `text`; 0: none. */
 static size_t part_bytes(const char *text)
 {
     size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -32,7 +32,7 @@ static size_t part_bytes(const char *text)
     return text[0] == '.' || text[0] == '-' || length > PART_BYTES_MOST ? 0 : length;
 }
 
-/* "org/name": where the slash is, or NULL. */
+/* "org/name": the position of the slash, or NULL. */
 static const char *slash_of_name(const char *model)
 {
     size_t org = part_bytes(model);
@@ -42,7 +42,7 @@ static const char *slash_of_name(const char *model)
     return name > 0 && model[org + 1 + name] == '\0' ? model + org : NULL;
 }
 
-/* The commit that refs/main names. */
+/* Reads the commit that refs/main names. */
 static bool read_commit(const char *repository, char commit[COMMIT_BYTES + 1])
 {
     char path[HUB_CACHE_PATH_BYTES];

@@ -1,6 +1,5 @@
 /*
- * Hugging Face's cache on this machine: a repository's name to the folder in which its tool left
- * the checkpoint.
+ * Finds a repository's checkpoint in Hugging Face's cache on this machine.
  */
 #ifndef SHOAL_FRONTEND_SERVE_SETTINGS_HUB_CACHE_H
 #define SHOAL_FRONTEND_SERVE_SETTINGS_HUB_CACHE_H
@@ -10,10 +9,10 @@
 #define HUB_CACHE_PATH_BYTES 1536u
 
 /*
- * When `model` is a repository's name ("org/name") and no file of that name is here, writes the
- * path of its checkpoint; else "". `cache`: the cache's folder as given by a person; NULL:
- * .cache/huggingface/hub in the home of the user whose process this is. RESULT_INVALID when the
- * cache lacks it, with the command that brings it.
+ * If `model` is the name of a repository ("org/name") and no file of that name exists, writes the
+ * path of its checkpoint; otherwise "". `cache`: the cache directory as given by the user; NULL:
+ * .cache/huggingface/hub in the home directory. RESULT_INVALID, with the command that downloads it,
+ * if the cache lacks it.
  */
 enum result hub_cache_find(const char *cache, const char *model, char path[HUB_CACHE_PATH_BYTES],
                            struct error_text *error) RESULT_CHECKED;

@@ -52,7 +52,7 @@ static bool number_parse(const char *text, bool bytes, uint64_t *value)
     return true;
 }
 
-/* "N%": OPTIONS_SHARE and N. */
+/* "N%" as OPTIONS_SHARE and N. */
 static bool share_parse(const char *text, uint64_t *value)
 {
     char *end = NULL;
@@ -125,7 +125,7 @@ static enum result device_add(const char *text, size_t text_bytes, struct option
     return RESULT_OK;
 }
 
-/* Vulkan devices have an arithmetic of their own. */
+/* --activation-bits 16 exists on the CPU only. */
 static enum result activations_check(const struct options *options, struct error_text *error)
 {
     if (options->activation_bits == 8)
@@ -139,7 +139,7 @@ static enum result activations_check(const struct options *options, struct error
     return RESULT_OK;
 }
 
-/* Which devices, and how many workers follow from them. */
+/* Reads the devices and the number of workers that follows from them. */
 static enum result devices_check(struct options *options, struct error_text *error)
 {
     if (options->device_texts.count == 0)
@@ -167,7 +167,7 @@ static enum result devices_check(struct options *options, struct error_text *err
     return activations_check(options, error);
 }
 
-/* The worker decides by the same rules, and by the model. */
+/* The worker checks the same rules, and the model's. */
 static enum result kv_quantization_check(const struct options *options, struct error_text *error)
 {
     struct kv_quantization_wish wish = {.group_size = (uint32_t)options->kv_group_size,
@@ -194,7 +194,7 @@ static enum result kv_quantization_check(const struct options *options, struct e
     return kv_quantization_resolve(&wish, &quantization, error);
 }
 
-/* Facts about several options, or about texts. */
+/* Checks that concern several options or the form of texts. */
 static enum result options_check(enum options_command command, struct options *options,
                                  struct error_text *error)
 {
@@ -250,7 +250,7 @@ static enum result options_check(enum options_command command, struct options *o
     return RESULT_OK;
 }
 
-/* One option at argv[*at]; moves *at behind it. */
+/* Reads one option at argv[*at] and advances *at past it. */
 static enum result argument_take(enum options_command command, int argc, char *argv[], int *at,
                                  bool seen[OPTION_ROWS_MAX], struct options *options,
                                  struct error_text *error)
@@ -314,8 +314,8 @@ static void row_print(const struct option_row *row, FILE *out)
     fputc('\n', out);
 }
 
-/* Rows of the command from `*at` up to the next heading, after the heading at `*at`, which is left
- * out if there are none. */
+/* Prints the heading at `*at` and its rows for the command, unless there are none; advances to the
+ * next heading. */
 static void group_print(enum options_command command, size_t *at, FILE *out)
 {
     const char *heading = option_rows[(*at)++].help;

@@ -31,7 +31,7 @@ struct options {
     const char *hf_cache;          /* NULL: in the user's home */
     const char *served_model_name; /* NULL: from the checkpoint's path */
     const char *chat_template;     /* NULL: the checkpoint's own */
-    const char *reasoning_format;  /* serve; reply_formats.h, as the next */
+    const char *reasoning_format;  /* serve; a name of reply_formats.h, like the next */
     const char *tool_call_parser;  /* serve */
     struct option_texts device_texts;
     struct device_name devices[LIMIT_WORKERS]; /* worker i has devices[i % device_count] */
