@@ -30,7 +30,7 @@
 #include "shm/spsc_ring.h"
 
 #define SEGMENT_MAGIC   0x314c414f48535345ull
-#define SEGMENT_VERSION 4u
+#define SEGMENT_VERSION 5u
 
 struct segment_header {
     uint64_t magic;

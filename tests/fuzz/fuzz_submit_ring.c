@@ -38,19 +38,22 @@ static void open_once(void)
 
 static void check_accepted(const struct sequence_request *request)
 {
-    must(request->prompt_tokens >= 1 && request->prompt_tokens <= SLAB_BYTES / sizeof(uint32_t));
-    must(request->generated_tokens < request->prompt_tokens);
+    must(request->run.prompt_tokens >= 1 &&
+         request->run.prompt_tokens <= SLAB_BYTES / sizeof(uint32_t));
+    must(request->run.generated_tokens < request->run.prompt_tokens);
     must(request->id.slot < LIMIT_LIVE_REQUESTS);
-    for (uint32_t i = 0; i < request->prompt_tokens; i++)
+    for (uint32_t i = 0; i < request->run.prompt_tokens; i++)
         must(request->tokens[i] < VOCAB);
-    for (uint32_t i = 0; i < request->stop_token_count; i++)
+    for (uint32_t i = 0; i < request->run.stop_token_count; i++)
         must(request->stop_ids[i] < VOCAB);
-    for (uint32_t i = 0; i < request->logit_bias_count; i++)
+    for (uint32_t i = 0; i < request->run.logit_bias_count; i++)
         must(request->logit_bias[i].token < VOCAB);
-    for (uint32_t i = 0; i < sequence_request_forced_ids(request); i++)
+    for (uint32_t i = 0; i < request->run.prefix_count + request->run.think_start_count +
+                                 request->run.think_end_count;
+         i++)
         must(request->forced_ids[i] < VOCAB);
-    must(request->prefix_count <= LIMIT_PREFIX_TOKENS &&
-         request->top_logprobs <= LIMIT_TOP_LOGPROBS);
+    must(request->run.prefix_count <= LIMIT_PREFIX_TOKENS &&
+         request->run.top_logprobs <= LIMIT_TOP_LOGPROBS);
 }
 
 static void take_all(uint32_t records)

@@ -17,7 +17,7 @@
  * "{pictures}" in a text becomes what the request's pictures are: of each width, height and tiles,
  * where its placeholders begin and how many there are, and its first pixel.
  *
- * A forced prefix (proto/submit_record.h) comes first, where the request has one; a thinking budget
+ * A forced prefix (proto/run_params.h) comes first, where the request has one; a thinking budget
  * is not kept. A token's log-probability is -0.125 * (1 + id % 4), that of its alternatives falls
  * from there. A request beyond the list fails.
  */
@@ -140,15 +140,17 @@ static void answer_fill(struct scripted_worker *worker, struct scripted_answer *
     struct token_list own = {0};
     must(tokenizer_encode(worker->tokenizer, &span, 1, CONTEXT_TOKENS, &own) == RESULT_OK);
     uint32_t at = 0;
-    if (request->flags & SUBMIT_FLAG_THINKING_OPEN)
-        at = behind(&own, request->forced_ids + request->prefix_count + request->think_start_count,
-                    request->think_end_count);
-    uint32_t total = (uint32_t)own.count + request->prefix_count;
+    if (request->run.flags & SUBMIT_FLAG_THINKING_OPEN)
+        at = behind(
+            &own, request->forced_ids + request->run.prefix_count + request->run.think_start_count,
+            request->run.think_end_count);
+    uint32_t total = (uint32_t)own.count + request->run.prefix_count;
     answer->tokens = must_alloc(total + 1, sizeof *answer->tokens);
     memcpy(answer->tokens, own.ids, at * sizeof *own.ids);
-    if (request->prefix_count > 0)
-        memcpy(answer->tokens + at, request->forced_ids, request->prefix_count * sizeof *own.ids);
-    memcpy(answer->tokens + at + request->prefix_count, own.ids + at,
+    if (request->run.prefix_count > 0)
+        memcpy(answer->tokens + at, request->forced_ids,
+               request->run.prefix_count * sizeof *own.ids);
+    memcpy(answer->tokens + at + request->run.prefix_count, own.ids + at,
            (own.count - at) * sizeof *own.ids);
     answer->count = total;
     if (answer->ends_with_stop)
@@ -181,25 +183,27 @@ static void answer_begin(struct scripted_worker *worker, struct sequence_request
         return;
     }
     const cJSON *token_ms = cJSON_GetObjectItem(entry, "token_ms");
-    *answer = (struct scripted_answer){
-        .live = true,
-        .request = *request,
-        .ends_with_stop = !cJSON_GetObjectItem(entry, "finish") && request->stop_token_count > 0,
-        .token_ms = cJSON_IsNumber(token_ms) ? token_ms->valueint : 0,
-        .next = request->generated_tokens};
+    *answer =
+        (struct scripted_answer){.live = true,
+                                 .request = *request,
+                                 .ends_with_stop = !cJSON_GetObjectItem(entry, "finish") &&
+                                                   request->run.stop_token_count > 0,
+                                 .token_ms = cJSON_IsNumber(token_ms) ? token_ms->valueint : 0,
+                                 .next = request->run.generated_tokens};
     answer_fill(worker, answer, text->valuestring);
     answer->due_ms = now_ms() + answer->token_ms;
-    frontend_link_emit(worker->link, &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
-                                                           .request = request->id,
-                                                           .prompt_done = request->prompt_tokens,
-                                                           .prompt_total = request->prompt_tokens});
+    frontend_link_emit(worker->link,
+                       &(struct token_event){.kind = TOKEN_EVENT_PROGRESS,
+                                             .request = request->id,
+                                             .prompt_done = request->run.prompt_tokens,
+                                             .prompt_total = request->run.prompt_tokens});
     cJSON_Delete(entry);
 }
 
 static void tell_alternatives(struct scripted_worker *worker, const struct scripted_answer *answer,
                               uint32_t token, float logprob)
 {
-    uint32_t wanted = answer->request.top_logprobs;
+    uint32_t wanted = answer->request.run.top_logprobs;
     for (uint32_t told = 0; told < wanted;) {
         struct token_event event = {.kind = TOKEN_EVENT_ALTERNATIVES,
                                     .request = answer->request.id};
@@ -217,10 +221,10 @@ static void tell_alternatives(struct scripted_worker *worker, const struct scrip
 static void answer_step(struct scripted_worker *worker, struct scripted_answer *answer)
 {
     const struct sequence_request *request = &answer->request;
-    bool has_room = answer->next < request->generated_tokens + request->max_new_tokens;
+    bool has_room = answer->next < request->run.generated_tokens + request->run.max_new_tokens;
     if (answer->next < answer->count && has_room) {
         uint32_t token = answer->tokens[answer->next];
-        bool with_logprob = request->flags & SUBMIT_FLAG_LOGPROBS;
+        bool with_logprob = request->run.flags & SUBMIT_FLAG_LOGPROBS;
         float logprob = with_logprob ? -0.125f * (float)(1 + token % 4) : 0;
         tell_alternatives(worker, answer, token, logprob);
         frontend_link_emit(worker->link, &(struct token_event){.kind = TOKEN_EVENT_TOKEN,

@@ -200,8 +200,8 @@ static void test_garbage_costs_nothing(void **state)
             if (i % 2) {
                 record.kind = test_random_below(&random, 3); /* never a drain */
                 record.request.slot = 100 + test_random_below(&random, 1000);
-                record.flags &= SUBMIT_FLAG_ALL;
-                record.prompt_tokens = (uint32_t)test_random_edgy(&random);
+                record.run.flags &= SUBMIT_FLAG_ALL;
+                record.run.prompt_tokens = (uint32_t)test_random_edgy(&random);
                 record.payload_offset = test_random_edgy(&random);
             }
             if (record.kind == SUBMIT_DRAIN)

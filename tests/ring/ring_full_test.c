@@ -39,7 +39,7 @@ static void take_as_told(struct process_pair *worker, void *argument)
         for (uint32_t i = 0; i < count; i++) {
             const void *slot = NULL;
             must(spsc_ring_peek(&worker->submit, &slot) == RESULT_OK);
-            must(((const struct submit_record *)slot)->prompt_tokens == expected);
+            must(((const struct submit_record *)slot)->run.prompt_tokens == expected);
             expected++;
         }
         spsc_ring_release(&worker->submit);
@@ -72,7 +72,7 @@ static uint32_t fill_up(struct process_pair *pair, uint32_t *next)
     void *slot = NULL;
     enum result result;
     while ((result = spsc_ring_claim(&pair->submit, &slot)) == RESULT_OK) {
-        ((struct submit_record *)slot)->prompt_tokens = (*next)++;
+        ((struct submit_record *)slot)->run.prompt_tokens = (*next)++;
         filled++;
     }
     assert_int_equal(result, RESULT_FULL);

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "proto/must.h"
+#include "proto/submit_payload.h"
 #include "shm/payload_slab.h"
 #include "tests/support/process_pair.h"
 #include "tests/support/sanitized.h"
@@ -98,10 +99,10 @@ static void lie_in_event(struct test_random *random, struct segment *segment)
 
 static void lie_in_submit(struct test_random *random, struct segment *segment)
 {
-    struct submit_record record = {.kind = SUBMIT_RUN, .sampling = sampling_params_default()};
-    record.prompt_tokens = 1 + test_random_below(random, SLAB_BYTES / 16);
-    record.max_new_tokens = 1;
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    struct submit_record record = {.kind = SUBMIT_RUN, .run.sampling = sampling_params_default()};
+    record.run.prompt_tokens = 1 + test_random_below(random, SLAB_BYTES / 16);
+    record.run.max_new_tokens = 1;
+    record.payload_bytes = submit_payload_bytes(&record.run);
     record.payload_offset = 64 * (uint64_t)test_random_below(random, SLAB_BYTES / 64 + 1);
     record.payload_generation = FORGED_GENERATION;
     if (record.payload_offset >= 64)

@@ -87,7 +87,7 @@ static void answer_bursts(struct process_pair *worker, void *argument)
         const struct submit_record *record = next_record(&sleeper);
         if (record->kind == LAST_BURST)
             break;
-        uint32_t number = record->prompt_tokens;
+        uint32_t number = record->run.prompt_tokens;
         if (number % 64 == 0)
             pause_randomly(&random);
         void *slot = NULL;
@@ -104,7 +104,7 @@ static bool send_record(struct process_pair *pair, uint32_t kind, uint32_t numbe
     void *slot = NULL;
     must(spsc_ring_claim(&pair->submit, &slot) == RESULT_OK);
     ((struct submit_record *)slot)->kind = kind;
-    ((struct submit_record *)slot)->prompt_tokens = number;
+    ((struct submit_record *)slot)->run.prompt_tokens = number;
     spsc_ring_commit(&pair->submit);
     return doorbell_ring(&pair->submit_bell);
 }
@@ -159,7 +159,7 @@ static void stay_awake(struct process_pair *worker, void *argument)
             sched_yield();
             continue;
         }
-        must(((const struct submit_record *)slot)->prompt_tokens == seen);
+        must(((const struct submit_record *)slot)->run.prompt_tokens == seen);
         seen++;
         spsc_ring_release(&worker->submit);
     }

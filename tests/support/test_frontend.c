@@ -3,6 +3,7 @@
  * and without any HTTP. One process may hold it together with an engine, or spawn a real worker.
  */
 #include "tests/support/test_frontend.h"
+#include "proto/submit_payload.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,22 +34,20 @@ void test_frontend_destroy(struct test_frontend *frontend)
     free(frontend);
 }
 
-static void write_payload(uint8_t *to, const struct test_request *request, uint64_t image_offset)
+static void write_payload(void *payload, const struct run_params *run,
+                          const struct test_request *request)
 {
-    if (request->image_count > 0)
-        memcpy(to + image_offset, request->image_part, request->image_bytes);
-    memcpy(to, request->prompt, request->prompt_tokens * sizeof(uint32_t));
-    to += request->prompt_tokens * sizeof(uint32_t);
-    if (request->stop_token_count > 0)
-        memcpy(to, request->stop_ids, request->stop_token_count * sizeof(uint32_t));
-    to += request->stop_token_count * sizeof(uint32_t);
-    if (request->logit_bias_count > 0)
-        memcpy(to, request->logit_bias,
-               request->logit_bias_count * sizeof(struct logit_bias_entry));
-    to += request->logit_bias_count * sizeof(struct logit_bias_entry);
-    uint32_t forced = request->prefix_count + request->think_start_count + request->think_end_count;
-    if (forced > 0)
-        memcpy(to, request->forced_ids, forced * sizeof(uint32_t));
+    const uint32_t prefix = request->prefix_count;
+    const struct submit_piece pieces[] = {
+        {SUBMIT_PROMPT_IDS, request->prompt, 0, request->prompt_tokens},
+        {SUBMIT_STOP_IDS, request->stop_ids, 0, request->stop_token_count},
+        {SUBMIT_LOGIT_BIAS, request->logit_bias, 0, request->logit_bias_count},
+        {SUBMIT_PREFIX_IDS, request->forced_ids, 0, prefix},
+        {SUBMIT_THINK_START_IDS, request->forced_ids, prefix, request->think_start_count},
+        {SUBMIT_THINK_END_IDS, request->forced_ids, prefix + request->think_start_count,
+         request->think_end_count},
+        {SUBMIT_IMAGES, request->image_part, 0, request->image_bytes}};
+    submit_payload_write(run, pieces, sizeof pieces / sizeof pieces[0], payload);
 }
 
 void test_frontend_send(struct test_frontend *frontend, const struct submit_record *record)
@@ -83,32 +82,32 @@ bool test_frontend_submit(struct test_frontend *frontend, uint32_t slot,
     must(!reply->live);
     struct submit_record record = {
         .kind = SUBMIT_RUN,
-        .flags = request->flags,
+        .run.flags = request->flags,
         .request = {.slot = slot, .generation = reply->id.generation + 1},
-        .prompt_tokens = request->prompt_tokens,
-        .generated_tokens = request->generated_tokens,
-        .max_new_tokens = request->max_new_tokens,
-        .logit_bias_count = request->logit_bias_count,
-        .stop_token_count = request->stop_token_count,
-        .sampling = request->sampling,
-        .min_tokens = request->min_tokens,
-        .top_logprobs = request->top_logprobs,
-        .prefix_count = request->prefix_count,
-        .think_start_count = request->think_start_count,
-        .think_end_count = request->think_end_count,
-        .thinking_budget = request->thinking_budget,
-        .image_bytes = request->image_bytes,
-        .image_count = request->image_count,
-        .cache_salt = {request->cache_salt},
+        .run.prompt_tokens = request->prompt_tokens,
+        .run.generated_tokens = request->generated_tokens,
+        .run.max_new_tokens = request->max_new_tokens,
+        .run.logit_bias_count = request->logit_bias_count,
+        .run.stop_token_count = request->stop_token_count,
+        .run.sampling = request->sampling,
+        .run.min_tokens = request->min_tokens,
+        .run.top_logprobs = request->top_logprobs,
+        .run.prefix_count = request->prefix_count,
+        .run.think_start_count = request->think_start_count,
+        .run.think_end_count = request->think_end_count,
+        .run.thinking_budget = request->thinking_budget,
+        .run.image_bytes = request->image_bytes,
+        .run.image_count = request->image_count,
+        .run.cache_salt = {request->cache_salt},
     };
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.payload_bytes = submit_payload_bytes(&record.run);
     if (spsc_ring_free(&frontend->pair.submit) == 0)
         return false;
     struct payload_ref ref;
     void *payload;
     if (payload_slab_take(frontend->slab, record.payload_bytes, &ref, &payload) != RESULT_OK)
         return false;
-    write_payload(payload, request, submit_record_image_offset(&record));
+    write_payload(payload, &record.run, request);
     record.payload_offset = ref.offset;
     record.payload_generation = ref.generation;
 

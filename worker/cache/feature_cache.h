@@ -25,7 +25,7 @@
 
 struct feature_key {
     uint8_t content_hash[IMAGE_HASH_BYTES];
-    uint32_t salt[4]; /* whose: submit_record.h's cache_salt */
+    uint32_t salt[4]; /* run_params.h: cache_salt */
     struct picture_shape shape;
     uint32_t rows; /* of the pool: placeholders of the picture */
 };

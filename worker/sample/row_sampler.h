@@ -35,9 +35,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/run_params.h" /* struct logit_bias_entry */
 #include "proto/sampling_params.h"
-#include "proto/submit_record.h" /* struct logit_bias_entry */
-#include "proto/token_event.h"   /* struct token_logprob */
+#include "proto/token_event.h" /* struct token_logprob */
 
 struct token_counts; /* worker/sample/token_counts.h: which tokens a sequence has seen */
 

@@ -1,6 +1,6 @@
 /*
  * Which token of an answer is not the sampler's to choose: the prefix and the end of thinking once
- * its budget is spent, by the rules of proto/submit_record.h ("Forced tokens"). A function of the
+ * its budget is spent, by the rules of proto/run_params.h ("Forced tokens"). A function of the
  * generated tokens alone, followed as they become known, so a replay or a preempted sequence comes
  * to the same.
  */

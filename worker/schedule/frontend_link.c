@@ -197,30 +197,32 @@ static enum result reject(struct frontend_link *link, const struct submit_record
     return RESULT_INVALID;
 }
 
-/* Copies `bytes` of the payload into new memory and moves on; nothing for none. False: no memory.
- */
-static bool take_part(const uint8_t **from, size_t bytes, void **part)
+/* Copies the sections `first` to `last` into new memory; *part stays NULL if they are empty. False:
+ * no memory. */
+static bool take_part(const struct run_params *run, const void *payload, enum submit_section first,
+                      enum submit_section last, void **part)
 {
-    if (bytes == 0)
+    struct submit_span span = submit_payload_span(run, first, last);
+    if (span.bytes == 0)
         return true;
-    *part = malloc(bytes);
+    *part = malloc(span.bytes);
     if (!*part)
         return false;
-    memcpy(*part, *from, bytes);
-    *from += bytes;
+    submit_payload_read(run, payload, first, last, *part);
     return true;
 }
 
-/* The image part, when there is one; the ids are copied. */
-static enum result copy_images(const struct submit_record *record, const uint8_t *payload,
-                               struct sequence_request *request, struct error_text *words)
+/* The images, if there are any; the ids are copied. */
+static enum result copy_images(const uint8_t *payload, struct sequence_request *request,
+                               struct error_text *words)
 {
-    if (record->image_count == 0)
+    const struct run_params *run = &request->run;
+    if (run->image_count == 0)
         return RESULT_OK;
-    uint32_t asked_tokens = record->prompt_tokens - record->generated_tokens;
-    return sequence_images_copy(&request->images, payload + submit_record_image_offset(record),
-                                record->image_bytes, record->image_count, request->tokens,
-                                asked_tokens, words);
+    struct submit_span span = submit_payload_span(run, SUBMIT_IMAGES, SUBMIT_IMAGES);
+    return sequence_images_copy(&request->images, payload + span.offset, span.bytes,
+                                run->image_count, request->tokens,
+                                run->prompt_tokens - run->generated_tokens, words);
 }
 
 /* Copies the payload into memory of the request's own; counts are in bounds. */
@@ -235,78 +237,54 @@ static enum result copy_payload(const struct frontend_link *link,
                      record->payload_bytes, record->payload_generation, &payload);
     if (result != RESULT_OK)
         return result;
-    const uint8_t *from = payload;
+    const struct run_params *run = &request->run;
     void *tokens = NULL;
     void *biases = NULL;
     void *forced = NULL;
-    bool good = take_part(&from, record->prompt_tokens * sizeof(uint32_t), &tokens);
-    if (good) {
-        size_t stop_bytes = record->stop_token_count * sizeof(uint32_t);
-        memcpy(request->stop_ids, from, stop_bytes);
-        from += stop_bytes;
-        good =
-            take_part(&from, record->logit_bias_count * sizeof(struct logit_bias_entry), &biases) &&
-            take_part(&from, sequence_request_forced_ids(request) * sizeof(uint32_t), &forced);
-    }
+    bool good = take_part(run, payload, SUBMIT_PROMPT_IDS, SUBMIT_PROMPT_IDS, &tokens) &&
+                take_part(run, payload, SUBMIT_LOGIT_BIAS, SUBMIT_LOGIT_BIAS, &biases) &&
+                take_part(run, payload, SUBMIT_PREFIX_IDS, SUBMIT_THINK_END_IDS, &forced);
     request->tokens = tokens;
     request->logit_bias = biases;
     request->forced_ids = forced;
     if (!good)
         return RESULT_OUT_OF_MEMORY;
-    return copy_images(record, payload, request, words);
+    submit_payload_read(run, payload, SUBMIT_STOP_IDS, SUBMIT_STOP_IDS, request->stop_ids);
+    return copy_images(payload, request, words);
 }
 
-/* The ids and biases of a copied payload; NULL, or what is wrong. */
-static const char *payload_fault(const struct sequence_request *request, uint32_t vocab_tokens)
+/* The ids and biases of a copied payload against the vocabulary. */
+static enum result check_payload(const struct sequence_request *request, uint32_t vocab_tokens,
+                                 struct error_text *words)
 {
-    for (uint32_t i = 0; i < request->prompt_tokens; i++) {
-        if (request->tokens[i] >= vocab_tokens)
-            return "a prompt id is outside the vocabulary";
-    }
-    for (uint32_t i = 0; i < request->stop_token_count; i++) {
-        if (request->stop_ids[i] >= vocab_tokens)
-            return "a stop id is outside the vocabulary";
-    }
-    for (uint32_t i = 0; i < sequence_request_forced_ids(request); i++) {
-        if (request->forced_ids[i] >= vocab_tokens)
-            return "a forced id is outside the vocabulary";
-    }
-    for (uint32_t i = 0; i < request->logit_bias_count; i++) {
-        const struct logit_bias_entry *entry = &request->logit_bias[i];
-        if (entry->token >= vocab_tokens || !(entry->bias >= -100.0f && entry->bias <= 100.0f))
-            return "a logit bias is out of range";
-    }
-    return NULL;
+    const struct {
+        enum submit_section first, last;
+        const void *copy;
+    } parts[] = {
+        {SUBMIT_PROMPT_IDS, SUBMIT_PROMPT_IDS, request->tokens},
+        {SUBMIT_STOP_IDS, SUBMIT_STOP_IDS, request->stop_ids},
+        {SUBMIT_LOGIT_BIAS, SUBMIT_LOGIT_BIAS, request->logit_bias},
+        {SUBMIT_PREFIX_IDS, SUBMIT_THINK_END_IDS, request->forced_ids},
+    };
+    enum result result = RESULT_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && result == RESULT_OK; i++)
+        result = submit_payload_check(&request->run, parts[i].first, parts[i].last, parts[i].copy,
+                                      vocab_tokens, words);
+    return result;
 }
 
 static enum result take_run(struct frontend_link *link, const struct submit_record *record,
                             struct sequence_request *request)
 {
-    *request = (struct sequence_request){
-        .id = record->request,
-        .flags = record->flags,
-        .prompt_tokens = record->prompt_tokens,
-        .generated_tokens = record->generated_tokens,
-        .max_new_tokens = record->max_new_tokens,
-        .stop_token_count = record->stop_token_count,
-        .logit_bias_count = record->logit_bias_count,
-        .sampling = record->sampling,
-        .min_tokens = record->min_tokens,
-        .top_logprobs = record->top_logprobs,
-        .prefix_count = record->prefix_count,
-        .think_start_count = record->think_start_count,
-        .think_end_count = record->think_end_count,
-        .thinking_budget = record->thinking_budget,
-    };
-    memcpy(request->cache_salt, record->cache_salt, sizeof request->cache_salt);
+    *request = (struct sequence_request){.id = record->request, .run = record->run};
     step_roster_add(link->segment.roster, record->request.slot);
     struct error_text words;
     enum result result = copy_payload(link, record, request, &words);
-    const char *fault =
-        result == RESULT_OK ? payload_fault(request, link->vocab_tokens) : words.text;
-    if (fault) {
+    if (result == RESULT_OK)
+        result = check_payload(request, link->vocab_tokens, &words);
+    if (result != RESULT_OK) {
         sequence_request_fini(request);
-        return reject(link, record, result == RESULT_OK ? RESULT_INVALID : result, fault);
+        return reject(link, record, result, words.text);
     }
     emit_payload_done(link, record);
     return RESULT_OK;

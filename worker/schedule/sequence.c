@@ -14,11 +14,6 @@
 #include "proto/must.h"
 #include "worker/schedule/sequence_prefix.h"
 
-uint32_t sequence_request_forced_ids(const struct sequence_request *request)
-{
-    return request->prefix_count + request->think_start_count + request->think_end_count;
-}
-
 void sequence_request_fini(struct sequence_request *request)
 {
     free(request->tokens);
@@ -39,7 +34,7 @@ static bool wants_counts(const struct sampling_params *sampling)
 /* Where the generated tokens begin, those of before a replay included. */
 static uint32_t first_generated(const struct sequence_request *request)
 {
-    return request->prompt_tokens - request->generated_tokens;
+    return request->run.prompt_tokens - request->run.generated_tokens;
 }
 
 static void begin_forcer(struct sequence *sequence)
@@ -47,30 +42,30 @@ static void begin_forcer(struct sequence *sequence)
     const struct sequence_request *request = &sequence->request;
     const uint32_t *prefix = request->forced_ids;
     struct token_forcer_rules rules = {
-        .prefix_count = request->prefix_count,
-        .think_start_count = request->think_start_count,
-        .think_end_count = request->think_end_count,
-        .is_open = (request->flags & SUBMIT_FLAG_THINKING_OPEN) != 0,
-        .has_budget = (request->flags & SUBMIT_FLAG_THINKING_BUDGET) != 0,
-        .budget = request->thinking_budget,
+        .prefix_count = request->run.prefix_count,
+        .think_start_count = request->run.think_start_count,
+        .think_end_count = request->run.think_end_count,
+        .is_open = (request->run.flags & SUBMIT_FLAG_THINKING_OPEN) != 0,
+        .has_budget = (request->run.flags & SUBMIT_FLAG_THINKING_BUDGET) != 0,
+        .budget = request->run.thinking_budget,
     };
     if (prefix) {
         rules.prefix = prefix;
-        rules.think_start = prefix + request->prefix_count;
-        rules.think_end = rules.think_start + request->think_start_count;
+        rules.think_start = prefix + request->run.prefix_count;
+        rules.think_end = rules.think_start + request->run.think_start_count;
     }
     token_forcer_init(&sequence->forcer, &rules);
     token_forcer_follow(&sequence->forcer, request->tokens + first_generated(request),
-                        request->generated_tokens);
+                        request->run.generated_tokens);
 }
 
 /* The token that begins thinking, then the stop ids: which of the two may not be drawn is a run. */
 static void begin_barred(struct sequence *sequence)
 {
     const struct sequence_request *request = &sequence->request;
-    if (request->think_start_count == 1)
-        sequence->barred[0] = request->forced_ids[request->prefix_count];
-    for (uint32_t i = 0; i < request->stop_token_count; i++)
+    if (request->run.think_start_count == 1)
+        sequence->barred[0] = request->forced_ids[request->run.prefix_count];
+    for (uint32_t i = 0; i < request->run.stop_token_count; i++)
         sequence->barred[1 + i] = request->stop_ids[i];
 }
 
@@ -78,12 +73,12 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
                            uint64_t arrival, uint32_t tokens_max)
 {
     must(sequence->state == SEQUENCE_FREE);
-    must(request->prompt_tokens > 0 && tokens_max > request->prompt_tokens);
-    must(request->generated_tokens < request->prompt_tokens);
+    must(request->run.prompt_tokens > 0 && tokens_max > request->run.prompt_tokens);
+    must(request->run.generated_tokens < request->run.prompt_tokens);
     struct token_counts *counts = NULL;
-    if (wants_counts(&request->sampling)) {
-        counts = token_counts_create(&request->sampling, first_generated(request));
-        if (token_counts_follow(counts, request->tokens, request->prompt_tokens) != RESULT_OK) {
+    if (wants_counts(&request->run.sampling)) {
+        counts = token_counts_create(&request->run.sampling, first_generated(request));
+        if (token_counts_follow(counts, request->tokens, request->run.prompt_tokens) != RESULT_OK) {
             token_counts_destroy(counts);
             sequence_request_fini(request);
             return RESULT_OUT_OF_MEMORY;
@@ -94,8 +89,8 @@ enum result sequence_begin(struct sequence *sequence, struct sequence_request *r
         .arrival = arrival,
         .request = *request,
         .tokens_max = tokens_max,
-        .token_capacity = request->prompt_tokens,
-        .known_tokens = request->prompt_tokens,
+        .token_capacity = request->run.prompt_tokens,
+        .known_tokens = request->run.prompt_tokens,
         .counts = counts,
         .recurrent = {.block = KV_BLOCK_NONE},
         .restored = {.block = KV_BLOCK_NONE},
@@ -237,25 +232,25 @@ enum sequence_draw_kind sequence_next_draw(const struct sequence *sequence,
 {
     const struct sequence_request *request = &sequence->request;
     *sampling = (struct row_sampling){
-        .params = &request->sampling,
+        .params = &request->run.sampling,
         .counts = sequence->counts,
         .logit_bias = request->logit_bias,
-        .logit_bias_count = request->logit_bias_count,
+        .logit_bias_count = request->run.logit_bias_count,
         .position = sequence->known_tokens + sequence->drawn_tokens,
         .first_generated = first_generated(request),
-        .wants_logprob = (request->flags & SUBMIT_FLAG_LOGPROBS) != 0,
-        .top_logprobs = request->top_logprobs,
+        .wants_logprob = (request->run.flags & SUBMIT_FLAG_LOGPROBS) != 0,
+        .top_logprobs = request->run.top_logprobs,
     };
     struct forced_draw forced = token_forcer_next(&sequence->forcer, sequence->drawn_tokens);
     if (forced.kind == FORCED_UNKNOWN)
         return SEQUENCE_DRAW_UNKNOWN;
     sampling->is_forced = forced.kind == FORCED_TOKEN;
     sampling->forced_token = forced.token;
-    bool bars_stops = (request->flags & SUBMIT_FLAG_IGNORE_END) == 0 &&
-                      sampling->position - sampling->first_generated < request->min_tokens;
+    bool bars_stops = (request->run.flags & SUBMIT_FLAG_IGNORE_END) == 0 &&
+                      sampling->position - sampling->first_generated < request->run.min_tokens;
     sampling->barred = sequence->barred + (forced.bars_start ? 0 : 1);
     sampling->barred_count =
-        (forced.bars_start ? 1 : 0) + (bars_stops ? request->stop_token_count : 0);
+        (forced.bars_start ? 1 : 0) + (bars_stops ? request->run.stop_token_count : 0);
     return SEQUENCE_DRAW_KNOWN;
 }
 
@@ -268,8 +263,8 @@ enum finish_reason sequence_end_at(const struct sequence *sequence, uint32_t tok
 {
     const struct generation_end_rules rules = {
         .stop_ids = sequence->request.stop_ids,
-        .stop_id_count = sequence->request.stop_token_count,
-        .ignore_end = (sequence->request.flags & SUBMIT_FLAG_IGNORE_END) != 0,
+        .stop_id_count = sequence->request.run.stop_token_count,
+        .ignore_end = (sequence->request.run.flags & SUBMIT_FLAG_IGNORE_END) != 0,
         .max_total_tokens = sequence->tokens_max};
     return generation_end_find(&rules, token, sequence->known_tokens);
 }
@@ -286,18 +281,18 @@ bool sequence_draws_last(const struct sequence *sequence)
 
 uint32_t sequence_generated_tokens(const struct sequence *sequence)
 {
-    return sequence->known_tokens - sequence->request.prompt_tokens +
-           sequence->request.generated_tokens;
+    return sequence->known_tokens - sequence->request.run.prompt_tokens +
+           sequence->request.run.generated_tokens;
 }
 
 void sequence_check(const struct sequence *sequence, const struct kv_pools *pools)
 {
     if (sequence->state == SEQUENCE_FREE)
         return;
-    must(sequence->known_tokens >= sequence->request.prompt_tokens);
+    must(sequence->known_tokens >= sequence->request.run.prompt_tokens);
     must(sequence->known_tokens < sequence->tokens_max);
     if (sequence->state == SEQUENCE_WAITING)
-        must(sequence->known_tokens == sequence->request.prompt_tokens);
+        must(sequence->known_tokens == sequence->request.run.prompt_tokens);
     must(sequence->known_tokens + sequence->drawn_tokens <= sequence->tokens_max);
     if (sequence->state != SEQUENCE_DECODE)
         must(sequence->drawn_tokens == 0);

@@ -42,6 +42,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "proto/submit_payload.h"
 #include "proto/submit_record.h"
 #include "proto/token_event.h"
 #include "worker/cache/block_table.h"
@@ -55,29 +56,15 @@
 /* A submitted request, checked and copied out of shared memory. */
 struct sequence_request {
     struct request_id id;
-    uint32_t flags; /* SUBMIT_FLAG_* */
-    uint32_t prompt_tokens;
-    uint32_t generated_tokens; /* the last of the prompt ids, generated before (replay) */
-    uint32_t max_new_tokens;
-    uint32_t stop_token_count;
-    uint32_t logit_bias_count;
-    struct sampling_params sampling;
-    uint32_t min_tokens; /* generated before a stop id can be drawn */
-    uint32_t top_logprobs;
-    uint32_t prefix_count; /* and the next three: forced tokens (proto/submit_record.h) */
-    uint32_t think_start_count;
-    uint32_t think_end_count;
-    uint32_t thinking_budget;
-    uint32_t cache_salt[4];
+    struct run_params run;
     uint32_t stop_ids[LIMIT_STOP_TOKENS];
-    uint32_t *tokens;                    /* [prompt_tokens] owned, malloc */
-    struct logit_bias_entry *logit_bias; /* [logit_bias_count] owned, malloc; NULL for none */
-    /* [prefix_count + think_start_count + think_end_count] in this order; as logit_bias */
+    uint32_t *tokens;                    /* [run.prompt_tokens] owned, malloc */
+    struct logit_bias_entry *logit_bias; /* [run.logit_bias_count] owned, malloc; NULL for none */
+    /* Prefix, think-start and think-end ids ("Forced tokens" in proto/run_params.h), one after the
+     * other; owned, malloc; NULL for none. */
     uint32_t *forced_ids;
     struct sequence_images images; /* zeroed for none */
 };
-/* How many ids forced_ids has. */
-uint32_t sequence_request_forced_ids(const struct sequence_request *request);
 /* Frees what it owns. Safe on a zeroed struct. */
 void sequence_request_fini(struct sequence_request *request);
 

@@ -21,7 +21,7 @@
 
 static bool is_on(const struct sequence *sequence, const struct kv_pools *pools)
 {
-    return pools->prefixes && (sequence->request.flags & SUBMIT_FLAG_NO_PREFIX_CACHE) == 0;
+    return pools->prefixes && (sequence->request.run.flags & SUBMIT_FLAG_NO_PREFIX_CACHE) == 0;
 }
 
 static bool keeps_checkpoints(const struct sequence *sequence, const struct kv_pools *pools)
@@ -49,7 +49,7 @@ static struct prefix_block block_at(const struct sequence *sequence, const struc
 {
     struct prefix_block block = {
         .parent = at > 0 ? sequence->names[at - 1]
-                         : prefix_cache_root(pools->prefixes, sequence->request.cache_salt)};
+                         : prefix_cache_root(pools->prefixes, sequence->request.run.cache_salt)};
     const uint32_t *tokens = sequence->request.tokens + (size_t)at * KV_BLOCK_TOKENS;
     for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
         block.tokens[i] = tokens[i];
@@ -276,7 +276,7 @@ static void leave_checkpoint(struct sequence *sequence, struct kv_pools *pools)
     if (place != PREFIX_PLACE_NONE &&
         !prefix_cache_has(pools->prefixes, place, PREFIX_CHECKPOINT, &ref)) {
         prefix_cache_keep(pools->prefixes, place, PREFIX_CHECKPOINT, sequence->saved);
-        if (sequence->saved_blocks * KV_BLOCK_TOKENS >= sequence->request.prompt_tokens) {
+        if (sequence->saved_blocks * KV_BLOCK_TOKENS >= sequence->request.run.prompt_tokens) {
             forget_follower(sequence, pools);
             sequence->follower_blocks = sequence->saved_blocks;
         }
@@ -306,7 +306,7 @@ enum kv_block_turn sequence_prefix_turn(const struct sequence *sequence,
 {
     /* Another answer to this prompt, or the next turn of a template that leaves reasoning out,
      * begins at the prompt's end; others begin where somebody has begun before. */
-    uint32_t last = (sequence->request.prompt_tokens - 1) / KV_BLOCK_TOKENS;
+    uint32_t last = (sequence->request.run.prompt_tokens - 1) / KV_BLOCK_TOKENS;
     uint32_t first = kv_layout_first_block(pools->layout, group, last * KV_BLOCK_TOKENS);
     bool useful = block < sequence->shared_blocks || (block >= first && block < last);
     return useful ? KV_BLOCK_LAST : KV_BLOCK_FIRST;

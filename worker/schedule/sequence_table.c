@@ -105,7 +105,7 @@ enum result sequence_table_add(struct sequence_table *table, struct sequence_req
     enum result result = RESULT_OK;
     if (sequence->state != SEQUENCE_FREE)
         result = RESULT_STALE;
-    else if (table->queued_tokens + request->prompt_tokens > LIMIT_QUEUED_TOKENS ||
+    else if (table->queued_tokens + request->run.prompt_tokens > LIMIT_QUEUED_TOKENS ||
              table->queued_image_bytes + request->images.part_bytes > LIMIT_QUEUED_IMAGE_BYTES)
         result = RESULT_FULL;
     if (result != RESULT_OK) {
@@ -115,7 +115,7 @@ enum result sequence_table_add(struct sequence_table *table, struct sequence_req
     result = sequence_begin(sequence, request, table->next_arrival++, tokens_max);
     if (result != RESULT_OK)
         return result;
-    table->queued_tokens += sequence->request.prompt_tokens;
+    table->queued_tokens += sequence->request.run.prompt_tokens;
     table->queued_image_bytes += sequence->request.images.part_bytes;
     queue_append(table, sequence);
     return RESULT_OK;
@@ -164,7 +164,7 @@ void sequence_table_remove(struct sequence_table *table, struct sequence *sequen
         running_remove(table, sequence);
     else
         queue_remove(table, sequence);
-    table->queued_tokens -= sequence->request.prompt_tokens;
+    table->queued_tokens -= sequence->request.run.prompt_tokens;
     table->queued_image_bytes -= sequence->request.images.part_bytes;
     sequence_finish(sequence, pools);
 }

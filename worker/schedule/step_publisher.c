@@ -19,7 +19,7 @@
 static void tell_progress(struct worker_engine *engine, struct sequence *sequence,
                           uint32_t computed_tokens, uint64_t step_time_us)
 {
-    uint32_t prompt_tokens = sequence->request.prompt_tokens;
+    uint32_t prompt_tokens = sequence->request.run.prompt_tokens;
     uint32_t done = computed_tokens < prompt_tokens ? computed_tokens : prompt_tokens;
     if (done <= sequence->told_prompt_tokens)
         return;

@@ -22,11 +22,11 @@ static void run(struct worker_engine *engine, struct sequence_request *request)
     uint32_t tokens_max = 0;
     struct error_text words = {""};
     if (!engine->draining)
-        result = admission_policy_size(&engine->limits, request->prompt_tokens,
-                                       request->max_new_tokens, &tokens_max);
+        result = admission_policy_size(&engine->limits, request->run.prompt_tokens,
+                                       request->run.max_new_tokens, &tokens_max);
     if (result == RESULT_OK)
-        result = sequence_images_fit(&request->images, request->cache_salt, &engine->image_limits,
-                                     &words);
+        result = sequence_images_fit(&request->images, request->run.cache_salt,
+                                     &engine->image_limits, &words);
     if (result == RESULT_OK)
         result = sequence_table_add(engine->table, request, tokens_max);
     else

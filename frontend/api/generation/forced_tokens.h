@@ -1,6 +1,6 @@
 /*
  * Token ids of one answer that the model does not choose: the start of the answer, and the marks of
- * thinking, whose end is forced when the budget is used up. proto/submit_record.h ("Forced tokens")
+ * thinking, whose end is forced when the budget is used up. proto/run_params.h ("Forced tokens")
  * defines their effect. A zeroed struct forces nothing.
  */
 #ifndef SHOAL_FRONTEND_API_GENERATION_FORCED_TOKENS_H

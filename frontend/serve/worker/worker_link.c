@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "proto/must.h"
+#include "proto/submit_payload.h"
 #include "shm/doorbell.h"
 #include "shm/payload_slab.h"
 #include "shm/segment.h"
@@ -149,14 +150,6 @@ static enum result record_commit(struct worker_link *link, const struct submit_r
     return RESULT_OK;
 }
 
-/* Copies a part of the payload and returns where the next one goes. */
-static uint8_t *payload_put(uint8_t *payload, const void *part, size_t bytes)
-{
-    if (bytes > 0)
-        memcpy(payload, part, bytes);
-    return payload + bytes;
-}
-
 static uint32_t flags_of(const struct prepared_generation *prepared)
 {
     return (prepared->request.ignore_end ? SUBMIT_FLAG_IGNORE_END : 0) |
@@ -174,43 +167,45 @@ enum result worker_link_submit(struct worker_link *link, struct request_id reque
     must(generated->count < prepared->max_new_tokens);
     uint32_t generated_tokens = (uint32_t)generated->count;
     const struct forced_tokens *forced = &prepared->forced;
-    struct submit_record record = {.kind = SUBMIT_RUN,
-                                   .flags = flags_of(prepared),
-                                   .request = request,
-                                   .prompt_tokens =
-                                       (uint32_t)prepared->prompt.count + generated_tokens,
-                                   .generated_tokens = generated_tokens,
-                                   .max_new_tokens = prepared->max_new_tokens - generated_tokens,
-                                   .logit_bias_count = prepared->request.logit_bias_count,
-                                   .stop_token_count = assets->stop_id_count,
-                                   .sampling = prepared->request.sampling,
-                                   .min_tokens = prepared->request.min_tokens,
-                                   .top_logprobs = prepared->request.top_logprobs,
-                                   .prefix_count = forced->prefix_count,
-                                   .think_start_count = forced->think_start_count,
-                                   .think_end_count = forced->think_end_count,
-                                   .thinking_budget = forced->thinking_budget,
-                                   .image_bytes = image_set_bytes(prepared->images),
-                                   .image_count = image_set_count(prepared->images)};
-    memcpy(record.cache_salt, &prepared->request.cache_salt, sizeof record.cache_salt);
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    const struct generation_request *asked = &prepared->request;
+    struct submit_record record = {
+        .kind = SUBMIT_RUN,
+        .request = request,
+        .run = {.flags = flags_of(prepared),
+                .prompt_tokens = (uint32_t)prepared->prompt.count + generated_tokens,
+                .generated_tokens = generated_tokens,
+                .max_new_tokens = prepared->max_new_tokens - generated_tokens,
+                .logit_bias_count = asked->logit_bias_count,
+                .stop_token_count = assets->stop_id_count,
+                .sampling = asked->sampling,
+                .min_tokens = asked->min_tokens,
+                .top_logprobs = asked->top_logprobs,
+                .prefix_count = forced->prefix_count,
+                .think_start_count = forced->think_start_count,
+                .think_end_count = forced->think_end_count,
+                .thinking_budget = forced->thinking_budget,
+                .image_bytes = image_set_bytes(prepared->images),
+                .image_count = image_set_count(prepared->images)}};
+    const struct run_params *run = &record.run;
+    memcpy(record.run.cache_salt, &asked->cache_salt, sizeof record.run.cache_salt);
+    record.payload_bytes = submit_payload_bytes(run);
     struct payload_ref ref;
     void *payload;
     enum result result = payload_slab_take(link->slab, record.payload_bytes, &ref, &payload);
     if (result != RESULT_OK)
         return result;
-    uint8_t *at = payload;
-    at = payload_put(at, prepared->prompt.ids, prepared->prompt.count * sizeof(uint32_t));
-    at = payload_put(at, generated->ids, generated->count * sizeof(uint32_t));
-    at = payload_put(at, assets->stop_ids, assets->stop_id_count * sizeof(uint32_t));
-    at = payload_put(at, prepared->request.logit_bias,
-                     prepared->request.logit_bias_count * sizeof(struct logit_bias_entry));
-    uint32_t forced_count =
-        forced->prefix_count + forced->think_start_count + forced->think_end_count;
-    payload_put(at, forced->ids, forced_count * sizeof(uint32_t));
-    if (prepared->images)
-        payload_put((uint8_t *)payload + submit_record_image_offset(&record),
-                    image_set_part(prepared->images), record.image_bytes);
+    const struct submit_piece pieces[] = {
+        {SUBMIT_PROMPT_IDS, prepared->prompt.ids, 0, prepared->prompt.count},
+        {SUBMIT_PROMPT_IDS, generated->ids, 0, generated->count},
+        {SUBMIT_STOP_IDS, assets->stop_ids, 0, assets->stop_id_count},
+        {SUBMIT_LOGIT_BIAS, asked->logit_bias, 0, asked->logit_bias_count},
+        {SUBMIT_PREFIX_IDS, forced->ids, 0, forced->prefix_count},
+        {SUBMIT_THINK_START_IDS, forced->ids, forced->prefix_count, forced->think_start_count},
+        {SUBMIT_THINK_END_IDS, forced->ids, forced->prefix_count + forced->think_start_count,
+         forced->think_end_count},
+        {SUBMIT_IMAGES, prepared->images ? image_set_part(prepared->images) : NULL, 0,
+         run->image_bytes}};
+    submit_payload_write(run, pieces, sizeof pieces / sizeof pieces[0], payload);
     record.payload_offset = ref.offset;
     record.payload_generation = ref.generation;
     struct error_text fault;

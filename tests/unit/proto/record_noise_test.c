@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "proto/submit_payload.h"
 #include "proto/submit_record.h"
 #include "proto/token_event.h"
 #include "tests/support/test_random.h"
@@ -35,36 +36,37 @@ static void scribble(struct test_random *random, void *record, size_t bytes)
 static void assert_run_is_usable(const struct submit_record *record)
 {
     assert_true(record->request.slot < LIMIT_LIVE_REQUESTS);
-    assert_true(record->flags <= SUBMIT_FLAG_ALL);
-    assert_in_range(record->prompt_tokens, 1, LIMIT_CONTEXT_TOKENS);
-    assert_in_range(record->max_new_tokens, 1, LIMIT_CONTEXT_TOKENS);
-    assert_true(record->generated_tokens < record->prompt_tokens);
-    assert_true(record->logit_bias_count <= LIMIT_LOGIT_BIAS);
-    assert_true(record->stop_token_count <= LIMIT_STOP_TOKENS);
-    uint64_t needed = 4ull * record->prompt_tokens + 4ull * record->stop_token_count +
-                      8ull * record->logit_bias_count + 4ull * record->prefix_count +
-                      4ull * record->think_start_count + 4ull * record->think_end_count;
-    assert_in_range(record->image_count, 0, LIMIT_REQUEST_IMAGES);
-    if (record->image_count > 0)
-        needed = (needed + 63) / 64 * 64 + record->image_bytes;
-    assert_true(record->image_bytes >= 128ull * record->image_count);
-    assert_in_range(record->prefix_count, 0, LIMIT_PREFIX_TOKENS);
-    assert_in_range(record->think_start_count, 0, LIMIT_THINK_TOKENS);
-    assert_in_range(record->think_end_count, record->flags & 12 ? 1 : 0, LIMIT_THINK_TOKENS);
-    assert_in_range(record->top_logprobs, 0, record->flags & 2 ? LIMIT_TOP_LOGPROBS : 0);
-    assert_in_range(record->min_tokens, 0, LIMIT_CONTEXT_TOKENS);
-    assert_true(record->thinking_budget == 0 || (record->flags & 8) != 0);
+    assert_true(record->run.flags <= SUBMIT_FLAG_ALL);
+    assert_in_range(record->run.prompt_tokens, 1, LIMIT_CONTEXT_TOKENS);
+    assert_in_range(record->run.max_new_tokens, 1, LIMIT_CONTEXT_TOKENS);
+    assert_true(record->run.generated_tokens < record->run.prompt_tokens);
+    assert_true(record->run.logit_bias_count <= LIMIT_LOGIT_BIAS);
+    assert_true(record->run.stop_token_count <= LIMIT_STOP_TOKENS);
+    uint64_t needed = 4ull * record->run.prompt_tokens + 4ull * record->run.stop_token_count +
+                      8ull * record->run.logit_bias_count + 4ull * record->run.prefix_count +
+                      4ull * record->run.think_start_count + 4ull * record->run.think_end_count;
+    assert_in_range(record->run.image_count, 0, LIMIT_REQUEST_IMAGES);
+    if (record->run.image_count > 0)
+        needed = (needed + 63) / 64 * 64 + record->run.image_bytes;
+    assert_true(record->run.image_bytes >= 128ull * record->run.image_count);
+    assert_in_range(record->run.prefix_count, 0, LIMIT_PREFIX_TOKENS);
+    assert_in_range(record->run.think_start_count, 0, LIMIT_THINK_TOKENS);
+    assert_in_range(record->run.think_end_count, record->run.flags & 12 ? 1 : 0,
+                    LIMIT_THINK_TOKENS);
+    assert_in_range(record->run.top_logprobs, 0, record->run.flags & 2 ? LIMIT_TOP_LOGPROBS : 0);
+    assert_in_range(record->run.min_tokens, 0, LIMIT_CONTEXT_TOKENS);
+    assert_true(record->run.thinking_budget == 0 || (record->run.flags & 8) != 0);
     assert_int_equal(record->payload_bytes, needed);
     assert_in_range(record->payload_offset, 64, SLAB_BYTES);
     assert_in_range(record->payload_offset + needed, 64, SLAB_BYTES);
     assert_int_equal(record->payload_offset & 63, 0);
-    assert_true(record->sampling.temperature >= 0 && record->sampling.temperature <= 2);
-    assert_true(record->sampling.top_p > 0 && record->sampling.top_p <= 1);
-    assert_true(record->sampling.typical_p > 0 && record->sampling.typical_p <= 1);
-    assert_true(record->sampling.top_n_sigma >= 0 && record->sampling.top_n_sigma <= 100);
-    assert_true(record->sampling.presence_context <= LIMIT_CONTEXT_TOKENS);
-    for (size_t i = 0; i < sizeof record->reserved / 4; i++)
-        assert_int_equal(record->reserved[i], 0);
+    assert_true(record->run.sampling.temperature >= 0 && record->run.sampling.temperature <= 2);
+    assert_true(record->run.sampling.top_p > 0 && record->run.sampling.top_p <= 1);
+    assert_true(record->run.sampling.typical_p > 0 && record->run.sampling.typical_p <= 1);
+    assert_true(record->run.sampling.top_n_sigma >= 0 && record->run.sampling.top_n_sigma <= 100);
+    assert_true(record->run.sampling.presence_context <= LIMIT_CONTEXT_TOKENS);
+    for (size_t i = 0; i < sizeof record->run.reserved / 4; i++)
+        assert_int_equal(record->run.reserved[i], 0);
 }
 
 static void submit_records(void **state)
@@ -77,10 +79,10 @@ static void submit_records(void **state)
             .kind = SUBMIT_RUN,
             .request = {.slot = test_random_below(&random, LIMIT_LIVE_REQUESTS)},
             .payload_offset = 64 * (1 + (uint64_t)test_random_below(&random, 16000)),
-            .prompt_tokens = 1 + test_random_below(&random, 100),
-            .max_new_tokens = 1,
-            .sampling = sampling_params_default()};
-        record.payload_bytes = submit_record_payload_bytes(&record);
+            .run.prompt_tokens = 1 + test_random_below(&random, 100),
+            .run.max_new_tokens = 1,
+            .run.sampling = sampling_params_default()};
+        record.payload_bytes = submit_payload_bytes(&record.run);
         if (round % 16 == 0)
             test_random_fill(&random, &record, sizeof record);
         else

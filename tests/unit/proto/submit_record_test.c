@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "proto/submit_payload.h"
 #include "proto/submit_record.h"
 
 #define SLAB_BYTES (64ull << 20)
@@ -19,22 +20,22 @@ static struct submit_record valid_run(void)
 {
     struct submit_record record = {
         .kind = SUBMIT_RUN,
-        .flags = SUBMIT_FLAG_IGNORE_END,
+        .run.flags = SUBMIT_FLAG_IGNORE_END,
         .request = {.slot = LIMIT_LIVE_REQUESTS - 1, .generation = 7},
         .payload_offset = 64,
         .payload_generation = 3,
-        .prompt_tokens = 10,
-        .generated_tokens = 2,
-        .max_new_tokens = 5,
-        .logit_bias_count = 4,
-        .stop_token_count = 3,
-        .sampling = sampling_params_default(),
-        .min_tokens = 2,
-        .prefix_count = 5,
-        .think_start_count = 1,
-        .think_end_count = 2,
+        .run.prompt_tokens = 10,
+        .run.generated_tokens = 2,
+        .run.max_new_tokens = 5,
+        .run.logit_bias_count = 4,
+        .run.stop_token_count = 3,
+        .run.sampling = sampling_params_default(),
+        .run.min_tokens = 2,
+        .run.prefix_count = 5,
+        .run.think_start_count = 1,
+        .run.think_end_count = 2,
     };
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.payload_bytes = submit_payload_bytes(&record.run);
     return record;
 }
 
@@ -59,18 +60,18 @@ static void limits_pass(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.prompt_tokens = LIMIT_CONTEXT_TOKENS;
-    record.generated_tokens = LIMIT_CONTEXT_TOKENS - 1;
-    record.max_new_tokens = LIMIT_CONTEXT_TOKENS;
-    record.logit_bias_count = LIMIT_LOGIT_BIAS;
-    record.stop_token_count = LIMIT_STOP_TOKENS;
-    record.flags = SUBMIT_FLAG_ALL;
-    record.min_tokens = LIMIT_CONTEXT_TOKENS;
-    record.top_logprobs = LIMIT_TOP_LOGPROBS;
-    record.prefix_count = LIMIT_PREFIX_TOKENS;
-    record.think_start_count = record.think_end_count = LIMIT_THINK_TOKENS;
-    record.thinking_budget = UINT32_MAX;
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.run.prompt_tokens = LIMIT_CONTEXT_TOKENS;
+    record.run.generated_tokens = LIMIT_CONTEXT_TOKENS - 1;
+    record.run.max_new_tokens = LIMIT_CONTEXT_TOKENS;
+    record.run.logit_bias_count = LIMIT_LOGIT_BIAS;
+    record.run.stop_token_count = LIMIT_STOP_TOKENS;
+    record.run.flags = SUBMIT_FLAG_ALL;
+    record.run.min_tokens = LIMIT_CONTEXT_TOKENS;
+    record.run.top_logprobs = LIMIT_TOP_LOGPROBS;
+    record.run.prefix_count = LIMIT_PREFIX_TOKENS;
+    record.run.think_start_count = record.run.think_end_count = LIMIT_THINK_TOKENS;
+    record.run.thinking_budget = UINT32_MAX;
+    record.payload_bytes = submit_payload_bytes(&record.run);
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 
     record = valid_run();
@@ -94,8 +95,8 @@ static void s2_flags(void **state)
     (void)state;
     for (uint32_t bit = 0; bit < 32; bit++) {
         struct submit_record record = valid_run();
-        record.flags = 1u << bit;
-        if (record.flags & SUBMIT_FLAG_ALL)
+        record.run.flags = 1u << bit;
+        if (record.run.flags & SUBMIT_FLAG_ALL)
             assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
         else
             assert_breaks(&record, "S2");
@@ -150,11 +151,11 @@ static void s7_prompt_tokens(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.generated_tokens = 0;
+    record.run.generated_tokens = 0;
     const uint32_t wrong[] = {0, LIMIT_CONTEXT_TOKENS + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        record.prompt_tokens = wrong[i];
-        record.payload_bytes = submit_record_payload_bytes(&record);
+        record.run.prompt_tokens = wrong[i];
+        record.payload_bytes = submit_payload_bytes(&record.run);
         assert_breaks(&record, "S7");
     }
 }
@@ -163,9 +164,9 @@ static void s8_generated_tokens(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.generated_tokens = record.prompt_tokens;
+    record.run.generated_tokens = record.run.prompt_tokens;
     assert_breaks(&record, "S8");
-    record.generated_tokens = UINT32_MAX;
+    record.run.generated_tokens = UINT32_MAX;
     assert_breaks(&record, "S8");
 }
 
@@ -175,7 +176,7 @@ static void s9_max_new_tokens(void **state)
     struct submit_record record = valid_run();
     const uint32_t wrong[] = {0, LIMIT_CONTEXT_TOKENS + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        record.max_new_tokens = wrong[i];
+        record.run.max_new_tokens = wrong[i];
         assert_breaks(&record, "S9");
     }
 }
@@ -184,8 +185,8 @@ static void s10_logit_bias_count(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.logit_bias_count = LIMIT_LOGIT_BIAS + 1;
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.run.logit_bias_count = LIMIT_LOGIT_BIAS + 1;
+    record.payload_bytes = submit_payload_bytes(&record.run);
     assert_breaks(&record, "S10");
 }
 
@@ -193,8 +194,8 @@ static void s11_stop_token_count(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.stop_token_count = LIMIT_STOP_TOKENS + 1;
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.run.stop_token_count = LIMIT_STOP_TOKENS + 1;
+    record.payload_bytes = submit_payload_bytes(&record.run);
     assert_breaks(&record, "S11");
 }
 
@@ -202,16 +203,16 @@ static void s12_sampling(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.sampling.top_p = 0.0f;
+    record.run.sampling.top_p = 0.0f;
     assert_breaks(&record, "S12");
 }
 
 static void s13_reserved(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof valid_run().reserved / sizeof(uint32_t); i++) {
+    for (size_t i = 0; i < sizeof valid_run().run.reserved / sizeof(uint32_t); i++) {
         struct submit_record record = valid_run();
-        record.reserved[i] = 1u << (2 * i);
+        record.run.reserved[i] = 1u << (2 * i);
         assert_breaks(&record, "S13");
     }
 }
@@ -220,7 +221,7 @@ static void s14_min_tokens(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.min_tokens = LIMIT_CONTEXT_TOKENS + 1;
+    record.run.min_tokens = LIMIT_CONTEXT_TOKENS + 1;
     assert_breaks(&record, "S14");
 }
 
@@ -228,11 +229,11 @@ static void s15_top_logprobs(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.top_logprobs = 1;
+    record.run.top_logprobs = 1;
     assert_breaks(&record, "S15"); /* without the flag */
-    record.flags |= SUBMIT_FLAG_LOGPROBS;
+    record.run.flags |= SUBMIT_FLAG_LOGPROBS;
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
-    record.top_logprobs = LIMIT_TOP_LOGPROBS + 1;
+    record.run.top_logprobs = LIMIT_TOP_LOGPROBS + 1;
     assert_breaks(&record, "S15");
 }
 
@@ -240,8 +241,8 @@ static void s16_prefix(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.prefix_count = LIMIT_PREFIX_TOKENS + 1;
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.run.prefix_count = LIMIT_PREFIX_TOKENS + 1;
+    record.payload_bytes = submit_payload_bytes(&record.run);
     assert_breaks(&record, "S16");
 }
 
@@ -249,23 +250,23 @@ static void s17_thinking(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.thinking_budget = 1;
+    record.run.thinking_budget = 1;
     assert_breaks(&record, "S17"); /* without the flag */
     record = valid_run();
-    record.think_start_count = LIMIT_THINK_TOKENS + 1;
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.run.think_start_count = LIMIT_THINK_TOKENS + 1;
+    record.payload_bytes = submit_payload_bytes(&record.run);
     assert_breaks(&record, "S17");
     record = valid_run();
-    record.think_end_count = UINT32_MAX;
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.run.think_end_count = UINT32_MAX;
+    record.payload_bytes = submit_payload_bytes(&record.run);
     assert_breaks(&record, "S17");
     const uint32_t flags[] = {SUBMIT_FLAG_THINKING_OPEN, SUBMIT_FLAG_THINKING_BUDGET};
     for (size_t i = 0; i < 2; i++) {
         record = valid_run();
-        record.flags = flags[i];
+        record.run.flags = flags[i];
         assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
-        record.think_end_count = 0;
-        record.payload_bytes = submit_record_payload_bytes(&record);
+        record.run.think_end_count = 0;
+        record.payload_bytes = submit_payload_bytes(&record.run);
         assert_breaks(&record, "S17");
     }
 }
@@ -274,11 +275,11 @@ static void s18_images(void **state)
 {
     (void)state;
     struct submit_record record = valid_run();
-    record.image_count = 2;
-    record.image_bytes = 2 * sizeof(struct image_record);
-    record.payload_bytes = submit_record_payload_bytes(&record);
+    record.run.image_count = 2;
+    record.run.image_bytes = 2 * sizeof(struct image_record);
+    record.payload_bytes = submit_payload_bytes(&record.run);
     assert_int_equal(record.payload_bytes, 128 + 256); /* behind the 116 bytes of ids */
-    assert_int_equal(submit_record_image_offset(&record), 128);
+    assert_int_equal(submit_payload_span(&record.run, SUBMIT_IMAGES, SUBMIT_IMAGES).offset, 128);
     assert_int_equal(submit_record_check(&record, SLAB_BYTES, NULL), RESULT_OK);
 
     const struct {
@@ -291,9 +292,9 @@ static void s18_images(void **state)
                  {UINT32_MAX, UINT64_MAX},
                  {1, LIMIT_REQUEST_IMAGE_BYTES + 1ull}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        record.image_count = wrong[i].count;
-        record.image_bytes = wrong[i].bytes;
-        record.payload_bytes = submit_record_payload_bytes(&record);
+        record.run.image_count = wrong[i].count;
+        record.run.image_bytes = wrong[i].bytes;
+        record.payload_bytes = submit_payload_bytes(&record.run);
         assert_breaks(&record, "S18");
     }
 }

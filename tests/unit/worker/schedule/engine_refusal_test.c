@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "proto/log.h"
+#include "proto/submit_payload.h"
 #include "tests/support/engine_rig.h"
 
 #include "tests/support/test_random.h"
@@ -182,11 +183,11 @@ static void test_noise_disturbs_nobody(void **state)
         if (round % 2) { /* closer to a good record: only the payload is a lie */
             record = (struct submit_record){.kind = SUBMIT_RUN,
                                             .request = record.request,
-                                            .prompt_tokens = 1 + test_random_below(&random, 50),
-                                            .max_new_tokens = 1,
-                                            .sampling = sampling_params_default()};
+                                            .run.prompt_tokens = 1 + test_random_below(&random, 50),
+                                            .run.max_new_tokens = 1,
+                                            .run.sampling = sampling_params_default()};
             record.request.slot %= LIMIT_LIVE_REQUESTS;
-            record.payload_bytes = submit_record_payload_bytes(&record);
+            record.payload_bytes = submit_payload_bytes(&record.run);
             record.payload_offset = test_random_edgy(&random) & ~63ull;
             record.payload_generation = (uint32_t)test_random_edgy(&random);
         }

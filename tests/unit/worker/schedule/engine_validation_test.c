@@ -17,6 +17,7 @@
 
 #include "proto/log.h"
 #include "proto/must.h"
+#include "proto/submit_payload.h"
 #include "tests/support/request_crowd.h"
 #include "worker/cache/prefix_cache.h"
 #include "worker/schedule/submit_intake.h"
@@ -300,12 +301,12 @@ static void test_records(void **state)
     const _Atomic uint64_t *rejected = &rig.frontend->pair.segment.gauges->rejected_records_total;
     struct submit_record good = {.kind = SUBMIT_RUN,
                                  .request = {.slot = VICTIM, .generation = 77},
-                                 .prompt_tokens = 8,
-                                 .max_new_tokens = 1,
+                                 .run.prompt_tokens = 8,
+                                 .run.max_new_tokens = 1,
                                  .payload_offset = 64,
                                  .payload_generation = 12345,
-                                 .sampling = sampling_params_default()};
-    good.payload_bytes = submit_record_payload_bytes(&good);
+                                 .run.sampling = sampling_params_default()};
+    good.payload_bytes = submit_payload_bytes(&good.run);
     const struct {
         const char *name;
         size_t offset;
@@ -313,12 +314,12 @@ static void test_records(void **state)
         uint32_t rejected;
     } lies[] = {
         {"a payload that is not there", offsetof(struct submit_record, payload_generation), 1, 1},
-        {"fewer bytes than ids", offsetof(struct submit_record, prompt_tokens), 9, 1},
-        {"stop ids without bytes", offsetof(struct submit_record, stop_token_count), 1, 1},
-        {"biases without bytes", offsetof(struct submit_record, logit_bias_count), 1, 1},
-        {"forced ids without bytes", offsetof(struct submit_record, prefix_count), 1, 1},
-        {"images without bytes", offsetof(struct submit_record, image_count), 1, 1},
-        {"a word that is reserved", offsetof(struct submit_record, reserved), 1, 1},
+        {"fewer bytes than ids", offsetof(struct submit_record, run.prompt_tokens), 9, 1},
+        {"stop ids without bytes", offsetof(struct submit_record, run.stop_token_count), 1, 1},
+        {"biases without bytes", offsetof(struct submit_record, run.logit_bias_count), 1, 1},
+        {"forced ids without bytes", offsetof(struct submit_record, run.prefix_count), 1, 1},
+        {"images without bytes", offsetof(struct submit_record, run.image_count), 1, 1},
+        {"a word that is reserved", offsetof(struct submit_record, run.reserved), 1, 1},
         {"a slot beyond the table", offsetof(struct submit_record, request), UINT32_MAX, 1},
         {"no kind", offsetof(struct submit_record, kind), 0, 1},
         {"a cancel of nobody", offsetof(struct submit_record, kind), SUBMIT_CANCEL, 0},

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "frontend/serve/worker/worker_link.h"
+#include "proto/submit_payload.h"
 #include "shm/payload_slab.h"
 #include "shm/segment.h"
 
@@ -156,7 +157,7 @@ static void a_submit_arrives_with_its_payload(void **state)
     assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
     assert_int_equal(record.kind, SUBMIT_RUN);
     assert_int_equal(record.request.slot, 2);
-    assert_int_equal(record.max_new_tokens, 11);
+    assert_int_equal(record.run.max_new_tokens, 11);
     const void *payload;
     assert_int_equal(payload_view(peer.slab, peer.slab_bytes, record.payload_offset,
                                   record.payload_bytes, record.payload_generation, &payload),
@@ -175,9 +176,9 @@ static void a_replay_goes_on_behind_what_was_generated(void **state)
     struct submit_record record = peer_hears();
     struct error_text error;
     assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
-    assert_int_equal(record.prompt_tokens, 5);
-    assert_int_equal(record.generated_tokens, 2);
-    assert_int_equal(record.max_new_tokens, 9); /* of 11 */
+    assert_int_equal(record.run.prompt_tokens, 5);
+    assert_int_equal(record.run.generated_tokens, 2);
+    assert_int_equal(record.run.max_new_tokens, 9); /* of 11 */
     const void *payload;
     assert_int_equal(payload_view(peer.slab, peer.slab_bytes, record.payload_offset,
                                   record.payload_bytes, record.payload_generation, &payload),
@@ -232,15 +233,15 @@ static void what_is_forced_and_told_arrives(void **state)
     struct submit_record record = peer_hears();
     struct error_text error;
     assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
-    assert_int_equal(record.flags, SUBMIT_FLAG_ALL);
-    assert_int_equal(record.cache_salt[0], 61);
-    assert_int_equal(record.cache_salt[3], 64);
-    assert_int_equal(record.min_tokens, 6);
-    assert_int_equal(record.top_logprobs, 4);
-    assert_int_equal(record.thinking_budget, 77);
-    assert_int_equal(record.prefix_count, 2);
-    assert_int_equal(record.think_start_count, 1);
-    assert_int_equal(record.think_end_count, 3);
+    assert_int_equal(record.run.flags, SUBMIT_FLAG_ALL);
+    assert_int_equal(record.run.cache_salt[0], 61);
+    assert_int_equal(record.run.cache_salt[3], 64);
+    assert_int_equal(record.run.min_tokens, 6);
+    assert_int_equal(record.run.top_logprobs, 4);
+    assert_int_equal(record.run.thinking_budget, 77);
+    assert_int_equal(record.run.prefix_count, 2);
+    assert_int_equal(record.run.think_start_count, 1);
+    assert_int_equal(record.run.think_end_count, 3);
     const void *payload;
     assert_int_equal(payload_view(peer.slab, peer.slab_bytes, record.payload_offset,
                                   record.payload_bytes, record.payload_generation, &payload),
@@ -279,14 +280,16 @@ static void pictures_arrive_behind_the_rest(void **state)
                          RESULT_OK);
         struct submit_record record = peer_hears();
         assert_int_equal(submit_record_check(&record, peer.slab_bytes, &error), RESULT_OK);
-        assert_int_equal(record.image_count, 1);
+        assert_int_equal(record.run.image_count, 1);
         assert_int_equal(payload_view(peer.slab, peer.slab_bytes, record.payload_offset,
                                       record.payload_bytes, record.payload_generation, &payload),
                          RESULT_OK);
-        const uint8_t *part = (const uint8_t *)payload + submit_record_image_offset(&record);
+        const uint8_t *part = (const uint8_t *)payload +
+                              submit_payload_span(&record.run, SUBMIT_IMAGES, SUBMIT_IMAGES).offset;
         struct image_record heard;
         memcpy(&heard, part, sizeof heard);
-        assert_int_equal(image_record_check(&heard, 1, 6, record.image_bytes, &error), RESULT_OK);
+        assert_int_equal(image_record_check(&heard, 1, 6, record.run.image_bytes, &error),
+                         RESULT_OK);
         assert_int_equal(heard.first_token, 1);
         for (uint64_t i = 0; i < heard.pixels_bytes; i++)
             assert_int_equal(part[heard.pixels_offset + i], 77);
