@@ -28,7 +28,7 @@
 #define WARM_FIRST_NS  8e8
 #define WARM_NS        1e8
 #define WARM_RUNS_MAX  1000u
-#define CHAIN_MOST     32u
+#define CHAIN_MAX      32u
 #define STAGE_BYTES    (16ull << 20)
 #define WEIGHT_BYTES   (1ull << 30)
 #define SCALE_BYTES    (256ull << 20)
@@ -281,7 +281,7 @@ static void measure(struct bench *bench, const struct bench_case *c)
         copies = bench->scales.bytes / op.scale_stride;
     must(copies > 0);
     double work = 2.0 * c->request.rows * c->request.n * c->request.k;
-    uint32_t chain = work > 1e11 ? 4 : CHAIN_MOST;
+    uint32_t chain = work > 1e11 ? 4 : CHAIN_MAX;
     double ns[REPEATS];
     struct error_text error;
     begin(bench);

@@ -30,9 +30,9 @@
 #define SEQUENCE_TOKENS (PROMPT_MAX + ANSWER_TOKENS)
 #define PAIR            2u /* sequences that are computed at once: more than 128 rows, mostly */
 
-#define DISAGREES_MOST          0.02 /* of a model's positions so far: a stretch alone has too few */
-#define LEAD_MOST               0.5
-#define LOGPROB_DIFFERENCE_MOST 0.06 /* each backend rounds activations in its own way */
+#define DISAGREES_MAX          0.02 /* of a model's positions so far: a stretch alone has too few */
+#define LEAD_MAX               0.5
+#define LOGPROB_DIFFERENCE_MAX 0.06 /* each backend rounds activations in its own way */
 
 struct answer {
     uint32_t prompt_tokens;
@@ -172,9 +172,9 @@ static void end_pass(struct scene *scene, const char *what, double began_s, doub
         now_s(CLOCK_MONOTONIC) - began_s, now_s(CLOCK_PROCESS_CPUTIME_ID) - began_cpu_s);
     scene->positions += tally->positions;
     scene->disagreements += tally->disagreements;
-    assert_true(scene->disagreements <= DISAGREES_MOST * scene->positions);
-    assert_true(tally->widest_lead <= LEAD_MOST);
-    assert_true(tally->difference / tally->positions <= LOGPROB_DIFFERENCE_MOST);
+    assert_true(scene->disagreements <= DISAGREES_MAX * scene->positions);
+    assert_true(tally->widest_lead <= LEAD_MAX);
+    assert_true(tally->difference / tally->positions <= LOGPROB_DIFFERENCE_MAX);
 }
 
 /* Every sequence as a whole, a few to a step. */

@@ -16,9 +16,9 @@
 #include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 
 /* Of the largest number. Keys and values of patches are f16, and what goes into matrix units. */
-#define DIFFERENCE_MOST 2e-3
-#define PATCH_ROWS      1024u
-#define POISON          0x7fc0beefu /* a NaN */
+#define DIFFERENCE_MAX 2e-3
+#define PATCH_ROWS     1024u
+#define POISON         0x7fc0beefu /* a NaN */
 
 /* A device, and a feature pool as the text's program has it, but where the host can look. */
 struct scene_tower {
@@ -100,9 +100,9 @@ static double check_features(const struct scene_tower *tower, uint32_t first, ui
             assert_int_equal(words[i], POISON);
     double difference = tower_scene_difference(
         scene->features + begin, (const float *)tower->text.features.mapped + begin, end - begin);
-    if (!(difference <= DIFFERENCE_MOST))
-        fail_msg("%s: features of pictures %u to %u differ by %g", scene->path, first,
-                 first + count, difference);
+    if (!(difference <= DIFFERENCE_MAX))
+        fail_msg("%s: features of images %u to %u differ by %g", scene->path, first, first + count,
+                 difference);
     return difference;
 }
 

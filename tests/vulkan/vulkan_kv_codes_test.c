@@ -31,11 +31,11 @@
 #include "worker/plan/kv_codec.h"
 #include "worker/plan/kv_layout.h"
 
-#define KV_HEADS   3u
-#define SEQUENCES  2u
-#define BLOCKS     3u /* of a sequence */
-#define UNTOUCHED  0xA5
-#define OTHER_MOST 2e-3 /* of all codes: neighbours of kv_codec's */
+#define KV_HEADS  3u
+#define SEQUENCES 2u
+#define BLOCKS    3u /* of a sequence */
+#define UNTOUCHED 0xA5
+#define OTHER_MAX 2e-3 /* of all codes: neighbours of kv_codec's */
 
 struct codes_case {
     struct kv_quantization quantization;
@@ -220,7 +220,7 @@ static void compare(const struct scene *scene)
                   kv_quant_scheme_name(quantization->scheme), quantization->key_half_bits / 2.0,
                   quantization->value_half_bits / 2.0, scene->c->head_dim,
                   (unsigned long long)counts.others, (unsigned long long)counts.codes);
-    assert_true((double)counts.others <= OTHER_MOST * (double)counts.codes);
+    assert_true((double)counts.others <= OTHER_MAX * (double)counts.codes);
 }
 
 static void run_case(struct vulkan_trial *trial, const struct codes_case *c)

@@ -165,9 +165,9 @@ static void test_forms_take_turns(void **state)
 /* As the policy chooses on a device with large matrices, whatever the one at hand has. */
 static void test_scratch_memory_suffices_for_every_number_of_rows(void **state)
 {
-    static const uint32_t most_rows[] = {3, 17, 127, 128, 129, 130, 138, 145, 300};
+    static const uint32_t max_rows[] = {3, 17, 127, 128, 129, 130, 138, 145, 300};
     const struct vulkan_device *device = *state;
-    for (size_t i = 0; i < sizeof most_rows / sizeof *most_rows; i++) {
+    for (size_t i = 0; i < sizeof max_rows / sizeof *max_rows; i++) {
         struct vulkan_device large = *device;
         struct scene scene;
         struct plan_sketch *sketch = plan_sketch_create(1);
@@ -180,12 +180,12 @@ static void test_scratch_memory_suffices_for_every_number_of_rows(void **state)
                                      .output = out,
                                      .weights = {plan_sketch_weight(sketch, GGML_Q4_0, 465, 96),
                                                  PLAN_NONE, PLAN_NONE}});
-        begin_scene(&scene, device, sketch, most_rows[i]);
+        begin_scene(&scene, device, sketch, max_rows[i]);
         large.facts = vulkan_fixture_large_facts(device);
         scene.program.device = &large;
         uint64_t scratch = vulkan_linear_scratch_bytes(&scene.program);
         scratch -= VULKAN_LINEAR_COUNTERS * sizeof(uint32_t);
-        for (uint32_t rows = 3; rows <= most_rows[i]; rows++) {
+        for (uint32_t rows = 3; rows <= max_rows[i]; rows++) {
             const struct vulkan_matrix_request request = {.kind = VULKAN_WEIGHT_Q4_0,
                                                           .rows = rows,
                                                           .n = 465,

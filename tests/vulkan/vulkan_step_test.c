@@ -55,7 +55,7 @@ struct rig {
 };
 
 /* Of so many that scratch memory is enough for fewer. */
-#define UNITS_MOST 64u
+#define UNITS_MAX 64u
 
 static void begin_rig(struct rig *rig, const struct vulkan_device *device)
 {
@@ -67,7 +67,7 @@ static void begin_rig(struct rig *rig, const struct vulkan_device *device)
     uint32_t blocks = 2 * VULKAN_FAR_CONTEXT / KV_BLOCK_TOKENS;
     *rig = (struct rig){.device = *device, .sketch = sketch_attention()};
     rig->device.facts.type = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
-    rig->device.facts.compute_units = UNITS_MOST;
+    rig->device.facts.compute_units = UNITS_MAX;
     must(vulkan_kernels_create(&rig->device, NULL, &rig->kernels, &error) == RESULT_OK);
     must(vulkan_program_init(&rig->program, &rig->device, rig->kernels,
                              plan_sketch_plan(rig->sketch), &options, &error) == RESULT_OK);
@@ -130,7 +130,7 @@ static const struct {
     uint32_t positions[2];
     uint32_t units; /* of the device when it is met first */
 } reaches[] = {
-    {{10, VULKAN_BRIEF_CONTEXT - 1}, UNITS_MOST},
+    {{10, VULKAN_BRIEF_CONTEXT - 1}, UNITS_MAX},
     {{10, VULKAN_BRIEF_CONTEXT}, 24},
     {{VULKAN_BRIEF_CONTEXT, VULKAN_FAR_CONTEXT - 1}, 0},
     {{10, VULKAN_FAR_CONTEXT}, 12},

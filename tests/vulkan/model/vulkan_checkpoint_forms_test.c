@@ -20,7 +20,7 @@
 /* Of the largest logit. Embeddings and attention pass through f16 on devices. Where matrix units
  * take all steps of several rows, so does every activation: 2^-12 of it, some twenty times on the
  * way through these layers (one H200: 2.4e-3 at most). */
-#define DIFFERENCE_MOST       2e-3
+#define DIFFERENCE_MAX        2e-3
 #define DIFFERENCE_MOST_UNITS 4e-3
 
 static struct form_golden golden;
@@ -35,7 +35,7 @@ static double run(const char *family, const char *type, const struct form_run *h
     checkpoint_forms_run(form, &golden, how, &result);
     double difference = checkpoint_forms_difference(&golden, &result);
     bool units = vulkan_fixture_share(device) == VULKAN_SHARE_ALL;
-    if (!(difference <= (units ? DIFFERENCE_MOST_UNITS : DIFFERENCE_MOST)))
+    if (!(difference <= (units ? DIFFERENCE_MOST_UNITS : DIFFERENCE_MAX)))
         fail_msg("%s differs from the reference by %g", form, difference);
     return difference;
 }

@@ -24,9 +24,9 @@
 
 /* Of the largest logit: the KV cache is f16, which alone makes 3e-3 of Gemma 3's spans on the CPU
  * backend too; matrix units take everything as f16. */
-#define DIFFERENCE_MOST 8e-3
-#define PIECE           9u
-#define SINGLES         4u /* rows at a prompt's end that come one to a step */
+#define DIFFERENCE_MAX 8e-3
+#define PIECE          9u
+#define SINGLES        4u /* rows at a prompt's end that come one to a step */
 
 static struct model_runner *open_runner(const struct tower_scene *scene)
 {
@@ -57,7 +57,7 @@ static double check_rows(const struct tower_scene *scene, const struct scene_pro
 {
     size_t skipped = (size_t)from * scene->vocab, count = (size_t)(end - from) * scene->vocab;
     double difference = tower_scene_difference(prompt->logits + skipped, found, count);
-    if (!(difference <= DIFFERENCE_MOST))
+    if (!(difference <= DIFFERENCE_MAX))
         fail_msg("%s: logits of rows %u to %u of prompt %u differ by %g", scene->path, from, end,
                  (uint32_t)(prompt - scene->prompts), difference);
     return difference;

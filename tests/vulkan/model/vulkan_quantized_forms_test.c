@@ -16,7 +16,7 @@
 
 #include "tests/support/quantized_forms.h"
 
-#define DIFFERENCE_MOST 4e-2 /* as on the CPU: activations of 8 bits */
+#define DIFFERENCE_MAX 4e-2 /* as on the CPU: activations of 8 bits */
 
 static bool all;
 
@@ -32,7 +32,7 @@ static void test_forms(void **state)
     for (size_t i = 0; i < (all ? sizeof forms / sizeof forms[0] : 3); i++) {
         double difference = quantized_forms_difference("llama", forms[i], &how);
         print_message("%-12s differs by %.1e\n", forms[i], difference);
-        if (!(difference <= DIFFERENCE_MOST))
+        if (!(difference <= DIFFERENCE_MAX))
             fail_msg("%s differs from the reference by %g", forms[i], difference);
     }
 }

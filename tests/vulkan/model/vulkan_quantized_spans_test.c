@@ -30,10 +30,10 @@
 #define PIECE        7u
 
 /* Of a row's largest logit, as the root of the mean square of a row. */
-#define DIFFERENCE_MOST 1e-3
+#define DIFFERENCE_MAX 1e-3
 /* In matrix units activations are halves, which puts many a number into the neighbouring code; a
  * row that reads the other form is 0.25 off. */
-#define UNITS_DIFFERENCE_MOST 0.1
+#define UNITS_DIFFERENCE_MAX 0.1
 
 struct spans_scene {
     struct tower_scene shown;
@@ -159,9 +159,9 @@ static void check_tier(const struct kv_quantization *quantization, enum vulkan_t
 static void check_start(const struct vulkan_device *device,
                         const struct kv_quantization *quantization)
 {
-    check_tier(quantization, VULKAN_SCALAR, DIFFERENCE_MOST);
+    check_tier(quantization, VULKAN_SCALAR, DIFFERENCE_MAX);
     if (device->facts.matrix_khr)
-        check_tier(quantization, VULKAN_NV_MATRIX2, UNITS_DIFFERENCE_MOST);
+        check_tier(quantization, VULKAN_NV_MATRIX2, UNITS_DIFFERENCE_MAX);
 }
 
 static void test_turboquant(void **state)

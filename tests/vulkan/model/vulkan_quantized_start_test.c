@@ -25,7 +25,7 @@
 #define STEPS     90u
 
 /* Of a row's largest logit, as the root of the mean square of a row. */
-#define DIFFERENCE_MOST 8e-3
+#define DIFFERENCE_MAX 8e-3
 
 struct scene {
     struct model_runner *judged;
@@ -74,7 +74,7 @@ static void take_step(struct scene *scene)
         for (uint32_t r = 0; r < parts[slot].count; r++) {
             double difference = model_runner_row_difference(judged, cpu, scene->vocab);
             uint32_t position = scene->at[slot] + r;
-            if (!(difference <= DIFFERENCE_MOST))
+            if (!(difference <= DIFFERENCE_MAX))
                 fail_msg("slot %u, position %u: %g off", slot, position, difference);
             scene->worst = fmax(scene->worst, difference);
             scene->early += position < START;

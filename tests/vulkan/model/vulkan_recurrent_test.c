@@ -17,7 +17,7 @@
  * qwen3_5's sequences alone and in one piece the worst of 70 rows is 4e-3 to 6e-3 off the CPU's, in
  * one of five 1.4e-2; the same rows one at a time are 1e-4 off. What follows that row is no worse,
  * as it would be if state were wrong. */
-#define DIFFERENCE_MOST       4e-3
+#define DIFFERENCE_MAX        4e-3
 #define DIFFERENCE_MOST_UNITS 2e-2
 
 static struct vulkan_device *device;
@@ -44,7 +44,7 @@ static void check(const char *path)
         .vulkan = &vulkan,
         .threads = 1,
         .steps = 60,
-        .difference_most = units ? DIFFERENCE_MOST_UNITS : DIFFERENCE_MOST});
+        .difference_most = units ? DIFFERENCE_MOST_UNITS : DIFFERENCE_MAX});
 }
 
 static void test_lfm2(void **state)

@@ -34,22 +34,22 @@
 #define SMOLLM2      "build/cache/models/smollm2-135m-instruct-q4_1.gguf"
 #define PROMPTS_FILE "tests/golden/llama_cpp/smollm2-q4_1.txt"
 
-#define STREAMS_MAX  MODEL_RUNNER_SEQUENCES_MAX
-#define TOKENS_MAX   512u
-#define PROMPT_LEAST 2u
-#define PROMPT_MOST  64u
-#define PROMPTS      20u
-#define DIFFERS_MOST 0.25 /* of all draws */
-#define DIFFERS_ANY  2u   /* and so many however few there are */
-#define BISECTIONS   12u
+#define STREAMS_MAX MODEL_RUNNER_SEQUENCES_MAX
+#define TOKENS_MAX  512u
+#define PROMPT_MIN  2u
+#define PROMPT_MOST 64u
+#define PROMPTS     20u
+#define DIFFERS_MAX 0.25 /* of all draws */
+#define DIFFERS_ANY 2u   /* and so many however few there are */
+#define BISECTIONS  12u
 /* Of logits, as shares of a row's largest: each row's largest one, and that on average. Codes of 8
  * bits against f32 make up to 0.07 of it, f16 against those as much. Where a block of activations
  * has one number far above its others, codes say little of these; then the CPU backend with 16 bits
  * is asked, and only the stream alone, whose kernels take codes, may be further away from it. */
-#define LOGITS_DIFFER_MOST    0.12
+#define LOGITS_DIFFER_MAX     0.12
 #define LOGITS_DIFFER_AVERAGE 0.05
 #define LOGITS_DIFFER_CODES   0.3
-#define CODES_DIFFER_MOST     0.002 /* of all draws */
+#define CODES_DIFFER_MAX      0.002 /* of all draws */
 
 struct stream {
     uint32_t prompt_tokens;
@@ -99,7 +99,7 @@ static void begin_stream(struct stream *stream, uint32_t number,
 {
     const struct reference_sequence *prompt = &reference->sequences[number % PROMPTS];
     uint32_t shorter = number / PROMPTS;
-    must(prompt->prompt_tokens <= PROMPT_MOST && prompt->prompt_tokens >= PROMPT_LEAST + shorter);
+    must(prompt->prompt_tokens <= PROMPT_MOST && prompt->prompt_tokens >= PROMPT_MIN + shorter);
     stream->prompt_tokens = prompt->prompt_tokens - shorter;
     memcpy(stream->ids, prompt->ids, stream->prompt_tokens * sizeof *prompt->ids);
     stream->params = params_of(number);
@@ -190,7 +190,7 @@ static void ask_cpu(struct scene *scene, uint32_t number, uint32_t at, const flo
     print_message("    stream %u, token %u: together %.5f, alone %.5f of the largest logit away "
                   "from the CPU's\n",
                   number, at, together_off, alone_off);
-    assert_true(together_off <= LOGITS_DIFFER_MOST);
+    assert_true(together_off <= LOGITS_DIFFER_MAX);
     assert_true(alone_off <= LOGITS_DIFFER_CODES);
     scene->asked++;
 }
@@ -206,7 +206,7 @@ static void judge(struct scene *scene, uint32_t number, uint32_t at, const float
     expect_draw(scene, "alone", number, at, &sampling, alone, token_alone);
     scene->draws++;
     scene->differences += difference;
-    if (difference > LOGITS_DIFFER_MOST)
+    if (difference > LOGITS_DIFFER_MAX)
         ask_cpu(scene, number, at, together, alone);
     scene->largest_difference = fmax(scene->largest_difference, difference);
     if (token_together == token_alone)
@@ -265,8 +265,8 @@ static void test_streams_together_and_alone(void **state)
     print_message("  %u draws, all as specified, %u differ; logits differ by up to %.6f of a row's "
                   "largest, on average %.6f\n",
                   scene->draws, scene->different, scene->largest_difference, average);
-    assert_true(scene->different <= DIFFERS_ANY + DIFFERS_MOST * scene->draws);
-    assert_true(scene->asked <= CODES_DIFFER_MOST * scene->draws);
+    assert_true(scene->different <= DIFFERS_ANY + DIFFERS_MAX * scene->draws);
+    assert_true(scene->asked <= CODES_DIFFER_MAX * scene->draws);
     assert_true(average <= LOGITS_DIFFER_AVERAGE);
     for (uint32_t s = 0; s < streams; s++)
         token_counts_destroy(scene->streams[s].counts);

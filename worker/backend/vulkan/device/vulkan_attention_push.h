@@ -1,5 +1,6 @@
 /*
- * What the kernels of heads take, as in vulkan_push.h: norms, rotation, the KV cache, attention.
+ * Push constants and specialization constants of norms of heads, rotation, the KV cache and
+ * attention, as in vulkan_push.h.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_ATTENTION_PUSH_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_ATTENTION_PUSH_H
@@ -36,8 +37,8 @@ enum vulkan_heads_part {
     VULKAN_HEADS_ROPE = 2,
     VULKAN_HEADS_WRITE = 4,
     VULKAN_HEADS_QUERIES_F16 = 8,  /* queries go to queries_f16, not back */
-    VULKAN_HEADS_NORM_VALUES = 16, /* besides the norm: of values, without weights */
-    VULKAN_HEADS_AXES = 32         /* the rotation is by several positions */
+    VULKAN_HEADS_NORM_VALUES = 16, /* with the norm: values are normed too, without weights */
+    VULKAN_HEADS_AXES = 32         /* rotation by several positions */
 };
 enum vulkan_rope_kv_write_constant {
     VULKAN_ROPE_KV_WRITE_INVOCATIONS,
@@ -112,7 +113,8 @@ static_assert(offsetof(struct vulkan_attention_rows_push, sinks) == 112, "byte m
 enum vulkan_attention_fuse {
     VULKAN_ATTENTION_FUSE_ROPE = 1,
     VULKAN_ATTENTION_FUSE_NORM = 2,
-    VULKAN_ATTENTION_FUSE_NORM_VALUES = 4, /* besides; without weights */
+    VULKAN_ATTENTION_FUSE_NORM_VALUES = 4, /* with the norm: values are normed too, without
+                                            * weights */
     VULKAN_ATTENTION_FUSE_AXES = 8         /* rope by several positions */
 };
 enum vulkan_attention_rows_constant {
@@ -145,7 +147,7 @@ enum vulkan_attention_rows_constant {
     VULKAN_ATTENTION_ROWS_KEY_HALF_BITS,
     VULKAN_ATTENTION_ROWS_VALUE_HALF_BITS,
     VULKAN_ATTENTION_ROWS_GROUP_DIMS,
-    VULKAN_ATTENTION_ROWS_SPANS, /* of tiles: rows see what their sights say */
+    VULKAN_ATTENTION_ROWS_SPANS, /* tiles only: each row sees the positions of its sight */
     VULKAN_ATTENTION_ROWS_CONSTANTS
 };
 
@@ -156,7 +158,7 @@ enum vulkan_attention_codes_constant {
     VULKAN_ATTENTION_CODES_HEAD_DIM,
     VULKAN_ATTENTION_CODES_GROUP_HEADS,
     VULKAN_ATTENTION_CODES_HEAD_TILE,   /* at most 8 */
-    VULKAN_ATTENTION_CODES_TILE_BLOCKS, /* that a subgroup takes at once */
+    VULKAN_ATTENTION_CODES_TILE_BLOCKS, /* taken by a subgroup at once */
     VULKAN_ATTENTION_CODES_SUBGROUPS,
     VULKAN_ATTENTION_CODES_SPLITS,
     VULKAN_ATTENTION_CODES_SPLIT_TOKENS,
@@ -174,7 +176,7 @@ enum vulkan_attention_codes_constant {
     VULKAN_ATTENTION_CODES_CONSTANTS
 };
 
-/* attention_matrix has the same push constants; fused is nothing of it. */
+/* attention_matrix has the same push constants and ignores the fused fields. */
 enum vulkan_attention_matrix_constant {
     VULKAN_ATTENTION_MATRIX_INVOCATIONS,
     VULKAN_ATTENTION_MATRIX_FORMS,

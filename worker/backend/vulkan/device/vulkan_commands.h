@@ -1,7 +1,7 @@
 /*
- * One command buffer: recorded, submitted any number of times, waited for. Between dispatches
- * nothing is ordered but by vulkan_commands_barrier(), which makes everything before it (kernels
- * and copies) visible to everything after it.
+ * One command buffer: recorded, submitted any number of times, waited for. Only
+ * vulkan_commands_barrier() orders dispatches: it makes everything before it (kernels and copies)
+ * visible to everything after it.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_COMMANDS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_COMMANDS_H
@@ -24,7 +24,7 @@ enum result vulkan_commands_create(const struct vulkan_device *device, enum vulk
 /* Waits until the device is done with it. */
 void vulkan_commands_destroy(struct vulkan_commands *commands);
 
-/* Forgets what was recorded; must() not be in flight. */
+/* Discards the recording; must() not be in flight. */
 enum result vulkan_commands_begin(struct vulkan_commands *commands,
                                   struct error_text *error) RESULT_CHECKED;
 void vulkan_commands_dispatch(struct vulkan_commands *commands, const struct vulkan_kernel *kernel,
@@ -57,7 +57,7 @@ enum result vulkan_commands_run(struct vulkan_commands *commands,
 double vulkan_commands_elapsed_ns(const struct vulkan_commands *commands, uint32_t from,
                                   uint32_t to);
 
-/* What the recording holds. */
+/* Counts of the recording. */
 struct vulkan_commands_counts {
     uint32_t dispatches;
     uint32_t barriers; /* by vulkan_commands_barrier() */

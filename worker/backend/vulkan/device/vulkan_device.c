@@ -2,12 +2,11 @@
  * Opening a device.
  *
  * One instance and one logical device per handle. Compute goes to a family without graphics where
- * there is one (on NVIDIA work there is not delayed by graphics of others), uploads to a
- * transfer-only family where there is one. The validation layer is only ever asked for by tests;
- * its messages are counted, so that a test can demand that there were none.
+ * there is one (on NVIDIA, graphics of other programs do not delay it), uploads to a transfer-only
+ * family where there is one. Only tests enable the validation layer; its messages are counted, so
+ * that a test can check that there were none.
  *
- * Refuses to look for devices by name: the index in the driver's order is the choice, as `shoal
- * devices` prints it.
+ * A device is chosen by its index in the driver's order, as `shoal devices` prints it, not by name.
  */
 #include "worker/backend/vulkan/device/vulkan_device.h"
 
@@ -77,7 +76,7 @@ static VkDebugUtilsMessengerCreateInfoEXT messenger_info(struct vulkan_device *d
     };
 }
 
-/* `validating`: NULL, or whose messages to count. */
+/* `validating`: NULL, or the device whose messages are counted. */
 static enum result create_instance(struct vulkan_device *validating, VkInstance *instance,
                                    struct error_text *error)
 {

@@ -1,13 +1,12 @@
 /*
  * A Vulkan device, opened for compute: which ones there are, what the chosen one can do, and its
- * queues. Everything else of this folder works on the handle.
+ * queues. The rest of this folder works on the handle.
  *
- * A device is refused unless it has Vulkan 1.3 and the features that the plainest kernels need
- * (vulkan_facts.c lists them); what goes beyond is a tier, named in the start-up line
- * (vulkan_tier.h).
+ * A device without Vulkan 1.3 or without the features that all kernels need (vulkan_facts.c lists
+ * them) is unusable. Further features make a tier (vulkan_tier.h), named in the start-up line.
  *
- * A device that is lost ends in an error from whatever call sees it first (vulkan_device_check());
- * the worker then exits with the words and a new one is started.
+ * If the device is lost, the first call that notices returns an error (vulkan_device_check()); the
+ * worker logs it and exits, and a new one is started.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_DEVICE_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_DEVICE_H
@@ -22,7 +21,7 @@
 struct vulkan_device_options {
     uint32_t index;  /* among the usable ones of vulkan_device_list() */
     bool validation; /* messages of the validation layer are counted: vulkan_device_messages() */
-    enum vulkan_tier tier_limit; /* nothing above it is used; VULKAN_NV_MATRIX2 = no limit */
+    enum vulkan_tier tier_limit; /* highest tier to use; VULKAN_NV_MATRIX2 = no limit */
 };
 
 struct vulkan_device {
@@ -40,7 +39,7 @@ struct vulkan_device {
 };
 
 struct vulkan_found {
-    struct vulkan_facts facts;  /* of an unusable one name and version */
+    struct vulkan_facts facts;  /* of an unusable device only name and version */
     struct error_text unusable; /* why; "" of a usable one */
     uint32_t index;             /* among the usable ones: which `vulkan:N` it is */
 };
@@ -59,10 +58,10 @@ void vulkan_device_close(struct vulkan_device *device);
 /* Validation messages (warnings and errors) so far; each is also a log line. */
 uint32_t vulkan_device_messages(const struct vulkan_device *device);
 
-/* Bytes of device-local memory that can still be had, as the driver tells. */
+/* Free bytes of device-local memory, as the driver reports them. */
 uint64_t vulkan_device_free_bytes(const struct vulkan_device *device);
 
-/* RESULT_OK, or the outcome's words behind `what`. Device loss and a failed submission are
+/* RESULT_OK, or an error text of `what` and the outcome. Device loss and a failed submission are
  * RESULT_IO, memory RESULT_OUT_OF_MEMORY. */
 enum result vulkan_device_check(VkResult outcome, const char *what,
                                 struct error_text *error) RESULT_CHECKED;

@@ -1,14 +1,14 @@
 /*
  * Reading a device.
  *
- * Required is what every kernel of this folder uses: buffer addresses, 8- and 16-bit storage and
- * arithmetic, a chosen subgroup arithmetic, scalar layouts, the Vulkan memory model. Every driver
- * of the last years for NVIDIA, AMD and Intel has it, and so has Mesa's CPU driver. The rest is
- * facts that kernels and policies ask for.
+ * Required are the features that all kernels use: buffer addresses, 8- and 16-bit storage and
+ * arithmetic, a chosen subgroup size and subgroup arithmetic, scalar layouts, the Vulkan memory
+ * model. Current drivers for NVIDIA, AMD and Intel have them, and so has Mesa's CPU driver. The
+ * other facts are read for kernels and policies.
  *
- * A tier is only claimed when its shapes can be used: matrix units need products of f16 with f32
+ * A tier is reported only when its shapes can be used: matrix units need products of f16 with f32
  * sums at subgroup scope; NV matrix 2 needs workgroup scope, tensor addressing and block loads, and
- * to be known to the headers that this was built with.
+ * headers at build time that declare it.
  */
 #include "worker/backend/vulkan/device/vulkan_facts.h"
 

@@ -1,5 +1,5 @@
 /*
- * What a physical device is and can do, and which features and extensions a device handle is made
+ * Properties of a physical device, and the features and extensions that a device handle is created
  * with.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_FACTS_H
@@ -16,7 +16,7 @@
 
 enum vulkan_matrix_type { VULKAN_MATRIX_F16_F32, VULKAN_MATRIX_F16_F16, VULKAN_MATRIX_S8_S32 };
 
-/* A product [m, k] x [k, n] that one subgroup does in matrix units. */
+/* A product [m, k] x [k, n] that one subgroup computes in matrix units. */
 struct vulkan_matrix_shape {
     enum vulkan_matrix_type type; /* of factors and sums */
     uint32_t m, n, k;
@@ -37,10 +37,10 @@ struct vulkan_facts {
     bool memory_budget;   /* VK_EXT_memory_budget */
     bool matrix_khr;
     bool matrix_nv2;
-    bool matrix_registers; /* vulkan_register_probe() says so; set by whoever asks it */
+    bool matrix_registers; /* set from vulkan_register_probe() */
     uint32_t matrix_shape_count;
     struct vulkan_matrix_shape matrix_shapes[VULKAN_MATRIX_SHAPES_MAX]; /* subgroup scope */
-    uint32_t compute_units; /* streaming multiprocessors or their like; 0 = unknown */
+    uint32_t compute_units; /* streaming multiprocessors or equivalent; 0 = unknown */
     uint32_t subgroup_size;
     uint32_t max_invocations;      /* of a workgroup */
     uint32_t shared_bytes;         /* of a workgroup */
@@ -72,8 +72,8 @@ struct vulkan_extensions {
 enum result vulkan_facts_read(VkInstance instance, VkPhysicalDevice physical,
                               struct vulkan_facts *facts, struct error_text *error) RESULT_CHECKED;
 
-/* What to enable: what kernels need, and what `facts` (whose tier may have been lowered) has. The
- * chain points into `features`. */
+/* What to enable: the required features, and those of `facts`, whose tier may have been lowered.
+ * The chain points into `features`. */
 void vulkan_facts_wanted(const struct vulkan_facts *facts, struct vulkan_features *features,
                          struct vulkan_extensions *extensions);
 

@@ -2,12 +2,12 @@
  * Pipelines by name.
  *
  * All kernels share one pipeline layout: 128 bytes of push constants, which every device has, and
- * no descriptors. A kernel is looked up by its words and constants; each step that is recorded does
- * so for all its dispatches, and making all kernels some ten thousand times.
+ * no descriptors. A kernel is looked up by shader and constants in a hash table: recording a step
+ * does this for each dispatch, and making all kernels some ten thousand times.
  *
- * The cache file is the driver's own; its header says for which device and driver version it was
- * made, and the driver checks it. It is written to a name of its own and renamed, so that a worker
- * that dies on the way, or two that write at once, never leave half a file.
+ * The cache file has the driver's format; the driver checks its header for the device and driver
+ * version. It is written under a temporary name and renamed, so that a worker that dies meanwhile,
+ * or two that write at once, never leave half a file.
  */
 #include "worker/backend/vulkan/device/vulkan_kernels.h"
 
@@ -30,7 +30,7 @@ struct kernel_entry {
     const uint32_t *words;
     uint32_t word_count;
     struct vulkan_specialization specialization;
-    struct vulkan_kernel kernel; /* pipeline NULL: only noted so far */
+    struct vulkan_kernel kernel; /* pipeline NULL: noted, not made yet */
 };
 
 struct vulkan_kernels {
@@ -41,10 +41,10 @@ struct vulkan_kernels {
     struct kernel_entry *buckets[BUCKETS]; /* by shader and constants */
     uint32_t count;
     bool noting;
-    bool complete; /* all that a step should need are made: a further one is a stall */
+    bool complete; /* loading is over: making a further kernel stalls a step */
 };
 
-/* The file's bytes, or NULL: a cache is only ever a help. */
+/* The file's bytes, or NULL; a missing cache is no error. */
 static void *read_cache(const char *path, size_t *byte_count)
 {
     *byte_count = 0;
@@ -151,7 +151,7 @@ void vulkan_kernels_save(const struct vulkan_kernels *kernels)
     free(bytes);
 }
 
-/* Any thread may do this for an entry of its own: the driver locks its cache. */
+/* Threads may do this for different entries: the driver locks its cache. */
 static enum result make_pipeline(const struct vulkan_kernels *kernels, struct kernel_entry *entry,
                                  struct error_text *error)
 {
@@ -171,7 +171,7 @@ static enum result make_pipeline(const struct vulkan_kernels *kernels, struct ke
         vkCreateShaderModule(handle, &module_info, NULL, &module), entry->kernel.name, error);
     if (result != RESULT_OK)
         return result;
-    /* Full subgroups may only be asked for when the workgroup is made of them. */
+    /* Full subgroups may be required only if the workgroup size is a multiple of them. */
     uint32_t invocations = entry->specialization.values[0];
     bool whole = kernels->device->facts.full_subgroups &&
                  invocations % kernels->device->facts.subgroup_size == 0;
@@ -206,7 +206,7 @@ static uint32_t bucket_of(const uint32_t *words, const struct vulkan_specializat
     return (uint32_t)(hash >> 32) % BUCKETS;
 }
 
-/* So that whoever reads it finds the policy's line that was not foreseen. */
+/* Logs shader and constants, to find the choice that vulkan_warm.c missed. */
 static void log_late(const char *name, const struct vulkan_specialization *specialization)
 {
     char text[VULKAN_CONSTANTS_MAX * CONSTANT_CHARS + 1] = "";
@@ -246,7 +246,7 @@ enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char 
     }
     if (kernels->complete) {
         log_late(name, specialization);
-        vulkan_kernels_save(kernels); /* at least not in the next life too */
+        vulkan_kernels_save(kernels); /* so that the next worker has it in the cache */
     }
     entry->next = *bucket;
     *bucket = entry;
@@ -260,7 +260,7 @@ void vulkan_kernels_note(struct vulkan_kernels *kernels)
     kernels->noting = true;
 }
 
-/* Noted kernels, shared out to threads. */
+/* Noted kernels, distributed over threads. */
 struct making {
     struct vulkan_kernels *kernels;
     struct kernel_entry **entries; /* [count] without a pipeline */
@@ -283,7 +283,7 @@ static void make_share(void *context, uint32_t thread)
         making->results[thread] =
             make_pipeline(making->kernels, making->entries[index], &making->errors[thread]);
         uint32_t made = atomic_fetch_add(&making->made, 1) + 1;
-        if (thread == 0 && making->progress) /* the caller: whoever listens is its */
+        if (thread == 0 && making->progress) /* only on the calling thread */
             making->progress(making->context, made, making->count);
     }
 }

@@ -1,7 +1,7 @@
 /*
  * Compute pipelines, made from the embedded shaders by name and specialization constants, each
  * once. Making one takes the driver milliseconds to seconds, so all are made while the worker
- * loads; what the driver compiled is kept in a file between lives where a path is given.
+ * loads; what the driver compiled is kept in a file for the next worker if a path is given.
  *
  * Kernels have no descriptor sets: push constants (VULKAN_PUSH_BYTES at most) hold device
  * addresses.
@@ -35,7 +35,7 @@ enum result vulkan_kernels_create(const struct vulkan_device *device, const char
                                   struct vulkan_kernels **kernels,
                                   struct error_text *error) RESULT_CHECKED;
 void vulkan_kernels_destroy(struct vulkan_kernels *kernels);
-/* Best effort, atomic: a file that cannot be written is a log line. */
+/* Atomic. If the file cannot be written, that is a log line and no error. */
 void vulkan_kernels_save(const struct vulkan_kernels *kernels);
 
 /* The kernel lives as long as `kernels`. must() a known shader name. RESULT_UNSUPPORTED when this
@@ -44,17 +44,17 @@ enum result vulkan_kernels_get(struct vulkan_kernels *kernels, const char *name,
                                const struct vulkan_specialization *specialization,
                                const struct vulkan_kernel **kernel,
                                struct error_text *error) RESULT_CHECKED;
-/* The same from words that are not embedded (benchmarks of variants). */
+/* The same from SPIR-V that is not embedded (benchmarks of variants). */
 enum result vulkan_kernels_get_words(struct vulkan_kernels *kernels, const char *name,
                                      const uint32_t *words, uint32_t word_count,
                                      const struct vulkan_specialization *specialization,
                                      const struct vulkan_kernel **kernel,
                                      struct error_text *error) RESULT_CHECKED;
-/* From here on kernels that are asked for are only noted; they must not be dispatched before
+/* From now on vulkan_kernels_get() only notes kernels; they must not be dispatched before
  * vulkan_kernels_make_noted(). */
 void vulkan_kernels_note(struct vulkan_kernels *kernels);
 /* Makes what was noted, on all threads of the pool, and ends the noting. `progress` (may be NULL)
- * is called now and then with how many are made and how many there are. */
+ * is called repeatedly with the number made and the number noted. */
 typedef void vulkan_kernels_progress_fn(void *context, uint32_t made, uint32_t count);
 enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct cpu_thread_pool *pool,
                                       vulkan_kernels_progress_fn *progress, void *context,

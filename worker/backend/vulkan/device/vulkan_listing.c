@@ -1,9 +1,8 @@
 /*
- * Devices as words.
+ * Describes devices in text.
  *
- * A device that cannot be used is there too, with what it lacks, because that is what a person who
- * misses it wants to know. It has no name for --device, so that the numbers of the others are those
- * that the option takes.
+ * An unusable device is listed with the reason. It has no name for --device, so the other devices
+ * keep the numbers that the option takes.
  */
 #include "worker/backend/vulkan/device/vulkan_listing.h"
 

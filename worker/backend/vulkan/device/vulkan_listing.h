@@ -8,8 +8,8 @@
 #include "proto/result.h"
 #include "worker/backend/host/device_row.h"
 
-/* One for each device that a driver shows, usable or not. RESULT_IO or another when the drivers
- * cannot be asked; no driver at all is no row. */
+/* One row for each device that a driver reports, usable or not; without a driver no row. RESULT_IO
+ * or another error if the drivers cannot be queried. */
 enum result vulkan_listing_read(struct device_row rows[LIMIT_DEVICES], uint32_t *count,
                                 struct error_text *error) RESULT_CHECKED;
 

@@ -1,13 +1,13 @@
 /*
  * Buffers and arenas.
  *
- * Every buffer has an allocation of its own (drivers allow some thousands, and Shoal makes dozens),
- * and the driver is told so: measured on one H200, a dedicated allocation costs 0.9 ms a GB, and
- * one that buffers might share 17 ms, the same again when its process dies, and writing to it is
- * slower (2.1 instead of 3.4 TB/s). An arena cuts pieces from chunks, so that a model's hundreds of
- * matrices take a handful of allocations; the chunks of a shared one are exportable besides.
+ * Every buffer has a dedicated allocation (drivers allow some thousands, Shoal makes dozens):
+ * measured on one H200, a dedicated allocation costs 0.9 ms a GB, and one that buffers might share
+ * 17 ms, the same again when its process dies, and writing to it is slower (2.1 instead of 3.4
+ * TB/s). An arena cuts pieces from chunks, so that a model's hundreds of matrices take a handful of
+ * allocations; the chunks of a shared one are exportable besides.
  *
- * Refuses to free pieces: whatever lives in an arena lives as long as the model.
+ * Pieces are not freed one by one: all contents of an arena live as long as the model.
  */
 #include "worker/backend/vulkan/device/vulkan_memory.h"
 
@@ -39,8 +39,8 @@ static uint32_t find_type(const struct vulkan_device *device, uint32_t allowed,
     return NO_TYPE;
 }
 
-/* The best type of memory for a place among those allowed; the last wish of each is always there.
- */
+/* The best memory type for a place among those allowed; the last choice of each list always exists.
+ *   */
 static uint32_t choose_type(const struct vulkan_device *device, enum vulkan_place place,
                             uint32_t allowed)
 {
@@ -61,7 +61,8 @@ static enum result create_handle(const struct vulkan_device *device, uint64_t by
 {
     const VkExternalMemoryBufferCreateInfo shared = {
         .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO, .handleTypes = HANDLE_TYPE};
-    /* Written by the transfer queue, read by the compute queue, without handing over. */
+    /* Concurrent: written by the transfer queue and read by the compute queue without ownership
+     * transfer. */
     const uint32_t families[2] = {device->queue_family, device->transfer_family};
     bool concurrent = families[0] != families[1];
     const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
@@ -238,7 +239,7 @@ void vulkan_arena_destroy(struct vulkan_arena *arena)
     free(arena);
 }
 
-/* What no driver exports, and what one that reads from it would wait for ever for. */
+/* Such a file no driver exports, and reading from it could block for ever. */
 static bool is_stream(int fd)
 {
     struct stat status;
@@ -246,7 +247,7 @@ static bool is_stream(int fd)
            S_ISDIR(status.st_mode);
 }
 
-/* The driver takes over the descriptor that it imports, so it gets a duplicate. */
+/* The driver takes ownership of an imported descriptor, so it gets a duplicate. */
 static enum result import_chunk(const struct vulkan_arena *arena, uint64_t bytes,
                                 struct vulkan_buffer *chunk, struct error_text *error)
 {

@@ -53,14 +53,14 @@ struct vulkan_piece {
     uint64_t address;
 };
 
-/* Pieces one behind the other over chunks; all are freed together. `expected_bytes`: what will be
- * taken in all, each piece rounded up to VULKAN_ALIGNMENT, so that the last chunk is no larger than
- * needed. The same takes give the same chunks and places. */
+/* Pieces placed one after the other in chunks; all are freed together. `expected_bytes`: the sum of
+ * all pieces to come, each piece rounded up to VULKAN_ALIGNMENT, so that the last chunk is no
+ * larger than needed. The same sequence of takes gives the same chunks and offsets. */
 struct vulkan_arena;
 struct vulkan_arena *vulkan_arena_create(const struct vulkan_device *device,
                                          uint64_t expected_bytes, bool shared);
 /* One whose chunks are not allocated: the first that is needed is imported from fds[0], and so on,
- * as an arena with `shared` exported them. The descriptors stay the caller's, who closes them after
+ * as an arena with `shared` exported them. The caller keeps the descriptors and closes them after
  * the last piece is taken. */
 struct vulkan_arena *vulkan_arena_create_imported(const struct vulkan_device *device,
                                                   uint64_t expected_bytes, const int *fds,

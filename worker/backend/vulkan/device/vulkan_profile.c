@@ -1,7 +1,7 @@
 /*
- * Adding up timestamps. An entry is a kernel on so many bytes of weights, so that a layer's
- * projections, which share a kernel, are told apart. Entries are few, and looked for one by one;
- * marks of a recording remember which entry they count for, and what they moved.
+ * Adds up timestamps. An entry is a kernel with a number of weight bytes, so that a layer's
+ * projections, which share a kernel, are listed separately. Entries are few and found by linear
+ * search; each mark of a recording has its entry and the bytes moved.
  */
 #include "worker/backend/vulkan/device/vulkan_profile.h"
 
@@ -45,7 +45,7 @@ void vulkan_profile_begin(struct vulkan_profile *profile, struct vulkan_commands
     vulkan_commands_timestamp(commands, 0);
 }
 
-/* When there are too many, further ones count for the last. */
+/* If the table is full, further kernels count for the last entry. */
 static uint32_t entry_of(struct vulkan_profile *profile, const char *name, uint64_t weight_bytes)
 {
     for (uint32_t i = 0; i < profile->entry_count; i++)

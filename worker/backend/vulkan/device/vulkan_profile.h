@@ -1,6 +1,6 @@
 /*
- * Where a step's time goes: a timestamp behind every dispatch, with a barrier so that dispatches do
- * not overlap, added up by kernel and printed as a table. Steps are slower with it.
+ * Time of a step by kernel: a barrier and a timestamp after every dispatch, so that dispatches do
+ * not overlap, added up and printed as a table. Steps are slower with it.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_PROFILE_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_PROFILE_H
@@ -20,14 +20,14 @@ void vulkan_profile_destroy(struct vulkan_profile *profile);
 
 /* Before the first dispatch of a recording. */
 void vulkan_profile_begin(struct vulkan_profile *profile, struct vulkan_commands *commands);
-/* Behind a dispatch. `name`: a literal; dispatches of one name are told apart by the bytes of
- * weights that they read; other_bytes: what they must move besides. */
+/* After a dispatch. `name`: a literal; dispatches of one name are told apart by the bytes of
+ * weights that they read. other_bytes: further bytes that they must move. */
 void vulkan_profile_mark(struct vulkan_profile *profile, struct vulkan_commands *commands,
                          const char *name, uint64_t weight_bytes, uint64_t other_bytes);
 /* When the recording has run: adds its times. */
 void vulkan_profile_add(struct vulkan_profile *profile, const struct vulkan_commands *commands);
-/* The table, a log line per kernel: dispatches, time, bytes, share of the bandwidth; and begins
- * anew. What was added were `count` times `what` ("step"). */
+/* The table, a log line per kernel: dispatches, time, bytes, share of the bandwidth; and resets it.
+ * `count` and `what` ("step") name the recordings that were added. */
 void vulkan_profile_print(struct vulkan_profile *profile, const char *what, uint32_t count);
 /* Recordings that were added. */
 uint32_t vulkan_profile_steps(const struct vulkan_profile *profile);

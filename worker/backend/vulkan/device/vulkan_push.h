@@ -1,8 +1,7 @@
 /*
- * What kernels take: for each shader the bytes of its push constants and the numbers of its
- * specialization constants, in the order of the shader's own declarations. Constant 0 is always the
- * number of invocations of a workgroup. Addresses are device addresses; 0 where a variant does not
- * use one.
+ * For each shader its push constants as a byte map and the numbers of its specialization constants,
+ * in the order of the shader's declarations. Constant 0 is always the number of invocations of a
+ * workgroup. Addresses are device addresses; 0 where a variant does not use one.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_PUSH_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_PUSH_H
@@ -91,7 +90,7 @@ enum vulkan_linear_register_constant {
     VULKAN_LINEAR_REGISTER_FORMS,
     VULKAN_LINEAR_REGISTER_OUTPUT_TILES, /* of 16 outputs, of a team of subgroups */
     VULKAN_LINEAR_REGISTER_SUBGROUPS,    /* of a workgroup */
-    VULKAN_LINEAR_REGISTER_SPLIT,        /* of a team: they take turns on the columns */
+    VULKAN_LINEAR_REGISTER_SPLIT,        /* of a team: columns are dealt to them in turn */
     VULKAN_LINEAR_REGISTER_AHEAD,        /* whether steps are loaded one ahead */
     VULKAN_LINEAR_REGISTER_TILED,        /* the form of x */
     VULKAN_LINEAR_REGISTER_CONSTANTS
@@ -262,7 +261,7 @@ struct vulkan_scale_columns_push {
 };
 static_assert(sizeof(struct vulkan_scale_columns_push) == 56, "byte map");
 
-/* Of all ops over streams, and of moe_shared; what a kernel does not use is 0. */
+/* All ops over streams, and moe_shared; fields that a kernel does not use are 0. */
 struct vulkan_stream_push {
     uint64_t x;           /*  0: f32 [rows, x_streams * columns] */
     uint64_t y;           /*  8: f32, the second input */
@@ -390,10 +389,10 @@ enum vulkan_short_conv_own {
     VULKAN_SHORT_CONV_MOVE = 4
 };
 
-/* Constants of these kernels: the forms (enum vulkan_form), then what the kernel has of its own:
- * gate and gate_with their enum gate_activation, rms_norm whether its rows are listed, rms_norm_add
- * whether another norm follows, bias_add whether it is the biases alone, embed_rows the enum
- * vulkan_weight_kind, short_conv bits of enum vulkan_short_conv_own. */
+/* Constants of these kernels: the forms (enum vulkan_form), then VULKAN_ROW_OWN, which depends on
+ * the kernel: gate and gate_with their enum gate_activation, rms_norm whether its rows are listed,
+ * rms_norm_add whether another norm follows, bias_add whether it is the biases alone, embed_rows
+ * the enum vulkan_weight_kind, short_conv bits of enum vulkan_short_conv_own. */
 enum vulkan_row_constant {
     VULKAN_ROW_INVOCATIONS,
     VULKAN_ROW_FORMS,
@@ -539,7 +538,7 @@ enum vulkan_moe_gate_constant {
     VULKAN_MOE_GATE_CONSTANTS
 };
 
-/* Constants as for kernels over one row, of which its own is whether it adds, and one more. */
+/* Constants as for kernels over one row (VULKAN_ROW_OWN: whether it adds), and one more. */
 enum vulkan_moe_combine_constant {
     VULKAN_MOE_COMBINE_CHOSEN = VULKAN_ROW_CONSTANTS,
     VULKAN_MOE_COMBINE_CONSTANTS
@@ -563,7 +562,7 @@ struct vulkan_matrix_unpack_push {
 };
 static_assert(sizeof(struct vulkan_matrix_unpack_push) == 40, "byte map");
 
-/* --- sampling: all of its kernels take the same (shaders/sample_rows.glsl) --- */
+/* --- sampling: all kernels have the same push constants (shaders/sample_rows.glsl) --- */
 
 struct vulkan_sample_push {
     uint64_t logits;       /*   0: f32 [rows, vocab_tokens]; biases and penalties change it */
@@ -601,11 +600,12 @@ enum vulkan_sample_constant {
     VULKAN_SAMPLE_INVOCATIONS,
     VULKAN_SAMPLE_SCANNER_COUNT,
     VULKAN_SAMPLE_PLAIN,   /* sample_scan: all rows are greedy, without bias, penalty and sum */
-    VULKAN_SAMPLE_COMPACT, /* the others: little code rather than loads side by side */
+    VULKAN_SAMPLE_COMPACT, /* the other kernels: loops instead of unrolled loads, for drivers that
+                            * compile for a CPU */
     VULKAN_SAMPLE_CONSTANTS
 };
 
-/* --- the memory's speed (shaders/read_peak.comp); constants: invocations --- */
+/* --- memory bandwidth (shaders/read_peak.comp); constants: invocations --- */
 
 struct vulkan_read_peak_push {
     uint64_t memory; /*  0: zeros */

@@ -1,7 +1,7 @@
 /*
- * Runs linear_register_probe and compares what every lane got with what linear_register.comp counts
- * on. Any other answer, a device without such units or a failure on the way mean that this kernel
- * is not used; nothing else depends on it.
+ * Runs linear_register_probe and compares each lane's elements with what linear_register.comp
+ * assumes. If they differ, if the device has no such units or if a call fails, the kernels that
+ * need it are not used.
  */
 #include "worker/backend/vulkan/device/vulkan_register_probe.h"
 

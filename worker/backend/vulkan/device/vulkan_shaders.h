@@ -1,6 +1,6 @@
 /*
- * The compute shaders, as SPIR-V, embedded at build time: one entry for each module that
- * shaders/<stem>.comp gives, sorted by name. `make` writes the definition (scripts/embed_shaders).
+ * The compute shaders, as SPIR-V, embedded at build time: one entry for each module made from
+ * shaders/<stem>.comp, sorted by name. `make` writes the definition (scripts/embed_shaders).
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_SHADERS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_SHADERS_H

@@ -1,6 +1,6 @@
 /*
- * Staging. A buffer's fence is waited for when its turn comes again, so the host is a whole buffer
- * ahead of the device and neither waits for long.
+ * Double buffering: the fence of a staging buffer is waited for when the buffer is used again, so
+ * the host fills one buffer while the device copies the other.
  */
 #include "worker/backend/vulkan/device/vulkan_upload.h"
 

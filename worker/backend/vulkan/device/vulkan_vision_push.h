@@ -1,13 +1,13 @@
 /*
- * What kernels of vision towers take, as in vulkan_push.h: they are kernels over one row, of which
- * `own` is each one's own constant.
+ * Push constants of the kernels of vision towers, as in vulkan_push.h. They are kernels over one
+ * row; "own" is VULKAN_ROW_OWN.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_VISION_PUSH_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_VISION_PUSH_H
 
 #include "worker/backend/vulkan/device/vulkan_push.h"
 
-/* A tile of a picture that is being encoded (shaders/patches.glsl). */
+/* A tile of an image that is being encoded (shaders/patches.glsl). */
 struct vulkan_patch_image {
     uint64_t pixels;     /*  0: u8 [lines, line_bytes]: red, green, blue */
     uint32_t line_bytes; /*  8 */
@@ -19,10 +19,10 @@ struct vulkan_patch_image {
 };
 static_assert(sizeof(struct vulkan_patch_image) == 64, "byte map");
 
-/* own: whether channels come behind pixels. */
+/* own: whether channels follow pixels. */
 struct vulkan_patch_rows_push {
     uint64_t sights;                    /*  0: struct vulkan_step_sight [rows] */
-    uint64_t pictures;                  /*  8: struct vulkan_patch_image [tiles] */
+    uint64_t images;                    /*  8: struct vulkan_patch_image [tiles] */
     struct vulkan_outputs_push outputs; /* 16: [rows, columns] */
     uint32_t columns;                   /* 48: zeros from 3 * frames * side * side on */
     uint32_t side;                      /* 52: of a patch, pixels */
@@ -35,12 +35,12 @@ static_assert(sizeof(struct vulkan_patch_rows_push) == 72, "byte map");
 
 /* own: enum position_form. */
 struct vulkan_patch_positions_push {
-    uint64_t x;        /*  0: f32 [rows, columns], in place */
-    uint64_t table;    /*  8: f32 [side * side, columns], or of axes [2 * side, columns] */
-    uint64_t sights;   /* 16 */
-    uint64_t pictures; /* 24 */
-    uint32_t columns;  /* 32 */
-    uint32_t side;     /* 36: of the table */
+    uint64_t x;       /*  0: f32 [rows, columns], in place */
+    uint64_t table;   /*  8: f32 [side * side, columns], or of axes [2 * side, columns] */
+    uint64_t sights;  /* 16 */
+    uint64_t images;  /* 24 */
+    uint32_t columns; /* 32 */
+    uint32_t side;    /* 36: of the table */
 };
 static_assert(sizeof(struct vulkan_patch_positions_push) == 40, "byte map");
 

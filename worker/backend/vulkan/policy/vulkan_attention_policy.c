@@ -1,19 +1,19 @@
 /*
  * Sizes of attention's workgroups.
  *
- * The decode kernel is bound by reading keys and values, so what counts is enough loads in flight:
- * lanes of a position take 16 bytes each, and registers are what limits how many queries share a
- * read and how many positions a lane has under way. A context is split over workgroups as long as
- * the device has room for all of them at once (a few more cost as much as twice as many), but not
- * below SPLIT_TOKENS positions, where writing and adding up parts costs more than it gains.
+ * The decode kernel is bound by reading keys and values, so it needs enough loads in flight: each
+ * lane of a position loads 16 bytes, and registers limit how many queries share a read and how many
+ * positions a lane loads at once. A context is split over workgroups as long as the device has room
+ * for all of them at once (a few more cost as much as twice as many), but not below SPLIT_TOKENS
+ * positions, where writing and adding up parts costs more than it gains.
  *
  * The kernel for matrix units takes tiles when the device has a unit whose sides divide the head,
  * and its shared memory holds keys and values of MATRIX_SPAN positions, quantized or not.
  *
- * Decodes over codes have a kernel for units whose registers are known, for heads that it can cut
- * up. Its workgroups are as many as fit at once, too.
+ * Decodes over codes have a kernel for units whose registers are known and for heads that it can
+ * divide. It too has as many workgroups as fit at once.
  *
- * Refuses nothing: every shape within proto/limits.h has a choice; must() one.
+ * Every shape within proto/limits.h has a choice.
  */
 #include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
 
@@ -23,18 +23,20 @@
 #include "worker/backend/vulkan/device/vulkan_attention_push.h"
 #include "worker/plan/kv_layout.h"
 
-#define PIECE_DIMS          8u   /* of one 16-byte load */
-#define ENOUGH              128u /* invocations of a workgroup */
-#define QUERIES_MOST        4u   /* of a row: more leave registers for fewer loads */
-#define REGISTER_QUERIES    8u   /* queries times pieces that a lane holds */
-#define COLUMNS_LEAST       16u  /* workgroups, before splitting, below which heads part ways */
+#define PIECE_DIMS       8u   /* of one 16-byte load */
+#define ENOUGH           128u /* invocations of a workgroup */
+#define QUERIES_MAX      4u   /* of a row: more leave registers for fewer loads */
+#define REGISTER_QUERIES 8u   /* queries times pieces that a lane holds */
+#define COLUMNS_MIN                                                                                \
+    16u /* with fewer workgroups before splitting, heads get workgroups of                         \
+         * their own */
 #define SPLIT_TOKENS        32u
 #define SPLITS_MAX          64u
 #define AHEAD_BLOCKS        64u /* read ahead, at most */
 #define KV_AHEAD_LINE_BYTES 32u
-#define AHEAD_ROWS          1u /* in steps of more, it costs what it saves, or more */
-/* On a driver for the CPU, which takes a second to compile even a small kernel: as little to unroll
- * as there can be, and one number of splits for all steps. */
+#define AHEAD_ROWS          1u /* with more rows it costs at least what it saves */
+/* On a driver for the CPU, which takes a second to compile even a small kernel: minimal unrolling,
+ * and one number of splits for all steps. */
 #define CPU_QUERIES   2u /* queries times pieces that a lane holds */
 #define CPU_SUBGROUPS 2u
 #define CPU_SPLITS    4u
@@ -47,21 +49,23 @@
 #define MATRIX_SPLIT_ROOT   4u   /* 64 positions of 256, 256 of 4,096: README.md has the figures */
 #define MATRIX_LEVELS       64u  /* of codes of 1 to 4 bits */
 #define MATRIX_PER_UNIT     2u
-/* Of the kernel for codes, of which registers let one workgroup of eight subgroups be on a unit, or
- * one of twelve that has fewer each: more loads and lookups in flight, and more to add up at the
- * end, which pays in long contexts of codes that are short. */
-#define CODES_LANES        32u /* of the subgroups whose registers are known */
-#define CODES_SUBGROUPS    8u
-#define CODES_MANY         12u
-#define CODES_MANY_BITS    4u /* of a code, at most */
-#define CODES_PER_UNIT     1u
-#define CODES_QUERIES      8u   /* columns of a unit */
-#define CODES_WIDE_DIM     128u /* beyond it two blocks at once would not fit in registers */
-#define CODES_GROUP        64u  /* `uniform`: dimensions that share a scale are a multiple */
-#define CODES_STEP         16u /* `turboquant`: of a product; those that share bits are a multiple */
+/* Of the kernel for codes. Registers allow one workgroup of eight subgroups on a unit, or one of
+ * twelve with fewer registers each: more loads and lookups in flight but more partial sums, which
+ * pays for long contexts of short codes. */
+#define CODES_LANES     32u /* of the subgroups whose registers are known */
+#define CODES_SUBGROUPS 8u
+#define CODES_MANY      12u
+#define CODES_MANY_BITS 4u /* of a code, at most */
+#define CODES_PER_UNIT  1u
+#define CODES_QUERIES   8u   /* columns of a unit */
+#define CODES_WIDE_DIM  128u /* beyond it two blocks at once would not fit in registers */
+#define CODES_GROUP     64u  /* `uniform`: dimensions that share a scale are a multiple */
+#define CODES_STEP                                                                                 \
+    16u /* `turboquant`: of a product; dimensions that share bits are a                            \
+         * multiple */
 #define CODES_SPLIT_TOKENS 128u
 #define GROUPS_PER_UNIT    3u  /* workgroups that a compute unit has room for */
-#define USUAL_UNITS        32u /* of a device that does not tell */
+#define USUAL_UNITS        32u /* if the device does not report them */
 #define SHARED_FLOATS      4096u
 #define FORM_COLUMNS       32u /* columns of a block of q8 */
 #define QUAD               4u  /* columns that an invocation stores */
@@ -85,8 +89,8 @@ static uint32_t unit_count(const struct vulkan_facts *facts)
     return facts->compute_units > 0 ? facts->compute_units : USUAL_UNITS;
 }
 
-/* Lanes of a position: as many as have a piece each, but fewer where more than a quarter of the
- * loads would be for nothing. */
+/* Lanes of a position: one for each piece, but fewer if more than a quarter of the loads would be
+ * unused. */
 static uint32_t choose_lanes(const struct vulkan_facts *facts, uint32_t pieces)
 {
     uint32_t lanes = power_below(facts->subgroup_size);
@@ -96,7 +100,7 @@ static uint32_t choose_lanes(const struct vulkan_facts *facts, uint32_t pieces)
     return lanes;
 }
 
-/* How one workgroup is made up. */
+/* Layout of one workgroup. */
 struct rows_plan {
     uint32_t invocations;
     uint32_t lanes;
@@ -117,25 +121,25 @@ static struct rows_plan plan_rows(const struct vulkan_facts *facts,
     plan.lanes = choose_lanes(facts, pieces);
     uint32_t held = divide_up(pieces, plan.lanes);
     uint32_t room = is_cpu ? CPU_QUERIES : REGISTER_QUERIES;
-    uint32_t most = power_below(room > held ? room / held : 1);
-    most = tiles || most < QUERIES_MOST ? most : QUERIES_MOST;
-    most = most < plan.lanes ? most : plan.lanes;
-    plan.head_tiles = divide_up(group, most);
+    uint32_t max = power_below(room > held ? room / held : 1);
+    max = tiles || max < QUERIES_MAX ? max : QUERIES_MAX;
+    max = max < plan.lanes ? max : plan.lanes;
+    plan.head_tiles = divide_up(group, max);
     while (!is_cpu && !tiles && plan.head_tiles < group &&
-           plan.head_tiles * shape->kv_heads * items < COLUMNS_LEAST)
+           plan.head_tiles * shape->kv_heads * items < COLUMNS_MIN)
         plan.head_tiles = 2 * plan.head_tiles < group ? 2 * plan.head_tiles : group;
     plan.head_tile = divide_up(group, plan.head_tiles);
     plan.head_tiles = divide_up(group, plan.head_tile);
-    plan.tile_rows = tiles ? most / plan.head_tile : 1;
+    plan.tile_rows = tiles ? max / plan.head_tile : 1;
     uint32_t queries = plan.head_tile * plan.tile_rows;
-    /* Fewer loads ahead are fewer registers: worth it where more workgroups wait than fit. */
+    /* Fewer loads ahead need fewer registers: worth it if there are more workgroups than fit. */
     bool crowded =
         !tiles && plan.head_tiles * shape->kv_heads * items > unit_count(facts) * GROUPS_PER_UNIT;
     plan.unroll = queries * held <= REGISTER_QUERIES / 2 && !crowded ? 4 : 2;
     plan.unroll = is_cpu ? 1 : plan.unroll;
     uint32_t size = facts->subgroup_size;
-    uint32_t least = is_cpu ? CPU_SUBGROUPS * size : ENOUGH / 4;
-    plan.invocations = size > least ? size : least;
+    uint32_t min = is_cpu ? CPU_SUBGROUPS * size : ENOUGH / 4;
+    plan.invocations = size > min ? size : min;
     while (!is_cpu && plan.invocations < ENOUGH &&
            2 * plan.invocations / size * queries * pieces * PIECE_DIMS <= SHARED_FLOATS)
         plan.invocations *= 2;
@@ -156,7 +160,7 @@ enum vulkan_reach vulkan_attention_policy_reach(uint32_t longest)
     return longest > VULKAN_BRIEF_CONTEXT ? VULKAN_REACH_COMMON : VULKAN_REACH_BRIEF;
 }
 
-/* Of as many splits as there is room for, those that contexts need. */
+/* The number of splits there is room for, bounded by what contexts need. */
 static uint32_t needed_splits(enum vulkan_reach reach, uint32_t fit, uint32_t split_tokens)
 {
     uint32_t useful = VULKAN_BRIEF_CONTEXT / split_tokens;
@@ -260,7 +264,7 @@ static uint32_t codes_shared_bytes(const struct vulkan_attention_shape *shape,
     return heads + (levels ? pairs : 1) * 4 + 288;
 }
 
-/* Whether the kernel's lanes have whole parts of what it cuts heads into. */
+/* Whether the parts that the kernel divides heads into are whole for each lane. */
 static bool takes_codes(const struct vulkan_attention_shape *shape)
 {
     const struct vulkan_kv_codes *codes = &shape->codes;
@@ -271,7 +275,7 @@ static bool takes_codes(const struct vulkan_attention_shape *shape)
     return codes->scheme == KV_QUANT_UNIFORM && codes->group_dims % CODES_GROUP == 0;
 }
 
-/* Whether a workgroup of many subgroups pays, and its registers are enough. */
+/* Whether a workgroup of many subgroups pays and fits in registers. */
 static bool takes_many(const struct vulkan_facts *facts, const struct vulkan_attention_task *task)
 {
     const struct vulkan_attention_shape *shape = &task->shape;
@@ -399,8 +403,8 @@ static struct matrix_plan plan_matrix(const struct vulkan_facts *facts,
     if (!plan.unit || plan.subgroups == 0)
         return (struct matrix_plan){.unit = NULL};
     uint32_t queries = plan.subgroups * plan.unit->m;
-    uint32_t most = queries < MATRIX_HEAD_TILE ? queries : MATRIX_HEAD_TILE;
-    plan.head_tiles = divide_up(group, most);
+    uint32_t max = queries < MATRIX_HEAD_TILE ? queries : MATRIX_HEAD_TILE;
+    plan.head_tiles = divide_up(group, max);
     plan.head_tile = divide_up(group, plan.head_tiles);
     plan.tile_rows = queries / plan.head_tile;
     return plan;

@@ -2,7 +2,7 @@
  * How attention, and what happens to heads before it, is dispatched for a model's shape and a
  * step's: pure, asked while pipelines are made and while steps are recorded.
  *
- * A step has two sorts of sequences, and each has its dispatch; either sort may be absent:
+ * A step has two kinds of sequences with one dispatch each; either kind may be absent:
  *
  *   decodes  one row each. The kernel looks at all sequences and leaves those with more rows (or
  *            none: padding) alone. When every sequence of the step is one, it can also rotate and
@@ -23,9 +23,9 @@
 #define VULKAN_BRIEF_CONTEXT 384u   /* positions */
 #define VULKAN_FAR_CONTEXT   16384u /* likewise */
 
-/* How far the contexts of a step's decodes reach. Kernels for brief ones leave out splits that
- * nobody needs, and the others are the same. Those for far ones take contexts of any length, too,
- * and differ in what is summed before what. */
+/* Classes of a step by the longest context of its decodes. Kernels for brief contexts omit unused
+ * splits and give the same sums. Kernels for far contexts take contexts of any length; their order
+ * of summation differs. */
 enum vulkan_reach {
     VULKAN_REACH_COMMON, /* or not told */
     VULKAN_REACH_BRIEF,  /* none is longer than VULKAN_BRIEF_CONTEXT; steps of decodes alone */
@@ -33,7 +33,7 @@ enum vulkan_reach {
 };
 #define VULKAN_REACHES 3u
 
-/* Of contexts of which the longest has so many positions. */
+/* Classifies a step by its longest context. */
 enum vulkan_reach vulkan_attention_policy_reach(uint32_t longest);
 
 /* Rows of one sequence that are attended together: 16 bytes, shaders/step.glsl. */
@@ -78,8 +78,8 @@ struct vulkan_attention_task {
     uint32_t items; /* tiles, or sequences, of the step, padding included */
     uint32_t forms; /* enum vulkan_form bits that the output is wanted in */
     uint32_t fuse;  /* enum vulkan_attention_fuse bits; decodes only */
-    bool spans;     /* rows see what their sights say; tiles only, and not split by a driver for the
-                       CPU: there may be thousands */
+    bool spans;     /* each row sees the positions of its sight; tiles only; not split on a driver
+                     * for the CPU, as there may be thousands of tiles */
     enum vulkan_reach reach; /* decodes only */
 };
 
@@ -87,7 +87,7 @@ struct vulkan_attention_choice {
     const char *shader;
     struct vulkan_specialization specialization;
     struct vulkan_grid grid;
-    uint64_t partial_bytes; /* scratch of this dispatch; nothing in it outlives the dispatch */
+    uint64_t partial_bytes; /* scratch memory, unused after the dispatch */
     uint64_t counter_bytes; /* zeroed once when allocated; every dispatch leaves zeros */
 };
 
@@ -99,7 +99,7 @@ vulkan_attention_policy_choose(const struct vulkan_facts *facts,
 /* Forms that the kernels can write for this shape: enum vulkan_form bits. */
 uint32_t vulkan_attention_policy_forms(const struct vulkan_attention_shape *shape);
 
-/* Rows of a tile at most. A step has one list of tiles: the least of all layers' is kept to. */
+/* Maximum rows of a tile. A step has one list of tiles, so the minimum over all layers counts. */
 uint32_t vulkan_attention_policy_tile_rows(const struct vulkan_facts *facts,
                                            const struct vulkan_attention_shape *shape);
 
@@ -125,7 +125,7 @@ struct vulkan_heads_choice {
 };
 
 /* The dispatch that reads keys and values of the step's `rows` sequences, which have one row each,
- * before attention needs them; push: struct vulkan_kv_ahead_push. False: not worth one. */
+ * before attention needs them; push: struct vulkan_kv_ahead_push. False if it would not pay. */
 bool vulkan_attention_policy_ahead(const struct vulkan_facts *facts,
                                    const struct vulkan_attention_shape *shape, uint32_t rows,
                                    struct vulkan_heads_choice *choice);

@@ -1,9 +1,9 @@
 /*
- * The idea behind the numbers: with one row the kernel waits for memory, so as many loads as
- * possible are put on their way at once: two rows of W a team of subgroups, up to four blocks of
- * each a lane, and workgroups as many as there is work for; fewer only where each has a norm to do
- * first. With more rows it is bound by the arithmetic, and what counts is how often activations
- * come from shared memory: more rows of W share them.
+ * With one row the kernel waits for memory, so it keeps as many loads as possible in flight: a team
+ * of subgroups takes two rows of W, a lane up to four blocks of each, and there are as many
+ * workgroups as there is work for; fewer only if each computes a norm first. With more rows
+ * arithmetic is the bound, and reads of activations from shared memory count: more rows of W share
+ * them.
  */
 #include "worker/backend/vulkan/policy/vulkan_dot_policy.h"
 
@@ -20,18 +20,18 @@
 #define NORM_GRID_UNIT     4u /* workgroups of a compute unit that norm for themselves, at most */
 #define UNKNOWN_UNITS      16u
 #define LEAST_TEAMS_UNIT   7u    /* teams that a compute unit should have at least */
-#define SPLIT_OUTPUTS_MOST 4096u /* up to here four subgroups share a row of W, else two */
+#define SPLIT_OUTPUTS_MAX  4096u /* up to here four subgroups share a row of W, else two */
 #define LANE_BLOCKS_MAX    4u
 #define CPU_ROWS           2u   /* on a driver for the CPU: beyond them linear_plain is faster */
-#define UNIT_OUTPUTS       256u /* below, a matrix has too few tiles for matrix units */
+#define UNIT_OUTPUTS       256u /* a smaller matrix has too few tiles for matrix units */
 
-#define REGISTER_ROWS_LEAST      3u /* with fewer, packed dots are faster */
-#define REGISTER_LANES           32u
-#define REGISTER_TILE            16u   /* outputs of a matrix unit */
-#define REGISTER_NARROW_OUTPUTS  8192u /* up to here one tile a team, if rows are at most eight */
-#define REGISTER_DEEP_COLUMNS    4096u /* below, gated teams of one tile end too soon */
-#define REGISTER_SUBGROUPS_LEAST 4u
-#define REGISTER_SUBGROUPS_MOST  16u
+#define REGISTER_ROWS_MIN       3u /* with fewer, packed dots are faster */
+#define REGISTER_LANES          32u
+#define REGISTER_TILE           16u   /* outputs of a matrix unit */
+#define REGISTER_NARROW_OUTPUTS 8192u /* up to here one tile a team, if rows are at most eight */
+#define REGISTER_DEEP_COLUMNS   4096u /* below, gated teams of one tile end too soon */
+#define REGISTER_SUBGROUPS_MIN  4u
+#define REGISTER_SUBGROUPS_MAX  16u
 
 struct tuning {
     uint32_t subgroups, outputs, split, depth, shared_blocks, ahead;
@@ -59,12 +59,12 @@ static bool fits_shared(const struct vulkan_facts *facts, const struct vulkan_do
 static bool suits_register(const struct vulkan_facts *facts,
                            const struct vulkan_dot_request *request)
 {
-    return facts->matrix_registers && is_quantized(request) &&
-           request->rows >= REGISTER_ROWS_LEAST && request->rows <= VULKAN_REGISTER_ROWS &&
-           facts->max_invocations >= REGISTER_SUBGROUPS_MOST * REGISTER_LANES;
+    return facts->matrix_registers && is_quantized(request) && request->rows >= REGISTER_ROWS_MIN &&
+           request->rows <= VULKAN_REGISTER_ROWS &&
+           facts->max_invocations >= REGISTER_SUBGROUPS_MAX * REGISTER_LANES;
 }
 
-/* Floats of 16 bits are unpacked for each row, where packed codes are for all of them: from three
+/* linear_dot unpacks 16-bit floats once for each row, packed codes once for all rows: from three
  * rows on matrix units are faster, several times at eight. */
 static bool suits_units(const struct vulkan_facts *facts, const struct vulkan_dot_request *request)
 {
@@ -77,10 +77,10 @@ bool vulkan_dot_suits(const struct vulkan_facts *facts, const struct vulkan_dot_
 {
     bool plain = facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU && facts->tier < VULKAN_KHR_MATRIX &&
                  request->k % VULKAN_WEIGHT_BLOCK_COLUMNS == 0;
-    uint32_t most = plain                         ? CPU_ROWS
-                    : suits_units(facts, request) ? VULKAN_HALF_DOT_ROWS
-                                                  : VULKAN_DOT_ROWS;
-    return request->rows <= most || suits_register(facts, request);
+    uint32_t max = plain                         ? CPU_ROWS
+                   : suits_units(facts, request) ? VULKAN_HALF_DOT_ROWS
+                                                 : VULKAN_DOT_ROWS;
+    return request->rows <= max || suits_register(facts, request);
 }
 
 enum vulkan_linear_input vulkan_dot_input(const struct vulkan_facts *facts,
@@ -115,7 +115,7 @@ static uint32_t compute_units(const struct vulkan_facts *facts)
 static void split_row(const struct vulkan_dot_request *request, uint32_t lane_units,
                       struct tuning *t)
 {
-    t->split = request->rows == 1 && request->n <= SPLIT_OUTPUTS_MOST ? 4 : 2;
+    t->split = request->rows == 1 && request->n <= SPLIT_OUTPUTS_MAX ? 4 : 2;
     while (t->split > t->subgroups || t->split > floor_power(lane_units))
         t->split /= 2;
     t->depth = t->split == 4 ? 1 : 2;
@@ -152,7 +152,8 @@ static struct tuning choose_tuning(const struct vulkan_facts *facts,
     while (t.outputs > 1 && request->n < t.outputs * compute_units(facts) * LEAST_TEAMS_UNIT)
         t.outputs /= 2;
     t.depth = request->rows == 1 ? LANE_BLOCKS_MAX : t.outputs == 4 ? 1 : 2;
-    if (norms && request->rows == 1) { /* weights would only wait for the norm, in registers */
+    if (norms && request->rows == 1) { /* weights loaded early would only occupy registers until the
+                                        * norm is known */
         t.ahead = 0;
         t.depth = is_gated(request) ? 1 : 2;
     }
@@ -198,7 +199,7 @@ static void check_request(const struct vulkan_facts *facts,
          fits_shared(facts, request));
 }
 
-/* Subgroups that a compute unit should have: fewer do when each has more rows and outputs. */
+/* Subgroups that a compute unit should have: fewer suffice if each has more rows and outputs. */
 static uint32_t register_subgroups(uint32_t rows, uint32_t tiles)
 {
     return rows <= 8 ? 20 : (rows <= 16 ? 22 : 10) / tiles;
@@ -232,10 +233,11 @@ static void choose_register(const struct vulkan_facts *facts,
     uint32_t tiles = register_tiles(facts, request);
     uint32_t groups = (request->n + tiles * REGISTER_TILE - 1) / (tiles * REGISTER_TILE);
     uint32_t wanted = register_subgroups(request->rows, tiles) * compute_units(facts);
-    uint32_t rows = (request->rows + 7) / 8 * 8; /* one kernel for them all, as all of this is */
+    uint32_t rows = (request->rows + 7) / 8 * 8; /* one kernel for all numbers of rows up to
+                                                  * eight */
     uint32_t row_bytes = (tiles * REGISTER_TILE + 1) * (uint32_t)sizeof(float);
-    uint32_t subgroups = REGISTER_SUBGROUPS_LEAST;
-    while (subgroups < REGISTER_SUBGROUPS_MOST && groups * subgroups < wanted)
+    uint32_t subgroups = REGISTER_SUBGROUPS_MIN;
+    while (subgroups < REGISTER_SUBGROUPS_MAX && groups * subgroups < wanted)
         subgroups *= 2;
     while (subgroups > 1 && subgroups * rows * row_bytes > facts->shared_bytes)
         subgroups /= 2;
@@ -267,10 +269,10 @@ void vulkan_dot_choose(const struct vulkan_facts *facts, const struct vulkan_dot
     uint32_t tiles = count_tiles(request, &t);
     bool prepares = is_quantized(request) ? request->input != VULKAN_LINEAR_Q8
                                           : request->input == VULKAN_LINEAR_NORM;
-    uint32_t most = prepares ? NORM_GRID_UNIT * compute_units(facts) : GRID_MAX;
+    uint32_t max = prepares ? NORM_GRID_UNIT * compute_units(facts) : GRID_MAX;
     uint32_t *values = choice->constants.values;
     choice->shader = "linear_dot";
-    choice->grid = (struct vulkan_grid){tiles < most ? tiles : most, 1, 1};
+    choice->grid = (struct vulkan_grid){tiles < max ? tiles : max, 1, 1};
     choice->constants.count = VULKAN_LINEAR_DOT_CONSTANTS;
     values[VULKAN_LINEAR_DOT_INVOCATIONS] = t.subgroups * facts->subgroup_size;
     values[VULKAN_LINEAR_DOT_WEIGHT_KIND] = request->kind;

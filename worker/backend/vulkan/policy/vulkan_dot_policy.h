@@ -1,8 +1,7 @@
 /*
- * How a linear op of a handful of rows is computed on a device: by linear_dot, with packed dots and
- * q8 activations, or by linear_register, in matrix units with f16 ones, and in what pieces. Pure
- * functions of the device's facts and the op's shape; the README has the measurements behind the
- * numbers.
+ * Kernel and tiling of a linear op of few rows: linear_dot, with packed dots and q8 activations, or
+ * linear_register, in matrix units with f16 activations. Pure functions of the device's facts and
+ * the op's shape; the README has the measurements.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_DOT_POLICY_H
 #define SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_DOT_POLICY_H
@@ -33,14 +32,14 @@ struct vulkan_dot_choice {
     struct vulkan_grid grid;
 };
 
-/* Whether there is a kernel here for so many rows; else matrix kernels have to do it. These three
- * look at kind, rows, n and k alone. */
+/* Whether a kernel here takes so many rows; otherwise a matrix kernel computes the op. These three
+ * functions read only kind, rows, n and k. */
 bool vulkan_dot_suits(const struct vulkan_facts *facts, const struct vulkan_dot_request *request);
 /* What such an op reads: Q8, F16 or F32. */
 enum vulkan_linear_input vulkan_dot_input(const struct vulkan_facts *facts,
                                           const struct vulkan_dot_request *request);
-/* Whether this op with input NORM is possible and better than an rms_norm of its own before it.
- * Every workgroup norms all rows for itself. */
+/* Whether input NORM is possible and faster than a separate rms_norm. Every workgroup norms all
+ * rows for itself. */
 bool vulkan_dot_norms(const struct vulkan_facts *facts, const struct vulkan_dot_request *request);
 
 /* must() a possible request. Besides vulkan_dot_input() any quantized kind may have F32 input where

@@ -1,7 +1,7 @@
 /*
  * Reading fusions off a plan. A plan is a flat list in which tensors are written again and again
- * (one set for all layers), so what an op wrote lives from there to the next op that writes the
- * tensor whole; readers are looked for in that stretch only.
+ * (one set for all layers), so an output lives until the next op that writes the whole tensor;
+ * readers are searched only in that range.
  */
 #include "worker/backend/vulkan/policy/vulkan_fusion.h"
 
@@ -24,8 +24,8 @@ static bool writes(const struct plan_op *op, plan_tensor_id tensor)
     return op->output != PLAN_NONE && op->output == tensor;
 }
 
-/* Who reads what op `index` wrote: how many ops, and how many of them otherwise than as a linear
- * op's first input. */
+/* Counts the ops that read the output of op `index`, and those among them that do not read it as a
+ * linear op's first input. */
 struct readers {
     uint32_t count;
     uint32_t first;
@@ -129,7 +129,7 @@ void vulkan_fusion_annotate(const struct plan *plan, struct vulkan_fusion_note *
         if (takes_forms(op))
             notes[i].producer = find_producer(plan, i);
     }
-    /* A bias_add that linear ops read makes their forms, and so is not done away with. */
+    /* A bias_add that linear ops read writes the forms they need, so it stays a dispatch. */
     for (uint32_t i = 0; i < plan->op_count; i++) {
         uint32_t producer = notes[i].producer;
         if (producer == VULKAN_NO_OP || plan->ops[producer].stem != OP_bias_add ||

@@ -1,6 +1,6 @@
 /*
- * Which ops of a plan one dispatch can do together, and who makes the input of whom: read off the
- * plan once, without a device.
+ * Which ops of a plan one dispatch can compute together, and which op produces each linear op's
+ * input. Read from the plan once, without a device.
  *
  *   norm     rms_norm, linear         the linear op may norm its input itself
  *   gate     linear, gate             the linear op may gate its output itself
@@ -10,7 +10,7 @@
  *   bias     linear, bias_add         the biases may be laid down first, and the linear op adds
  *   heads    head_norm, rope, kv_write over one tensor: one dispatch (always)
  *
- * A pair is only named when nobody else reads what passes between the two.
+ * A pair is noted only if no other op reads the tensor between the two.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_FUSION_H
 #define SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_FUSION_H
@@ -24,15 +24,16 @@
 
 struct vulkan_fusion_note {
     uint32_t norm;     /* linear: the rms_norm before it, or VULKAN_NO_OP */
-    uint32_t gate;     /* linear, moe_linear: the gate behind it, or VULKAN_NO_OP */
+    uint32_t gate;     /* linear, moe_linear: the gate after it, or VULKAN_NO_OP */
     uint32_t route;    /* moe_linear: the moe_route right before it, or VULKAN_NO_OP */
-    uint32_t combine;  /* moe_linear: the moe_combine behind it, or VULKAN_NO_OP */
-    uint32_t bias;     /* linear: the bias_add behind it, or VULKAN_NO_OP */
+    uint32_t combine;  /* moe_linear: the moe_combine after it, or VULKAN_NO_OP */
+    uint32_t bias;     /* linear: the bias_add after it, or VULKAN_NO_OP */
     uint32_t partner;  /* rms_norm, gate, bias_add and moe_route, moe_gate, moe_combine: the linear
-                          op that may  do it, or VULKAN_NO_OP */
+                        * op that may compute it, or VULKAN_NO_OP */
     uint32_t heads;    /* first op of a run of head_norm, rope and kv_write: ops in it; others 0 */
     bool in_heads;     /* in such a run, the first op too */
-    uint32_t producer; /* linear, linear_add, moe_linear: who wrote its x, or VULKAN_NO_OP */
+    uint32_t producer; /* linear, linear_add, moe_linear: the op that wrote its x, or
+                        * VULKAN_NO_OP */
     bool read_as_f32;  /* some op other than a linear one reads the output */
 };
 

@@ -1,5 +1,5 @@
 /*
- * How much of a device's memory does the KV cache get where nobody says?
+ * Size of the KV cache when no option sets it.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_KV_POLICY_H
 #define SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_KV_POLICY_H
@@ -12,15 +12,15 @@ struct vulkan_kv_question {
     uint64_t memory_bytes;  /* of the device */
     uint64_t free_bytes;    /* of these, now */
     uint64_t weights_bytes; /* that the model needs */
-    uint64_t step_bytes;    /* that tensors and scratch memory of the largest step need, about */
+    uint64_t step_bytes;    /* approximate need of tensors and scratch memory of the largest step */
     bool weights_there;     /* they are in the vault: free_bytes is without them */
-    uint32_t share_percent; /* of memory_bytes that was asked for; 0: none was */
+    uint32_t share_percent; /* share of memory_bytes that an option sets; 0: none */
     uint32_t workers;       /* that share the device and its weights, this one with them; > 0 */
 };
 
 /* Pure. */
 uint64_t vulkan_kv_policy_bytes(const struct vulkan_kv_question *question);
-/* What the weights leave to each worker: a share that is more cannot work. Pure. */
+/* Memory for each worker after the weights; a larger share cannot work. Pure. */
 uint64_t vulkan_kv_policy_most(const struct vulkan_kv_question *question);
 
 #endif

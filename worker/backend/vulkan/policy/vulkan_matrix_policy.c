@@ -1,11 +1,11 @@
 /*
  * Tiles for products of many rows.
  *
- * Few rows (one tile of rows): the time is that of reading the weights, so there must be enough
- * workgroups, each with enough loads on their way, on every compute unit; where the outputs alone
- * do not give them, the columns are split. Many rows: the time is that of the matrix units, so
- * tiles are as large as registers allow. The numbers were measured (README.md of this folder); on
- * devices never measured they are merely right.
+ * Few rows (one tile of rows) take as long as reading the weights, so every compute unit needs
+ * enough workgroups with enough loads in flight; if there are too few outputs for that, the columns
+ * are split. Many rows take as long as the matrix units need, so tiles are as large as registers
+ * allow. The numbers were measured on one H200 (../README.md); on other devices results are
+ * correct, speed is untested.
  */
 #include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 
@@ -13,16 +13,16 @@
 
 #include "proto/must.h"
 
-#define WIDE_ROWS         128u /* from more rows on, tiles are chosen for arithmetic */
-#define COLUMN_UNIT       32u  /* of k, for matrix units */
-#define GROUPS_PER_UNIT   2u   /* workgroups that a compute unit shall have when rows are few */
-#define UNITS_UNKNOWN     64u  /* compute units of a device that does not tell */
-#define PLAIN_SUBGROUPS   4u   /* on a CPU's driver: of a workgroup, */
-#define PLAIN_ROWS        8u   /* rows and */
-#define PLAIN_PART        2u   /* outputs of a lane */
-#define NARROW_OUTPUTS    8192u
-#define SPLITS_MAX        16u
-#define SPLIT_STEPS_LEAST 4u
+#define WIDE_ROWS       128u /* from more rows on, tiles are chosen for arithmetic */
+#define COLUMN_UNIT     32u  /* of k, for matrix units */
+#define GROUPS_PER_UNIT 2u   /* workgroups per compute unit for few rows */
+#define UNITS_UNKNOWN   64u  /* assumed compute units if the device does not report them */
+#define PLAIN_SUBGROUPS 4u   /* on a CPU's driver: of a workgroup, */
+#define PLAIN_ROWS      8u   /* rows and */
+#define PLAIN_PART      2u   /* outputs of a lane */
+#define NARROW_OUTPUTS  8192u
+#define SPLITS_MAX      16u
+#define SPLIT_STEPS_MIN 4u
 
 static bool is_gated(const struct vulkan_matrix_request *request)
 {
@@ -75,8 +75,8 @@ static uint32_t split_count(const struct vulkan_facts *facts,
 {
     uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
     uint32_t splits = units * GROUPS_PER_UNIT / tile_count(request, tiling);
-    uint32_t most = divide_up(request->k, tiling->k) / SPLIT_STEPS_LEAST;
-    splits = splits < most ? splits : most;
+    uint32_t max = divide_up(request->k, tiling->k) / SPLIT_STEPS_MIN;
+    splits = splits < max ? splits : max;
     splits = splits < SPLITS_MAX ? splits : SPLITS_MAX;
     return splits > 0 ? splits : 1;
 }
@@ -86,8 +86,8 @@ static bool khr_fits(const struct vulkan_facts *facts, const struct vulkan_matri
 {
     uint32_t subgroups = t->rows / t->part_rows * (t->columns / t->part_columns);
     uint32_t bytes = t->stages * (t->rows + t->columns) * (t->k + 8) * 2;
-    uint32_t least = t->rows / t->part_rows * 16 * t->columns * 4;
-    return (bytes > least ? bytes : least) + 64 <= facts->shared_bytes &&
+    uint32_t min = t->rows / t->part_rows * 16 * t->columns * 4;
+    return (bytes > min ? bytes : min) + 64 <= facts->shared_bytes &&
            subgroups * facts->subgroup_size <= facts->max_invocations;
 }
 
@@ -96,7 +96,7 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
 {
     /* Rows at most, then tiles from the largest; the first that fits. */
     static const struct {
-        uint32_t rows_most;
+        uint32_t rows_max;
         struct vulkan_matrix_tiling tiling;
     } rows[] = {
         {16, {VULKAN_MATRIX_KHR, 16, 64, 128, 16, 32, 1, 1, 0, 0}},
@@ -109,7 +109,8 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
         {UINT32_MAX, {VULKAN_MATRIX_KHR, 128, 64, 64, 32, 32, 1, 1, 0, 0}},
         {UINT32_MAX, {VULKAN_MATRIX_KHR, 64, 64, 32, 32, 32, 1, 1, 0, 0}},
     };
-    /* Units as small as this are a CPU's, whose driver takes minutes to compile large parts. */
+    /* Units this small are those of a driver for the CPU, which takes minutes to compile large
+     * parts. */
     if (unit_shape(facts)->k < 16)
         return (struct vulkan_matrix_tiling){VULKAN_MATRIX_KHR,
                                              request->rows > 16 ? 32 : 16,
@@ -123,7 +124,7 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
                                              0};
     size_t i = 0;
     while (i + 1 < sizeof rows / sizeof *rows &&
-           (request->rows > rows[i].rows_most || !khr_fits(facts, &rows[i].tiling)))
+           (request->rows > rows[i].rows_max || !khr_fits(facts, &rows[i].tiling)))
         i++;
     struct vulkan_matrix_tiling tiling = rows[i].tiling;
     if (request->rows <= WIDE_ROWS)
@@ -131,8 +132,8 @@ static struct vulkan_matrix_tiling khr_tiling(const struct vulkan_facts *facts,
     return tiling;
 }
 
-/* Of small matrices: too few columns to be split, and so few tiles that the smallest, of which
- * there are most and each is done soonest, are all done at once. */
+/* For small matrices, with too few columns to split and so few tiles that even the smallest tiles
+ * all run at once. */
 static bool choose_small_tiling(const struct vulkan_facts *facts,
                                 const struct vulkan_matrix_request *request,
                                 struct vulkan_matrix_tiling *tiling)
@@ -141,7 +142,7 @@ static bool choose_small_tiling(const struct vulkan_facts *facts,
     uint32_t units = facts->compute_units > 0 ? facts->compute_units : UNITS_UNKNOWN;
     *tiling = small;
     return request->rows <= WIDE_ROWS && unit_shape(facts)->k >= 16 && khr_fits(facts, &small) &&
-           divide_up(request->k, small.k) < 2 * SPLIT_STEPS_LEAST &&
+           divide_up(request->k, small.k) < 2 * SPLIT_STEPS_MIN &&
            tile_count(request, &small) <= units * GROUPS_PER_UNIT;
 }
 

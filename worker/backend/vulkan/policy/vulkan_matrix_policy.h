@@ -1,6 +1,6 @@
 /*
- * How a linear op of many rows is computed on a device: which kernel, in what tiles, in how many
- * splits. Pure functions of the device's facts and the op's shape.
+ * Kernel, tiles and splits of a linear op of many rows. Pure functions of the device's facts and
+ * the op's shape.
  *
  *   path          shader                   when
  *   tile          linear_tile              no matrix units, or k not a multiple of 32; x is f32
@@ -11,8 +11,8 @@
  *   nv2 unpacked  linear_matrix2_f16       the same after matrix_unpack into scratch memory (or F16
  *                                          matrices whose outputs fill their tiles)
  *
- * All but tile and plain take x in f16. A choice is good for its very shape; nothing in it is an
- * address.
+ * All but tile and plain take x in f16. A choice holds for exactly its shape and contains no
+ * addresses.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_MATRIX_POLICY_H
 #define SHOAL_WORKER_BACKEND_VULKAN_POLICY_VULKAN_MATRIX_POLICY_H
@@ -21,7 +21,7 @@
 #include "worker/backend/vulkan/device/vulkan_push.h"
 #include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 
-/* Rows of the largest tile. Wherever x lies in f16 there is memory behind it up to a multiple. */
+/* Rows of the largest tile. Memory of x in f16 is padded to a multiple of it. */
 #define VULKAN_MATRIX_ROWS 128u
 
 struct vulkan_matrix_request {
@@ -31,7 +31,7 @@ struct vulkan_matrix_request {
     uint32_t k;
     enum vulkan_linear_epilogue epilogue;
     uint32_t forms;         /* of the output: f32, f16 or both */
-    bool unaligned;         /* outputs begin or rows of them end beside a multiple of 32 columns */
+    bool unaligned;         /* outputs begin, or their rows end, at no multiple of 32 columns */
     uint64_t scratch_bytes; /* memory there is for unpacked weights */
 };
 
@@ -44,7 +44,7 @@ enum vulkan_matrix_path {
     VULKAN_MATRIX_PLAIN
 };
 
-/* Sizes of a path's tiles; what a path does not use is 0. */
+/* Tile sizes of a path; fields that a path does not use are 0. */
 struct vulkan_matrix_tiling {
     enum vulkan_matrix_path path;
     uint32_t rows, columns, k;
@@ -52,7 +52,7 @@ struct vulkan_matrix_tiling {
     uint32_t stages;
     uint32_t splits;      /* khr, fragment: 1 = the tiles' sums are not split */
     uint32_t invocations; /* nv2 */
-    uint32_t depth;       /* fragment: slabs of weights on their way */
+    uint32_t depth;       /* fragment: slabs of weights in flight */
 };
 
 struct vulkan_matrix_dispatch {
@@ -64,8 +64,8 @@ struct vulkan_matrix_dispatch {
 struct vulkan_matrix_choice {
     struct vulkan_matrix_tiling tiling;
     enum vulkan_form x_form; /* f16 or f32 */
-    uint32_t x_rows; /* that are read; what those from request->rows on hold does not matter */
-    /* First, with vulkan_matrix_unpack_push, when unpacked_bytes > 0; behind it a barrier. Then the
+    uint32_t x_rows;         /* that are read; the contents from request->rows on do not matter */
+    /* First, with vulkan_matrix_unpack_push, when unpacked_bytes > 0; after it a barrier. Then the
      * product's weights.codes is the scratch memory, which has room for whole tiles of outputs. */
     struct vulkan_matrix_dispatch unpack;
     uint64_t unpacked_bytes;
@@ -90,7 +90,7 @@ void vulkan_matrix_choose(const struct vulkan_facts *facts,
                           const struct vulkan_matrix_request *request,
                           struct vulkan_matrix_choice *choice);
 
-/* Whether there are units that a subgroup reaches. */
+/* Whether the device has matrix units of subgroup scope. */
 bool vulkan_matrix_has_units(const struct vulkan_facts *facts);
 /* The khr tiling, not split, for tiles of about request->rows rows that are gathered from anywhere
  * (moe_matrix); the product's constants and grid.y are set. must(): vulkan_matrix_has_units(),

@@ -1,12 +1,11 @@
 /*
- * The idea behind the numbers: how many pairs an expert has on average says what a step is bound
- * by. A tile of groups should hold an expert's pairs, so that its matrices are read once, and not
- * be much larger, since what does not exist is computed too. The numbers were measured (README.md
- * of this folder).
+ * The average number of pairs of an expert decides what bounds a step. A tile of groups should hold
+ * all pairs of an expert, so that its matrices are read once, and not be much larger, since unused
+ * rows of a tile are computed too. The numbers were measured (../README.md).
  *
- * With a handful of rows few experts are chosen twice, so pairs are not sorted at all, and a row's
- * outputs are summed where they are made: three dispatches less, and with one or two rows, whose
- * experts are chosen where they are used, four.
+ * With few rows hardly any expert is chosen twice, so pairs are not sorted and the product sums a
+ * row's outputs itself: three dispatches less. With one or two rows it chooses the experts too:
+ * four less.
  */
 #include "worker/backend/vulkan/policy/vulkan_moe_policy.h"
 
@@ -16,29 +15,29 @@
 #include "worker/backend/vulkan/device/vulkan_facts.h"
 #include "worker/backend/vulkan/policy/vulkan_matrix_policy.h"
 
-#define DOT_INVOCATIONS    256u
-#define DOT_LANES          8u  /* of a team; whoever writes q8 needs them */
-#define DOT_LANES_OF_ROWS  32u /* of a team whose list is a whole row's */
-#define DOT_TILE_ROWS_MOST 4u
-#define DOT_PAIRS_MOST     4u /* an expert, where there are matrix units; else */
-#define DOT_PLAIN_MOST     8u
-#define DOT_DEPTH_MOST     4u /* of tiles of one row, else */
-#define DOT_TILE_DEPTH     2u
-#define CPU_DEPTH_MOST     1u /* a driver for the CPU compiles for as long as a kernel is large */
-#define CPU_TILE_ROWS_MOST 2u
-#define DOT_GATE_COLUMNS   32u
-#define UNSORTED_ROWS      8u
-#define ALONE_ROWS         2u /* up to here it is latency: wider teams, */
-#define ALONE_INVOCATIONS  512u
-#define ALONE_LANES        16u /* and experts are chosen on the way */
+#define DOT_INVOCATIONS   256u
+#define DOT_LANES         8u  /* of a team; needed to write q8 */
+#define DOT_LANES_OF_ROWS 32u /* of a team whose list is a whole row's */
+#define DOT_TILE_ROWS_MAX 4u
+#define DOT_PAIRS_MAX     4u /* an expert, where there are matrix units; else */
+#define DOT_PLAIN_MAX     8u
+#define DOT_DEPTH_MAX     4u /* of tiles of one row, else */
+#define DOT_TILE_DEPTH    2u
+#define CPU_DEPTH_MAX     1u /* on a driver for the CPU, compile time grows with the kernel */
+#define CPU_TILE_ROWS_MAX 2u
+#define DOT_GATE_COLUMNS  32u
+#define UNSORTED_ROWS     8u
+#define ALONE_ROWS        2u /* latency-bound up to here: wider teams, */
+#define ALONE_INVOCATIONS 512u
+#define ALONE_LANES       16u /* and the product chooses the experts */
 
 #define REGISTER_LANES       32u
-#define REGISTER_PAIRS_MOST  96u  /* an expert */
+#define REGISTER_PAIRS_MAX   96u  /* an expert */
 #define REGISTER_TILE        16u  /* outputs of a matrix unit */
 #define REGISTER_TILES       2u   /* of a workgroup */
 #define REGISTER_STEP        128u /* columns that a subgroup takes at a time */
 #define REGISTER_SPLIT_STEPS 3u   /* that it should have at least */
-#define REGISTER_SPLIT_MOST  4u
+#define REGISTER_SPLIT_MAX   4u
 
 #define PLAIN_SUBGROUPS 4u
 #define PLAIN_TILE_ROWS 16u
@@ -72,10 +71,10 @@ enum vulkan_moe_kernel vulkan_moe_kernel_choose(const struct vulkan_facts *facts
     bool matrix = suits_matrix(facts, request);
     bool dot = suits_dot(facts, request), registers = suits_register(facts, request);
     uint64_t pairs = (uint64_t)request->rows * request->chosen;
-    uint32_t dot_most = registers ? 0 : matrix ? DOT_PAIRS_MOST : DOT_PLAIN_MOST;
+    uint32_t dot_most = registers ? 0 : matrix ? DOT_PAIRS_MAX : DOT_PLAIN_MAX;
     if (dot && (request->rows <= UNSORTED_ROWS || pairs <= (uint64_t)request->experts * dot_most))
         return VULKAN_MOE_DOT;
-    if (registers && pairs <= (uint64_t)request->experts * REGISTER_PAIRS_MOST)
+    if (registers && pairs <= (uint64_t)request->experts * REGISTER_PAIRS_MAX)
         return VULKAN_MOE_REGISTER;
     return matrix ? VULKAN_MOE_MATRIX : VULKAN_MOE_PLAIN;
 }
@@ -85,7 +84,7 @@ bool vulkan_moe_combines(enum vulkan_moe_kernel kernel, uint32_t rows)
     return kernel == VULKAN_MOE_DOT && rows <= UNSORTED_ROWS;
 }
 
-/* Every workgroup does it, so it must be quick. */
+/* Every workgroup repeats it, so it pays only for few rows. */
 bool vulkan_moe_routes(enum vulkan_moe_kernel kernel, uint32_t rows, uint32_t experts)
 {
     return kernel == VULKAN_MOE_DOT && rows <= ALONE_ROWS && experts <= DOT_INVOCATIONS;
@@ -96,10 +95,10 @@ static uint32_t divide_up(uint32_t a, uint32_t b)
     return (a + b - 1) / b;
 }
 
-static uint32_t power_up(uint32_t value, uint32_t most)
+static uint32_t power_up(uint32_t value, uint32_t max)
 {
     uint32_t power = 1;
-    while (power < value && power < most)
+    while (power < value && power < max)
         power *= 2;
     return power;
 }
@@ -129,8 +128,8 @@ static void choose_dot(const struct vulkan_facts *facts, const struct vulkan_moe
 {
     bool unsorted = request->rows <= UNSORTED_ROWS;
     bool cpu = facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU;
-    uint32_t deepest = cpu ? CPU_DEPTH_MOST : unsorted ? DOT_DEPTH_MOST : DOT_TILE_DEPTH;
-    uint32_t highest = cpu ? CPU_TILE_ROWS_MOST : DOT_TILE_ROWS_MOST;
+    uint32_t deepest = cpu ? CPU_DEPTH_MAX : unsorted ? DOT_DEPTH_MAX : DOT_TILE_DEPTH;
+    uint32_t highest = cpu ? CPU_TILE_ROWS_MAX : DOT_TILE_ROWS_MAX;
     uint32_t lanes = DOT_LANES, unit_columns = VULKAN_WEIGHT_BLOCK_COLUMNS;
     if (request->combined)
         lanes = floor_power(facts->subgroup_size < DOT_LANES_OF_ROWS ? facts->subgroup_size
@@ -184,13 +183,13 @@ static enum vulkan_linear_epilogue epilogue_of(const struct vulkan_moe_request *
     return request->activation == 0 ? VULKAN_LINEAR_GATE_SILU : VULKAN_LINEAR_GATE_GELU;
 }
 
-/* Several subgroups share a tile's outputs and take turns on the columns. */
+/* Several subgroups share a tile's outputs; columns are dealt to them in turn. */
 static void choose_register(const struct vulkan_moe_request *request,
                             struct vulkan_moe_choice *choice)
 {
     uint32_t results = REGISTER_TILES * REGISTER_TILE / (request->gated ? 2 : 1);
     uint32_t split = floor_power(divide_up(request->k, REGISTER_STEP) / REGISTER_SPLIT_STEPS);
-    split = split < REGISTER_SPLIT_MOST ? split : REGISTER_SPLIT_MOST;
+    split = split < REGISTER_SPLIT_MAX ? split : REGISTER_SPLIT_MAX;
     choice->input = VULKAN_FORM_F16;
     choice->mode = VULKAN_MOE_GROUPS;
     /* Where the mean is some four, few experts have more than eight. */

@@ -48,9 +48,9 @@ struct vulkan_moe_choice {
 /* The kernel alone; n, gated and what follows do not matter. */
 enum vulkan_moe_kernel vulkan_moe_kernel_choose(const struct vulkan_facts *facts,
                                                 const struct vulkan_moe_request *request);
-/* Whether a kernel's dispatch may sum a row's pairs itself. */
+/* Whether the kernel can sum a row's pairs itself. */
 bool vulkan_moe_combines(enum vulkan_moe_kernel kernel, uint32_t rows);
-/* Whether it may choose a row's experts itself. */
+/* Whether it can choose a row's experts itself. */
 bool vulkan_moe_routes(enum vulkan_moe_kernel kernel, uint32_t rows, uint32_t experts);
 void vulkan_moe_choose(const struct vulkan_facts *facts, const struct vulkan_moe_request *request,
                        struct vulkan_moe_choice *choice);

@@ -1,6 +1,6 @@
 /*
- * A gathered tensor is taken for the one that it is gathered from, where that is not used again:
- * what is then changed in place is nobody else's.
+ * A gathered tensor is replaced by its source if the source is not used again, so changing it in
+ * place affects no other op.
  */
 #include "worker/backend/vulkan/policy/vulkan_whole_plan.h"
 
@@ -17,7 +17,7 @@ static bool uses(const struct plan_op *op, plan_tensor_id tensor)
     return op->output == tensor;
 }
 
-static bool is_used_behind(const struct plan *plan, uint32_t index, plan_tensor_id tensor)
+static bool is_used_after(const struct plan *plan, uint32_t index, plan_tensor_id tensor)
 {
     for (uint32_t i = index + 1; i < plan->op_count; i++)
         if (uses(&plan->ops[i], tensor))
@@ -42,7 +42,7 @@ void vulkan_whole_plan_init(const struct plan *plan, struct plan *whole)
     whole->ops = ops;
     for (uint32_t i = 0; i < plan->op_count; i++) {
         plan_tensor_id from = ops[i].inputs[0], to = ops[i].output;
-        if (ops[i].stem != OP_gather_rows || to == plan->logits || is_used_behind(whole, i, from))
+        if (ops[i].stem != OP_gather_rows || to == plan->logits || is_used_after(whole, i, from))
             continue;
         ops[i].inputs[0] = PLAN_NONE;
         ops[i].output = PLAN_NONE;

@@ -94,7 +94,7 @@ uint32_t vulkan_heads_run_before(const struct vulkan_program *program, uint32_t 
     return 0;
 }
 
-/* A head of its own keys and values for each of queries, none of them rotated on the way. */
+/* Each query head has keys and values of its own; the attention kernel rotates none of them. */
 static struct vulkan_attention_shape patch_shape(const struct vulkan_program *program,
                                                  uint32_t index)
 {
@@ -156,22 +156,17 @@ uint32_t vulkan_attention_shape_forms(const struct vulkan_program *program, uint
 {
     const struct vulkan_attention_shape shape =
         vulkan_attention_shape_of(program, index, VULKAN_KV_FORM_USUAL);
-    return vulkan_attention_policy_forms(&shape); /* by the head's size alone */
+    return vulkan_attention_policy_forms(&shape); /* depends on the head's size only */
 }
 
-static bool is_attention(const struct plan_op *op)
-{
-    return op->stem == OP_attention || op->stem == OP_patch_attention;
-}
-
-/* Whether the op has that form; its shape then. */
+/* Whether the op has that form; if so, *shape is set. */
 static bool find_shape(const struct vulkan_program *program, uint32_t index,
                        enum vulkan_kv_form form, struct vulkan_attention_shape *shape)
 {
     const struct plan_op *op = &program->plan->ops[index];
-    if (!is_attention(op))
-        return false;
     bool layered = op->stem == OP_attention;
+    if (!layered && op->stem != OP_patch_attention)
+        return false;
     if (form == VULKAN_KV_FORM_OPENING &&
         !(layered && vulkan_kv_has_opening(program, op->params.attention.layer)))
         return false;
@@ -181,7 +176,7 @@ static bool find_shape(const struct vulkan_program *program, uint32_t index,
 
 uint32_t vulkan_attention_shape_tile_rows(const struct vulkan_program *program)
 {
-    uint32_t least = UINT32_MAX;
+    uint32_t min = UINT32_MAX;
     struct vulkan_attention_shape shape;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
         for (enum vulkan_kv_form form = VULKAN_KV_FORM_USUAL; form <= VULKAN_KV_FORM_OPENING;
@@ -189,22 +184,22 @@ uint32_t vulkan_attention_shape_tile_rows(const struct vulkan_program *program)
             if (!find_shape(program, i, form, &shape))
                 continue;
             uint32_t rows = vulkan_attention_policy_tile_rows(&program->device->facts, &shape);
-            least = rows < least ? rows : least;
+            min = rows < min ? rows : min;
         }
     }
-    return least == UINT32_MAX ? 1 : least;
+    return min == UINT32_MAX ? 1 : min;
 }
 
-static void raise(uint64_t *most, uint64_t bytes)
+static void grow_to(uint64_t *max, uint64_t bytes)
 {
     bytes = (bytes + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
-    if (bytes > *most)
-        *most = bytes;
+    if (bytes > *max)
+        *max = bytes;
 }
 
-static void raise_scratch(const struct vulkan_program *program,
-                          const struct vulkan_attention_shape *shape, bool patches,
-                          struct vulkan_attention_scratch *most)
+static void grow_scratch(const struct vulkan_program *program,
+                         const struct vulkan_attention_shape *shape, bool patches,
+                         struct vulkan_attention_scratch *max)
 {
     const struct vulkan_facts *facts = &program->device->facts;
     struct vulkan_attention_task task = {
@@ -213,21 +208,21 @@ static void raise_scratch(const struct vulkan_program *program,
     for (task.items = 1; task.items <= items; task.items++) {
         task.tiles = true;
         struct vulkan_attention_choice choice = vulkan_attention_policy_choose(facts, &task);
-        raise(&most->tile_counter_bytes, choice.counter_bytes);
-        raise(&most->tile_partial_bytes, choice.partial_bytes);
+        grow_to(&max->tile_counter_bytes, choice.counter_bytes);
+        grow_to(&max->tile_partial_bytes, choice.partial_bytes);
         if (patches)
             continue; /* nothing but tiles */
         task.tiles = false;
         choice = vulkan_attention_policy_choose(facts, &task);
-        raise(&most->decode_counter_bytes, choice.counter_bytes);
-        raise(&most->decode_partial_bytes, choice.partial_bytes);
+        grow_to(&max->decode_counter_bytes, choice.counter_bytes);
+        grow_to(&max->decode_partial_bytes, choice.partial_bytes);
     }
 }
 
 struct vulkan_attention_scratch
 vulkan_attention_shape_scratch_bytes(const struct vulkan_program *program)
 {
-    struct vulkan_attention_scratch most = {0};
+    struct vulkan_attention_scratch max = {0};
     for (enum vulkan_kv_form form = VULKAN_KV_FORM_USUAL; form <= VULKAN_KV_FORM_OPENING; form++) {
         struct vulkan_attention_shape shape, last = {0};
         for (uint32_t i = 0; i < program->plan->op_count; i++) {
@@ -235,8 +230,8 @@ vulkan_attention_shape_scratch_bytes(const struct vulkan_program *program)
                 continue;
             last = shape;
             bool patches = program->plan->ops[i].stem == OP_patch_attention;
-            raise_scratch(program, &shape, patches, &most);
+            grow_scratch(program, &shape, patches, &max);
         }
     }
-    return most;
+    return max;
 }

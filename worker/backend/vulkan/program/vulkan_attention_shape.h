@@ -1,6 +1,6 @@
 /*
- * What the plan says of attention: the run of ops from q|k|v to the KV cache, where and how a layer
- * keeps keys and values, the shape of each attention op, and the scratch memory that all need.
+ * What attention of a plan needs: the run of ops from q|k|v to the KV cache, where and how a layer
+ * keeps keys and values, the shape of each attention op, and scratch memory for all of them.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_ATTENTION_SHAPE_H
 #define SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_ATTENTION_SHAPE_H
@@ -14,7 +14,7 @@ enum vulkan_kv_form {
     VULKAN_KV_FORM_OPENING /* those before --quantized-kv-start, in full precision */
 };
 
-/* Where a form of a layer lies, and how it is stored. */
+/* Where and how a layer stores one form. */
 struct vulkan_kv_store {
     uint32_t group; /* KV_GROUP_NONE: the layer has no such form */
     const struct vulkan_kv_layer *kv;
@@ -50,7 +50,7 @@ uint32_t vulkan_attention_shape_forms(const struct vulkan_program *program, uint
 /* Rows of a sequence that one tile holds. */
 uint32_t vulkan_attention_shape_tile_rows(const struct vulkan_program *program);
 
-/* Largest that any layer and number of rows needs. */
+/* The maximum over all layers and numbers of rows. */
 struct vulkan_attention_scratch
 vulkan_attention_shape_scratch_bytes(const struct vulkan_program *program);
 

@@ -1,8 +1,8 @@
 /*
- * A handful of rows is bound by reading the weights: kernels with packed dots, which norm their
- * input and gate their output on the way. More rows go to matrix kernels. Scratch memory is shared
- * by all ops: first the counters of split products, zero between dispatches, then partial sums or a
- * matrix unpacked to f16.
+ * Few rows are bound by reading the weights: kernels with packed dots, which also norm their input
+ * and gate their output. More rows use matrix kernels. Scratch memory is shared by all ops: first
+ * the counters of split products, zero between dispatches, then partial sums or a matrix unpacked
+ * to f16.
  */
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
 
@@ -23,7 +23,7 @@ static bool is_gateable(const struct vulkan_program *program, uint32_t index)
     if (gate == VULKAN_NO_OP || program->weights.by_op[index].count != 1)
         return false;
     plan_tensor_id out = program->plan->ops[gate].output;
-    /* The product writes no zeros behind the plan's columns. */
+    /* The product does not write the padding after the plan's columns. */
     return program->tensors[out].columns == program->plan->tensors[out].columns;
 }
 
@@ -100,21 +100,16 @@ struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program,
     return way;
 }
 
-bool vulkan_linear_gates_tiled(const struct vulkan_program *program, uint32_t index, uint32_t rows)
-{
-    return vulkan_linear_way(program, index, rows).input == VULKAN_FORM_TILED;
-}
-
-/* Of one op at any number of rows up to the program's most. Kernels that take fewer than those here
- * (linear_dot, linear_plain) need none. */
+/* Scratch bytes of one op: the maximum over all numbers of rows of the program. Kernels for fewer
+ * rows than this loop begins with (linear_dot, linear_plain) need none. */
 static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
 {
-    uint64_t most = 0;
-    uint32_t most_rows =
+    uint64_t max = 0;
+    uint32_t max_rows =
         vulkan_program_rows(program, program->tensors[program->plan->ops[index].output].rows);
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {
-        for (uint32_t rows = VULKAN_HALF_DOT_ROWS + 1; rows <= most_rows;
-             rows = vulkan_linear_next_rows(rows, most_rows)) {
+        for (uint32_t rows = VULKAN_HALF_DOT_ROWS + 1; rows <= max_rows;
+             rows = vulkan_linear_next_rows(rows, max_rows)) {
             struct vulkan_linear_way way = {.gate = is_gateable(program, index)};
             const struct vulkan_linear_task task =
                 vulkan_linear_task_make(program, index, rows, way, 0);
@@ -122,30 +117,30 @@ static uint64_t scratch_of(const struct vulkan_program *program, uint32_t index)
                 vulkan_linear_matrix_request(&task, vulkan_linear_matrix(program, index, m));
             struct vulkan_matrix_choice choice;
             vulkan_matrix_choose(&program->device->facts, &request, &choice);
-            if (choice.partial_bytes > most)
-                most = choice.partial_bytes;
-            if (choice.unpacked_bytes > most)
-                most = choice.unpacked_bytes;
+            if (choice.partial_bytes > max)
+                max = choice.partial_bytes;
+            if (choice.unpacked_bytes > max)
+                max = choice.unpacked_bytes;
         }
     }
-    return most;
+    return max;
 }
 
-uint32_t vulkan_linear_next_rows(uint32_t rows, uint32_t most)
+uint32_t vulkan_linear_next_rows(uint32_t rows, uint32_t max)
 {
     uint32_t step = rows < EVERY_ROWS ? 1 : rows < VULKAN_REGISTER_ROWS ? FEW_STEP : ROWS_STEP;
     uint32_t next = rows / step * step + step;
-    return rows < most && next > most ? most : next;
+    return rows < max && next > max ? max : next;
 }
 
 uint64_t vulkan_linear_scratch_bytes(const struct vulkan_program *program)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
         enum op_stem stem = program->plan->ops[i].stem;
         uint64_t bytes = stem == OP_linear || stem == OP_linear_add ? scratch_of(program, i) : 0;
-        if (bytes > most)
-            most = bytes;
+        if (bytes > max)
+            max = bytes;
     }
-    return VULKAN_LINEAR_COUNTERS * sizeof(uint32_t) + most;
+    return VULKAN_LINEAR_COUNTERS * sizeof(uint32_t) + max;
 }

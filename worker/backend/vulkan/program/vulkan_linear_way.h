@@ -16,10 +16,10 @@
 
 /* How one op is computed for some number of rows. */
 struct vulkan_linear_way {
-    enum vulkan_form
-        input; /* the form it reads, with `norm` of the norm's input; tiled: f16 will do */
-    bool norm; /* norms its input itself */
-    bool gate; /* gates its output itself */
+    enum vulkan_form input; /* the form it reads (with `norm`, of the norm's input); tiled: f16 is
+                             * accepted too */
+    bool norm;              /* norms its input itself */
+    bool gate;              /* gates its output itself */
 };
 
 /* One op at some number of rows, seen together with its fused neighbours. */
@@ -29,7 +29,7 @@ struct vulkan_linear_task {
     const struct plan_op *op;
     const struct plan_op *norm; /* NULL: not fused */
     const struct plan_op *gate; /* likewise */
-    bool bias;                  /* the output holds biases by then */
+    bool bias;                  /* the output holds the biases already */
     uint32_t forms;             /* of a gated output */
     enum vulkan_form input;
 };
@@ -40,21 +40,19 @@ struct vulkan_linear_task vulkan_linear_task_make(const struct vulkan_program *p
                                                   uint32_t index, uint32_t rows,
                                                   struct vulkan_linear_way way, uint32_t forms);
 enum vulkan_linear_epilogue vulkan_linear_epilogue(const struct vulkan_linear_task *task);
-/* What a matrix kernel is chosen by. */
+/* The request that chooses a matrix kernel. */
 struct vulkan_matrix_request vulkan_linear_matrix_request(const struct vulkan_linear_task *task,
                                                           const struct vulkan_matrix *matrix);
 
 /* For the linear or linear_add op `index` with `rows` rows. */
 struct vulkan_linear_way vulkan_linear_way(const struct vulkan_program *program, uint32_t index,
                                            uint32_t rows);
-/* Whether what it gates may be tiled. */
-bool vulkan_linear_gates_tiled(const struct vulkan_program *program, uint32_t index, uint32_t rows);
 
-/* The next number of rows to ask about, so that every kernel chosen for up to `most` rows is met:
- * `most` itself is always visited, and what follows it is larger. */
-uint32_t vulkan_linear_next_rows(uint32_t rows, uint32_t most);
+/* The next number of rows to consider, so that a loop visits every kernel chosen for up to `max`
+ * rows. `max` itself is always visited; the number after it is larger. */
+uint32_t vulkan_linear_next_rows(uint32_t rows, uint32_t max);
 
-/* Largest scratch that any op needs with any number of rows. */
+/* Maximum scratch bytes over all ops and numbers of rows. */
 uint64_t vulkan_linear_scratch_bytes(const struct vulkan_program *program);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * Which experts a step needs is only known on the device, and commands are recorded for a number of
- * rows, so grids have room for the worst case: as many tiles as the pairs could need. A tile is
- * some pairs of one expert; vulkan_moe_policy.h says how many, and what multiplies them.
+ * Only the device knows which experts a step needs, and commands are recorded for a number of rows,
+ * so grids have room for the worst case: as many tiles as the pairs could need. A tile is a number
+ * of pairs of one expert; vulkan_moe_policy.h chooses it and the kernel.
  *
  * A gate that only reads a moe_linear, and the sum of a row's pairs, are computed by the moe_linear
  * where its kernel can. Mixtures with biases in either have separate dispatches for both.
@@ -22,7 +22,7 @@ uint32_t vulkan_moe_tile_bound(uint32_t pairs, uint32_t experts, uint32_t tile_r
     return used + (pairs - used) / tile_rows;
 }
 
-/* Pairs lie behind the tiles, of which there are no more than pairs. */
+/* Pairs follow the tiles, of which there are at most as many. */
 uint64_t vulkan_moe_pairs_offset(uint32_t pairs)
 {
     return GROUPS_HEAD_BYTES + (uint64_t)pairs * TILE_BYTES;
@@ -30,7 +30,7 @@ uint64_t vulkan_moe_pairs_offset(uint32_t pairs)
 
 uint64_t vulkan_moe_memory_bytes(const struct vulkan_program *program)
 {
-    uint64_t most = 0;
+    uint64_t max = 0;
     for (uint32_t i = 0; i < program->plan->op_count; i++) {
         const struct plan_op *op = &program->plan->ops[i];
         if (op->stem != OP_moe_linear)
@@ -38,9 +38,9 @@ uint64_t vulkan_moe_memory_bytes(const struct vulkan_program *program)
         uint32_t rows = vulkan_program_rows(program, program->tensors[op->output].rows);
         uint32_t pairs = rows * vulkan_moe_chosen(program, op->inputs[1]);
         uint64_t bytes = vulkan_moe_pairs_offset(pairs) + pairs * sizeof(uint32_t);
-        most = bytes > most ? bytes : most;
+        max = bytes > max ? bytes : max;
     }
-    return most;
+    return max;
 }
 
 const struct vulkan_matrix *vulkan_moe_stack(const struct vulkan_program *program, uint32_t index,

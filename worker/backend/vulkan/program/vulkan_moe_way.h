@@ -9,7 +9,7 @@
 #include "worker/backend/vulkan/policy/vulkan_moe_policy.h"
 #include "worker/backend/vulkan/program/vulkan_program.h"
 
-/* The most tiles of tile_rows pairs that so many pairs can need. */
+/* Maximum number of tiles of tile_rows pairs that so many pairs can need. */
 uint32_t vulkan_moe_tile_bound(uint32_t pairs, uint32_t experts, uint32_t tile_rows);
 
 /* How a moe_linear is computed for some number of rows. */
@@ -22,12 +22,11 @@ struct vulkan_moe_way {
 };
 struct vulkan_moe_way vulkan_moe_way(const struct vulkan_program *program, uint32_t index,
                                      uint32_t rows);
-/* Of the forms that the moe_gate op `gate` is wanted in, those that its kernel writes; none of
- * them: f32. */
+/* The requested forms that the kernel of the moe_gate op `gate` writes; f32 if there is none. */
 uint32_t vulkan_moe_gate_forms(const struct vulkan_program *program, uint32_t gate, uint32_t rows,
                                uint32_t wanted);
 
-/* For the pairs of the largest step; 0 without experts. */
+/* Bytes for the pairs of the largest step; 0 without experts. */
 uint64_t vulkan_moe_memory_bytes(const struct vulkan_program *program);
 
 /* Pairs begin so many bytes after the memory's start: after the tiles, of which there are no more
@@ -36,8 +35,8 @@ uint64_t vulkan_moe_pairs_offset(uint32_t pairs);
 /* Experts that a row of the route tensor names. */
 uint32_t vulkan_moe_chosen(const struct vulkan_program *program, plan_tensor_id route);
 
-/* Of the moe_linear op `index`: how many stacks of experts it has, one of them, and what a kernel
- * for it is chosen by. */
+/* The moe_linear op `index`: its number of stacks of experts, one of the stacks, and the request
+ * that chooses its kernel. */
 uint32_t vulkan_moe_stack_count(const struct plan_op *op);
 const struct vulkan_matrix *vulkan_moe_stack(const struct vulkan_program *program, uint32_t index,
                                              uint32_t slot);

@@ -1,5 +1,5 @@
 /*
- * What all users of a program ask it.
+ * The functions that all users of a program need.
  */
 #include "worker/backend/vulkan/program/vulkan_program.h"
 

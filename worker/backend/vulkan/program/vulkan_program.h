@@ -3,9 +3,9 @@
  * together. Built once (vulkan_program_memory.h); vulkan_plan_walk.h turns it into the dispatches
  * of a step.
  *
- * Tensors are f32 [rows, columns]. What a linear op reads exists in forms besides: f16 for matrix
- * units, in rows or for up to 32 of them tiled, and q8 (codes and per 32 columns {d, d * sum}) for
- * packed dot products. Which form a step writes depends on its number of rows.
+ * Tensors are f32 [rows, columns]. The input of a linear op also exists in other forms: f16 for
+ * matrix units, in rows or for up to 32 of them tiled, and q8 (codes and per 32 columns {d, d *
+ * sum}) for packed dot products. Which form a step writes depends on its number of rows.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_PROGRAM_H
 #define SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_PROGRAM_H
@@ -20,9 +20,9 @@
 
 struct vulkan_tensor {
     enum plan_rows rows;
-    uint32_t columns;          /* of a row as it lies, padded: vulkan_padding.h */
+    uint32_t columns;          /* of a row in memory, padded: vulkan_padding.h */
     struct vulkan_piece whole; /* begins with f32 */
-    uint64_t f32;              /* addresses; 0 where the form is never made */
+    uint64_t f32;              /* addresses; 0 if the form is never written */
     uint64_t f16;
     uint64_t q8;
     uint64_t q8_terms;
@@ -53,13 +53,14 @@ struct vulkan_program {
     struct vulkan_fusion_note *whole_notes;
     struct vulkan_tensor *tensors; /* [plan->tensor_count] */
     struct vulkan_kv_layer *kv;    /* [LIMIT_LAYERS]; of layers that store keys */
-    /* [LIMIT_LAYERS]; in full precision what lies before --quantized-kv-start, of quantized ones */
+    /* [LIMIT_LAYERS]; of quantized layers: positions before --quantized-kv-start, in full
+     * precision */
     struct vulkan_kv_layer *openings;
     struct vulkan_piece scratch; /* of linear ops: counters, then partial results */
     struct vulkan_piece attention_memory;
     struct vulkan_piece moe_memory; /* a step's pairs by expert (vulkan_moe_way.h) */
     struct vulkan_attention_scratch attention_scratch;
-    uint32_t tile_rows;          /* of a sequence that attention does together */
+    uint32_t tile_rows;          /* of a sequence that attention computes in one tile */
     struct vulkan_piece history; /* u32 [blocks of group 0][KV_BLOCK_TOKENS]: tokens */
     struct vulkan_arena *tensor_memory;
     struct vulkan_arena *kv_memory;
@@ -69,10 +70,10 @@ struct vulkan_program {
     struct vulkan_arena *state_memory;
     struct vulkan_kv_layer patch_kv; /* of a vision plan, shared by its layers */
     struct vulkan_arena *patch_memory;
-    /* Of a model that takes pictures, and of its tower. */
+    /* Of a model that takes images, and of its vision plan. */
     bool sees;                     /* text rows have sights */
     bool axes;                     /* rows rotate by several positions */
-    bool spans;                    /* text rows may see beyond themselves */
+    bool spans;                    /* text rows may see positions after their own */
     uint32_t feature_columns;      /* of a row of the pool */
     uint64_t features_address;     /* the pool: f32 [rows, feature_columns] */
     struct vulkan_buffer features; /* it, in the text's program */
@@ -81,11 +82,11 @@ struct vulkan_program {
     uint32_t max_patch_rows;
 };
 
-/* The same program, whose plan is the one of steps that draw from every row. A view: not to be
- * ended. */
+/* The same program with the plan of steps that draw from every row. A view: no
+ * vulkan_program_fini(). */
 struct vulkan_program vulkan_program_whole(const struct vulkan_program *program);
 
-/* The most rows of that kind in a step. */
+/* Maximum rows of that kind in a step. */
 uint32_t vulkan_program_rows(const struct vulkan_program *program, enum plan_rows rows);
 
 #endif

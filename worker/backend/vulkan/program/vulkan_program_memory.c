@@ -1,10 +1,10 @@
 /*
- * Laying a program out in device memory.
+ * Lays a program out in device memory.
  *
- * Tensors are sized for the largest step. Only tensors that a linear op reads get the forms f16 and
- * q8, which exist for multiples of 32 columns alone (vulkan_padding.h). The KV cache is one region
- * per layer for keys and one for values, so that no region needs more than one allocation until a
- * layer's cache passes 4 GiB.
+ * Tensors are sized for the largest step. Only tensors that a linear op reads have the forms f16
+ * and q8, which need a multiple of 32 columns (vulkan_padding.h). The KV cache is one region per
+ * layer for keys and one for values, so that a region needs more than one allocation only if a
+ * layer's cache is larger than 4 GiB.
  */
 #include "worker/backend/vulkan/program/vulkan_program_memory.h"
 
@@ -28,7 +28,7 @@ static uint64_t align_piece(uint64_t bytes)
     return (bytes + VULKAN_ALIGNMENT - 1) / VULKAN_ALIGNMENT * VULKAN_ALIGNMENT;
 }
 
-/* Sections of a tensor, one behind the other; returns their bytes. */
+/* Sets the addresses of a tensor's forms, one after the other; returns their bytes. */
 static uint64_t lay_tensor(const struct vulkan_program *program, struct vulkan_tensor *tensor,
                            bool forms, uint64_t address)
 {
@@ -118,7 +118,7 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
                             struct error_text *error)
 {
     const struct kv_layout *layout = &program->plan->kv;
-    /* Only a group that keeps every position can say what a sequence has seen. */
+    /* Only a group that keeps every position has the whole token history. */
     bool keeps_all = layout->group_count > 0 && layout->groups[0].kind == KV_FULL;
     uint64_t history_bytes =
         keeps_all ? (uint64_t)kv_blocks[0] * KV_BLOCK_TOKENS * sizeof(uint32_t) : 0;
@@ -147,21 +147,22 @@ static enum result place_kv(struct vulkan_program *program, const uint32_t *kv_b
     return result;
 }
 
-/* Of a vision plan: keys and values of the patches that an op looks at, one op after the other. */
+/* Of a vision plan: keys and values of the patches, shared by all attention ops, which run one
+ * after the other. */
 static enum result place_patches(struct vulkan_program *program, struct error_text *error)
 {
     const struct plan *plan = program->plan;
-    uint64_t most = 0;
+    uint64_t max = 0;
     for (uint32_t i = 0; i < plan->op_count; i++) {
         const struct column_slice *queries = &plan->ops[i].params.patch_attention.queries;
         uint64_t columns = (uint64_t)queries->heads * queries->head_dim;
-        if (plan->ops[i].stem == OP_patch_attention && columns > most)
-            most = columns;
+        if (plan->ops[i].stem == OP_patch_attention && columns > max)
+            max = columns;
     }
-    if (most == 0)
+    if (max == 0)
         return RESULT_OK;
     uint64_t bytes = align_piece((uint64_t)(program->max_patch_rows / KV_BLOCK_TOKENS + 1) *
-                                 KV_BLOCK_TOKENS * most * sizeof(uint16_t));
+                                 KV_BLOCK_TOKENS * max * sizeof(uint16_t));
     struct vulkan_piece keys, values;
     program->patch_memory = vulkan_arena_create(program->device, 2 * bytes, false);
     enum result result =
@@ -187,12 +188,12 @@ static enum result place_features(struct vulkan_program *program,
     program->feature_columns = model_vision_feature_columns(vision);
     uint64_t bytes = (uint64_t)options->feature_rows * program->feature_columns * sizeof(float);
     enum result result = vulkan_buffer_create(program->device, VULKAN_DEVICE, bytes,
-                                              "features of pictures", &program->features, error);
+                                              "features of images", &program->features, error);
     program->features_address = program->features.address;
     return result;
 }
 
-/* Counters are zero whenever no kernel is at work. */
+/* Counters are zero whenever no kernel runs. */
 static enum result clear_scratch(struct vulkan_program *program, struct error_text *error)
 {
     struct vulkan_commands *commands;

@@ -7,8 +7,8 @@
 
 #include "worker/backend/vulkan/program/vulkan_program.h"
 
-/* Everything but the weights' contents. `options` are those of the plan at hand: a vision plan has
- * max_patch_rows, and its features_address is for the caller to set. */
+/* Everything but the weights' contents. `options` belong to this plan: a vision plan has
+ * max_patch_rows, and the caller sets its features_address. */
 enum result vulkan_program_init(struct vulkan_program *program, const struct vulkan_device *device,
                                 struct vulkan_kernels *kernels, const struct plan *plan,
                                 const struct backend_options *options,

@@ -1,5 +1,5 @@
 /*
- * Where the states of recurrent layers lie on the device.
+ * Memory of the states of recurrent layers.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_RECURRENT_STATES_H
 #define SHOAL_WORKER_BACKEND_VULKAN_PROGRAM_VULKAN_RECURRENT_STATES_H
@@ -11,7 +11,7 @@
 enum result vulkan_recurrent_states_place(struct vulkan_program *program, uint32_t slots,
                                           struct error_text *error) RESULT_CHECKED;
 
-/* Slot `to` becomes what slot `from` is, in all layers; between barriers of the caller's. */
+/* Copies slot `from` to slot `to` in all layers; the caller records the barriers. */
 void vulkan_recurrent_states_copy(const struct vulkan_program *program,
                                   struct vulkan_commands *commands, uint32_t from, uint32_t to);
 

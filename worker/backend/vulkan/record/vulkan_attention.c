@@ -1,14 +1,14 @@
 /*
- * From queries, and the keys and values in the cache, to attended heads.
+ * Attention: queries, and keys and values in the cache, to heads.
  *
- * Kernels differ by how far contexts are split, that is by the numbers of sequences and of tiles.
- * While they are made, all that the scheduler may combine are asked for.
+ * Kernels depend on the splits of contexts, and so on the numbers of sequences and tiles. While
+ * kernels are made, all combinations that the scheduler can form are requested.
  *
- * Sequences with several rows are attended in tiles, the others as decodes: two dispatches, side by
- * side, which therefore have scratch memory of their own.
+ * Sequences with several rows are attended in tiles, the others as decodes: two dispatches that may
+ * overlap, so each has scratch memory of its own.
  *
  * Where quantization starts after a number of tokens, attention is dispatched for the rows of each
- * form in turn. The host sorts them (vulkan_batch.h): kernels know nothing of it.
+ * form in turn. The host sorts them (vulkan_batch.h); kernels are not concerned.
  */
 #include "worker/backend/vulkan/record/vulkan_attention.h"
 
@@ -35,7 +35,7 @@ static struct scratch_places places_of(const struct vulkan_program *program, boo
                  : (struct scratch_places){at, partials};
 }
 
-/* enum vulkan_attention_fuse bits of what the run before the op would have done. */
+/* enum vulkan_attention_fuse bits of the run before the op. */
 static uint32_t fuse_bits(const struct vulkan_program *program, const struct vulkan_heads_run *run)
 {
     uint32_t bits = VULKAN_ATTENTION_FUSE_ROPE;
@@ -70,7 +70,8 @@ struct attention_part {
     uint32_t count; /* tiles, or sequences, of which some may be empty */
     uint64_t items; /* tiles */
     uint64_t sequences;
-    bool beside; /* another one right before it has waited for what both read, and writes others */
+    bool beside; /* the dispatch before it has waited for the inputs of both, and writes other
+                  * rows */
 };
 
 /* Bytes of the cache that the part reads of the step's sequences. */
@@ -94,7 +95,7 @@ static uint64_t cache_bytes(const struct vulkan_recorder *recorder,
            group->kv_heads * head_bytes / KV_BLOCK_TOKENS;
 }
 
-/* Whether the op does the run of heads before it, for decodes. */
+/* Whether the attention kernel computes the run of heads before it too (decodes). */
 static bool fuses_run(const struct vulkan_recorder *recorder, uint32_t index,
                       struct vulkan_heads_run *run)
 {
@@ -158,12 +159,12 @@ static void record_part(struct vulkan_recorder *recorder, uint32_t index, uint32
                              choice.grid, &touch);
 }
 
-/* The kernels of `task` with each number of items from the least to the most. */
-static void ask_items(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
-                      uint32_t least, uint32_t most)
+/* Requests the kernels of `task` for each number of items from `min` to `max`. */
+static void request_items(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
+                          uint32_t min, uint32_t max)
 {
     struct vulkan_specialization before = {0};
-    for (task.items = least; task.items <= most; task.items++) {
+    for (task.items = min; task.items <= max; task.items++) {
         struct vulkan_attention_choice choice =
             vulkan_attention_policy_choose(&recorder->program->device->facts, &task);
         const struct vulkan_specialization *now = &choice.specialization;
@@ -175,44 +176,44 @@ static void ask_items(struct vulkan_recorder *recorder, struct vulkan_attention_
     }
 }
 
-/* Likewise of decodes, of contexts of any length that the model takes. */
-static void ask_decodes(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
-                        uint32_t least, uint32_t most)
+/* The same for decodes, for all context lengths of the model. */
+static void request_decodes(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
+                            uint32_t min, uint32_t max)
 {
-    ask_items(recorder, task, least, most);
+    request_items(recorder, task, min, max);
     task.reach = VULKAN_REACH_FAR;
     if (recorder->program->plan->config.context_tokens > VULKAN_FAR_CONTEXT)
-        ask_items(recorder, task, least, most);
+        request_items(recorder, task, min, max);
 }
 
-/* The kernels of every step that the shape stands for: decodes alone, of up to so many rows; or so
- * many rows of which some, two at least, are a sequence's in tiles. With tiles of three rows or
- * more there are no more tiles than half the rows, since a sequence of one row has none; but where
- * a start of quantization cuts tiles, two rows may be two. */
-static void ask_task(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
-                     bool may_span)
+/* Requests the kernels of every step that the shape stands for: decodes alone, of up to so many
+ * rows; or so many rows of which some, two at least, are a sequence's in tiles. With tiles of three
+ * rows or more there are no more tiles than half the rows, since a sequence of one row has none;
+ * but where a start of quantization cuts tiles, two rows may be two. */
+static void request_task(struct vulkan_recorder *recorder, struct vulkan_attention_task task,
+                         bool may_span)
 {
     const struct vulkan_program *program = recorder->program;
     const struct vulkan_shape *shape = &recorder->recording->shape;
     if (shape->rows == shape->sequences) { /* decodes alone */
-        ask_decodes(recorder, task, recorder->recording->least_rows, shape->rows);
+        request_decodes(recorder, task, recorder->recording->min_rows, shape->rows);
         task.reach = VULKAN_REACH_BRIEF;
         if (shape->whole)
-            ask_items(recorder, task, recorder->recording->least_rows, shape->rows);
+            request_items(recorder, task, recorder->recording->min_rows, shape->rows);
         return;
     }
-    uint32_t most =
+    uint32_t max =
         shape->rows - 1 < program->max_logit_rows ? shape->rows - 1 : program->max_logit_rows;
-    ask_decodes(recorder, task, 2, most);
+    request_decodes(recorder, task, 2, max);
     task.tiles = true;
-    most = program->tile_rows > 2 && !shape->openings ? shape->rows / 2 : shape->rows;
-    ask_items(recorder, task, 1, most);
+    max = program->tile_rows > 2 && !shape->openings ? shape->rows / 2 : shape->rows;
+    request_items(recorder, task, 1, max);
     task.spans = true;
     if (program->spans && may_span)
-        ask_items(recorder, task, 1, most);
+        request_items(recorder, task, 1, max);
 }
 
-static void ask_kernels(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
+static void request_kernels(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
 {
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = &program->plan->ops[index];
@@ -223,13 +224,13 @@ static void ask_kernels(struct vulkan_recorder *recorder, uint32_t index, uint32
         .shape = vulkan_attention_shape_of(program, index, VULKAN_KV_FORM_USUAL),
         .forms = forms,
         .fuse = fused ? fuse_bits(program, &run) : 0};
-    if (memcmp(&task, &recorder->asked, sizeof task) == 0)
+    if (memcmp(&task, &recorder->requested, sizeof task) == 0)
         return; /* as the layer before */
-    recorder->asked = task;
-    ask_task(recorder, task, !op->params.attention.causal);
+    recorder->requested = task;
+    request_task(recorder, task, !op->params.attention.causal);
     if (opens) {
         task.shape = vulkan_attention_shape_of(program, index, VULKAN_KV_FORM_OPENING);
-        ask_task(recorder, task, !op->params.attention.causal);
+        request_task(recorder, task, !op->params.attention.causal);
     }
 }
 
@@ -260,7 +261,7 @@ void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t in
                              choice.grid, &touch);
 }
 
-/* Keys and values of all patches into the cache that the op has to itself. */
+/* Writes keys and values of all patches into the op's cache. */
 static void record_patch_keys(struct vulkan_recorder *recorder, uint32_t index)
 {
     const struct vulkan_program *program = recorder->program;
@@ -313,7 +314,7 @@ static void record_patches(struct vulkan_recorder *recorder, uint32_t index, uin
         .writes = {op->output, vulkan_recorder_scratch(recorder)},
         .cache_bytes = (uint64_t)recording->shape.patches * task.shape.heads * task.shape.head_dim *
                        2 * sizeof(uint16_t),
-        .name = windowed ? "attention in windows" : "attention over pictures"};
+        .name = windowed ? "attention in windows" : "attention over images"};
     record_patch_keys(recorder, index);
     vulkan_recorder_dispatch(recorder, choice.shader, &choice.specialization, &push, sizeof push,
                              choice.grid, &touch);
@@ -346,8 +347,8 @@ static void record(struct vulkan_recorder *recorder, uint32_t index, uint32_t fo
         record_patches(recorder, index, forms);
         return;
     }
-    if (recorder->recording->least_rows > 0) {
-        ask_kernels(recorder, index, forms);
+    if (recorder->recording->min_rows > 0) {
+        request_kernels(recorder, index, forms);
         return;
     }
     uint32_t early = shape->opening_tiles;
@@ -357,7 +358,7 @@ static void record(struct vulkan_recorder *recorder, uint32_t index, uint32_t fo
         return;
     }
     record_form(recorder, index, forms, VULKAN_KV_FORM_OPENING, batch->opening_address, 0, early);
-    record_form(recorder, index, forms, VULKAN_KV_FORM_USUAL, batch->behind_address, early,
+    record_form(recorder, index, forms, VULKAN_KV_FORM_USUAL, batch->beyond_address, early,
                 shape->tiles - early);
 }
 

@@ -6,8 +6,8 @@
 
 #include "worker/backend/vulkan/record/vulkan_recorder.h"
 
-/* Keys and values that the attention op after the linear op `index` will read, read beside it
- * where that helps. */
+/* A dispatch beside the linear op `index` that reads the keys and values of the next attention op
+ * into the cache, if that pays. */
 void vulkan_attention_record_ahead(struct vulkan_recorder *recorder, uint32_t index);
 
 #endif

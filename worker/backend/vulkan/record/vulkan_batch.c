@@ -1,6 +1,6 @@
 /*
- * Writing a step down for the device. The tables of all sequences of a step are bounded by the
- * pool's blocks only while no two sequences share any, so their buffer grows when it must.
+ * Writes a step for the device. Sequences may share blocks, so the tables of all sequences together
+ * are not bounded by the pool's blocks, and their buffer grows on demand.
  */
 #include "worker/backend/vulkan/record/vulkan_batch.h"
 
@@ -43,7 +43,7 @@ static uint64_t openings_offset(const struct vulkan_batch *batch)
                 : 0);
 }
 
-static uint64_t behind_offset(const struct vulkan_batch *batch)
+static uint64_t beyond_offset(const struct vulkan_batch *batch)
 {
     return openings_offset(batch) +
            align_section(batch->limits.rows * sizeof(struct vulkan_step_sequence));
@@ -64,7 +64,7 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
     *batch = (struct vulkan_batch){.device = device, .limits = *limits};
     uint64_t bytes = openings_offset(batch);
     if (limits->layout->quantization.start_tokens > 0)
-        bytes = behind_offset(batch) +
+        bytes = beyond_offset(batch) +
                 align_section(limits->rows * sizeof(struct vulkan_step_sequence));
     enum result result =
         vulkan_buffer_create(device, VULKAN_UPLOAD, bytes, "step data", &batch->buffer, error);
@@ -76,7 +76,7 @@ enum result vulkan_batch_init(struct vulkan_batch *batch, const struct vulkan_de
     batch->tiles_address = batch->buffer.address + tiles_offset(batch);
     batch->sights_address = batch->buffer.address + sights_offset(batch);
     batch->opening_address = batch->buffer.address + openings_offset(batch);
-    batch->behind_address = batch->buffer.address + behind_offset(batch);
+    batch->beyond_address = batch->buffer.address + beyond_offset(batch);
     return result;
 }
 
@@ -88,7 +88,7 @@ void vulkan_batch_fini(struct vulkan_batch *batch)
     vulkan_buffer_destroy(batch->device, &batch->tables);
 }
 
-/* That have a place in the group. */
+/* Entries that the sequence has in the group. */
 static uint32_t table_entries(const struct vulkan_batch *batch, uint32_t group,
                               const struct step_sequence *sequence)
 {
@@ -116,8 +116,8 @@ static struct vulkan_step_row make_row(uint32_t token, uint32_t position, uint32
     return row;
 }
 
-/* Of the sequence's rows in the step, how many see no more than the opening. What a row sees never
- * ends before what the row before it sees. */
+/* Number of the sequence's rows in the step that see only the opening. The range of a row never
+ * ends before that of the row before it. */
 static uint32_t opening_rows(const struct vulkan_batch *batch, const struct step_batch *step,
                              const struct step_sequence *sequence)
 {
@@ -132,18 +132,18 @@ static uint32_t opening_rows(const struct vulkan_batch *batch, const struct step
     return count;
 }
 
-/* For attention alone: by what the one row of the sequence sees. */
+/* For attention only: by what the single row of the sequence sees. */
 static void fill_opening(struct vulkan_batch *batch, const struct step_batch *step, uint32_t index,
                          struct vulkan_step_sequence to)
 {
     const struct step_sequence *from = &step->sequences[index];
     uint8_t *opening = (uint8_t *)batch->buffer.mapped + openings_offset(batch);
-    uint8_t *behind = (uint8_t *)batch->buffer.mapped + behind_offset(batch);
+    uint8_t *beyond = (uint8_t *)batch->buffer.mapped + beyond_offset(batch);
     uint32_t early = opening_rows(batch, step, from);
     to.row_count = from->row_count == 1 ? early : 0;
     memcpy(opening + index * sizeof to, &to, sizeof to);
     to.row_count = from->row_count == 1 ? 1 - early : 0;
-    memcpy(behind + index * sizeof to, &to, sizeof to);
+    memcpy(beyond + index * sizeof to, &to, sizeof to);
     batch->has_openings |= from->first_position < batch->limits.layout->quantization.start_tokens;
 }
 
@@ -189,7 +189,7 @@ static void cut_rows(struct vulkan_batch *batch, const struct step_sequence *seq
     }
 }
 
-/* Of the sequences that have several rows, those first that see no more than the opening. */
+/* Cuts sequences with several rows into tiles; tiles that see only the opening come first. */
 static void fill_tiles(struct vulkan_batch *batch, const struct step_batch *step)
 {
     batch->decode_count = 0;
@@ -209,7 +209,7 @@ static void fill_tiles(struct vulkan_batch *batch, const struct step_batch *step
     }
 }
 
-/* What the step says of pictures, or what it means by saying nothing. */
+/* The row's sight: from the step, or its default. */
 static void fill_sights(struct vulkan_batch *batch, const struct step_batch *step,
                         const struct step_sequence *sequence)
 {

@@ -1,7 +1,7 @@
 /*
- * What a step's kernels read of the batch (shaders/step.glsl): rows, sequences, block tables and
- * logit rows, written by the host into one mapped buffer. Everything that differs between steps of
- * one shape is in here, so that recorded commands can be submitted again.
+ * The data of a step that kernels read (shaders/step.glsl): rows, sequences, block tables and logit
+ * rows, written by the host into one mapped buffer. Everything that differs between steps of one
+ * shape is in here, so that recorded commands can be submitted again.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_BATCH_H
 #define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_BATCH_H
@@ -20,7 +20,7 @@ struct vulkan_step_row {
     uint32_t drawn; /* 0, or VULKAN_STEP_DRAWN | draw of the step before, whose token it is */
 };
 
-/* One row of a model that sees: 32 bytes. */
+/* One row of a model that takes images: 32 bytes. */
 struct vulkan_step_sight {
     struct rope_position position;
     uint32_t feature; /* ROW_FEATURE_NONE, or a row of the feature pool */
@@ -52,19 +52,19 @@ struct vulkan_batch {
     const struct vulkan_device *device;
     struct vulkan_batch_limits limits;
     struct vulkan_buffer buffer; /* rows, sequences, logit rows, tiles, sights, openings */
-    struct vulkan_buffer tables; /* made anew, larger, when a step needs it */
+    struct vulkan_buffer tables; /* replaced by a larger one when a step needs it */
     uint64_t rows_address;
     uint64_t sequences_address;
     uint64_t logit_rows_address;
     uint64_t tiles_address;
     uint64_t sights_address; /* of a model that sees */
-    /* All sequences, where there are openings: in the first those with one row that sees no more
-     * than the opening have it, in the second those whose row sees more. Others are empty. */
+    /* With openings, two more lists of all sequences. The first has the single-row sequences still
+     * inside the full-precision prefix, the second those beyond it; the other entries are empty. */
     uint64_t opening_address;
-    uint64_t behind_address;
+    uint64_t beyond_address;
     uint32_t decode_count;   /* of the step written last: sequences with one row */
     uint32_t tile_count;     /* of the others */
-    uint32_t opening_tiles;  /* the first of them: what sees no more than the opening */
+    uint32_t opening_tiles;  /* the first of them: those that see only the opening */
     bool has_openings;       /* some row lies in the opening */
     bool draws_whole;        /* every row is drawn from, in order */
     enum vulkan_reach reach; /* of sequences with one row, by the longest */
@@ -81,14 +81,14 @@ void vulkan_batch_fini(struct vulkan_batch *batch);
 enum result vulkan_batch_fill(struct vulkan_batch *batch, const struct step_batch *step,
                               bool *moved, struct error_text *error) RESULT_CHECKED;
 
-/* What of the step written last sees how much. */
+/* Selects rows of the step written last by what they see. */
 struct vulkan_batch_sight {
     uint32_t window; /* 0: all positions */
     bool decodes;    /* sequences with one row, or the others */
     uint32_t beyond; /* those that see more positions than this, */
     uint32_t up_to;  /* of rows that see no more than this */
 };
-/* Positions, each of a sequence once. */
+/* Number of positions seen; each position of a sequence counts once. */
 uint64_t vulkan_batch_positions(const struct vulkan_batch *batch, uint32_t sequences,
                                 const struct vulkan_batch_sight *sight);
 

@@ -1,8 +1,8 @@
 /*
  * A run of norms, rotations and the KV write over one tensor is one dispatch when it has the usual
- * form (vulkan_attention_shape.c). In a step in which every sequence has one row, even that is done
- * by the attention kernel. Otherwise, and for ops that stand alone, each op is one dispatch of the
- * same kernel with parts switched off.
+ * form (vulkan_attention_shape.c). In a step in which every sequence has one row, the attention
+ * kernel does it too. Otherwise, and for ops that stand alone, each op is one dispatch of the same
+ * kernel with parts switched off.
  *
  * Where quantization starts after a number of tokens, keys and values before it are written in both
  * forms.
@@ -17,7 +17,7 @@ uint64_t vulkan_heads_norm_weights(const struct vulkan_program *program, const s
                                          : program->weights.vector_address[norm->weights[0]];
 }
 
-/* Whether the attention behind the run does all of it: only for decodes. */
+/* Whether the attention op after the run computes all of it: only for decodes. */
 bool vulkan_heads_are_fused(const struct vulkan_recorder *recorder, uint32_t first, uint32_t count)
 {
     const struct plan *plan = recorder->program->plan;
@@ -36,7 +36,7 @@ bool vulkan_heads_are_fused(const struct vulkan_recorder *recorder, uint32_t fir
            attention->params.attention.layer == layer;
 }
 
-/* What all dispatches of heads of a layer's tensor have in common. */
+/* The fields that all dispatches of heads of a tensor share. */
 struct vulkan_rope_kv_write_push vulkan_heads_push(const struct vulkan_recorder *recorder,
                                                    const struct plan_op *op)
 {
@@ -54,7 +54,7 @@ struct vulkan_rope_kv_write_push vulkan_heads_push(const struct vulkan_recorder 
     };
 }
 
-/* `beside`: it needs nothing of what the dispatch before it wrote. */
+/* `beside`: it does not depend on the dispatch before it. */
 void vulkan_heads_dispatch(struct vulkan_recorder *recorder, const struct plan_op *op,
                            const struct vulkan_heads_task *task,
                            const struct vulkan_rope_kv_write_push *push, bool beside)
@@ -105,7 +105,7 @@ static void set_write(const struct vulkan_program *program, const struct plan_op
     push->value_offset = params->values.offset;
 }
 
-/* What has been dispatched for the write `op`, once more without queries, into the opening. */
+/* Repeats the dispatch of the write `op` without queries, into the opening. */
 static void write_opening(struct vulkan_recorder *recorder, const struct plan_op *op,
                           struct vulkan_heads_task task, struct vulkan_rope_kv_write_push push)
 {

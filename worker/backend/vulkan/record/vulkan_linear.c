@@ -118,7 +118,7 @@ static void record_matrix(struct vulkan_recorder *recorder, const struct vulkan_
                              sizeof push, choice.product.grid, &touch);
 }
 
-/* `lay`: the biases alone, whatever x is. */
+/* `lay`: writes the biases only; x is not read. */
 static void dispatch_bias(struct vulkan_recorder *recorder, uint32_t index, bool lay,
                           uint32_t forms)
 {
@@ -138,8 +138,7 @@ static void dispatch_bias(struct vulkan_recorder *recorder, uint32_t index, bool
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-/* The op with its norm and its gate where one dispatch does them too. `forms`: of the gate's
- * output. */
+/* Records the op, with its norm and gate if they are fused. `forms`: of the gate's output. */
 static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint32_t forms)
 {
     const struct vulkan_program *program = recorder->program;
@@ -149,7 +148,7 @@ static void record_linear(struct vulkan_recorder *recorder, uint32_t index, uint
         vulkan_linear_task_make(program, index, rows, way, forms);
     if (task.op->stem == OP_linear_add && task.op->inputs[1] != task.op->output)
         vulkan_recorder_copy(recorder, task.op->inputs[1], task.op->output);
-    if (task.bias) /* beside whatever makes the input: no barrier waits for it alone */
+    if (task.bias) /* may overlap with the producer of the input: needs no barrier of its own */
         dispatch_bias(recorder, program->notes[index].bias, true, VULKAN_FORM_F32);
     uint32_t column = 0;
     for (uint32_t m = 0; m < program->weights.by_op[index].count; m++) {

@@ -6,10 +6,10 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/program/vulkan_moe_way.h"
 
-#define INVOCATIONS       256u /* of the kernels but those of moe_linear */
+#define INVOCATIONS       256u /* of all kernels except moe_linear's */
 #define GROUP_INVOCATIONS 1024u
 #define MANY_PAIRS        1024u
-#define GRID_MOST         65535u
+#define GRID_MAX          65535u
 #define COLUMNS_EACH      4u /* of an invocation of moe_combine */
 
 static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
@@ -19,8 +19,8 @@ static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
 
 static uint32_t invocations(const struct vulkan_program *program, uint32_t wanted)
 {
-    uint32_t most = program->device->facts.max_invocations;
-    return wanted < most ? wanted : most;
+    uint32_t max = program->device->facts.max_invocations;
+    return wanted < max ? wanted : max;
 }
 
 /* Address of an op's weight of floats, or 0 when it has none. */
@@ -29,13 +29,13 @@ static uint64_t vectors_of(const struct vulkan_program *program, const struct pl
     return op->weights[0] == PLAN_NONE ? 0 : program->weights.vector_address[op->weights[0]];
 }
 
-/* A softmax over all that is normalized afterwards is one over the chosen. */
+/* A softmax over all experts that is normalized afterwards equals one over the chosen. */
 static bool is_softmax_of_all(const struct moe_route_params *params)
 {
     return !params->softmax_chosen && !params->normalized;
 }
 
-/* Whether the moe_linear beside the recorder's present op does it. */
+/* Whether the adjacent moe_linear computes the recorder's present op. */
 static bool is_fused(const struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
@@ -74,7 +74,7 @@ void vulkan_record_moe_route(struct vulkan_recorder *recorder)
     vulkan_recorder_dispatch(recorder, "moe_route", &constants, &push, sizeof push, grid, &touch);
 }
 
-/* Sorts the pairs of `route` into tiles, unless that is done. */
+/* Sorts the pairs of `route` into tiles, unless they are sorted already. */
 static void group_pairs(struct vulkan_recorder *recorder, plan_tensor_id route, uint32_t experts,
                         uint32_t tile_rows)
 {
@@ -206,8 +206,8 @@ static void dispatch_plain(struct vulkan_recorder *recorder, const struct moe_ta
                              sizeof push, grid, touch);
 }
 
-/* `behind`: other dispatches of the op came before, which wrote other columns. */
-static void dispatch_task(struct vulkan_recorder *recorder, struct moe_task *task, bool behind)
+/* `follows`: not the first dispatch of the op; the earlier ones wrote other columns. */
+static void dispatch_task(struct vulkan_recorder *recorder, struct moe_task *task, bool follows)
 {
     static void (*const dispatches[])(struct vulkan_recorder *, const struct moe_task *, uint32_t,
                                       struct vulkan_grid, const struct vulkan_touch *) = {
@@ -235,12 +235,12 @@ static void dispatch_task(struct vulkan_recorder *recorder, struct moe_task *tas
                                 : route,
                   request->add ? task->out : (plan_tensor_id)PLAN_NONE},
         .writes = {task->out, task->route ? route : (plan_tensor_id)PLAN_NONE},
-        .side_by_side = behind};
-    must(grid.x <= GRID_MOST && grid.y <= GRID_MOST);
+        .side_by_side = follows};
+    must(grid.x <= GRID_MAX && grid.y <= GRID_MAX);
     dispatches[task->choice.kernel](recorder, task, pairs, grid, &touch);
 }
 
-/* Gate and up, in two stacks or, one behind the other or taking turns, in one. */
+/* Gate and up: in two stacks, or one after the other or interleaved in one stack. */
 static void record_gated(struct vulkan_recorder *recorder, uint32_t rows, bool routes)
 {
     const struct vulkan_program *program = recorder->program;
@@ -319,7 +319,7 @@ void vulkan_record_moe_gate(struct vulkan_recorder *recorder)
         .limit = params->limit,
         .alpha = params->alpha,
     };
-    if (push.bias) { /* a second weight lies behind the first */
+    if (push.bias) { /* the second weight follows the first */
         const struct plan_weight *bias = &program->plan->weights[op->weights[0]];
         push.bias_columns = bias->columns;
         push.bias_up = push.bias + (uint64_t)bias->rows * bias->columns * sizeof(float);

@@ -1,7 +1,7 @@
 /*
- * Rows are in the order that backend/cpu/cpu_patches.h gives them, so that spans are consecutive
- * rows and squares lie behind each other. What is the same for every batch (rows at their own
- * positions, the cache's block table) is written once.
+ * Rows are in the order of the host's patch arrangement, so that spans are consecutive rows and the
+ * patches of a square follow each other. Data that is the same for every batch (positions of rows,
+ * the cache's block table) is written once.
  */
 #include "worker/backend/vulkan/record/vulkan_patch_batch.h"
 
@@ -11,13 +11,13 @@
 #include "worker/backend/vulkan/device/vulkan_vision_push.h"
 
 #define CHANNELS 3u
-#define WORD     4u /* kernels read pixels by words, so the last one reaches past them */
+#define WORD     4u /* kernels read pixels as words, so the last word may end after them */
 
 enum section {
     SECTION_ROWS,
     SECTION_SEQUENCE,
     SECTION_TABLE,
-    SECTION_PICTURES,
+    SECTION_IMAGES,
     SECTION_FEATURE_ROWS,
     SECTION_SIGHTS,
     SECTION_TILES,
@@ -26,7 +26,7 @@ enum section {
     SECTION_COUNT
 };
 
-/* Where a section begins; SECTION_COUNT: where the last one ends. */
+/* Offset of a section; of SECTION_COUNT: the end of the last one. */
 static uint64_t section_offset(const struct vulkan_patch_batch *patches, enum section section)
 {
     const struct cpu_patches *arranged = &patches->arranged;
@@ -37,7 +37,7 @@ static uint64_t section_offset(const struct vulkan_patch_batch *patches, enum se
         [SECTION_ROWS] = rows * sizeof(struct vulkan_step_row),
         [SECTION_SEQUENCE] = sizeof(struct vulkan_step_sequence),
         [SECTION_TABLE] = (rows / KV_BLOCK_TOKENS + 1) * sizeof(uint32_t),
-        [SECTION_PICTURES] = squares * sizeof(struct vulkan_patch_image),
+        [SECTION_IMAGES] = squares * sizeof(struct vulkan_patch_image),
         [SECTION_FEATURE_ROWS] = squares * sizeof(uint32_t),
         [SECTION_SIGHTS] = rows * sizeof(struct vulkan_step_sight),
         [SECTION_TILES] = rows * sizeof(struct vulkan_step_tile),
@@ -80,11 +80,11 @@ enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
         (uint64_t)max_rows * plan->vision.patch_side * plan->vision.patch_side * CHANNELS + WORD;
     enum result result = cpu_patches_init(&patches->arranged, plan, max_rows, error);
     if (result == RESULT_OK)
-        result = vulkan_buffer_create(device, VULKAN_UPLOAD, pixel_bytes, "pixels of pictures",
+        result = vulkan_buffer_create(device, VULKAN_UPLOAD, pixel_bytes, "pixels of images",
                                       &patches->pixels, error);
     if (result == RESULT_OK)
         result = vulkan_buffer_create(device, VULKAN_UPLOAD, section_offset(patches, SECTION_COUNT),
-                                      "patches of pictures", &patches->buffer, error);
+                                      "patches of images", &patches->buffer, error);
     if (result != RESULT_OK)
         return result;
     patches->batch = (struct vulkan_batch){
@@ -93,7 +93,7 @@ enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
         .tables = {.address = section_address(patches, SECTION_TABLE)},
         .sights_address = section_address(patches, SECTION_SIGHTS),
     };
-    patches->pictures_address = section_address(patches, SECTION_PICTURES);
+    patches->images_address = section_address(patches, SECTION_IMAGES);
     patches->feature_rows_address = section_address(patches, SECTION_FEATURE_ROWS);
     fill_cache_places(patches);
     return RESULT_OK;
@@ -108,30 +108,30 @@ void vulkan_patch_batch_fini(struct vulkan_patch_batch *patches)
     vulkan_buffer_destroy(patches->device, &patches->buffer);
 }
 
-/* Copies pixels and says of each tile where they are. */
-static void fill_pictures(struct vulkan_patch_batch *patches)
+/* Copies pixels and writes each tile's address. */
+static void fill_images(struct vulkan_patch_batch *patches)
 {
     const uint32_t side = patches->arranged.vision->patch_side;
-    struct vulkan_patch_image *pictures = section_bytes(patches, SECTION_PICTURES);
+    struct vulkan_patch_image *images = section_bytes(patches, SECTION_IMAGES);
     uint64_t at = 0;
     for (uint32_t t = 0; t < patches->arranged.tile_count; t++) {
         const struct patch_tile *tile = &patches->arranged.tiles[t];
         const uint32_t line_bytes = tile->width * side * CHANNELS;
         const uint64_t bytes = (uint64_t)tile->height * side * line_bytes;
         must(at + bytes + WORD <= patches->pixels.bytes);
-        struct vulkan_patch_image picture = {.pixels = patches->pixels.address + at,
-                                             .line_bytes = line_bytes,
-                                             .height = tile->height,
-                                             .width = tile->width};
+        struct vulkan_patch_image image = {.pixels = patches->pixels.address + at,
+                                           .line_bytes = line_bytes,
+                                           .height = tile->height,
+                                           .width = tile->width};
         memcpy((uint8_t *)patches->pixels.mapped + at, tile->picture.pixels, bytes);
-        memcpy(picture.scale, tile->picture.scale, sizeof picture.scale);
-        memcpy(picture.bias, tile->picture.bias, sizeof picture.bias);
-        pictures[t] = picture;
+        memcpy(image.scale, tile->picture.scale, sizeof image.scale);
+        memcpy(image.bias, tile->picture.bias, sizeof image.bias);
+        images[t] = image;
         at += bytes;
     }
 }
 
-/* Says of each patch where it is and what it sees, and cuts the spans. */
+/* Writes each patch's position and range, and cuts spans into tiles. */
 static struct vulkan_patch_spans fill_spans(struct vulkan_patch_batch *patches,
                                             const struct patch_spans *spans, enum section sights_at,
                                             enum section tiles_at)
@@ -161,7 +161,7 @@ static struct vulkan_patch_spans fill_spans(struct vulkan_patch_batch *patches,
 void vulkan_patch_batch_fill(struct vulkan_patch_batch *patches, const struct encode_batch *batch)
 {
     cpu_patches_arrange(&patches->arranged, batch);
-    fill_pictures(patches);
+    fill_images(patches);
     patches->whole = fill_spans(patches, &patches->arranged.whole, SECTION_SIGHTS, SECTION_TILES);
     patches->windows = patches->whole;
     if (patches->arranged.windows.count > 0)

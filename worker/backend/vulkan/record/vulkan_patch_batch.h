@@ -1,10 +1,11 @@
 /*
- * A batch of pictures as a tower's kernels read it: pixels, where each patch lies, which patches
- * see each other, and which row of the feature pool each square becomes. Written by the host into
- * mapped buffers, once for each batch.
+ * A batch of images as the kernels of a vision plan read it: pixels, the position of each patch,
+ * which patches see each other, and the row of the feature pool for each square. The host writes it
+ * into mapped buffers, once for each batch.
  *
- * To attention a batch is one sequence: patch r stands at position r of a cache whose block b holds
- * positions 16 b to 16 b + 15, and sees those of its span, a tile of the picture or a window of it.
+ * For attention a batch is one sequence: patch r is at position r of a cache whose block b holds
+ * positions 16 b to 16 b + 15, and sees the positions of its span, a tile of the image or a window
+ * of it.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PATCH_BATCH_H
 #define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PATCH_BATCH_H
@@ -12,7 +13,7 @@
 #include "worker/backend/host/cpu_patches.h"
 #include "worker/backend/vulkan/record/vulkan_batch.h"
 
-/* What attention over spans of one kind reads. */
+/* The inputs of attention over spans of one kind. */
 struct vulkan_patch_spans {
     uint64_t sights_address; /* struct vulkan_step_sight [patches] */
     uint64_t tiles_address;  /* struct vulkan_step_tile [tile_count] */
@@ -22,14 +23,14 @@ struct vulkan_patch_spans {
 struct vulkan_patch_batch {
     const struct vulkan_device *device;
     uint32_t tile_rows;          /* vulkan_attention_policy.h */
-    struct cpu_patches arranged; /* the order of rows is the CPU backend's */
+    struct cpu_patches arranged; /* rows in the same order as on the CPU backend */
     struct vulkan_buffer pixels;
     struct vulkan_buffer buffer; /* everything else */
-    struct vulkan_batch batch;   /* addresses alone: rows, sequences, tables */
-    uint64_t pictures_address;   /* struct vulkan_patch_image [tiles] */
+    struct vulkan_batch batch;   /* only addresses of rows, sequences and tables */
+    uint64_t images_address;     /* struct vulkan_patch_image [tiles] */
     uint64_t feature_rows_address;
     struct vulkan_patch_spans whole;
-    struct vulkan_patch_spans windows; /* of towers without: as whole */
+    struct vulkan_patch_spans windows; /* as `whole` if the model has no windows */
 };
 
 /* For batches of up to `max_rows` patches of this plan, which outlives it. */
@@ -40,7 +41,7 @@ enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
 /* A zeroed struct is fine. */
 void vulkan_patch_batch_fini(struct vulkan_patch_batch *patches);
 
-/* Lays the batch down; the device must not be using the buffers. */
+/* Writes the batch; the device must not be using the buffers. */
 void vulkan_patch_batch_fill(struct vulkan_patch_batch *patches, const struct encode_batch *batch);
 
 #endif

@@ -12,7 +12,7 @@
 #include "worker/backend/vulkan/record/vulkan_recorder.h"
 #include "worker/backend/vulkan/record/vulkan_row_ops.h"
 
-/* What kernels over rows write. */
+/* Forms that kernels over one row write. */
 #define ROW_FORMS ((uint32_t)VULKAN_FORM_F32 | VULKAN_FORM_F16 | VULKAN_FORM_Q8 | VULKAN_FORM_TILED)
 
 static uint32_t forms_of_gate(const struct vulkan_recorder *recorder, uint32_t index)
@@ -20,10 +20,11 @@ static uint32_t forms_of_gate(const struct vulkan_recorder *recorder, uint32_t i
     const struct vulkan_program *program = recorder->program;
     uint32_t partner = program->notes[index].partner;
     uint32_t rows = vulkan_recorder_rows(recorder, program->plan->ops[index].output);
-    bool fused = partner != VULKAN_NO_OP && vulkan_linear_way(program, partner, rows).gate;
-    return fused && !vulkan_linear_gates_tiled(program, partner, rows)
-               ? ROW_FORMS & ~(uint32_t)VULKAN_FORM_TILED
-               : ROW_FORMS;
+    if (partner == VULKAN_NO_OP)
+        return ROW_FORMS;
+    struct vulkan_linear_way way = vulkan_linear_way(program, partner, rows);
+    return way.gate && way.input != VULKAN_FORM_TILED ? ROW_FORMS & ~(uint32_t)VULKAN_FORM_TILED
+                                                      : ROW_FORMS;
 }
 
 static uint32_t forms_of_attention(const struct vulkan_recorder *recorder, uint32_t index)
@@ -71,7 +72,7 @@ static const struct {
 #undef OP_FUNCTIONS
 };
 
-/* What each op's readers want of it at this shape. */
+/* Chooses the forms of each op's output by its readers at this shape. */
 static void choose_forms(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;
@@ -90,7 +91,8 @@ static void choose_forms(struct vulkan_recorder *recorder)
     for (uint32_t i = 0; i < plan->op_count; i++) {
         uint32_t own = op_functions[plan->ops[i].stem].forms(recorder, i);
         uint32_t wanted = recorder->forms[i];
-        /* Who likes tiles best reads f16 too, for the sake of others or of the op. */
+        /* Readers that prefer tiles also accept f16: if another reader needs f16, or the op cannot
+         * write tiles, all read f16. */
         if ((wanted & VULKAN_FORM_TILED) != 0 &&
             ((wanted & VULKAN_FORM_F16) != 0 ||
              (own & (VULKAN_FORM_F16 | VULKAN_FORM_TILED)) == VULKAN_FORM_F16))
@@ -111,7 +113,7 @@ enum result vulkan_plan_walk_run(const struct vulkan_recording *recording, struc
     vulkan_recorder_init(&recorder, recording, error);
     choose_forms(&recorder);
     if (recording->commands)
-        vulkan_commands_barrier(recording->commands); /* behind the step before */
+        vulkan_commands_barrier(recording->commands); /* after the step before */
     uint32_t end_op = recording->end_op > 0 ? recording->end_op : plan->op_count;
     for (recorder.op = recording->first_op; recorder.op < end_op && recorder.result == RESULT_OK;
          recorder.op++) {

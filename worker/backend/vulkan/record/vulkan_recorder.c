@@ -115,7 +115,7 @@ static void order(struct vulkan_recorder *recorder, const struct vulkan_touch *t
             recorder->was_written[touch->writes[i]] = true;
 }
 
-/* Of each tensor once, as f32. */
+/* Counts each tensor once, as f32. */
 static uint64_t activation_bytes(const struct vulkan_recorder *recorder,
                                  const plan_tensor_id *tensors, size_t count)
 {

@@ -13,15 +13,16 @@
 struct vulkan_recorder {
     const struct vulkan_recording *recording;
     const struct vulkan_program *program;
-    uint8_t *forms;         /* [op_count] enum vulkan_form bits that the op's output is wanted in */
-    uint8_t *missing_forms; /* likewise: wanted, but not among those that the op's kernels write */
+    uint8_t *forms;         /* [op_count] enum vulkan_form bits of the op's output */
+    uint8_t *missing_forms; /* [op_count] forms that are needed but not written by the op's own
+                             * kernel */
     /* [tensor_count + 4] since the last barrier; then KV cache, scratch, states, groups */
     bool *was_read;
     bool *was_written;
-    plan_tensor_id grouped;             /* the route that the groups are of, or PLAN_NONE */
-    uint32_t grouped_tile_rows;         /* of their tiles, at most */
-    struct vulkan_attention_task asked; /* of the layer whose kernels were asked for last */
-    uint32_t op;                        /* being recorded */
+    plan_tensor_id grouped;                 /* the route that the groups are of, or PLAN_NONE */
+    uint32_t grouped_tile_rows;             /* of their tiles, at most */
+    struct vulkan_attention_task requested; /* of the layer whose kernels were requested last */
+    uint32_t op;                            /* being recorded */
     enum result result;
     struct error_text *error;
 };
@@ -31,30 +32,30 @@ void vulkan_recorder_init(struct vulkan_recorder *recorder,
                           const struct vulkan_recording *recording, struct error_text *error);
 void vulkan_recorder_fini(struct vulkan_recorder *recorder);
 
-/* What a dispatch touches besides weights and step data. Unused: PLAN_NONE. */
+/* Tensors that a dispatch reads and writes. Unused: PLAN_NONE. */
 struct vulkan_touch {
     plan_tensor_id reads[3];
     plan_tensor_id writes[2];
-    uint64_t weight_bytes; /* that it must read at least, for the profile; 0: none, or not told */
-    uint64_t cache_bytes;  /* of keys and values, likewise */
+    uint64_t weight_bytes; /* weights read, for the profile; 0: none or unknown */
+    uint64_t cache_bytes;  /* keys and values read, likewise */
     const char *name;      /* a literal, for the profile; NULL: the shader's */
-    bool side_by_side; /* writes other rows than the dispatch before it: no order between them */
+    bool side_by_side; /* writes other rows than the dispatch before it: no barrier between them */
 };
 plan_tensor_id vulkan_recorder_kv(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_scratch(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_states(const struct vulkan_recorder *recorder);
 plan_tensor_id vulkan_recorder_groups(const struct vulkan_recorder *recorder);
 
-/* A kernel by name with its push constants. After an error it does nothing. */
+/* Dispatches a kernel by name with its push constants. Does nothing after an error. */
 void vulkan_recorder_dispatch(struct vulkan_recorder *recorder, const char *shader,
                               const struct vulkan_specialization *specialization, const void *push,
                               uint32_t push_bytes, struct vulkan_grid grid,
                               const struct vulkan_touch *touch);
-/* A kernel over one row, as the policy dispatches it. */
+/* Dispatches a kernel over one row as the policy chooses. */
 void vulkan_recorder_row_kernel(struct vulkan_recorder *recorder,
                                 const struct vulkan_row_task *task, const void *push,
                                 uint32_t push_bytes, const struct vulkan_touch *touch);
-/* A tensor's f32 rows into another of the same shape. */
+/* Copies a tensor's f32 rows to a tensor of the same shape. */
 void vulkan_recorder_copy(struct vulkan_recorder *recorder, plan_tensor_id from, plan_tensor_id to);
 uint32_t vulkan_recorder_rows(const struct vulkan_recorder *recorder, plan_tensor_id tensor);
 struct vulkan_outputs_push vulkan_recorder_outputs(const struct vulkan_recorder *recorder,

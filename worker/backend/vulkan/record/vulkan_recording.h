@@ -19,12 +19,13 @@ struct vulkan_shape {
     uint32_t logit_rows;
     uint32_t decodes;        /* sequences with one row */
     uint32_t tiles;          /* of the others' rows, for attention */
-    bool whole;              /* every row is drawn from, in order: vulkan_program_whole() will do */
+    bool whole;              /* every row is drawn from, in order: the recording may use
+                              * vulkan_program_whole() */
     enum vulkan_reach reach; /* of decodes; brief only where all rows are decodes, and drawn from */
     bool features;           /* some row is a feature */
-    bool spans;              /* some row sees beyond itself */
+    bool spans;              /* some row sees positions after its own */
     bool openings;           /* some row lies before --quantized-kv-start */
-    uint32_t opening_tiles;  /* the first of the tiles: of rows that see nothing behind it */
+    uint32_t opening_tiles;  /* the first tiles: rows that see only the opening */
     /* Of a vision plan. */
     uint32_t patches;
     uint32_t patch_features;
@@ -37,13 +38,14 @@ struct vulkan_recording {
     const struct vulkan_batch *batch;
     const struct vulkan_patch_batch *patches; /* of a vision plan */
     struct vulkan_shape shape;
-    uint32_t first_op; /* of a vision plan, ops [first_op, end_op); 0 and 0: all */
+    uint32_t first_op; /* of a vision plan: ops [first_op, end_op); both 0: all */
     uint32_t end_op;
-    uint64_t drawn_before;            /* u32: what the step before drew */
+    uint64_t drawn_before;            /* u32: the tokens that the step before drew */
     struct vulkan_commands *commands; /* NULL: kernels are made and nothing is recorded */
-    /* 0, or (without commands) attention's kernels are those of all steps that are like the shape:
-     * decodes alone, of any number of rows from this one on, or not, of any sequences. */
-    uint32_t least_rows;
+    /* Without commands: if not 0, requests the attention kernels of all steps like the shape:
+     * decodes only, with from min_rows to shape.rows rows; or steps with prompts, of any
+     * sequences. */
+    uint32_t min_rows;
     struct vulkan_profile *profile; /* or NULL */
 };
 

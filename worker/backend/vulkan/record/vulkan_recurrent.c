@@ -7,7 +7,7 @@
 #include "proto/must.h"
 #include "worker/backend/vulkan/policy/vulkan_row_policy.h"
 
-#define DELTA_SUBGROUPS 4u /* of a workgroup: each has a column of a matrix to itself */
+#define DELTA_SUBGROUPS 4u /* of a workgroup: each has one column of a matrix */
 
 static uint64_t layer_states(const struct vulkan_program *program, uint32_t layer)
 {

@@ -1,6 +1,6 @@
 /*
- * Each op is one dispatch of a kernel over one row, except those that a neighbouring linear op does
- * on the way.
+ * Each op is one dispatch of a kernel over one row, except those that an adjacent linear op
+ * computes.
  */
 #include "worker/backend/vulkan/record/vulkan_row_ops.h"
 
@@ -12,7 +12,7 @@ static const struct plan_op *op_of(const struct vulkan_recorder *recorder)
     return &recorder->program->plan->ops[recorder->op];
 }
 
-/* The first table is the vocabulary's, and knows every token. */
+/* The first table is the vocabulary's, which has every token. */
 static bool is_first_embedding(const struct vulkan_recorder *recorder)
 {
     for (uint32_t i = 0; i < recorder->op; i++)
@@ -171,7 +171,7 @@ void vulkan_record_gather_rows(struct vulkan_recorder *recorder)
     const struct vulkan_program *program = recorder->program;
     const struct plan_op *op = op_of(recorder);
     if (op->output == PLAN_NONE)
-        return; /* the whole tensor is wanted, and used as it is */
+        return; /* the whole tensor is used instead */
     uint32_t forms = recorder->forms[recorder->op];
     const struct vulkan_gather_rows_push push = {
         .x = program->tensors[op->inputs[0]].f32,
@@ -263,7 +263,7 @@ void vulkan_record_scale_columns(struct vulkan_recorder *recorder)
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-/* soft_cap that neither scales nor caps: a copy, in the forms that are missing. */
+/* soft_cap with scale 1 and no cap: a copy, in the missing forms. */
 void vulkan_row_ops_record_missing_forms(struct vulkan_recorder *recorder)
 {
     const struct plan_op *op = op_of(recorder);

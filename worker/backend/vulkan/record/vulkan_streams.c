@@ -1,6 +1,6 @@
 /*
- * One push struct serves all ops over streams, and moe_shared, which adds to a single one: an op
- * fills in what its kernel reads.
+ * One push struct serves all ops over streams and moe_shared, which adds to a single stream; each
+ * op sets the fields that its kernel reads.
  */
 #include "worker/backend/vulkan/record/vulkan_ops.h"
 

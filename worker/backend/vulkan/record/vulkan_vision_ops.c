@@ -1,6 +1,6 @@
 /*
- * From pixels to rows, from rows to features, from features into the text: each op is one dispatch
- * of a kernel over one row.
+ * Pixels to rows, rows to features, features into text rows: each op is one dispatch of a kernel
+ * over one row.
  */
 #include "worker/backend/vulkan/record/vulkan_ops.h"
 
@@ -37,7 +37,7 @@ void vulkan_record_patch_rows(struct vulkan_recorder *recorder)
     const struct patch_rows_params *params = &op->params.patch_rows;
     const struct vulkan_patch_rows_push push = {
         .sights = patches->whole.sights_address,
-        .pictures = patches->pictures_address,
+        .images = patches->images_address,
         .outputs = vulkan_recorder_outputs(recorder, op->output, recorder->forms[recorder->op]),
         .columns = program->tensors[op->output].columns,
         .side = program->plan->vision.patch_side,
@@ -59,7 +59,7 @@ void vulkan_record_patch_positions(struct vulkan_recorder *recorder)
         .x = program->tensors[op->output].f32,
         .table = program->weights.vector_address[op->weights[0]],
         .sights = patches->whole.sights_address,
-        .pictures = patches->pictures_address,
+        .images = patches->images_address,
         .columns = program->tensors[op->output].columns,
         .side = op->params.patch_positions.side,
     };
@@ -103,7 +103,7 @@ void vulkan_record_clip_columns(struct vulkan_recorder *recorder)
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
-/* Rows that lie behind each other are joined already: a copy, in the forms that are wanted. */
+/* Joined rows follow each other in memory already: a copy, in the required forms. */
 void vulkan_record_join_rows(struct vulkan_recorder *recorder)
 {
     const struct vulkan_program *program = recorder->program;

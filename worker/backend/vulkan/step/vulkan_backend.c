@@ -2,8 +2,8 @@
  * The Vulkan backend: a device, the plan's program on it, and its steps.
  *
  * Loading: open the device, lay out memory, adopt the weights of an earlier worker or pack and
- * upload them, then make every kernel that a step may need. The pipeline cache is written when
- * kernels were made that it did not have.
+ * upload them, then make every kernel that a step may need. The pipeline cache is written if it
+ * lacked some of the kernels.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@
 
 #define FORMS_BYTES 8u /* of an element as f32, f16 and 8 bits with its terms: 7.25 */
 
-/* The stages of loading, in order: what a restart waits for. */
+/* The stages of loading, in order. */
 enum load_stage {
     STAGE_DEVICE,    /* instance and device */
     STAGE_PIPELINES, /* reading the cache of compiled kernels */
@@ -67,7 +67,7 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-/* The stage ends now; returns when the next one begins. */
+/* Ends the stage; returns the start time of the next one. */
 static double stage_end(struct vulkan_backend *vulkan, enum load_stage stage, double begun_ms)
 {
     double end_ms = now_ms();
@@ -187,7 +187,7 @@ static enum result load_weights(struct vulkan_backend *vulkan,
 static void describe(struct vulkan_backend *vulkan)
 {
     const struct vulkan_facts *facts = &vulkan->device->facts;
-    /* The gauges cut it: the driver comes last. */
+    /* The gauge truncates it, so the driver comes last. */
     snprintf(vulkan->description, sizeof vulkan->description, "vulkan %.200s, %s, %.200s",
              facts->name, vulkan_tier_name(facts->tier), facts->driver);
 }

@@ -1,15 +1,15 @@
 /*
- * A vision plan is a plan like any other: laid out by vulkan_program.c and recorded by
- * vulkan_recorder.c, over patches instead of tokens and a stage at a time. Stages go to the queue
- * that steps are submitted to, each behind a barrier, so they take effect in the order of the
- * calls: features arrive behind the steps that may still read what the rows held for another
- * picture, and ahead of those that are launched later. What a stage left in the tensors waits there
- * for the next one.
+ * A vision plan is laid out and recorded like a text plan (vulkan_program_memory.c,
+ * vulkan_plan_walk.c), over patches instead of tokens and one stage at a time. Stages are submitted
+ * to the queue of the steps, each after a barrier, so they take effect in the order of the calls:
+ * features are written after earlier steps have read the previous contents of their rows, and
+ * before later steps. The output of a stage stays in the tensors for the next one.
  *
- * Two submissions are under way at most: whoever asks for more waits for the older. Pictures are
- * laid down in buffers that the device reads, so a new batch waits for both.
+ * At most two submissions are in flight: a third waits for the older one. Images are written into
+ * buffers that the device reads, so a new batch waits for both.
  *
- * Refuses to share its weights: every worker uploads them. Towers are a small part of a checkpoint.
+ * Weights are not shared: every worker uploads them. Vision weights are a small part of a
+ * checkpoint.
  */
 #include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 
@@ -23,8 +23,10 @@
 #include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
 
 #define UNDER_WAY   2u
-#define FORMS_BYTES 8u   /* of an element as f32, f16 and 8 bits with its terms: 7.25 */
-#define WARM_ROWS   512u /* from here on no other kernels are chosen but at the largest number */
+#define FORMS_BYTES 8u /* of an element as f32, f16 and 8 bits with its terms: 7.25 */
+#define WARM_ROWS                                                                                  \
+    512u /* from here on the same kernels are chosen, except at the largest                        \
+          * number */
 
 struct vulkan_image_encoder {
     struct vulkan_program program;
@@ -32,8 +34,8 @@ struct vulkan_image_encoder {
     struct vulkan_commands *commands[UNDER_WAY]; /* used in turns */
     bool submitted[UNDER_WAY];
     uint32_t next;
-    uint32_t stages_done;           /* of the batch, the taking in with them; 0: there is none */
-    struct vulkan_profile *profile; /* or NULL: then one submission is under way at a time */
+    uint32_t stages_done;           /* of the batch, including the first; 0: there is no batch */
+    struct vulkan_profile *profile; /* or NULL: then one submission is in flight at a time */
     _Atomic uint64_t *heartbeat;    /* or NULL */
 };
 
@@ -98,7 +100,7 @@ void vulkan_image_encoder_destroy(struct vulkan_image_encoder *vision)
     free(vision);
 }
 
-/* Until commands[i] are free to be recorded. */
+/* Waits until commands[i] can be recorded. */
 static enum result wait_for(struct vulkan_image_encoder *vision, uint32_t i,
                             struct error_text *error)
 {
@@ -185,9 +187,9 @@ enum result vulkan_image_encoder_run(struct vulkan_image_encoder *vision, uint64
 {
     uint32_t all = vision->program.plan->vision.stages + 1;
     must(vision->stages_done > 0 && vision->stages_done < all);
-    uint32_t rows = vision->patches.arranged.rows, most = all - vision->stages_done;
+    uint32_t rows = vision->patches.arranged.rows, max = all - vision->stages_done;
     uint64_t stages = work / rows;
-    stages = stages < 1 ? 1 : stages < most ? stages : most;
+    stages = stages < 1 ? 1 : stages < max ? stages : max;
     enum result result = submit_stages(vision, (uint32_t)stages, error);
     *left = (uint64_t)rows * (all - vision->stages_done);
     if (*left > 0)
@@ -198,7 +200,7 @@ enum result vulkan_image_encoder_run(struct vulkan_image_encoder *vision, uint64
     return result;
 }
 
-/* A picture of so many squares, and so many tiles of attention. */
+/* The shape of an image of so many squares and attention tiles. */
 static enum result warm_squares(const struct vulkan_image_encoder *vision, uint32_t squares,
                                 uint32_t tiles, struct error_text *error)
 {
@@ -218,11 +220,11 @@ enum result vulkan_image_encoder_warm(const struct vulkan_image_encoder *vision,
                                       struct error_text *error)
 {
     const struct model_vision *model = &vision->program.plan->vision;
-    uint32_t most = vision->program.max_patch_rows / (model->merge_side * model->merge_side);
+    uint32_t max = vision->program.max_patch_rows / (model->merge_side * model->merge_side);
     enum result result = RESULT_OK;
-    for (uint32_t squares = 1; squares <= most && result == RESULT_OK;
-         squares = squares < WARM_ROWS ? vulkan_linear_next_rows(squares, most)
-                                       : squares + (most - squares + 1) / 2 + (squares == most))
+    for (uint32_t squares = 1; squares <= max && result == RESULT_OK;
+         squares = squares < WARM_ROWS ? vulkan_linear_next_rows(squares, max)
+                                       : squares + (max - squares + 1) / 2 + (squares == max))
         result = warm_squares(vision, squares, squares, error);
     return result;
 }

@@ -1,6 +1,6 @@
 /*
- * A model's vision tower on a device: its program, the pictures it is at, and the stages that are
- * under way. What comes out is written into the feature pool of the text's program.
+ * A model's vision plan on a device: its program, the current batch of images and the stages in
+ * flight. Features are written into the feature pool of the text's program.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_IMAGE_ENCODER_H
 #define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_IMAGE_ENCODER_H
@@ -15,25 +15,25 @@ enum result vulkan_image_encoder_create(const struct vulkan_program *text,
                                         backend_progress_fn *progress, void *context,
                                         struct vulkan_image_encoder **vision,
                                         struct error_text *error) RESULT_CHECKED;
-/* Waits for the device; NULL is fine. */
+/* Waits for the device. Accepts NULL. */
 void vulkan_image_encoder_destroy(struct vulkan_image_encoder *vision);
 
-/* Asks for every kernel that pictures of any size may need, between vulkan_kernels_note() and
+/* Requests every kernel that images of any size may need, between vulkan_kernels_note() and
  * _make_noted(). */
 enum result vulkan_image_encoder_warm(const struct vulkan_image_encoder *vision,
                                       struct error_text *error) RESULT_CHECKED;
 
-/* As in backend.h; what is cut are whole stages, which are under way when it returns. */
+/* As in backend.h; work is cut into whole stages, which are in flight when it returns. */
 enum result vulkan_image_encoder_begin(struct vulkan_image_encoder *vision,
                                        const struct encode_batch *batch,
                                        struct error_text *error) RESULT_CHECKED;
 enum result vulkan_image_encoder_run(struct vulkan_image_encoder *vision, uint64_t work,
                                      uint64_t *left, struct error_text *error) RESULT_CHECKED;
-/* Until all stages that are under way are done. */
+/* Waits for all stages in flight. */
 enum result vulkan_image_encoder_finish(struct vulkan_image_encoder *vision,
                                         struct error_text *error) RESULT_CHECKED;
 
-/* Device memory that towers take besides weights, about. */
+/* Approximate device memory of a vision plan without weights. */
 uint64_t vulkan_image_encoder_bytes(const struct backend_options *options);
 
 #endif

@@ -1,16 +1,15 @@
 /*
  * The host's side of sampling: parameters into records, one to five dispatches, results out.
  *
- * A record says all about its row, so rows of a step may be of any kinds. Biases and uploaded
- * counts lie behind each other in one buffer of pairs, which grows when a step needs more. The
- * device wants each biased token once, so biases of one token are added up here; a request may name
- * one twice.
+ * A record has all parameters of its row, so a step may mix any kinds of rows. Biases and uploaded
+ * counts follow each other in one buffer of pairs, which grows on demand. The device needs each
+ * biased token once, so biases of the same token, which a request may repeat, are added up here.
  *
  * Logarithms of log-probabilities are taken here, in double, from the sum that the device gives.
- * What they are told of is the row as the model gives it, so rows that biases or penalties change
- * are copied before, on the device: a buffer of each slot's, as large as a step once needed.
+ * They are of the logits as the model gives them, so the device copies rows before biases or
+ * penalties change them: into a buffer of each slot, which grows on demand.
  *
- * Refuses to keep anything between steps but memory: a slot is filled anew for each.
+ * Nothing but memory is kept between steps: each step fills its slot anew.
  */
 #include "worker/backend/vulkan/step/vulkan_sampler.h"
 
@@ -75,7 +74,7 @@ struct vulkan_sampler_result {
     uint32_t token;
     float distance;        /* its logit minus the largest */
     uint64_t natural_mass; /* of the row at temperature 1; 0: no logit above -infinity */
-    /* SAMPLER_EXPLAIN: of the row as the model gives it */
+    /* SAMPLER_EXPLAIN: of the unchanged logits */
     float largest;
     float logit; /* the token's */
     uint32_t best_count;
@@ -87,7 +86,7 @@ struct vulkan_sampler_result {
 };
 _Static_assert(sizeof(struct vulkan_sampler_result) == 192, "byte map");
 
-/* Both sides add up weights in the same chunks. */
+/* The CPU sampler adds up weights in the same chunks. */
 _Static_assert(VULKAN_SAMPLE_CHUNK == LOGIT_CHUNK && VULKAN_SAMPLE_SCANNERS == LOGIT_CHUNK_THREADS,
                "chunks of sums");
 
@@ -132,7 +131,7 @@ struct vulkan_sampler {
 
 /* --- making --- */
 
-/* Those that draw so, unless they are there. */
+/* Creates the sampling kernels that are missing. */
 static enum result make_kernels(struct vulkan_sampler *sampler, uint32_t work,
                                 struct error_text *error)
 {
@@ -143,10 +142,10 @@ static enum result make_kernels(struct vulkan_sampler *sampler, uint32_t work,
     struct vulkan_specialization draw = scan;
     struct vulkan_specialization plain = scan;
     plain.values[VULKAN_SAMPLE_PLAIN] = 1;
-    uint32_t most = sampler->device->facts.max_invocations;
+    uint32_t max = sampler->device->facts.max_invocations;
     draw.values[VULKAN_SAMPLE_COMPACT] = sampler->device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU;
     draw.values[VULKAN_SAMPLE_INVOCATIONS] =
-        most < VULKAN_SAMPLE_DRAWERS ? VULKAN_SAMPLE_SCANNERS : VULKAN_SAMPLE_DRAWERS;
+        max < VULKAN_SAMPLE_DRAWERS ? VULKAN_SAMPLE_SCANNERS : VULKAN_SAMPLE_DRAWERS;
     const struct {
         uint32_t work;
         const char *shader;
@@ -199,7 +198,7 @@ static enum result make_slot(struct vulkan_sampler *sampler, struct slot *slot,
     return result;
 }
 
-/* Nobody has arrived yet, and nothing was drawn. */
+/* Initial state: no workgroup has arrived and no token is drawn. */
 static enum result clear_buffers(const struct vulkan_sampler *sampler, struct error_text *error)
 {
     struct vulkan_commands *commands;
@@ -307,22 +306,22 @@ static uint32_t uploaded_counts(const struct vulkan_sampler *sampler,
     return upload ? token_counts_size(sampling->counts) : 0;
 }
 
-/* Do biases or penalties change the row? */
+/* Whether biases or penalties change the row. */
 static bool is_changed(const struct row_sampling *sampling)
 {
     return !sampling->is_forced && (sampling->logit_bias_count > 0 || sampling->barred_count > 0 ||
                                     row_sampling_has_penalties(sampling));
 }
 
-/* Is more to be told than the draw knows, which is the probability of what it draws from a row as
- * it is? */
+/* Whether the row needs sample_explain. The draw itself gives only the probability of the drawn
+ * token of an unchanged row. */
 static bool is_explained(const struct row_sampling *sampling)
 {
     return sampling->wants_logprob &&
            (sampling->top_logprobs > 0 || sampling->is_forced || is_changed(sampling));
 }
 
-/* Room for copies of the rows that are told of as they were, and change. */
+/* Makes room for copies of rows that are explained and change. */
 static enum result reserve_copies(const struct vulkan_sampler *sampler, struct slot *slot,
                                   const struct row_sampling *samplings, uint32_t row_count,
                                   bool *moved, struct error_text *error)
@@ -365,7 +364,7 @@ static uint32_t bias_slot(const struct vulkan_sampler *sampler, uint32_t token)
     return slot;
 }
 
-/* One more for sampler->biases, which has `count` tokens; returns how many it has then. */
+/* Adds a bias to sampler->biases, which has `count` tokens; returns the new count. */
 static uint32_t add_bias(struct vulkan_sampler *sampler, uint32_t count,
                          struct logit_bias_entry bias)
 {
@@ -395,7 +394,7 @@ static uint32_t collect_biases(struct vulkan_sampler *sampler, const struct row_
     return count;
 }
 
-/* Both return how many entries they wrote. */
+/* Both return the number of entries written. */
 static uint32_t write_biases(struct vulkan_sampler *sampler, const struct row_sampling *sampling,
                              struct entry *entries)
 {
@@ -457,7 +456,7 @@ static uint32_t context_begin(const struct row_sampling *sampling, bool is_on, u
     return begin > first ? begin : first;
 }
 
-/* A record without biases and counts. What is forced is nothing but its own token to the device. */
+/* A record without biases and counts. For the device, a forced row has only its token. */
 static struct vulkan_sampler_record record_of(const struct vulkan_sampler *sampler,
                                               const struct row_sampling *sampling)
 {
@@ -599,7 +598,7 @@ uint64_t vulkan_sampler_drawn(const struct vulkan_sampler *sampler, uint32_t slo
     return sampler->slots[slot].drawn.address;
 }
 
-/* Log-probabilities, of what the device says of a row. */
+/* Log-probabilities from the device's result of a row. */
 static void tell(const struct vulkan_sampler_result *said, uint32_t flags,
                  struct sampled_token *sampled)
 {
@@ -620,7 +619,7 @@ static void tell(const struct vulkan_sampler_result *said, uint32_t flags,
             said->best[i].token, row_sampler_logprob(said->best[i].logit, said->largest, log_sum)};
 }
 
-/* Are all tokens of the vocabulary? */
+/* Whether all tokens are of the vocabulary. */
 static bool is_sound(const struct vulkan_sampler_result *said, uint32_t flags,
                      uint32_t vocab_tokens)
 {

@@ -1,11 +1,12 @@
 /*
- * Launching and waiting.
+ * Launches steps and waits for them.
  *
- * A step's slot is free again when it has been waited for; steps take the slots in turn, so the
- * step before is always the other slot, which is how a row finds the token that is not read yet.
+ * A slot is free again after its step was waited for. Steps alternate between the slots, so the
+ * previous step is always in the other slot: that is where a row finds a token that the host has
+ * not read.
  *
- * Refuses to wait without end: a device that does not finish within STEP_WAIT_LIMIT_MS is an error,
- * and after any error only destruction is allowed.
+ * A device that does not finish within STEP_WAIT_LIMIT_MS is an error. After any error only
+ * destruction is allowed.
  */
 #include "worker/backend/vulkan/step/vulkan_step.h"
 
@@ -18,7 +19,7 @@
 #include "worker/backend/vulkan/step/vulkan_sampler.h"
 #include "worker/backend/vulkan/step/vulkan_warm.h"
 
-#define REPLAYED_ROWS       64u /* decode steps of up to so many rows are recorded once */
+#define RECORDED_ROWS       64u /* decode steps of up to so many rows are recorded once */
 #define FIRST_TABLE_ENTRIES 65536u
 #define PROFILE_STEPS       64u /* between two tables */
 
@@ -27,14 +28,14 @@ struct slot {
     struct vulkan_commands *once; /* recorded anew for each step */
     /* by the sampler's work, how far contexts reach, whether rows lie in an opening, and number of
      * rows; NULL: not yet */
-    struct vulkan_commands *replayed[VULKAN_SAMPLER_WORKS][VULKAN_REACHES][2][REPLAYED_ROWS + 1];
+    struct vulkan_commands *recorded[VULKAN_SAMPLER_WORKS][VULKAN_REACHES][2][RECORDED_ROWS + 1];
     struct vulkan_commands *current;
-    /* Copies of recurrent state around the step; NULL: not yet. They are done when a later step is,
-     * whose commands begin behind them. */
+    /* Copies of recurrent state around the step; NULL: not made yet. They have finished when a
+     * later step has, whose commands begin after them. */
     struct vulkan_commands *before;
-    struct vulkan_commands *behind;
+    struct vulkan_commands *after;
     bool before_submitted;
-    bool behind_submitted;
+    bool after_submitted;
     uint32_t logit_rows;
     uint32_t sampling; /* bits of enum vulkan_sampler_work */
 };
@@ -69,8 +70,8 @@ static enum result init_slot(struct vulkan_steps *steps, struct slot *slot,
 
 static void forget_recordings(struct slot *slot)
 {
-    struct vulkan_commands **kept = &slot->replayed[0][0][0][0];
-    for (size_t i = 0; i < sizeof slot->replayed / sizeof *kept; i++) {
+    struct vulkan_commands **kept = &slot->recorded[0][0][0][0];
+    for (size_t i = 0; i < sizeof slot->recorded / sizeof *kept; i++) {
         vulkan_commands_destroy(kept[i]);
         kept[i] = NULL;
     }
@@ -132,7 +133,7 @@ void vulkan_steps_destroy(struct vulkan_steps *steps)
         struct slot *slot = &steps->slots[i];
         forget_recordings(slot);
         vulkan_commands_destroy(slot->before);
-        vulkan_commands_destroy(slot->behind);
+        vulkan_commands_destroy(slot->after);
         vulkan_commands_destroy(slot->once);
         vulkan_batch_fini(&slot->batch);
     }
@@ -151,11 +152,11 @@ static struct slot *slot_of(struct vulkan_steps *steps, uint64_t step)
  * are drawn from. */
 static bool is_replayable(const struct vulkan_steps *steps, const struct vulkan_shape *shape)
 {
-    return shape->rows == shape->sequences && shape->whole && shape->rows <= REPLAYED_ROWS &&
+    return shape->rows == shape->sequences && shape->whole && shape->rows <= RECORDED_ROWS &&
            !shape->features && !steps->profile;
 }
 
-/* Before they are drawn from: the sampler puts bias and penalties into them. */
+/* Before sampling, which changes them by biases and penalties. */
 static void record_logits(const struct vulkan_steps *steps, uint32_t rows,
                           struct vulkan_commands *commands)
 {
@@ -216,7 +217,7 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     if (!is_replayable(steps, shape))
         return record(steps, slot, shape, slot->once, error);
     struct vulkan_commands **kept =
-        &slot->replayed[slot->sampling][shape->reach][shape->openings][shape->rows];
+        &slot->recorded[slot->sampling][shape->reach][shape->openings][shape->rows];
     if (*kept) {
         slot->current = *kept;
         return RESULT_OK;
@@ -229,7 +230,7 @@ static enum result choose_commands(struct vulkan_steps *steps, struct slot *slot
     return result;
 }
 
-enum copy_side { COPY_BEFORE, COPY_BEHIND };
+enum copy_side { COPY_BEFORE, COPY_AFTER };
 
 static bool wants_copy(const struct step_sequence *sequence, enum copy_side side)
 {
@@ -237,7 +238,7 @@ static bool wants_copy(const struct step_sequence *sequence, enum copy_side side
     return other != STATE_SLOT_NONE;
 }
 
-/* Copies that no sequence wants are not recorded; *submitted: they are with the device. */
+/* Records nothing if no sequence needs a copy. *submitted: whether copies were submitted. */
 static enum result copy_states(const struct vulkan_steps *steps, const struct step_batch *batch,
                                enum copy_side side, struct vulkan_commands **commands,
                                bool *submitted, struct error_text *error)
@@ -311,8 +312,7 @@ enum result vulkan_steps_launch(struct vulkan_steps *steps, const struct step_ba
     if (result == RESULT_OK)
         result = vulkan_commands_submit(slot->current, error);
     if (result == RESULT_OK)
-        result =
-            copy_states(steps, batch, COPY_BEHIND, &slot->behind, &slot->behind_submitted, error);
+        result = copy_states(steps, batch, COPY_AFTER, &slot->after, &slot->after_submitted, error);
     if (result == RESULT_OK)
         steps->launched++;
     return result;
@@ -366,7 +366,8 @@ struct warm_progress {
     uint64_t weight_bytes;
 };
 
-/* Kernels have no bytes: that weights are there is told again, which shows that work goes on. */
+/* Kernels have no byte count, so progress is reported as all weights again, to show that loading
+ * continues. */
 static void tell_warm(void *context, uint32_t made, uint32_t count)
 {
     const struct warm_progress *progress = context;

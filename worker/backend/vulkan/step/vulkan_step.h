@@ -1,8 +1,8 @@
 /*
- * Steps on the device: at most STEP_DEPTH_MAX under way, each in a slot of its own with what the
- * host wrote for it and what comes back. One submission per step. Commands of pure decode steps are
- * recorded once per slot, number of rows and reach of their contexts and submitted again; others
- * are recorded as they come.
+ * Steps on the device: at most STEP_DEPTH_MAX in flight, each in a slot with its inputs and
+ * results. One submission per step. Commands of pure decode steps are recorded once per slot,
+ * number of rows and reach of their contexts and submitted again; other steps are recorded each
+ * time.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
 #define SHOAL_WORKER_BACKEND_VULKAN_STEP_VULKAN_STEP_H
@@ -27,8 +27,8 @@ enum result vulkan_steps_create(struct vulkan_program *program,
 /* Waits for the device. */
 void vulkan_steps_destroy(struct vulkan_steps *steps);
 
-/* Makes every kernel that a step may need, or a tower (or NULL), so that none waits for the
- * driver's compiler. `threads`: 0 = as many as the machine offers. */
+/* Makes every kernel that a step, or the image encoder (may be NULL), can need, so that none waits
+ * for the driver's compiler. `threads`: 0 = one per core. */
 enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_image_encoder *vision,
                               uint32_t threads, backend_progress_fn *progress, void *context,
                               struct error_text *error) RESULT_CHECKED;

@@ -1,19 +1,18 @@
 /*
- * A kernel that is missing in a step costs its streams up to a fifth of a second, right after a
- * death too, when prompts of all of them come at once beside the first decodes.
+ * A kernel missing in a step delays its streams by up to a fifth of a second, also after a restart,
+ * when the prompts of all streams come at once.
  *
  * Steps are recorded without commands. Kernels of linear ops and of ops over rows depend on how
  * many rows an op has, which are either the step's or those that are drawn from, and never on both;
- * so each number of rows that has kernels of its own is met once as either. Attention's depend on
- * how many sequences and tiles there are as well: it asks for all of those itself
- * (vulkan_attention.c).
+ * so each number of rows with its own kernels is visited once as either. Kernels of attention
+ * depend on the numbers of sequences and tiles too: vulkan_attention.c requests all of them itself.
  */
 #include "worker/backend/vulkan/step/vulkan_warm.h"
 
 #include "worker/backend/vulkan/program/vulkan_linear_way.h"
 #include "worker/backend/vulkan/record/vulkan_plan_walk.h"
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t min(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -24,9 +23,9 @@ static bool has_start(const struct vulkan_program *program)
     return program->plan->kv.quantization.start_tokens > 0;
 }
 
-/* Decodes alone, all of them drawn from or (a prompt's row that is not its last) some. */
-static enum result ask_decodes(const struct vulkan_program *program, uint32_t least_rows,
-                               uint32_t rows, struct error_text *error)
+/* Decodes only: all rows drawn from, or only some (a row of a prompt that is not its last). */
+static enum result request_decodes(const struct vulkan_program *program, uint32_t min_rows,
+                                   uint32_t rows, struct error_text *error)
 {
     const struct vulkan_program whole = vulkan_program_whole(program);
     const struct vulkan_batch batch = {0};
@@ -39,7 +38,7 @@ static enum result ask_decodes(const struct vulkan_program *program, uint32_t le
                   .decodes = rows,
                   .whole = true,
                   .openings = has_start(program)},
-        .least_rows = least_rows,
+        .min_rows = min_rows,
     };
     enum result result = vulkan_plan_walk_run(&recording, error);
     recording.program = program;
@@ -48,7 +47,7 @@ static enum result ask_decodes(const struct vulkan_program *program, uint32_t le
     return result == RESULT_OK ? vulkan_plan_walk_run(&recording, error) : result;
 }
 
-/* Prompts, with decodes beside them or not. */
+/* Prompts, with or without decodes. */
 static enum result ask_prompts(const struct vulkan_program *program, uint32_t rows,
                                struct error_text *error)
 {
@@ -58,22 +57,22 @@ static enum result ask_prompts(const struct vulkan_program *program, uint32_t ro
         .batch = &batch,
         .shape = {.rows = rows,
                   .sequences = 1,
-                  .logit_rows = least(rows, program->max_logit_rows),
+                  .logit_rows = min(rows, program->max_logit_rows),
                   .tiles = 1,
                   .features = program->sees,
                   .openings = has_start(program)},
-        .least_rows = rows,
+        .min_rows = rows,
     };
     return vulkan_plan_walk_run(&recording, error);
 }
 
 enum result vulkan_warm_ask(const struct vulkan_program *program, struct error_text *error)
 {
-    uint32_t most_decodes = least(program->max_step_rows, program->max_logit_rows);
+    uint32_t most_decodes = min(program->max_step_rows, program->max_logit_rows);
     enum result result = RESULT_OK;
     for (uint32_t rows = 1, before = 0; rows <= most_decodes && result == RESULT_OK;
          before = rows, rows = vulkan_linear_next_rows(rows, most_decodes))
-        result = ask_decodes(program, before + 1, rows, error);
+        result = request_decodes(program, before + 1, rows, error);
     for (uint32_t rows = 2; rows <= program->max_step_rows && result == RESULT_OK;
          rows = vulkan_linear_next_rows(rows, program->max_step_rows))
         result = ask_prompts(program, rows, error);
