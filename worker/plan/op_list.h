@@ -9,9 +9,8 @@
  * heads, head_dim] beginning at column `offset`.
  *
  *  embed_rows     out[r,:] = scale * W[token(r),:], row 0 for a token that W has no row for
- *                 (1e-3: a device may keep scales as f16); a row that stands for a part of a
- *                 picture is with `features` the first part of its feature, unscaled, and without
- *                 as if its token were picture_token
+ *                 (1e-3: a device may keep scales as f16); a row of an image is, with `features`,
+ *                 the first part of its feature, unscaled, and otherwise the row of image_token
  *  rms_norm       out[r,:] = x[r,:] * rsqrt(mean(x[r,:]^2) + epsilon) * (W + weight_offset);
  *                 out may be x
  *  layer_norm     m = mean(x[r,:]);
@@ -22,7 +21,7 @@
  *  head_norm      rms_norm over each head of the slice, in place (out == x); W is [1, head_dim],
  *                 or 1 where there is none
  *  rope           rotates each head of the slice in place (out == x) by the row's position;
- *                 model_config.h has the formula. A patch's position is 0, its line, its column
+ *                 model_config.h has the formula. A patch has position (0, line, column)
  *  linear         out[r,:] = concat over i of x[r,:] . Wi^T   (1 to 3 weights sharing columns:
  *                 q|k|v, gate|up)
  *  linear_add     out[r,:] = y[r,:] + x[r,:] . W^T; out may be y
@@ -31,7 +30,7 @@
  *                 `layer`'s cache
  *  attention      out[r,h,:] = sum_p softmax_p(s[p]) v[p, g] over the positions p of r's sequence
  *                 with p <= position(r) and, when window > 0, p > position(r) - window,
- *                 or that the batch's visible_ends adds behind it unless `causal`, where
+ *                 and, unless `causal`, those that the batch's visible_ends adds after it, where
  *                 g = h / (heads / kv_heads) and s[p] = scale * q[r,h] . k[p, g]; with
  *                 soft_cap > 0 that becomes soft_cap * tanh(s[p] / soft_cap).
  *                 Where there is a weight W [1, heads], a sink, exp(W[h]) joins the softmax's sum.
@@ -48,14 +47,15 @@
  *                 The last taps - 1 columns of u are layer `layer`'s state of the sequence.
  *  gated_delta    Each value head of a sequence keeps a matrix S [key_dim, value_dim], zeros before
  *                 position 0, layer `layer`'s state. x is queries | keys | values (conv'd), y is
- *                 beta | alpha, a number a value head each; head h has key head g (op's params).
+ *                 beta | alpha, one value per value head each; head h has key head g (op's params).
  *                 q = x's query g / (|q| * sqrt(key_dim)), k = x's key g / |k|, |z| being
  *                 sqrt(sum(z^2) + DELTA_NORM_EPSILON); rate = W0[h], or -exp(W0[h]);
  *                 S *= exp(rate * softplus(alpha[h] + W1[h]));
  *                 S += k x ((v - S^T . k) * sigmoid(beta[h])); out[r,h,:] = S^T . q
  *  head_norm_gate out[r,h,:] = rms_norm(x[r,h,:]) * W * silu(y[r,h,:]), h over the slice of y; W is
  *                 [1, head_dim]
- *  take_queries   x is heads of (query | gate), then other columns; out is the queries, then those
+ *  take_queries   x is heads of (query | gate), then other columns; out is the queries, then the
+ *                 other columns
  *  gate_heads     out[r,h,:] = y[r,h,:] * sigmoid(gate h of x, as above); out may be y
  *  position_scale multiplies each head of the slice in place (out == x) by
  *                 1 + beta * log(1 + floor(position(r) / period_tokens))   (Llama 4, Ministral 3)
@@ -69,8 +69,8 @@
 /*
  * Mixtures of experts: K experts are chosen for each row out of E.
  *
- * A route tensor is [R, 2 * K]: the numbers of a row's experts, e(r, j), in order of falling score
- * (equal ones by number), then their weights g(r, j). A weight of these ops is a stack of E
+ * A route tensor is [R, 2 * K]: the numbers of a row's experts, e(r, j), by descending score
+ * (ties by number), then their weights g(r, j). A weight of these ops is a stack of E
  * matrices (plan_weight.experts), or E rows of floats.
  *
  * moe_route: x are scores [R, E]. The K largest are chosen; g is the softmax over all E scores, or
@@ -81,9 +81,9 @@
  * where x(r, j) is x[r, :], or for an x of K times the weights' columns its j-th part.
  *
  * moe_gate: x [R, K * 2 * n], route -> [R, K * n]. Of part j the first n columns are the gate's and
- * the second the up's; `interleaved`: they take turns. W, [E, 2 * n] or two of [E, n], is added in
- * the same order first. out = activation(gate) * up; with a `limit` above 0 gate is at most limit,
- * up within +-limit, and out = gate * sigmoid(alpha * gate) * (up + 1).
+ * the second the up's; `interleaved`: they alternate. W, [E, 2 * n] or two of [E, n], is added in
+ * the same order first. out = activation(gate) * up; with a `limit` above 0 gate is clamped to
+ * limit, up to +-limit, and out = gate * sigmoid(alpha * gate) * (up + 1).
  *
  * moe_combine: x [R, K * n], route -> [R, n]. out[r, :] = sum_j g(r, j) * (x[r, j, :] +
  * W[e(r, j), :]); W, [E, n], may be missing; `add`: to what out holds.
@@ -93,16 +93,17 @@
  */
 
 /*
- * Streams: a tensor [R, n * C] seen as n streams of C columns (gemma3n). Ops that change a part of
- * their output keep the rest of it.
+ * Streams: a tensor [R, n * C] viewed as n streams of C columns (gemma3n). Ops that change a part
+ * of their output keep the rest.
  *
  * stream_take: out[r, :] = x[r, stream, :].
  *
  * stream_mix: out[r, j, :] = x[r, j, :] + sum_i y[r, j * n + i] * x[r, i, :].
  *
- * stream_correct: out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, 0, :]), out[r, 0, :] as it was.
+ * stream_correct: out[r, j, :] += (1 + y[r, j]) * (x[r, :] - out[r, 0, :]), with out[r, 0, :]
+ * before the op.
  *
- * stream_add: out[r, j, :] += x[r, :] for every j from `first` on.
+ * stream_add: out[r, j, :] += x[r, :] for every j >= `first`.
  *
  * stream_match: v = x[r, stream, :] * rms(y[r, :]) / max(rms(x[r, stream, :]), sqrt(1e-5));
  * out[r, out_stream, :] = v, or with `add` += v.
@@ -112,36 +113,36 @@
  */
 
 /*
- * Vision towers, which have plans of their own (plan.h): P rows are patches, F rows features. The
- * merge_side * merge_side patches that become a feature lie behind each other, and so do the
- * patches of a window where a tower has windows, and those of a tile.
+ * Vision towers, which have separate plans (plan.h): P rows are patches, F rows features. The
+ * merge_side * merge_side patches of a feature are consecutive rows, as are the patches of a
+ * window, if the tower has windows, and those of a tile.
  *
- * patch_rows: out[r, :] are the patch's pixels, each times the picture's scale and plus its bias,
- * then times gain and plus shift, in the order channel, frame, line, column, or with channels_last
- * frame, line, column, channel; all frames are the one picture.
+ * patch_rows: out[r, :] are the patch's pixels, each times the image's scale plus its bias,
+ * then times gain plus shift, in the order channel, frame, line, column, or with channels_last
+ * frame, line, column, channel; all frames are the same image.
  *
  * patch_positions: in place (out == x), x[r, :] += a row of W by the patch's line y and column x.
- * EXACT: row y * side + x. LINEAR: the tile's grid is laid over W's side x side, corners on
- * corners, and the four rows around the patch are weighed by their distance. AXES: W is [2 * side],
- * row x plus row side + y.
+ * EXACT: row y * side + x. LINEAR: the tile's grid is scaled to W's side x side grid,
+ * corners aligned, and the four rows around the patch are interpolated bilinearly. AXES: W is [2 *
+ * side], row x plus row side + y.
  *
  * patch_attention: out[r,h,:] = sum_j softmax_j(scale * q[r,h] . k[j,h]) v[j,h] over the patches j
- * of r's tile, or of its window.
+ * of r's tile, or of its window if `windowed`.
  *
  * activate: out[r,c] = activation(x[r,c]); out may be x.
  *
- * clip_columns: out[r, offset + c] = min(max(x[r, c], least), most) for every column of x; out's
- * other columns stay as they are; out may be x.
+ * clip_columns: out[r, offset + c] = min(max(x[r, c], minimum), maximum) for every column of x;
+ * out's other columns are kept; out may be x.
  *
  * join_rows: P -> F, out[f, :] = x[n * f, :] | ... | x[n * f + n - 1, :].
  *
  * pool_rows: P -> F, out[f, :] = scale * the sum of those rows.
  *
- * feature_add, of the text's plan: in place (out == x), rows that stand for a part of a picture
- * have part `part` of its feature added; there are none where the batch has no features.
+ * feature_add, of the text's plan: in place (out == x), adds part `part` of its feature to each row
+ * of an image; does nothing if the batch has no features.
  *
- * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 stands in a token's
- * place, the others are for deepstack.
+ * feature_write: x, [F, text_hidden], is part `part` of the batch's features: 0 replaces a
+ * token's embedding, the others are for deepstack.
  */
 #ifndef SHOAL_WORKER_PLAN_OP_LIST_H
 #define SHOAL_WORKER_PLAN_OP_LIST_H
@@ -244,8 +245,8 @@ enum gate_activation { GATE_SILU, GATE_GELU_TANH };
 
 struct embed_rows_params {
     float scale;
-    bool features; /* rows may be features instead */
-    uint32_t picture_token;
+    bool features; /* rows of images are features */
+    uint32_t image_token;
 };
 struct rms_norm_params {
     float epsilon;
@@ -286,7 +287,7 @@ struct attention_params {
     uint32_t window;
     float scale;
     float soft_cap; /* 0: none */
-    bool causal;    /* whatever a batch says of pictures */
+    bool causal;    /* ignores visible_ends */
 };
 struct gate_params {
     enum gate_activation activation;
@@ -309,8 +310,9 @@ struct gated_delta_params {
     uint32_t key_dim;
     uint32_t value_dim;
     uint32_t layer;
-    bool heads_take_turns; /* value head h has key head h % key_heads, else that of its group */
-    bool rate_is_log;      /* the rate is -exp(W0) */
+    bool
+        heads_take_turns; /* value head h has key head h % key_heads, otherwise that of its group */
+    bool rate_is_log;     /* the rate is -exp(W0) */
 };
 struct head_norm_gate_params {
     struct column_slice gates; /* of the second input */
@@ -343,7 +345,7 @@ struct moe_linear_params {
     uint32_t unused;
 };
 struct moe_gate_params {
-    enum gate_activation activation; /* GATE_SILU when there is a limit */
+    enum gate_activation activation; /* GATE_SILU if there is a limit */
     bool interleaved;
     float limit; /* 0: none */
     float alpha; /* with a limit */
@@ -404,7 +406,7 @@ struct patch_attention_params {
     bool windowed;
     float scale;
 };
-/* QUICK is x * sigmoid(1.702 x); ERF the exact one. */
+/* QUICK is x * sigmoid(1.702 x); ERF is exact. */
 enum activation {
     ACTIVATION_SILU,
     ACTIVATION_GELU_TANH,
@@ -416,8 +418,8 @@ struct activate_params {
 };
 struct clip_columns_params {
     uint32_t offset; /* first column of out */
-    float least;     /* may be infinite, as the other */
-    float most;
+    float minimum;   /* both may be infinite */
+    float maximum;
 };
 struct join_rows_params {
     uint32_t count; /* n */

@@ -1,6 +1,5 @@
 /*
- * Looking at a plan's weights, and the end of its life. Plans are made by plan_builder.c and only
- * read in between.
+ * Functions over finished plans, which plan_builder.c makes.
  */
 #include "worker/plan/plan.h"
 

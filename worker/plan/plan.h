@@ -1,13 +1,13 @@
 /*
  * A plan: the forward pass of one checkpoint as a flat list of ops over numbered tensors, built
  * once at load and walked once per step. Dimensions are symbolic in the number of rows: a tensor is
- * [rows of its kind, columns] of f32. A plan names weights by index and knows nothing of any
- * backend, thread or device.
+ * [rows of its kind, columns] of f32. A plan names weights by index and does not depend on
+ * backends, threads or devices.
  *
  * A family file (family_llama.c, family_gemma3.c) only lists ops through plan_builder.h.
  *
- * A model that sees has a second plan, of its vision tower: its rows are patches of pictures and
- * the features that they become, it has no cache and no logits, and is walked in stages.
+ * A model with vision has a second plan, for its vision tower: its rows are patches of images and
+ * their features. It has no KV cache and no logits, and runs in stages.
  */
 #ifndef SHOAL_WORKER_PLAN_PLAN_H
 #define SHOAL_WORKER_PLAN_PLAN_H
@@ -26,7 +26,7 @@
 enum plan_rows {
     PLAN_ROWS_STEP,    /* one row per token of the step */
     PLAN_ROWS_LOGITS,  /* one row per position whose next token is wanted */
-    PLAN_ROWS_PATCHES, /* of a vision plan: one row per patch of the batch of pictures */
+    PLAN_ROWS_PATCHES, /* of a vision plan: one row per patch of the batch of images */
     PLAN_ROWS_FEATURES /* one row per feature of them */
 };
 
@@ -49,21 +49,21 @@ struct plan_weight_part {
 /*
  * A weight matrix [rows, columns] (rows = outputs, columns = the contracted dimension) as the
  * checkpoint stores it, or a vector (rows = 1). `data` points into the mapped checkpoint: rows of
- * `type`, unless `source` says that they are stored otherwise and only become such rows.
+ * `type`, unless `source` names another format that is converted to such rows.
  */
 struct plan_weight {
     char name[STORED_NAME_BYTES]; /* the checkpoint's own */
     enum ggml_type type;
     uint32_t rows;
     uint32_t columns;
-    uint32_t experts; /* 0: one matrix; else a stack of so many, [experts, rows, columns] */
+    uint32_t experts; /* 0: one matrix; otherwise a stack of [experts, rows, columns] */
     const void *data;
     uint64_t data_bytes;
     struct weight_source source;    /* of a matrix; a vector is always in place */
-    struct plan_weight_part *parts; /* [experts], or NULL: they lie behind each other */
+    struct plan_weight_part *parts; /* [experts], or NULL: they are consecutive */
 };
 
-/* How many matrices a weight is: 1, or its experts. */
+/* Number of matrices of a weight: 1, or its experts. */
 uint32_t plan_weight_matrices(const struct plan_weight *weight);
 /* Matrix `number` of them; its row r is row first_row + r of the source. */
 struct plan_weight_part plan_weight_part(const struct plan_weight *weight, uint32_t number);
@@ -79,7 +79,7 @@ struct plan_op {
 /* Whether values that the output tensor held before the op are still part of it after the op. */
 bool plan_op_keeps_output(const struct plan_op *op);
 
-/* Four for a layer, what is before and what is behind. */
+/* Four per layer, and those before and after the layers. */
 #define PLAN_STAGES_MAX (4u * LIMIT_LAYERS + 3u)
 
 struct plan {
@@ -95,17 +95,16 @@ struct plan {
     plan_tensor_id logits; /* [logit rows, vocab_tokens]; of a vision plan PLAN_NONE */
 
     struct model_vision vision; /* of a vision plan */
-    /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 takes the pictures in, the
+    /* Of a vision plan: stage s ends before op stage_ends[s]. Stage 0 reads the images, the
      * vision.stages others follow. */
     uint32_t stage_ends[PLAN_STAGES_MAX];
 };
 
-/* Columns of the widest head that some op norms without weights, at least LIMIT_HEAD_DIM: how many
- * ones a backend keeps in their place. */
+/* Columns of the widest head of a head_norm op, at least LIMIT_HEAD_DIM: the number of ones that a
+ * backend keeps as the weights of norms without weights. */
 uint32_t plan_ones(const struct plan *plan);
 
-/* Frees what plan_builder_finish() made; NULL is fine. The checkpoint's bytes are not the plan's.
- */
+/* Frees a plan of plan_builder_finish(); NULL is allowed. The checkpoint's bytes are not freed. */
 void plan_destroy(struct plan *plan);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * The shape rules of every op, one function a stem, run when the plan is built.
+ * The shape rules of every op, one function per stem, run when the plan is built.
  *
- * Backends walk a plan without looking: after this check an op cannot make them read or write
- * outside its tensors. Each rule function returns NULL or the words for what is wrong. The counts
- * of inputs and weights come from the op list itself, so a new op cannot forget them.
+ * Backends do not check shapes: after this check an op does not make them read or write outside its
+ * tensors. A rule function returns NULL or the error text. Numbers of inputs and weights and the
+ * rule of in-place ops come from the op list.
  *
- * Refuses to do: order. That a tensor is written before it is read is the builder's to see.
+ * Order is not checked here: plan_builder.c checks that a tensor is written before it is read.
  */
 #include "worker/plan/plan_check.h"
 
@@ -37,10 +37,10 @@ static bool positive(float value)
     return isfinite(value) && value > 0.0f;
 }
 
-/* Of ops whose formula is as good with a negative one. */
+/* For ops whose scale may be negative. */
 static const char *check_factor(float scale)
 {
-    return isfinite(scale) && scale != 0.0f ? NULL : "the scale is 0 or no number";
+    return isfinite(scale) && scale != 0.0f ? NULL : "the scale is 0 or not finite";
 }
 
 static const char *check_norm(const struct op_view *v, uint32_t columns, float epsilon)
@@ -55,9 +55,9 @@ static const char *check_embed_rows(const struct op_view *v)
     if (v->out->rows != PLAN_ROWS_STEP)
         return "the output is not of step rows";
     if (v->w->columns != v->out->columns || v->w->rows > v->plan->config.vocab_tokens)
-        return "the weight is not [vocabulary at most, output columns]";
-    if (v->op->params.embed_rows.picture_token >= v->plan->config.vocab_tokens)
-        return "the pictures' token is beyond the vocabulary";
+        return "the weight is not [at most vocabulary, output columns]";
+    if (v->op->params.embed_rows.image_token >= v->plan->config.vocab_tokens)
+        return "the image token is beyond the vocabulary";
     return positive(v->op->params.embed_rows.scale) ? NULL : "the scale is not positive";
 }
 
@@ -203,7 +203,7 @@ static const char *check_bias_add(const struct op_view *v)
                                     : "the weights' columns do not add up to the input's columns";
 }
 
-/* A layer that keeps state, for ops that move it on. */
+/* A layer that keeps state, for ops that update it. */
 static const char *check_layer_state(const struct op_view *v, uint32_t layer)
 {
     if (v->x->rows != PLAN_ROWS_STEP || v->out->rows != PLAN_ROWS_STEP)
@@ -249,10 +249,10 @@ static const char *check_gated_delta(const struct op_view *v)
         return "the layer's state is of another shape";
     if (v->x->columns != 2 * keys + values || v->y->columns != 2 * (uint64_t)p->value_heads ||
         v->y->rows != PLAN_ROWS_STEP)
-        return "the inputs are not queries, keys and values, and two numbers a value head";
+        return "the inputs are not queries, keys and values, and two values per value head";
     if (v->w->rows != 1 || v->w->columns != p->value_heads || bias->rows != 1 ||
         bias->columns != p->value_heads)
-        return "the weights are not one number a value head";
+        return "the weights are not one value per value head";
     return v->out->columns != values || v->out == v->x || v->out == v->y
                ? "the output is not another tensor of [step rows, values]"
                : NULL;
@@ -353,7 +353,7 @@ static const char *check_moe_route(const struct op_view *v)
     const struct moe_route_params *params = &v->op->params.moe_route;
     if (params->chosen == 0 || params->chosen > LIMIT_EXPERTS_CHOSEN ||
         params->chosen > v->x->columns || v->x->columns > LIMIT_EXPERTS)
-        return "so many experts cannot be chosen";
+        return "that number of experts cannot be chosen";
     if (v->x->rows != v->out->rows || v->out->columns != 2 * params->chosen || v->x == v->out)
         return "the output is not another tensor of the chosen experts and their weights";
     if (v->w && v->w->rows != 1)
@@ -414,7 +414,7 @@ static const char *check_moe_shared(const struct op_view *v)
     if (!same_shape(v->x, v->out) || v->x == v->out)
         return "the output is not another tensor of the first input's shape";
     if (v->y->rows != v->out->rows || v->y->columns != 1 || v->y == v->out)
-        return "the second input is not a number a row";
+        return "the second input is not one value per row";
     return NULL;
 }
 
@@ -424,7 +424,7 @@ static const char *check_gate_with(const struct op_view *v)
     if (!same_shape(v->x, v->out))
         return "first input and output differ in shape";
     if (v->y->rows != v->out->rows || v->y == v->out)
-        return "the second input is no other tensor of the output's rows";
+        return "the second input is not another tensor of the output's rows";
     if ((uint64_t)params->offset + v->out->columns > v->y->columns)
         return "the columns lie outside the second input";
     return NULL;
@@ -442,7 +442,7 @@ static const char *check_scale_columns(const struct op_view *v)
     if (!same_shape(v->x, v->out))
         return "input and output differ in shape";
     if (v->w->rows != 1 || (v->w->columns != 1 && v->w->columns != v->x->columns))
-        return "the weight is neither one number nor one a column";
+        return "the weight is neither one value nor one value per column";
     return NULL;
 }
 
@@ -469,7 +469,7 @@ static const char *check_stream_mix(const struct op_view *v)
     if (!is_streams(v->x, streams) || streams > OP_STREAMS_MAX)
         return "the input is not that many streams";
     if (v->y->rows != v->x->rows || v->y->columns != streams * streams)
-        return "the second input has not a number a pair of streams";
+        return "the second input has not one value per pair of streams";
     return NULL;
 }
 
@@ -482,7 +482,7 @@ static const char *check_stream_correct(const struct op_view *v)
     if (!is_streams(v->out, streams) || streams > OP_STREAMS_MAX ||
         v->out->columns / streams != v->x->columns)
         return "the output is not that many streams of the first input's columns";
-    return v->y->columns == streams ? NULL : "the second input has not a number a stream";
+    return v->y->columns == streams ? NULL : "the second input has not one value per stream";
 }
 
 static const char *check_stream_add(const struct op_view *v)
@@ -528,24 +528,24 @@ static const char *check_patch_rows(const struct op_view *v)
     const struct patch_rows_params *params = &v->op->params.patch_rows;
     if (v->out->rows != PLAN_ROWS_PATCHES ||
         v->out->columns != 3 * params->frames * square(v->plan->vision.patch_side))
-        return "the output is not of patches, three numbers a pixel";
+        return "the output is not of patches, three values per pixel";
     return positive(params->gain) && isfinite(params->shift) ? NULL
-                                                             : "gain or shift are no numbers";
+                                                             : "gain or shift are not finite";
 }
 
 static const char *check_patch_positions(const struct op_view *v)
 {
     const struct patch_positions_params *params = &v->op->params.patch_positions;
     const struct model_vision *vision = &v->plan->vision;
-    if (v->x != v->out || v->x->rows != PLAN_ROWS_PATCHES)
-        return "it works in place on patches";
+    if (v->x->rows != PLAN_ROWS_PATCHES)
+        return "it is for patches";
     uint64_t rows =
         params->form == POSITIONS_AXES ? 2 * (uint64_t)params->side : square(params->side);
     if (v->w->rows != rows || v->w->columns != v->x->columns)
         return "the weight is not the side's rows of the input's columns";
-    uint32_t most = vision->fixed_side > 0 ? vision->fixed_side : vision->most_side;
-    if (params->form != POSITIONS_LINEAR && (most == 0 || most > params->side))
-        return "pictures may be larger than the table";
+    uint32_t max_side = vision->fixed_side > 0 ? vision->fixed_side : vision->most_side;
+    if (params->form != POSITIONS_LINEAR && (max_side == 0 || max_side > params->side))
+        return "images may be larger than the table";
     return params->side > 0 ? NULL : "the table is empty";
 }
 
@@ -579,7 +579,7 @@ static const char *check_clip_columns(const struct op_view *v)
         return "input and output differ in rows";
     if ((uint64_t)params->offset + v->x->columns > v->out->columns)
         return "the columns lie outside the output";
-    return params->least <= params->most ? NULL : "the least is not at most the most";
+    return params->minimum <= params->maximum ? NULL : "the minimum is above the maximum";
 }
 
 static const char *check_merged(const struct op_view *v, uint32_t count)
@@ -616,16 +616,16 @@ static const char *check_feature_write(const struct op_view *v)
     if (v->x->rows != PLAN_ROWS_FEATURES || v->x->columns != vision->text_hidden)
         return "the input is not of features, as wide as the text model";
     return v->op->params.feature_write.part <= vision->deepstack_layers ? NULL
-                                                                        : "there is no such part";
+                                                                        : "the part does not exist";
 }
 
 static const char *check_feature_add(const struct op_view *v)
 {
     const struct model_config *config = &v->plan->config;
     uint32_t part = v->op->params.feature_add.part;
-    if (v->x != v->out || v->x->rows != PLAN_ROWS_STEP || v->x->columns != config->hidden)
-        return "it works in place on the residual of step rows";
-    return part > 0 && part <= config->deepstack_layers ? NULL : "there is no such part";
+    if (v->x->rows != PLAN_ROWS_STEP || v->x->columns != config->hidden)
+        return "it is for the residual of step rows";
+    return part > 0 && part <= config->deepstack_layers ? NULL : "the part does not exist";
 }
 
 static const char *(*const shape_checks[OP_STEM_COUNT])(const struct op_view *view) = {
@@ -634,8 +634,8 @@ static const char *(*const shape_checks[OP_STEM_COUNT])(const struct op_view *vi
 #undef SHAPE_CHECK
 };
 
-/* Ids are used from the front: `count` at the front, PLAN_NONE behind. */
-static bool ids_are(const uint16_t *ids, uint32_t id_count, uint32_t least, uint32_t most,
+/* Whether min to max ids below `bound` come first and all others are PLAN_NONE. */
+static bool ids_are(const uint16_t *ids, uint32_t id_count, uint32_t min, uint32_t max,
                     uint32_t bound)
 {
     uint32_t used = 0;
@@ -644,20 +644,20 @@ static bool ids_are(const uint16_t *ids, uint32_t id_count, uint32_t least, uint
     for (uint32_t i = used; i < id_count; i++)
         if (ids[i] != PLAN_NONE)
             return false;
-    return used >= least && used <= most;
+    return used >= min && used <= max;
 }
 
 static const char *check_ids(const struct plan *plan, const struct plan_op *op)
 {
     const struct op_facts *facts = op_facts(op->stem);
     if (!ids_are(op->inputs, OP_INPUTS_MAX, facts->inputs, facts->inputs, plan->tensor_count))
-        return "its inputs are not that many known tensors";
+        return "its inputs are not as many existing tensors as the op has";
     if (!ids_are(op->weights, OP_WEIGHTS_MAX, facts->weights_min, facts->weights_max,
                  plan->weight_count))
-        return "its weights are not that many known weights";
+        return "its weights are not as many existing weights as the op has";
     if (facts->output == OP_OUTPUT_NO_TENSOR ? op->output != PLAN_NONE
                                              : op->output >= plan->tensor_count)
-        return "its output is no known tensor";
+        return "its output is not an existing tensor";
     if (facts->output == OP_OUTPUT_IN_PLACE && op->inputs[0] != op->output)
         return "it works in place, but output and input differ";
     return NULL;

@@ -1,11 +1,10 @@
 /*
- * The CPU behind the backend interface: owns the program (weights, memory), the threads and the
- * step state.
+ * The CPU as a backend: owns the program (weights, memory), the threads and the step state.
  *
- * A step is computed when it is launched, by the thread that launches it and its team, and its
- * draws are kept until they are waited for. The host is the device, so there is nothing to gain
- * from launching a step before the last one is read, and by default one step is under way at a
- * time. A depth of 2 is there for tests of what drives backends.
+ * A step is computed when it is launched, by the launching thread and its team, and its sampled
+ * tokens are kept until the step is waited for. Launching a step before the previous one is read
+ * saves no time on the CPU, so by default one step is in flight. Tests of the backend's callers use
+ * a depth of 2.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +28,7 @@ struct finished_step {
 #define KV_DEFAULT_RAM_SHARE 4u
 
 struct cpu_backend {
-    struct backend base; /* first: the interface's pointer is ours */
+    struct backend base; /* first, so that both have one address */
     bool loaded;
     struct cpu_thread_pool *pool;
     struct cpu_program program;
@@ -52,7 +51,7 @@ static const struct cpu_backend *own_const(const struct backend *backend)
     return (const struct cpu_backend *)backend;
 }
 
-/* A share of all memory, whatever others use at the moment, so that every life gets the same. */
+/* A share of all memory, not of free memory, so that every worker process gets the same size. */
 static enum result choose_kv_bytes(struct backend *backend, const struct plan *plan,
                                    const struct backend_options *options, uint64_t *kv_bytes,
                                    struct error_text *error)
@@ -112,7 +111,7 @@ static uint32_t step_depth(const struct backend *backend)
     return own_const(backend)->depth;
 }
 
-/* The sampler reads its counts as they are. */
+/* The sampler reads the counts in place. */
 static bool draws_ahead(const struct backend *backend, const struct row_sampling *sampling)
 {
     (void)backend;
@@ -122,7 +121,7 @@ static bool draws_ahead(const struct backend *backend, const struct row_sampling
 static enum result step_launch(struct backend *backend, const struct step_batch *batch,
                                struct error_text *error)
 {
-    (void)error; /* a CPU step has nothing that can fail */
+    (void)error; /* a CPU step cannot fail */
     struct cpu_backend *cpu = own(backend);
     must(cpu->loaded && cpu->launched < cpu->depth);
     const struct finished_step *before = &cpu->finished[cpu->newest];

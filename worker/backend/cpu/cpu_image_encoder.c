@@ -1,15 +1,16 @@
 /*
- * A vision plan is a plan like any other (cpu_program.c), and is walked by the same steps, over
- * patches instead of tokens and a part at a time. What a part left in the tensors waits there for
- * the next one, whatever steps of the text model run in between: they have tensors of their own.
+ * A vision plan is a plan like any other (cpu_program.c). It runs through the same walk, over
+ * patches instead of tokens, one part at a time. Its tensors keep their values between parts; steps
+ * of the text model in between use other tensors.
  *
- * A part is a unit of ops over some rows. All ops but attention make a row of what is in that row,
- * or a feature of its square, so a stage can be run over one slice of rows after the other; a unit
- * ends where a stage does and where attention begins, which needs all rows of what is before it.
- * Units differ in what a row costs, so parts are measured in multiply-adds, and whoever asks for
- * them in patch rows times stages gets as many as these are in the mean of the batch.
+ * A part is a unit of ops over some rows. Every op but attention computes a row from that row
+ * alone, or a feature from its square of rows, so a stage can run over one slice of rows after the
+ * other. A unit ends where a stage ends and where attention begins, since attention needs all rows.
+ * The cost of a row differs between units, so parts are measured in multiply-adds: a caller that
+ * asks for a number of patch rows times stages gets as much work as these take on average over the
+ * batch.
  *
- * Its weights are packed privately by every worker. Towers are a small part of a checkpoint.
+ * Each worker packs the weights privately. Towers are a small part of a checkpoint.
  */
 #include "worker/backend/cpu/cpu_image_encoder.h"
 
@@ -18,12 +19,12 @@
 
 #include "proto/must.h"
 
-/* In whose time so many multiply-adds of a matrix are done, about: measured with the demo model's
- * tower (AVX-512). What is off here makes parts uneven, and steps that have one beside streams. */
-#define PLAIN_WORK   16u /* other ops make a number, */
-#define PIXELS_WORK  40u /* pixels are made one, */
-#define SCORE_WORK   64u /* a head sees a row, besides its products, */
-#define FEATURE_WORK 2u  /* one is done over features, of which a slice has few rows */
+/* Approximate costs in multiply-adds of a matrix product, measured with the demo model's tower
+ * (AVX-512). Errors here make the parts, and the steps that contain one, uneven in time. */
+#define PLAIN_WORK   16u /* per value of other ops */
+#define PIXELS_WORK  40u /* per value of a pixel */
+#define SCORE_WORK   64u /* per head and row seen, beside the products */
+#define FEATURE_WORK 2u  /* factor of ops over features, of which a slice has few rows */
 
 /* --- units ------------------------------------------------------------------------------------ */
 
@@ -83,7 +84,8 @@ static void list_units(struct cpu_image_encoder *vision)
     }
 }
 
-/* --- the whole -------------------------------------------------------------------------------- */
+/* --- start and end
+ * -------------------------------------------------------------------------------- */
 
 static enum result load_weights(struct cpu_image_encoder *vision,
                                 const struct backend_options *options, struct cpu_thread_pool *pool,
@@ -148,7 +150,7 @@ static void check_room(const struct cpu_image_encoder *vision)
 
 /* --- the batch -------------------------------------------------------------------------------- */
 
-/* Rows that look at each other, in pairs. */
+/* Number of pairs of rows that attend to each other. */
 static double pairs_of(const struct patch_spans *spans)
 {
     double pairs = 0;
@@ -157,7 +159,7 @@ static double pairs_of(const struct patch_spans *spans)
     return pairs;
 }
 
-/* Multiply-adds of a patch row, in the mean of the batch. */
+/* Multiply-adds of a patch row, averaged over the batch. */
 static double row_work(const struct cpu_image_encoder *vision, const struct vision_unit *unit)
 {
     const struct cpu_patches *patches = &vision->patches;
@@ -180,7 +182,7 @@ static void run_rows(struct cpu_image_encoder *vision, uint32_t rows)
     vision->unit++;
 }
 
-/* The first unit reads them when the caller's are gone. */
+/* The first unit reads them after the caller has released its own. */
 static void copy_pixels(struct cpu_image_encoder *vision)
 {
     uint8_t *copy = vision->pixels.bytes;
@@ -206,7 +208,7 @@ void cpu_image_encoder_begin(struct cpu_image_encoder *vision, const struct enco
     vision->work_left = vision->work;
 }
 
-/* Rows of the unit under way that fit: whole slices, `least` or more, or all that are left. */
+/* Rows of the current unit that fit: whole slices, at least `least`, or all that are left. */
 static uint32_t rows_within(const struct cpu_image_encoder *vision, double work, uint32_t least)
 {
     uint32_t square = cpu_patches_square(&vision->patches);
@@ -214,18 +216,18 @@ static uint32_t rows_within(const struct cpu_image_encoder *vision, double work,
     uint32_t left = vision->patches.rows - vision->row;
     double slices = work / (slice * row_work(vision, &vision->units[vision->unit]));
     if (slices < least)
-        slices = least; /* of a negative number too: work that was done beyond the room */
+        slices = least; /* also for a negative number: more work was done than was asked for */
     return slices * slice < left ? (uint32_t)slices * slice : left;
 }
 
 uint64_t cpu_image_encoder_run(struct cpu_image_encoder *vision, uint64_t work)
 {
     uint64_t all = (uint64_t)vision->patches.rows * vision->program.plan->vision.stages;
-    double one = vision->work / (double)all; /* multiply-adds of what `work` counts */
+    double one = vision->work / (double)all; /* multiply-adds per unit of `work` */
     double room = (double)work * one, done = 0;
     must(vision->unit < vision->unit_count);
     while (vision->unit < vision->unit_count) {
-        /* Two at least, so that what is left falls when rounded. */
+        /* At least two, so that the rounded remainder decreases. */
         uint32_t rows = rows_within(vision, room - done, done < 2 * one ? 1 : 0);
         if (rows == 0)
             break;

@@ -1,14 +1,13 @@
 /*
  * The walk over the plan.
  *
- * The ops between two places where op_order.c wants everything before to be done are a phase, of
- * which every thread does its share; phases follow each other. Pieces of claimed ops come from one
- * counter per op, so a thread that was delayed by the machine simply does fewer of them; rows that
- * are shared out beforehand are a lane's, which another thread runs where its own is late
+ * A phase is the ops between two barriers of op_order.c; all threads work on one phase, then on the
+ * next. Pieces of claimed ops come from one counter per op, so a delayed thread computes fewer of
+ * them. Rows of ROWS ops belong to a lane; another thread runs the lane of a late thread
  * (cpu_thread_pool.h).
  *
- * Which thread does what is left to chance, and the results are not: no piece combines numbers with
- * another piece, so the outcome does not depend on who computed it.
+ * Which thread computes a piece varies from run to run; results do not, since no piece adds to a
+ * number of another piece.
  */
 #include "worker/backend/cpu/cpu_walk.h"
 
@@ -121,7 +120,7 @@ static void run_phase(void *context, uint32_t index, uint32_t lane)
         quantize_input(step, phase->end_op, lane);
 }
 
-/* Of ops [first_op, end_op). */
+/* The phases of ops [first_op, end_op). */
 static void list_phases(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
 {
     const struct op_note *notes = step->program->notes;
@@ -139,7 +138,7 @@ static void list_phases(struct cpu_step *step, uint32_t first_op, uint32_t end_o
     step->phase_count = count;
 }
 
-/* The batch's shape facts, which only a bug upstream can break. */
+/* Shapes of the batch, which only a bug in the scheduler can violate. */
 static void check_batch(const struct cpu_program *program, const struct step_batch *batch)
 {
     uint32_t next = 0;
@@ -155,8 +154,8 @@ static void check_batch(const struct cpu_program *program, const struct step_bat
         must(batch->logit_rows[i] < batch->row_count);
 }
 
-/* What it says of pictures, likewise. */
-static void check_pictures(const struct cpu_step *step, const struct step_batch *batch)
+/* Likewise its image rows. */
+static void check_images(const struct cpu_step *step, const struct step_batch *batch)
 {
     for (uint32_t row = 0; batch->feature_rows && row < batch->row_count; row++)
         must(batch->feature_rows[row] == ROW_FEATURE_NONE ||
@@ -171,7 +170,7 @@ static void check_pictures(const struct cpu_step *step, const struct step_batch 
     }
 }
 
-/* Every token id becomes one of the vocabulary. */
+/* Replaces references to sampled tokens by token ids. */
 static void resolve_tokens(struct cpu_step *step, const struct step_batch *batch,
                            const struct sampled_token *before, uint32_t before_count)
 {
@@ -198,7 +197,7 @@ static void walk(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
     cpu_thread_pool_walk(step->pool, run_phase, step, step->phase_count + draws);
 }
 
-/* What sequences begin with, and what is kept of where they end: a plan without state has none. */
+/* Copies states that sequences start from; a plan without state has none. */
 static void copy_sources(const struct cpu_step *step)
 {
     for (uint32_t s = 0; s < step->batch->sequence_count && step->program->state_slots > 0; s++) {
@@ -222,7 +221,7 @@ void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
                   struct sampled_token *results)
 {
     check_batch(step->program, batch);
-    check_pictures(step, batch);
+    check_images(step, batch);
     resolve_tokens(step, batch, before, before_count);
     step->results = results;
     for (uint32_t s = 0; s < batch->sequence_count; s++)

@@ -8,20 +8,20 @@
 
 #include "worker/backend/cpu/program/cpu_step.h"
 
-/* Buffers for steps of this program. */
+/* Allocates buffers for steps of this program. */
 enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *program,
                           struct cpu_thread_pool *pool, struct error_text *error) RESULT_CHECKED;
 void cpu_walk_fini(struct cpu_step *step);
 
-/* Runs the plan over the batch and draws the wanted tokens: results [logit_row_count]. `before`
- * [before_count]: what the step before drew, for tokens that are STEP_TOKEN_SAMPLED. */
+/* Runs the plan over the batch and samples tokens: results [logit_row_count]. `before`
+ * [before_count]: tokens sampled by the previous step, for ids that are STEP_TOKEN_SAMPLED. */
 void cpu_walk_run(struct cpu_step *step, const struct step_batch *batch,
                   const struct sampled_token *before, uint32_t before_count,
                   struct sampled_token *results);
 
-/* Runs ops [first_op, end_op) of a vision plan over a part of the patches. With op 0 the
- * part's rows of the tables of rotations are made. patch_attention is the first op that is run or
- * the only one: it reads other rows than the part's, which must be done, and their keys written. */
+/* Runs ops [first_op, end_op) of a vision plan over a part of the patches. If
+ * first_op is 0, also fills the part's rows of the rope tables. patch_attention must be the first
+ * op or the only one: it reads rows outside the part, which must be finished, keys included. */
 void cpu_walk_run_part(struct cpu_step *step, uint32_t first_op, uint32_t end_op,
                        const struct patch_part *part);
 

@@ -57,7 +57,7 @@ void plan_ops_embed_rows_scaled(struct plan_builder *b, plan_weight_id weight, f
 {
     struct plan_op op = new_op(OP_embed_rows, PLAN_NONE, PLAN_NONE, weight, out);
     op.params.embed_rows.scale = scale;
-    op.params.embed_rows.picture_token = plan_builder_config(b)->picture_token;
+    op.params.embed_rows.image_token = plan_builder_config(b)->picture_token;
     plan_builder_append(b, op);
 }
 

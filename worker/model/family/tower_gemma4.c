@@ -55,8 +55,8 @@ static void list_clip(struct plan_builder *b, const struct clipped_matrix *m, co
 {
     const struct clip_columns_params params = {
         .offset = offset,
-        .least = plan_builder_number(b, "v.blk.%u.%s.%s_min", m->layer, m->stem, end),
-        .most = plan_builder_number(b, "v.blk.%u.%s.%s_max", m->layer, m->stem, end),
+        .minimum = plan_builder_number(b, "v.blk.%u.%s.%s_min", m->layer, m->stem, end),
+        .maximum = plan_builder_number(b, "v.blk.%u.%s.%s_max", m->layer, m->stem, end),
     };
     plan_ops_clip_columns(b, x, params, out);
 }

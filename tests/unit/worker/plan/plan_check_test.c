@@ -205,9 +205,9 @@ static void test_elementwise(void **state)
     clip.params.clip_columns.offset++;
     refuse(&clip, "outside");
     clip.params.clip_columns.offset = 0;
-    clip.params.clip_columns.least = 0.75f;
+    clip.params.clip_columns.minimum = 0.75f;
     refuse(&clip, "at most");
-    clip.params.clip_columns.least = NAN;
+    clip.params.clip_columns.minimum = NAN;
     refuse(&clip, "at most");
 }
 
@@ -348,7 +348,7 @@ static void test_others(void **state)
     op.params.embed_rows.scale = INFINITY;
     refuse(&op, "scale");
     op = find(OP_embed_rows);
-    op.params.embed_rows.picture_token = plan->config.vocab_tokens;
+    op.params.embed_rows.image_token = plan->config.vocab_tokens;
     refuse(&op, "vocabulary");
     op = find(OP_gate);
     op.output = tensor_of(PLAN_ROWS_STEP, 16);

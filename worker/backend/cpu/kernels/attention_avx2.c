@@ -11,10 +11,9 @@
  * them and masked: outside its range a query's weight is exactly 0, and adding 0 * v changes
  * nothing, since cached numbers are finite. So the result is that of the query alone.
  *
- * All that knows the cache's type are the two loads; the stages take it as a constant, so that the
- * compiler makes a loop of its own for each type. Quantized blocks have kernels of their own for
- * scores and values (attention_packed_avx2.c), and queries and sums are rotated; the softmax
- * between is the same.
+ * Only the two loads depend on the cache's type; the stages take it as a constant, so the compiler
+ * emits one loop per type. Quantized blocks have separate kernels for scores and values
+ * (attention_packed_avx2.c), and queries and sums are rotated; the softmax is shared.
  */
 #include "worker/backend/cpu/kernels/attention_avx2.h"
 
@@ -30,7 +29,7 @@
 
 enum { QUERIES_AT_ONCE = 6, BLOCK = KV_BLOCK_TOKENS };
 
-/* What the stages of one call share. Query m is row m / heads, head m % heads. */
+/* State of one call. Query m is row m / heads, head m % heads. */
 struct attention_work {
     const struct attention_tile *tile;
     uint32_t query_count;
@@ -39,7 +38,7 @@ struct attention_work {
     float *outs[ATTENTION_QUERIES]; /* [head_dim] each, inside tile->out */
     float maximums[ATTENTION_QUERIES];
     float sums[ATTENTION_QUERIES];
-    /* Of the scaled query's elements under each scale of a quantized key. */
+    /* Sums of the scaled query's elements by scale of a quantized key. */
     float group_sums[ATTENTION_QUERIES][KV_SEGMENTS_MAX];
 };
 
@@ -56,7 +55,8 @@ static struct key_range row_range(const struct attention_tile *tile, uint32_t ro
     return (struct key_range){begin, tile->ends ? tile->ends[row] : next};
 }
 
-/* What any of the rows sees: the first one begins earliest, but a row may end behind its next. */
+/* The union of the rows' ranges: the first row begins earliest, but a row may end after the next.
+ */
 static struct key_range all_ranges(const struct attention_tile *tile)
 {
     struct key_range all = row_range(tile, 0);
@@ -67,7 +67,7 @@ static struct key_range all_ranges(const struct attention_tile *tile)
     return all;
 }
 
-/* The elements of the block that holds a position: keys, then values. */
+/* The elements of a position's block: keys, then values. */
 static const uint8_t *block_at(const struct attention_tile *tile, uint32_t position)
 {
     return tile->cache + tile->block_table[position / BLOCK] * tile->block_bytes;
@@ -155,8 +155,8 @@ static __m256 range_mask(uint32_t first, struct key_range range)
     return _mm256_castsi256_ps(_mm256_andnot_si256(below, inside));
 }
 
-/* Turns query m's scores of positions [first, end) (multiples of BLOCK) into weights, moving its
- * maximum and sum. */
+/* Turns query m's scores of positions [first, end) (multiples of BLOCK) into weights and updates
+ * its maximum and sum. */
 static void weigh_scores(struct attention_work *work, uint32_t m, uint32_t first, uint32_t end)
 {
     const struct key_range range = row_range(work->tile, m / work->tile->heads);
@@ -295,7 +295,7 @@ static void begin_queries(struct attention_work *work)
     }
 }
 
-/* All that happens to one block's scores and values when it is quantized. */
+/* Scores and values of one quantized block. */
 static void score_packed(const struct attention_work *work, uint32_t block, float *scores)
 {
     attention_packed_scores(&work->tile->codec->key, block_at(work->tile, block),

@@ -1,5 +1,5 @@
 /*
- * The attention kernel of the AVX2 tier; contract in cpu_kernels.h.
+ * The attention kernel of the AVX2 tier; contract in kernel_types.h.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_AVX2_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_AVX2_H

@@ -1,16 +1,16 @@
 /*
  * Attention over quantized blocks without decoding more than one of them at a time.
  *
- * Eight codes of b bits are b bytes. Up to four bits they fit 32, which are copied to all lanes and
- * shifted by lane; of five to seven bits a shuffle first gives each lane the two bytes that its
- * code is in; eight bits are bytes. A code then becomes a number (uniform), or picks a level out of
- * one or two registers that hold the codebook. Reading a few bytes more than are meant stays inside
- * the block: scales lie behind codes. With many queries a segment's codes are unpacked once, into
- * the stack, and the same sums are taken over that.
+ * Eight codes of b bits are b bytes. For b up to 4 they fit in 32 bits, which are broadcast to all
+ * lanes and shifted by lane; for 5 to 7 bits a shuffle first gives each lane the two bytes that
+ * contain its code; for 8 bits codes are bytes. A code then is converted to a number (uniform) or
+ * selects a level from one or two registers that hold the codebook. Reads of a few bytes beyond the
+ * codes stay inside the block, since scales follow codes. With many queries a segment's codes are
+ * unpacked once, onto the stack, and the same sums are computed from there.
  *
- * Scales and biases never meet single elements. Of keys, a group's dot product is multiplied by the
- * scale and gets the bias times the sum of the query's elements; of values, the weights are
- * multiplied by the scale before the sum, and the bias joins with the weights' own sum.
+ * Scales and biases are not applied to single elements. For keys, a group's dot product is
+ * multiplied by the scale, plus the bias times the sum of the query's elements; for values, weights
+ * are multiplied by the scale before the sum, and the bias is multiplied by the sum of the weights.
  *
  * The order of every sum is fixed by segment, position and dimension: it does not depend on how
  * many queries share a call.
@@ -25,14 +25,14 @@
 
 enum { QUERIES_AT_ONCE = 6, BLOCK = KV_BLOCK_TOKENS, LANES = 8 };
 
-/* How codes lie and what they stand for. */
+/* How codes are stored and decoded. */
 enum code_form {
-    CODE_NUMBER,  /* itself, of up to four bits */
-    CODE_WIDE,    /* itself, of up to eight */
-    CODE_BYTE,    /* itself, of eight */
+    CODE_NUMBER,  /* a number of up to four bits */
+    CODE_WIDE,    /* a number of up to eight bits */
+    CODE_BYTE,    /* a number of eight bits */
     CODE_LEVEL8,  /* one of up to eight levels */
     CODE_LEVEL16, /* one of sixteen */
-    CODE_FLOAT,   /* unpacked before */
+    CODE_FLOAT,   /* unpacked already */
 };
 
 /* A segment's codes of all slots. */
@@ -64,7 +64,7 @@ static struct unpacker unpacker_of(const struct kv_side *side, const struct kv_s
     uint32_t shifts[LANES];
     float levels[KV_CODEBOOK_LEVELS_MAX] = {0};
     bool wide = form_of(side, segment) == CODE_WIDE;
-    memset(places, 0x80, sizeof places); /* gives zero */
+    memset(places, 0x80, sizeof places); /* selects zero */
     for (uint32_t i = 0; i < LANES; i++) {
         uint32_t bit = i * segment->bits;
         places[4 * i] = (uint8_t)(bit / 8);
@@ -84,7 +84,7 @@ static struct unpacker unpacker_of(const struct kv_side *side, const struct kv_s
     return unpacker;
 }
 
-/* Each lane's code in its lowest bits; what lies above it is not cleared. */
+/* Each lane's code in its lowest bits; higher bits are not cleared. */
 INLINE __m256i spread_codes(enum code_form form, const struct unpacker *unpacker,
                             const uint8_t *codes)
 {
@@ -195,7 +195,7 @@ void attention_packed_begin(const struct kv_side *keys, float *query,
         }                                                                                          \
     } while (0)
 
-/* Calls `function` with the segment's form as a constant; many queries have its codes unpacked. */
+/* Calls `function` with the segment's form as a constant; for many queries unpacks its codes. */
 #define FOR_SEGMENT(function, side, segment, memory, count, ...)                                   \
     do {                                                                                           \
         struct code_rows rows = rows_of(side, segment, memory);                                    \
@@ -230,7 +230,7 @@ INLINE __m256 sum_lanes_of_eight(const float *vectors)
                          _mm256_permute2f128_ps(fours[0], fours[1], 0x31));
 }
 
-/* What a segment adds to the scores of queries first..first + count - 1. */
+/* Adds a segment's part to the scores of queries first..first + count - 1. */
 INLINE void score_some(uint32_t count, uint32_t first, enum code_form form,
                        const struct kv_side *side, const struct kv_segment *segment,
                        const struct code_rows *rows, const uint8_t *side_memory,
@@ -336,7 +336,7 @@ INLINE void add_chunks(uint32_t chunks, uint32_t count, enum code_form form,
         _mm256_storeu_ps(outs[m] + d + c * LANES, sums[m][c]);
 }
 
-/* What a segment adds to the sums of queries first..first + count - 1. */
+/* Adds a segment's part to the sums of queries first..first + count - 1. */
 INLINE void add_some(uint32_t count, uint32_t first, enum code_form form,
                      const struct kv_side *side, const struct kv_segment *segment,
                      const struct code_rows *rows, const uint8_t *side_memory, const float *weights,

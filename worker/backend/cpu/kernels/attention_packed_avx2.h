@@ -1,7 +1,6 @@
 /*
  * Scores and sums over one block of quantized keys or values (worker/plan/kv_codec.h), for the
- * AVX2 attention. Every position of the block is computed; which ones count is for the caller's
- * weights to say.
+ * AVX2 attention. Every position of the block is computed; the caller's weights mask positions.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PACKED_AVX2_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PACKED_AVX2_H
@@ -14,7 +13,7 @@ struct attention_packed_queries {
     const float (*group_sums)[KV_SEGMENTS_MAX]; /* [count] */
 };
 
-/* Makes a scaled query [head_dim] ready: rotates it and sums up its elements under each scale. */
+/* Prepares a scaled query [head_dim]: rotates it and sums its elements by scale. */
 void attention_packed_begin(const struct kv_side *keys, float *query,
                             float group_sums[KV_SEGMENTS_MAX]);
 /* scores[m * ATTENTION_TILE + slot] = query m . key of the slot. */

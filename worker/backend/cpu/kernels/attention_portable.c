@@ -2,11 +2,10 @@
  * Attention over a paged cache in plain C.
  *
  * Each query keeps the running maximum m, the sum l of exp(score - m) and the weighted sum o of
- * values. Keys are visited in tiles of ATTENTION_TILE positions counted from position 0, so which
- * keys meet in a tile depends on nothing but their positions. A tile first gives every query its
- * scores, then moves m, rescales l and o if m moved, then adds. Keys outside a query's range never
- * enter: neither their scores nor their values are read, so what a block holds beyond the
- * sequence's end, or in blocks given back, does not matter.
+ * values. Keys are visited in tiles of ATTENTION_TILE positions counted from position 0, so
+ * the tile of a key depends only on its position. A tile computes every query's scores, updates m,
+ * rescales l and o if m changed, then adds. Keys and values outside a query's range are not read,
+ * so the contents of a block beyond the sequence's end, or of freed blocks, do not matter.
  *
  * A quantized position is decoded as a row (kv_codec.h), in the rotated space where there is one.
  */
@@ -43,7 +42,7 @@ static void load_key(const struct attention_tile *tile, uint32_t position, float
         key[d] = element(tile, block, KV_BLOCK_TOKENS * (size_t)d + slot);
 }
 
-/* value [head_dim] of a position. Elements lie behind the keys, [KV_BLOCK_TOKENS][head_dim]. */
+/* value [head_dim] of a position. Elements follow the keys, [KV_BLOCK_TOKENS][head_dim]. */
 static void load_value(const struct attention_tile *tile, uint32_t position, float *value)
 {
     const uint8_t *block = block_at(tile, position);
@@ -91,7 +90,7 @@ static void visit_tile(const struct attention_tile *tile, const float *query, ui
     }
 }
 
-/* The query as keys want it: itself, or rotated in the scratch memory. */
+/* The query in the space of the keys: as it is, or rotated into scratch memory. */
 static const float *find_query(const struct attention_tile *tile, uint32_t row, uint32_t head)
 {
     const float *query = tile->queries + row * tile->query_stride + head * tile->head_dim;

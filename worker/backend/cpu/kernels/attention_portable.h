@@ -1,5 +1,5 @@
 /*
- * The attention kernel of the portable tier; contract in cpu_kernels.h.
+ * The attention kernel of the portable tier; contract in kernel_types.h.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PORTABLE_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_ATTENTION_PORTABLE_H

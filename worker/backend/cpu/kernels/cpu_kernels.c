@@ -1,5 +1,5 @@
 /*
- * The tiers as tables, and the choice between them by what the CPU says it has.
+ * The tiers as tables, and the choice of one by CPUID.
  */
 #include "worker/backend/cpu/kernels/cpu_kernels.h"
 
@@ -43,7 +43,7 @@ const struct cpu_kernels cpu_kernels_avx2 = {
     .attention = attention_avx2,
 };
 
-/* Only the matrix products gain much from 512 bits; the rest is the AVX2 tier's. */
+/* Only products are much faster with 512 bits; the other kernels are those of the AVX2 tier. */
 const struct cpu_kernels cpu_kernels_avx512 = {
     .tier = CPU_TIER_AVX512,
     .name = "avx512",
@@ -59,7 +59,7 @@ const struct cpu_kernels cpu_kernels_avx512 = {
     .attention = attention_avx2,
 };
 
-/* Not every compiler's __builtin_cpu_supports() knows this one: CPUID leaf 1, ECX. */
+/* CPUID leaf 1, ECX: some compilers' __builtin_cpu_supports() does not know f16c. */
 static bool has_f16c(void)
 {
     unsigned eax, ebx, ecx = 0, edx;

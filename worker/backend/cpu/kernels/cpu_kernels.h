@@ -3,8 +3,8 @@
  * The portable tier is the specification, in plain C; the others compute the same sums in the same
  * order, lane by lane, within a tolerance.
  *
- * Law of every kernel: a result for one row is the same sequence of operations whatever else the
- * call computes, so batches, chunks and thread counts cannot change a bit of it.
+ * Every kernel computes a row by the same sequence of operations whatever other rows the call
+ * computes, so batches, chunks and thread counts do not change a bit of the result.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_CPU_KERNELS_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_CPU_KERNELS_H
@@ -18,7 +18,7 @@ struct cpu_kernels {
     void (*linear[PACKED_KIND_COUNT])(const struct linear_tile *tile);
     /* out [columns / 32]; columns is a multiple of 32. `outlier`: QUANTIZE_OUTLIER, or
      * QUANTIZE_ALL. Which blocks stand out depends on all the columns of a call: a row must always
-     * be cut the same way. */
+     * be divided the same way. */
     void (*quantize)(const float *x, uint32_t columns, float outlier, struct quantized_block *out);
     /* out = add + x * rsqrt(mean(x^2) + epsilon) * (weight + offset); add may be NULL; out may be x
      * or add */
@@ -34,8 +34,7 @@ struct cpu_kernels {
                  float *out);
     /* out[c] = cap * tanh(scale * x[c] / cap), scale * x[c] when cap is 0; out may be x */
     void (*soft_cap)(const float *x, float scale, float cap, uint32_t columns, float *out);
-    /* Nearest-even; beyond +-65504 the nearest finite value, so that no cached number is infinite
-     * or NaN. */
+    /* Rounds to nearest even; clamps to +-65504, so that no cached number is infinite or NaN. */
     void (*to_f16)(const float *x, uint32_t count, uint16_t *out);
     void (*attention)(const struct attention_tile *tile);
 };

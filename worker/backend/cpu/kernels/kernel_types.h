@@ -16,16 +16,15 @@
  *
  *   x ~ term[0].scale * term[0].quants + term[1].scale * term[1].quants
  *
- * The first scale is max |x| / 127. A block whose largest value stands out of its row (above
- * QUANTIZE_OUTLIER times the root mean square of the columns quantized together) would lose its
- * other values to that scale, so it gets a second term: what the first one left, in steps 254 times
- * finer. All other blocks have a second term of zeros, which kernels skip. Quants are rounded to
- * nearest even. sum is scale * (sum of quants); pair_sums[h] repeats the sum of quants of columns
+ * The first scale is max |x| / 127. In a block with an outlier (above QUANTIZE_OUTLIER times the
+ * root mean square of the columns quantized together) that scale leaves few steps for the other
+ * values, so the block gets a second term: the remainder of the first, in steps 254 times finer.
+ * The second term of all other blocks is zeros, which kernels skip. Quants are rounded to nearest
+ * even. sum is scale * (sum of quants); pair_sums[h] repeats the sum of quants of columns
  * 16h..16h+15 twice, ready for pairwise multiply-add.
  *
- * Measured on two models (README.md here), about a fifth of all blocks have a second term, and the
- * error of logits falls to less than half. With activations of 16 bits (backend_options) all blocks
- * have one (QUANTIZE_ALL), and what is left of it is the rounding of floats.
+ * About a fifth of all blocks have a second term, which more than halves the error of logits
+ * (../README.md). With activations of 16 bits (backend_options) all blocks have one (QUANTIZE_ALL).
  */
 struct quantized_term {
     int8_t quants[32];
@@ -38,7 +37,7 @@ struct quantized_block {
 };
 _Static_assert(sizeof(struct quantized_block) == 96, "kernels step through rows of these");
 #define QUANTIZE_OUTLIER     4.0f
-#define QUANTIZE_ALL         0.0f   /* every block of other numbers than zeros stands out */
+#define QUANTIZE_ALL         0.0f   /* every block that is not all zeros gets a second term */
 #define QUANTIZE_FINER_STEPS 254.0f /* a rounding error of half a step becomes at most 127 */
 
 /* Sixteen outputs for `rows` rows: out[r, 0..15] = add[r, 0..15] + x[r, :] . group^T. */
@@ -59,7 +58,7 @@ struct linear_tile {
  * head of one sequence. Keys are visited in tiles of ATTENTION_TILE positions aligned to position
  * 0. A block holds keys [head_dim][KV_BLOCK_TOKENS] and then values [KV_BLOCK_TOKENS][head_dim], as
  * f16 or f32; or, with a codec, rows of codes (worker/plan/kv_codec.h): then queries are rotated
- * once, and sums of values are, once, turned back.
+ * once, and sums of values are rotated back once.
  */
 #define ATTENTION_TILE    64u
 #define ATTENTION_QUERIES 16u /* rows * heads at most */
@@ -73,14 +72,14 @@ struct attention_tile {
     uint32_t heads;
     uint32_t head_dim;
     uint32_t first_position; /* of the first row */
-    const uint32_t *ends;    /* [rows] positions that a row sees end there; NULL: behind its own */
+    const uint32_t *ends;    /* [rows] end of the positions that a row sees; NULL: its own + 1 */
     uint32_t window;         /* 0: all */
     float scale;
     float soft_cap;     /* of scores; 0: none */
-    const float *sinks; /* [heads], or NULL: in each softmax a score of a value of zeros */
+    const float *sinks; /* [heads], or NULL: a score of each softmax, of a value of zeros */
     enum kv_cache_type cache_type;
     const struct kv_codec *codec; /* NULL: elements of cache_type */
-    const uint8_t *cache;         /* this layer's and head's keys in physical block 0 */
+    const uint8_t *cache;         /* keys of this layer and head in physical block 0 */
     size_t block_bytes;           /* between physical blocks */
     const uint32_t *block_table;
     float *scratch; /* attention_scratch_floats(head_dim), 64-byte aligned */

@@ -9,11 +9,11 @@
  * bits; for K kinds it multiplies by the integer sub-scale at the same time. Eight-bit weights move
  * their sign to the activations, because maddubs wants one side unsigned.
  *
- * The rare second term of a block's activations (cpu_kernels.h) runs the same code once more.
+ * The rare second term of a block's activations (kernel_types.h) runs the same code again.
  *
  * Every (row, output) pair goes through the same operations in the same order for any number of
- * rows: the row loop is innermost and its sums never meet. That is what makes a row's result
- * independent of its company.
+ * rows: the row loop is innermost and sums of rows are separate. So a row's result does not
+ * depend on the other rows.
  */
 #include "worker/backend/cpu/kernels/linear_avx2.h"
 
@@ -45,7 +45,7 @@ INLINE __m256 load_halves(const uint8_t *halves)
 }
 
 /* Moves the bits at `from` of every byte to `to` and keeps those in `mask` (16-bit shifts: the mask
- * cuts strays). */
+ * removes bits of the other byte). */
 INLINE __m256i move_bits(__m256i bytes, uint32_t from, uint32_t to, uint32_t mask)
 {
     if (from > to)
@@ -153,7 +153,7 @@ INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes, ui
     }
 }
 
-/* Takes center * (sum of quants) * sub-scale off the sums of a centered K kind (span 16). */
+/* Subtracts center * (sum of quants) * sub-scale from the sums of a centered K kind (span 16). */
 INLINE void subtract_center(struct kind kind, uint32_t rows, const uint8_t *scales, uint32_t half,
                             const struct quantized_term *x, size_t stride, __m256i *sums)
 {
@@ -178,7 +178,7 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block, u
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits) + 16 * half;
     __m256 scale = load_halves(scales);
     __m256 minimum = _mm256_setzero_ps();
-    if (kind.minimum && kind.center) /* A8's bytes are so much too low */
+    if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
         minimum =
             _mm256_fmadd_ps(scale, _mm256_set1_ps((float)kind.center), load_halves(scales + 32));
     else if (kind.minimum)
@@ -290,9 +290,9 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
         store_outputs(rows, tile, first_row, half, acc[half]);
 }
 
-/* A single row reads the group once, both halves side by side, as memory is what it waits for.
- * Several rows go twice over the group, which is then in the first-level cache, so that one half's
- * sums stay in registers. */
+/* A single row is limited by memory, so it reads the group once, both halves together. Several rows
+ * read the group twice, the second time from the first-level cache, so that one half's sums stay in
+ * registers. */
 INLINE void quantized_tile(struct kind kind, const struct linear_tile *tile)
 {
     uint32_t row = 0;

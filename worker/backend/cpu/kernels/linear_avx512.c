@@ -4,7 +4,7 @@
  *
  * vpdpbusd multiplies four unsigned weight bytes with four signed activation bytes and adds them to
  * a 32-bit lane, so no 16-bit stage and no chain limit exist. Signed 8-bit weights are moved to
- * unsigned by adding 128, and 128 times the sum of the activations is taken off again. K kinds
+ * unsigned by adding 128, and 128 times the sum of the activations is subtracted. K kinds
  * multiply their integer sub-scales in 32 bits.
  */
 #include "worker/backend/cpu/kernels/linear_avx512.h"
@@ -70,7 +70,7 @@ INLINE __m512i broadcast_quad(const struct quantized_term *x, uint32_t quad)
     return _mm512_set1_epi32(term_quad(x, quad));
 }
 
-/* sums[h][r]: integer dot products of quads [4h * span / 16 ...) with the center taken off. */
+/* sums[h][r]: integer dot products of quads [4h * span / 16 ...) with the center subtracted. */
 INLINE void block_dot(struct kind kind, uint32_t rows, const uint8_t *planes,
                       const struct quantized_term *x, size_t stride, __m512i sums[2][ROWS_MAX])
 {
@@ -100,7 +100,7 @@ INLINE void plain_block(struct kind kind, uint32_t rows, const uint8_t *block,
     const uint8_t *scales = block + PACKED_PLANE_BYTES(kind.bits);
     __m512 scale = load_halves(scales);
     __m512 minimum = _mm512_setzero_ps();
-    if (kind.minimum && kind.center) /* A8's bytes are so much too low */
+    if (kind.minimum && kind.center) /* A8's bytes are stored minus `center` */
         minimum =
             _mm512_fmadd_ps(scale, _mm512_set1_ps((float)kind.center), load_halves(scales + 32));
     else if (kind.minimum)
@@ -223,7 +223,7 @@ INLINE void quantized_rows(struct kind kind, uint32_t rows, const struct linear_
     store_outputs(rows, tile, first_row, acc);
 }
 
-/* Less than eight rows from first_row on. */
+/* Fewer than eight rows from first_row on. */
 INLINE void quantized_rest(struct kind kind, const struct linear_tile *tile, uint32_t first_row)
 {
     switch (tile->rows - first_row) {
@@ -275,7 +275,7 @@ INLINE void float_rows(enum packed_kind kind, uint32_t rows, const struct linear
     store_outputs(rows, tile, first_row, acc);
 }
 
-/* Less than eight rows from first_row on. */
+/* Fewer than eight rows from first_row on. */
 INLINE void float_rest(enum packed_kind kind, const struct linear_tile *tile, uint32_t first_row)
 {
     switch (tile->rows - first_row) {
@@ -290,9 +290,9 @@ INLINE void float_rest(enum packed_kind kind, const struct linear_tile *tile, ui
     }
 }
 
-/* Reading a group takes as long as its sums follow each other, however many rows have some. So what
- * eights of rows leave goes over it once, in a function of its own: beside the other sizes
- * compilers find fewer registers for eight rows. */
+/* The time for a group is the latency of its chain of sums, for one row as for eight. So the rows
+ * left over after blocks of eight share one pass. That pass is a separate function: inlined with
+ * the other sizes, the pass for eight rows gets too few registers. */
 #define QUANT_TILE(type, bits, span, blocks, minimum, center)                                      \
     OUTLINE void rest_##type(const struct linear_tile *tile, uint32_t first_row)                   \
     {                                                                                              \

@@ -1,15 +1,17 @@
 /*
- * The linear kernels in plain C: what every packed kind means, for any CPU and as the yardstick of
- * the vector tiers.
+ * The linear kernels in plain C: the definition of every packed kind. They run on any CPU, and the
+ * vector tiers are tested against them.
  *
- * For each block of 32 columns and each term of its quantized activations (a second one only where
- * a block stands out, cpu_kernels.h) the sixteen rows' values are taken out of their planes,
- * multiplied with the activations in integers, and joined to the running f32 sums:
+ * For each block of 32 columns and each term of its quantized activations (a second one only in
+ * blocks with an outlier, kernel_types.h) the sixteen rows' values are extracted from their planes,
+ * multiplied with the activations in integers, and added to the running f32 sums:
  *
- *   plain kinds  sum += isum * (weight scale * x scale); then sum += (m or -center * scale) *
- * x.sum; A8, whose bytes are 128 too low: (m + 128 * scale) * x.sum K kinds      inside a unit: s
- * += isum * x scale, n += imin * x scale; at its end sum += s * d, then sum -= n * dmin, where isum
- * and imin already carry the integer sub-scales
+ *   plain kinds: sum += isum * (weight scale * x scale);
+ *                sum += (m or -center * scale) * x.sum
+ *   A8 (bytes stored minus 128): sum += (m + 128 * scale) * x.sum in the second step
+ *   K kinds, inside a unit: s += isum * x scale, n += imin * x scale;
+ *            at its end: sum += s * d, then sum -= n * dmin,
+ *            where isum and imin already include the integer sub-scales
  *
  * Float kinds: a partial sum per 32 columns, added to the running sum.
  */

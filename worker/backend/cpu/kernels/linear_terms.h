@@ -1,6 +1,6 @@
 /*
- * What the vector tiers of the linear kernels share: the facts of a packed kind, and how quantized
- * activations are walked.
+ * Shared by the vector tiers of the linear kernels: constants of a packed kind, and access to
+ * quantized activations.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_TERMS_H
 #define SHOAL_WORKER_BACKEND_CPU_KERNELS_LINEAR_TERMS_H
@@ -14,7 +14,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-/* One kind's line of PACKED_QUANT_LIST. */
+/* A row of PACKED_QUANT_LIST. */
 struct kind {
     uint32_t bits, span, blocks, minimum, center;
 };
@@ -34,8 +34,8 @@ INLINE int32_t term_quad(const struct quantized_term *x, uint32_t quad)
     return four;
 }
 
-/* 2 when any of the rows has a second term in this block. A row without one gets zeros added then,
- * which changes nothing. */
+/* 2 when any of the rows has a second term in this block. A row without one then adds zeros,
+ * which does not change its sums. */
 INLINE uint32_t count_terms(const struct quantized_block *x, size_t stride, uint32_t rows)
 {
     uint32_t any = 0;

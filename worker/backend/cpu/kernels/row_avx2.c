@@ -36,7 +36,7 @@ static int32_t sum_bytes(__m128i bytes)
     return _mm_cvtsi128_si32(sums) + _mm_extract_epi16(sums, 4) - 16 * 128;
 }
 
-/* v: the block's 32 values; left: what this term leaves of them. */
+/* v: the block's 32 values; left: the remainder after this term. */
 static void quantize_term(const __m256 v[4], float scale, float inverse, struct quantized_term *out,
                           __m256 left[4])
 {
@@ -66,7 +66,7 @@ static void quantize_block(const float *x, float outlier_square, struct quantize
     __m256 magnitude = _mm256_setzero_ps();
     for (int i = 0; i < 4; i++) {
         v[i] = _mm256_loadu_ps(x + 8 * i);
-        /* a NaN is dropped here: max_ps gives its second operand then */
+        /* drops a NaN: max_ps then returns its second operand */
         magnitude = _mm256_max_ps(_mm256_andnot_ps(sign, v[i]), magnitude);
     }
     float largest = largest_lane(magnitude);
@@ -139,7 +139,7 @@ void row_avx2_rms_norm(const float *x, const float *weight, float offset, float 
     }
 }
 
-/* Of the first `count` lanes; the others become 0. */
+/* Keeps the first `count` lanes; the others become 0. */
 static __m256 centred_tail(const float *x, uint32_t count, __m256 mean)
 {
     float padded[8];
@@ -223,7 +223,7 @@ void row_avx2_soft_cap(const float *x, float scale, float cap, uint32_t columns,
 
 void row_avx2_to_f16(const float *x, uint32_t count, uint16_t *out)
 {
-    /* min_ps and max_ps give their second operand when the first is a NaN */
+    /* min_ps and max_ps return their second operand if the first is a NaN */
     const __m256 most = _mm256_set1_ps(65504.0f);
     const __m256 least = _mm256_set1_ps(-65504.0f);
     uint32_t whole = count / 8 * 8;

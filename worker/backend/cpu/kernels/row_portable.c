@@ -14,7 +14,7 @@ static void quantize_term(const float *x, float scale, float inverse, struct qua
     out->scale = scale;
     for (uint32_t i = 0; i < 32; i++) {
         float quant = rintf(x[i] * inverse);
-        /* written so that a NaN, too, becomes a number in range */
+        /* the comparison also turns a NaN into a number in range */
         out->quants[i] = (int8_t)(quant > -127.0f ? (quant < 127.0f ? quant : 127.0f) : -127.0f);
         sums[i / 16] += out->quants[i];
     }
@@ -103,7 +103,7 @@ void row_portable_soft_cap(const float *x, float scale, float cap, uint32_t colu
 void row_portable_to_f16(const float *x, uint32_t count, uint16_t *out)
 {
     for (uint32_t i = 0; i < count; i++) {
-        /* written so that a NaN, too, becomes a number in range */
+        /* the comparison also turns a NaN into a number in range */
         float value = x[i] < 65504.0f ? x[i] : 65504.0f;
         out[i] = ggml_f32_to_f16(value > -65504.0f ? value : -65504.0f);
     }

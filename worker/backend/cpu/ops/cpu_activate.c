@@ -1,7 +1,7 @@
 /*
- * activate: an activation by itself. Those that the gate's kernels know are gates whose other half
- * is a constant; gelu by the error function is the C library's, which towers only want for rows
- * that are already merged.
+ * activate: an activation function alone. SiLU and the tanh and quick forms of GELU use the gate
+ * kernel with a constant as the other half. GELU by the error function calls the C library; towers
+ * use it only for merged rows.
  */
 #include <math.h>
 

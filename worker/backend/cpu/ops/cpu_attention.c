@@ -1,13 +1,14 @@
 /*
- * attention: cutting a step into tiles of queries.
+ * attention: divides a step into tiles of queries.
  *
  * A tile is a few consecutive rows of one sequence and some of the query heads that share one KV
- * head, so that each key and value loaded serves all of them. Prompts give tiles of several rows.
+ * head, so that each key and value loaded serves all of them. Prompts have tiles of several rows.
  * With few rows, the heads of a KV head are divided further until every thread has a tile. Keys are
  * never divided: a query's softmax is one chain in one thread.
  *
- * Where keys are quantized behind a start, a row that sees no further than that reads them in full
- * precision, so a tile of a prompt that passes the start is done in two parts.
+ * Where keys are quantized from a position on (--quantized-kv-start), a row that sees only earlier
+ * positions reads them in full precision, so a tile that crosses the start is computed in two
+ * parts.
  */
 #include "proto/must.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
@@ -18,7 +19,7 @@ struct attention_job {
     uint32_t index;
     const struct attention_params *params;
     const uint32_t
-        *ends; /* of the step's rows: the batch's visible_ends, where the op heeds them */
+        *ends; /* of the step's rows: the batch's visible_ends, if the op is not `causal` */
     struct kv_place place;
     struct kv_place first_place; /* of rows that see no more than `opening` positions */
     uint32_t opening;
@@ -89,13 +90,13 @@ static void run_part(const struct attention_job *job, const struct kv_place *pla
     step->program->kernels->attention(&tile);
     if (!step->program->notes[job->index].quantize_output)
         return;
-    for (uint32_t r = 0; r < rows; r++) /* head by head, however many a tile has (cpu_kernels.h) */
+    for (uint32_t r = 0; r < rows; r++) /* head by head for any number of heads per tile */
         for (uint32_t h = head; h < head + tile.heads; h++)
             cpu_step_quantize(step, op->output, first_row + r, h * head_dim, head_dim);
 }
 
-/* Of `rows` rows from first_row on, how many see no more than the opening. What a row sees never
- * ends before what the row before it sees. */
+/* How many of `rows` rows from first_row on see no more than the opening. The visible range of a
+ * row never ends before that of the previous row. */
 static uint32_t opening_rows(const struct attention_job *job, uint32_t first_row, uint32_t rows)
 {
     uint32_t count = 0;

@@ -1,9 +1,9 @@
 /*
- * bias_add: each thread adds the biases to its own rows, weight by weight, and quantizes a row when
- * a matrix product comes next.
+ * bias_add: each thread adds the biases to its own rows, weight by weight, and quantizes a row if a
+ * product reads it next.
  *
- * Refuses to do: adding in the product's kernel. The sum would be the same, but every kernel of
- * every tier would need a second way out for what is one pass over a few columns.
+ * The product's kernel does not add the bias: the sum would be equal, but each kernel of each tier
+ * would need a second epilogue to save one pass over a few columns.
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 

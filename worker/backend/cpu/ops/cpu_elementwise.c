@@ -1,7 +1,7 @@
 /*
- * gate_with, add_rows, scale_columns and clip_columns: each number of the output from the numbers
- * at its place. Threads take their own rows, as the norms beside these ops do, so that no barrier
- * comes between.
+ * gate_with, add_rows, scale_columns and clip_columns: each output value depends on the input
+ * values at its place. Threads compute their own rows, as norms do, so no barrier is needed
+ * between.
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 
@@ -60,8 +60,8 @@ void cpu_clip_columns(const struct cpu_step *step, uint32_t index, uint32_t thre
         const float *x = cpu_step_row(step, op->inputs[0], row);
         float *out = cpu_step_row(step, op->output, row) + params->offset;
         for (uint32_t c = 0; c < tensor->columns; c++) {
-            float raised = x[c] < params->least ? params->least : x[c];
-            out[c] = raised > params->most ? params->most : raised;
+            float raised = x[c] < params->minimum ? params->minimum : x[c];
+            out[c] = raised > params->maximum ? params->maximum : raised;
         }
     }
 }

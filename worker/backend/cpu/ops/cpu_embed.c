@@ -1,17 +1,17 @@
 /*
- * embed_rows and gather_rows: rows that come from elsewhere.
+ * embed_rows and gather_rows: rows read by index.
  *
- * Embedding rows are decoded straight from the mapped checkpoint, one per token: the table is far
- * larger than what a conversation touches, so no second form of it is kept for this. A row that is
- * stored otherwise than as its type becomes so in pieces. A row that stands for a part of a picture
- * has its feature instead, or the row of one token that stands for all pictures.
+ * Embedding rows are decoded from the mapped checkpoint, one per token: the table is far larger
+ * than the part that a conversation touches, so no packed copy is made. Rows in other formats than
+ * their type are converted 256 columns at a time. A row of an image gets its feature, or the row of
+ * one token that stands for all image rows.
  */
 #include <string.h>
 
 #include "worker/backend/cpu/ops/cpu_ops.h"
 #include "worker/backend/host/ggml_dequantize.h"
 
-enum { PIECE = 256 }; /* columns of a row that is made on the way */
+enum { PIECE = 256 }; /* columns that are converted at a time */
 
 static void fetch_row(const struct plan_weight *weight, uint32_t row, float *out)
 {
@@ -45,7 +45,7 @@ void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
             memcpy(out, cpu_feature_pool_row(step->features, features[row]),
                    weight->columns * sizeof(float));
         } else {
-            token = picture ? op->params.embed_rows.picture_token : token;
+            token = picture ? op->params.embed_rows.image_token : token;
             fetch_row(weight, token < weight->rows ? token : 0, out);
             for (uint32_t c = 0; c < weight->columns; c++)
                 out[c] *= scale;

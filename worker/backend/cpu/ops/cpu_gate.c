@@ -1,8 +1,8 @@
 /*
- * gate: the activation of one half of the columns times the other half.
+ * gate: the activation of the first half of the columns times the second half.
  *
- * A single row is worth sharing (feed-forward widths are in the thousands), so pieces are columns
- * of a row, in whole quantization blocks.
+ * Feed-forward widths are in the thousands, so even a single row is divided among threads: pieces
+ * are columns of a row, in whole quantization blocks.
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 

@@ -1,14 +1,14 @@
 /*
- * gated_delta: each value head of a sequence carries a matrix from row to row, so rows come in
- * order and heads are independent. A piece is a head of one sequence: it moves the matrix in the
- * sequence's slot on, row by row.
+ * gated_delta: each value head of a sequence updates a matrix row by row, so rows run in order and
+ * heads are independent. A piece is one head of one sequence: it updates the matrix in the
+ * sequence's slot for each row.
  *
- * The matrix is kept as [key_dim, value_dim]: both products with it then add up whole rows, which
- * compilers turn into vectors without changing the order of any sum. Two passes a row: decay and
- * recall, then correction and answer. Nothing depends on where a chunk ends.
+ * The matrix is stored as [key_dim, value_dim]: both products with it then add whole rows, which
+ * compilers vectorize without changing the order of any sum. Two passes per row: decay and recall,
+ * then correction and output. Results do not depend on where a chunk ends.
  *
- * Refuses to do: the chunked form, which turns a prompt's rows into matrix products. Its sums
- * depend on where chunks end.
+ * The chunked form, which turns a prompt's rows into matrix products, is not used: its sums depend
+ * on where chunks end.
  */
 #include <math.h>
 #include <string.h>
@@ -17,14 +17,14 @@
 #include "worker/backend/cpu/ops/cpu_ops.h"
 #include "worker/backend/cpu/program/cpu_state.h"
 
-#define SOFTPLUS_LINEAR 20.0f /* from here on it is its argument, as in torch */
+#define SOFTPLUS_LINEAR 20.0f /* above this softplus(x) is x, as in torch */
 
 struct delta_head {
     const struct gated_delta_params *params;
-    float rate; /* how fast it forgets, < 0 */
+    float rate; /* of decay, < 0 */
     float time_bias;
     uint32_t head;
-    uint32_t key_head; /* whose query and key it takes */
+    uint32_t key_head; /* the head of its query and key */
     float *matrix;     /* [key_dim, value_dim] */
 };
 
@@ -33,7 +33,7 @@ static float softplus(float x)
     return x > SOFTPLUS_LINEAR ? x : log1pf(expf(x));
 }
 
-/* out = x * factor, of length 1 before the factor. */
+/* out = factor * x / |x|. */
 static void normalize(const float *x, uint32_t count, float factor, float *out)
 {
     float squares = 0;
@@ -44,7 +44,7 @@ static void normalize(const float *x, uint32_t count, float factor, float *out)
         out[i] = x[i] * factor;
 }
 
-/* recalled = matrix^T . key, the matrix having decayed. */
+/* Decays the matrix; recalled = matrix^T . key. */
 static void recall(const struct delta_head *head, const float *key, float decay, float *recalled)
 {
     uint32_t values = head->params->value_dim;

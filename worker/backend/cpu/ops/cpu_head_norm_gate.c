@@ -1,6 +1,6 @@
 /*
- * head_norm_gate: what a gated delta net's heads answer, normed and gated by another projection's
- * columns. Each thread does its own rows, and quantizes them when a matrix product comes next.
+ * head_norm_gate: norms the output heads of a gated delta net and gates them by columns of another
+ * projection. Each thread computes its own rows and quantizes them if a product reads them next.
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 

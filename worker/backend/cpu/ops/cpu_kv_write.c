@@ -40,7 +40,7 @@ static void store_codes(const struct kv_codec *codec, const float *key, const fl
     kv_codec_encode(&codec->value, value, slot, block + codec->key.bytes);
 }
 
-/* Written so that a NaN, too, becomes a number in range. */
+/* The comparison also turns a NaN into a number in range. */
 static float finite(float x)
 {
     float value = x < FLT_MAX ? x : FLT_MAX;

@@ -1,11 +1,10 @@
 /*
- * linear and linear_add: matrix products with up to three weights side by side.
+ * linear and linear_add: matrix products with up to three weights whose outputs are adjacent.
  *
- * The pieces that threads claim are a block of rows by a run of sixteen-output groups. Rows come in
- * blocks small enough that their activations stay in a core's second-level cache while the groups'
- * weights pass by; groups come in runs, so that a claim costs little against the work. A kernel
- * call does one group for all rows of the block. How the work is cut has no influence on any
- * number: every output is one chain over the columns (cpu_kernels.h).
+ * A piece is a block of rows by a run of sixteen-output groups. The activations of a block fit a
+ * core's second-level cache while the weights of the groups stream through; a run has enough groups
+ * that the claim costs little. A kernel call computes one group for all rows of the block. The
+ * division has no influence on results: every output is one chain over the columns.
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 
@@ -52,8 +51,8 @@ static struct linear_job begin_job(const struct cpu_step *step, uint32_t index, 
     return job;
 }
 
-/* The last group of a weight whose rows are not a multiple of sixteen: computed aside, and its real
- * outputs copied. */
+/* The last group of a weight whose rows are not a multiple of sixteen: computed into a buffer, from
+ * which the outputs that exist are copied. */
 static void run_edge_group(const struct linear_job *job, const struct packed_weight *weight,
                            struct linear_tile tile, uint32_t outputs)
 {
@@ -108,7 +107,7 @@ static void run_group(const struct linear_job *job, const struct packed_weight *
         step->program->kernels->linear[weight->kind](&tile);
 }
 
-/* Groups [first, end) of the op's weights laid side by side. */
+/* Groups [first, end), counted through all weights of the op. */
 static void run_piece(const struct linear_job *job, uint32_t first, uint32_t end,
                       uint32_t first_row, uint32_t rows)
 {

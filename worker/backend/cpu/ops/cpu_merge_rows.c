@@ -1,13 +1,13 @@
 /*
- * join_rows, pool_rows and feature_write: from patches to features; feature_add: from features into
- * the text. The patches of a feature lie
- * behind each other (cpu_patches.c), so joining them is only another way to count columns.
+ * join_rows, pool_rows and feature_write: from patches to features; feature_add: from features to
+ * text rows. The patches of a feature are consecutive rows (cpu_patches.c), so joining them only
+ * changes the number of columns.
  */
 #include <string.h>
 
 #include "worker/backend/cpu/ops/cpu_ops.h"
 
-/* False: none are left. */
+/* Returns false if none are left. */
 static bool claim_feature(const struct cpu_step *step, uint32_t index, uint32_t *row)
 {
     uint32_t piece = cpu_step_claim(step, index, 1);

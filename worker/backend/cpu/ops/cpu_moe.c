@@ -1,12 +1,12 @@
 /*
- * Mixtures of experts, but for their matrices (cpu_moe_linear.c): choosing experts, grouping rows
- * by expert, gates, the weighted sum, and what every row uses beside it.
+ * Mixtures of experts, except their products (cpu_moe_linear.c): routing, grouping of rows by
+ * expert, gates, the weighted sum, and the shared expert.
  *
- * The choice is a selection by repeated maximum: of a few hundred scores a few are wanted, and the
- * order of equal scores must not depend on anything but their numbers. Scores that are no numbers
- * lose against all others, so that a route always names experts that exist, each at most once.
+ * Routing selects the maximum repeatedly: few of a few hundred scores are chosen, and ties must be
+ * decided by expert number alone. A NaN score compares below all others, so a route always consists
+ * of existing, distinct experts.
  *
- * Grouping is a counting sort, so within an expert rows stay in order.
+ * Grouping is a counting sort, so rows of an expert stay in order.
  */
 #include "worker/backend/cpu/ops/cpu_moe.h"
 
@@ -17,7 +17,7 @@
 #include "proto/must.h"
 #include "worker/backend/cpu/ops/cpu_ops.h"
 
-#define PIECE_COLUMNS 512u /* whole blocks of a quantized row, as gate has them */
+#define PIECE_COLUMNS 512u /* whole blocks of a quantized row, as in cpu_gate.c */
 
 struct moe_row_route cpu_moe_row_route(const struct cpu_step *step, plan_tensor_id route,
                                        uint32_t row)
@@ -69,7 +69,7 @@ static void route_row(const struct moe_route_params *params, const float *scores
         weights[j] = expf(scores[chosen[j]] - most);
         sum_chosen += weights[j];
     }
-    /* A softmax over all that is normalized afterwards is one over the chosen. */
+    /* A softmax over all experts, normalized over the chosen, is the softmax over the chosen. */
     float sum =
         params->softmax_chosen || params->normalized ? sum_chosen : sum_all(scores, experts, most);
     for (uint32_t j = 0; j < params->chosen; j++) {
@@ -136,10 +136,10 @@ void cpu_moe_group(const struct cpu_step *step, plan_tensor_id route, uint32_t r
     uint32_t *first = scratch->first_pair;
     memset(first, 0, (experts + 1) * sizeof *first);
     for (uint32_t row = 0; row < rows; row++) {
-        struct moe_row_route mine = cpu_moe_row_route(step, route, row);
-        for (uint32_t j = 0; j < mine.chosen; j++) {
-            must(mine.experts[j] >= 0.0f && mine.experts[j] < (float)experts);
-            first[(uint32_t)mine.experts[j] + 1]++;
+        struct moe_row_route own = cpu_moe_row_route(step, route, row);
+        for (uint32_t j = 0; j < own.chosen; j++) {
+            must(own.experts[j] >= 0.0f && own.experts[j] < (float)experts);
+            first[(uint32_t)own.experts[j] + 1]++;
         }
     }
     scratch->tile_count = 0;
@@ -150,16 +150,16 @@ void cpu_moe_group(const struct cpu_step *step, plan_tensor_id route, uint32_t r
             scratch->tiles[scratch->tile_count++] = (struct moe_tile){
                 e, first[e] + done, count - done < MOE_TILE_ROWS ? count - done : MOE_TILE_ROWS};
     }
-    for (uint32_t row = rows; row-- > 0;) { /* from the ends, which then become beginnings */
-        struct moe_row_route mine = cpu_moe_row_route(step, route, row);
-        for (uint32_t j = mine.chosen; j-- > 0;)
-            scratch->pairs[--first[(uint32_t)mine.experts[j] + 1]] = row * mine.chosen + j;
+    for (uint32_t row = rows; row-- > 0;) { /* turns ends of groups into beginnings */
+        struct moe_row_route own = cpu_moe_row_route(step, route, row);
+        for (uint32_t j = own.chosen; j-- > 0;)
+            scratch->pairs[--first[(uint32_t)own.experts[j] + 1]] = row * own.chosen + j;
     }
 }
 
 /* --- moe_gate --- */
 
-/* The bias of columns [first, first + count) of an expert, which one or two weights hold. */
+/* The bias of columns [first, first + count) of an expert, from one weight or two. */
 static float bias_at(const struct cpu_step *step, const struct plan_op *op, uint32_t expert,
                      uint32_t column)
 {

@@ -1,5 +1,5 @@
 /*
- * What the ops of a mixture of experts share: reading routes, and rows grouped by expert.
+ * Shared by the ops of a mixture of experts: reading routes, and grouping rows by expert.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_OPS_CPU_MOE_H
 #define SHOAL_WORKER_BACKEND_CPU_OPS_CPU_MOE_H
@@ -9,7 +9,7 @@
 /* The route of one row (op_list.h). */
 struct moe_row_route {
     uint32_t chosen;
-    const float *experts; /* [chosen] whole numbers */
+    const float *experts; /* [chosen] expert numbers */
     const float *weights; /* [chosen] */
 };
 struct moe_row_route cpu_moe_row_route(const struct cpu_step *step, plan_tensor_id route,
@@ -23,15 +23,15 @@ struct moe_tile {
 };
 
 /*
- * A thread's own view of a step's route: pairs (row * chosen + j) sorted by expert, cut into tiles.
- * Every thread makes the same; it costs less than telling each other.
+ * A thread's copy of a step's route: pairs (row * chosen + j) sorted by expert, divided into tiles.
+ * Every thread computes the same copy, which costs less than a barrier.
  */
 struct cpu_moe_scratch {
     uint32_t *first_pair;   /* [LIMIT_EXPERTS + 1] */
     uint32_t *pairs;        /* [pairs_max] */
     struct moe_tile *tiles; /* [pairs_max] */
     uint32_t tile_count;
-    uint8_t *gathered; /* MOE_TILE_ROWS rows of activations, behind each other */
+    uint8_t *gathered; /* MOE_TILE_ROWS consecutive rows of activations */
 };
 #define MOE_TILE_ROWS 64u
 

@@ -1,14 +1,13 @@
 /*
- * moe_linear: each row times the matrices of its own experts.
+ * moe_linear: each row times the matrices of its experts.
  *
- * Rows are grouped by expert (cpu_moe.h), so that an expert that nobody chose costs nothing and one
- * that several rows chose is read once for all of them. A piece of work is a tile of up to
- * MOE_TILE_ROWS rows of one expert by a run of sixteen-output groups. The tile's activations lie
- * anywhere, and kernels want them at equal distances, so they are copied together first; one row is
- * used where it is. What the kernel gives goes to each row's own place.
+ * Rows are grouped by expert (cpu_moe.h): an expert without rows costs nothing, and an expert of
+ * several rows is read once. A piece is a tile of up to MOE_TILE_ROWS rows of one expert by a run
+ * of sixteen-output groups. Kernels need the tile's activations at equal distances, so they are
+ * copied to consecutive rows first; a single row is used in place. Results are copied to each row's
+ * place.
  *
- * A kernel computes each row as if it were alone, so neither the tile nor the others who chose the
- * same expert can be seen in a result.
+ * A kernel computes a row independently of the others, so the tile has no influence on results.
  */
 #include <string.h>
 

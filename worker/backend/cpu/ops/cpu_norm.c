@@ -1,6 +1,6 @@
 /*
- * rms_norm, layer_norm, rms_norm_add and head_norm: each thread normalizes its own rows, and
- * quantizes them while they are in cache when a matrix product comes next.
+ * rms_norm, layer_norm, rms_norm_add and head_norm: each thread normalizes its own rows and
+ * quantizes them, while they are in cache, if a product reads them next.
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 

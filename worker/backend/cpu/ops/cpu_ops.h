@@ -1,6 +1,6 @@
 /*
- * One function per op stem: cpu_rms_norm() and so on. Each is called by every thread for op `index`
- * of the plan and does that thread's share; op_list.h has the formulas.
+ * One function per op stem: cpu_rms_norm() and so on. Every thread calls it for op `index` of the
+ * plan, and it computes that thread's share; op_list.h has the formulas.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_OPS_CPU_OPS_H
 #define SHOAL_WORKER_BACKEND_CPU_OPS_CPU_OPS_H
@@ -12,8 +12,8 @@
 EVERY_OP_LIST(CPU_OP_PROTOTYPE)
 #undef CPU_OP_PROTOTYPE
 
-/* Cosines and sines of the thread's rows for every rotary embedding of the model; before the first
- * op. */
+/* Computes cosines and sines of the thread's rows for every rotary embedding of the model. Called
+ * before the first op. */
 void cpu_rope_fill_tables(const struct cpu_step *step, uint32_t thread);
 
 #endif

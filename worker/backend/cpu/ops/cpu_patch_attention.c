@@ -1,13 +1,13 @@
 /*
- * patch_attention: patches look at all of their tile, or of their window.
+ * patch_attention: a patch attends to all patches of its tile, or of its window.
  *
- * The kernel is that of the text model: the keys and values of a span are written into blocks of
- * KV_BLOCK_TOKENS rows in its order, as f32, and a tile of queries sees the span from its first row
- * to its last. So memory grows with the rows, not with their square, and no key of another span is
- * ever scored.
+ * The kernel is that of the text model: keys and values of a span are written as f32 into blocks of
+ * KV_BLOCK_TOKENS rows in the order of the KV cache, and a tile of queries sees its span from the
+ * first row to the last. Memory grows linearly with the rows, and keys of other spans are not
+ * scored.
  *
- * First the blocks of all rows are written, a part of the rows at a time, then part after part
- * attends (cpu_image_encoder.c). They belong to one op at a time.
+ * First all rows' blocks are written, part by part, then attention runs part by part
+ * (cpu_image_encoder.c). The blocks belong to one op at a time.
  */
 #include <string.h>
 
@@ -40,7 +40,7 @@ static struct patch_job begin_job(const struct cpu_step *step, uint32_t index)
 }
 
 /* Keys [head_dim][KV_BLOCK_TOKENS], then values [KV_BLOCK_TOKENS][head_dim]; slots without a row
- * are zeros, because what is masked is still multiplied. */
+ * are zeros, because masked values are still multiplied by 0. */
 static void write_block(const struct patch_job *job, uint32_t number)
 {
     const struct patch_block *block = &job->spans->blocks[number];
@@ -104,7 +104,7 @@ static void write_keys(const struct patch_job *job, uint32_t thread)
     }
 }
 
-/* The rows of a span that are the part's: [begin, end) of the span. */
+/* The rows [begin, end) of a span that belong to the part. */
 static struct row_share part_of(const struct patch_part *part, const struct patch_span *span)
 {
     uint32_t begin = part->first > span->first_row ? part->first - span->first_row : 0;

@@ -1,9 +1,9 @@
 /*
- * patch_rows and patch_positions: what a patch shows, and where.
+ * patch_rows and patch_positions: pixels and positions of patches.
  *
- * Pixels become numbers here and nowhere else: a byte times the channel's scale, plus its bias.
- * Checkpoints unfold a patch in the order in which their convolution's kernel is stored, so that
- * the convolution is a matrix product (op linear) over these rows.
+ * Pixels become floats here only: a byte times the channel's scale plus its bias. A patch is
+ * unfolded in the order of the checkpoint's convolution kernel, so that the convolution is a matrix
+ * product (op linear) over these rows.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 
 #define CHANNELS 3u
 
-/* Source of the patch's pixels: where its first one lies, and how far it is to the next line. */
+/* The patch's first pixel, and the distance to the next line. */
 struct patch_source {
     const uint8_t *pixels;
     size_t line_bytes;
@@ -79,7 +79,7 @@ void cpu_patch_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
     }
 }
 
-/* --- where ------------------------------------------------------------------------------------ */
+/* --- positions -------------------------------------------------------------------------------- */
 
 struct position_taps {
     uint32_t count;
@@ -87,7 +87,7 @@ struct position_taps {
     float weights[4];
 };
 
-/* Two neighbours along one axis of `count` patches laid over `side` rows of the table. */
+/* The two nearest rows of the table along one axis, `count` patches laid over `side` rows. */
 static float neighbours(uint32_t at, uint32_t count, uint32_t side, uint32_t *low, uint32_t *high)
 {
     float where = count > 1 ? (float)at * (float)(side - 1) / (float)(count - 1) : 0.0f;

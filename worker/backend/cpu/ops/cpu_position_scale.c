@@ -1,6 +1,6 @@
 /*
- * position_scale: queries far into a sequence are made longer, so that attention over many keys
- * stays as sharp as over few. The factor is one number a row.
+ * position_scale: scales queries at large positions, so that attention over many keys stays as
+ * sharp as over few. One factor per row.
  */
 #include <math.h>
 

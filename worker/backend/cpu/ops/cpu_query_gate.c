@@ -1,7 +1,7 @@
 /*
- * take_queries and gate_heads: a projection gives each head its query and, behind it, a gate for
- * what it attends to. The first takes the queries out, so that attention finds them as everywhere;
- * the second comes back for the gates. Each thread does its own rows.
+ * take_queries and gate_heads: a projection has, for each head, a query followed by a gate for the
+ * head's attention output. take_queries copies the queries to where attention expects them;
+ * gate_heads applies the gates. Each thread computes its own rows.
  */
 #include <math.h>
 #include <string.h>

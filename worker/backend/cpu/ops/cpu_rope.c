@@ -1,9 +1,9 @@
 /*
  * rope: rotary position embedding.
  *
- * Cosines and sines of a row's position are the same in every layer, so they are computed once per
- * step and rotary embedding, with the C library's functions on the f32 product position *
- * inverse_frequency, and kept in a table: cosines [dims / 2], then sines, per row.
+ * Cosines and sines of a position are equal in all layers, so a table per rotary embedding is
+ * computed once per step: per row cosines [dims / 2], then sines, by the C library's functions of
+ * the f32 product position * inverse_frequency.
  */
 #include <math.h>
 

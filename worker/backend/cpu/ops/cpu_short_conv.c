@@ -1,10 +1,10 @@
 /*
- * short_conv: every channel is a sum over its own last few inputs, so channels are independent and
- * the rows of a sequence come in order. A piece is a block of channels of one sequence: it carries
- * the inputs before the first row over from the sequence's slot and leaves the last ones there.
+ * short_conv: a channel's output is a weighted sum of its own last few inputs, so channels are
+ * independent and rows of a sequence run in order. A piece is a block of channels of one sequence:
+ * it loads the inputs before the first row from the sequence's slot and stores the last ones there.
  *
- * Sums go from the oldest input to the newest whether an input is the step's or the slot's, so a
- * row's numbers do not depend on how its sequence was cut into chunks.
+ * Sums go from the oldest input to the newest, from the slot or from the step, so results do not
+ * depend on how a sequence is divided into chunks.
  */
 #include <string.h>
 
@@ -23,7 +23,7 @@ struct conv_piece {
     uint32_t first;    /* channel, and how many of them */
     uint32_t count;
     float weights[LIMIT_CONV_TAPS][BLOCK]; /* oldest tap first */
-    float inputs[LIMIT_CONV_TAPS][BLOCK];  /* a ring: `oldest`, and so on round */
+    float inputs[LIMIT_CONV_TAPS][BLOCK];  /* a ring that begins at `oldest` */
     uint32_t oldest;
 };
 
@@ -55,7 +55,7 @@ static void store_state(const struct conv_piece *piece, float *state)
                piece->inputs[(piece->oldest + tap) % piece->taps], piece->count * sizeof(float));
 }
 
-/* The row's own input is the newest; after the row the oldest has gone. */
+/* The row's own input is the newest; it replaces the oldest. */
 static void take_input(struct conv_piece *piece, const float *x)
 {
     float *newest = piece->inputs[(piece->oldest + piece->taps - 1) % piece->taps];

@@ -1,5 +1,5 @@
 /*
- * soft_cap: tanh over the vocabulary, so a single row is shared out in pieces of columns.
+ * soft_cap: tanh over the vocabulary, so even a single row is divided into pieces of columns.
  */
 #include "worker/backend/cpu/ops/cpu_ops.h"
 

@@ -1,6 +1,6 @@
 /*
- * The ops over streams (op_list.h). Threads take their own rows. Sums over a row are kept in
- * double: they are short beside the matrix products around them.
+ * The ops over streams (op_list.h). Threads compute their own rows. Sums over a row are in
+ * double: their cost is small compared with the products around them.
  */
 #include <math.h>
 #include <string.h>

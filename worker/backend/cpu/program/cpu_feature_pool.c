@@ -1,6 +1,6 @@
 /*
- * One mapping, sized at load and touched as far as pictures reach. Rows are not cleared when their
- * owner changes: who gets them next has them written before a step reads them.
+ * One mapping, sized at load and touched as far as images reach. Rows are not cleared when their
+ * owner changes: the encoder writes a row before a step reads it.
  */
 #include "worker/backend/cpu/program/cpu_feature_pool.h"
 
@@ -11,7 +11,7 @@ enum result cpu_feature_pool_init(struct cpu_feature_pool *features, uint32_t ro
 {
     *features = (struct cpu_feature_pool){.rows = rows, .columns = columns};
     uint64_t bytes = (uint64_t)rows * columns * sizeof(float);
-    return cpu_memory_reserve(&features->memory, bytes, false, "features of pictures", error);
+    return cpu_memory_reserve(&features->memory, bytes, false, "features of images", error);
 }
 
 void cpu_feature_pool_fini(struct cpu_feature_pool *features)

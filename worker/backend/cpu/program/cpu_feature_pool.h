@@ -1,6 +1,6 @@
 /*
- * The feature pool: what pictures became, a row for each placeholder token. Who has which rows is
- * the scheduler's to know.
+ * The feature pool: the features of encoded images, one row per placeholder token. The scheduler
+ * assigns the rows.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_FEATURE_POOL_H
 #define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_FEATURE_POOL_H

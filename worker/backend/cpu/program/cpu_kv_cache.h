@@ -18,10 +18,10 @@ struct kv_place {
     uint32_t blocks;
 };
 
-/* What rows of later positions see. */
+/* The cache that rows read which see more than the opening positions. */
 struct kv_place cpu_kv_cache_place(const struct cpu_program *program, uint32_t layer);
-/* What rows see that see no more than `opening` positions, and where those are written besides;
- * opening is 0 where there is no such thing. */
+/* The full-precision cache of the first `opening` positions: those are written there too, and rows
+ * that see no more than these read it. *opening is 0 where there is none. */
 struct kv_place cpu_kv_cache_opening(const struct cpu_program *program, uint32_t layer,
                                      uint32_t *opening);
 

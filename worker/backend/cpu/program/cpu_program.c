@@ -1,12 +1,12 @@
 /*
- * Turning a plan into a program: memory is laid out, notes are taken.
+ * Builds a program from a plan: lays out memory and annotates ops.
  *
- * Three kinds of memory. Weights: one mapping, used whole (cpu_weights.c). Tensors: one mapping
- * sized for the largest step and touched only as far as steps reach, since rows come first. KV
- * pools: one mapping per group, touched block by block; recurrent state (cpu_state.c): one mapping.
+ * Weights: one mapping, used whole (cpu_weights.c). Tensors: one mapping sized for the largest
+ * step; rows are the outer dimension, so a step touches only as much of it as it has rows. KV
+ * pools: one mapping per group, touched block by block. Recurrent state (cpu_state.c): one mapping.
  *
- * Weights that linear ops use are repacked. Embedding rows keep being read from the checkpoint, one
- * row per token. Norm weights and biases become f32 vectors.
+ * Weights of products are repacked. Embedding rows stay in the checkpoint and are read one row per
+ * token. Norm weights and biases become f32 vectors.
  */
 #include "worker/backend/cpu/program/cpu_program.h"
 
@@ -33,7 +33,7 @@ static void init_vector(struct cpu_program *program, plan_weight_id id)
                             weight->columns, program->vectors[id] + (size_t)row * weight->columns);
 }
 
-/* Norm weights and biases are few and small: they become f32 once. */
+/* Norm weights and biases are few and small: converted to f32 once. */
 static void init_vectors(struct cpu_program *program)
 {
     uint32_t ones = plan_ones(program->plan);
@@ -50,7 +50,7 @@ static void init_vectors(struct cpu_program *program)
     }
 }
 
-/* Which tensors some op quantizes. */
+/* Marks the tensors that some op quantizes. */
 static void find_quantized(const struct cpu_program *program, bool *quantized)
 {
     const struct plan *plan = program->plan;
@@ -85,15 +85,15 @@ static enum result init_tensors(struct cpu_program *program, struct error_text *
         uint64_t at = 0;
         for (uint32_t t = 0; t < plan->tensor_count; t++) {
             const struct plan_tensor *tensor = &plan->tensors[t];
-            struct cpu_tensor *mine = &program->tensors[t];
+            struct cpu_tensor *target = &program->tensors[t];
             uint64_t rows = tensor_rows(program, tensor->rows);
-            *mine = (struct cpu_tensor){.rows = tensor->rows, .columns = tensor->columns};
-            mine->values = base ? (float *)(void *)(base + at) : NULL;
+            *target = (struct cpu_tensor){.rows = tensor->rows, .columns = tensor->columns};
+            target->values = base ? (float *)(void *)(base + at) : NULL;
             at += align_up(rows * tensor->columns * sizeof(float));
             if (!quantized[t])
                 continue;
             must(tensor->columns % 32 == 0);
-            mine->quantized = base ? (struct quantized_block *)(void *)(base + at) : NULL;
+            target->quantized = base ? (struct quantized_block *)(void *)(base + at) : NULL;
             at += align_up(rows * (tensor->columns / 32) * sizeof(struct quantized_block));
         }
         uint64_t positions =

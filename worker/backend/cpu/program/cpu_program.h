@@ -1,7 +1,6 @@
 /*
- * A plan made ready to run on CPU threads: weights in kernel order, memory for every tensor and KV
- * pool, and for each op what its place in the list demands. Built once at load, only read by steps
- * (but for the tensors' contents).
+ * A plan prepared for CPU threads: weights in kernel order, memory for every tensor and KV pool,
+ * and notes on each op. Built once at load; steps only read it, except the tensors' contents.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_PROGRAM_H
 #define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_PROGRAM_H
@@ -26,10 +25,10 @@ struct cpu_tensor {
 };
 
 /* One KV group's pool: blocks, each [layers][kv_heads][keys, values][head_dim * KV_BLOCK_TOKENS] of
- * one type, or [layers][kv_heads] of what the codec says. */
+ * one type, or [layers][kv_heads] of the codec's bytes. */
 struct kv_pool {
     enum kv_cache_type type;
-    struct kv_codec *codec; /* where the group is quantized, else NULL */
+    struct kv_codec *codec; /* NULL if the group is not quantized */
     uint8_t *memory;
     size_t block_bytes;
     uint32_t blocks;
@@ -56,8 +55,8 @@ struct cpu_program {
     struct cpu_memory state_memory;
 };
 
-/* Fills *program, which is zeroed, but for the weights' contents (cpu_weights_load()); on failure
- * cpu_program_fini() is still the caller's to call. */
+/* Fills *program, which is zeroed, except the weights' contents (cpu_weights_load()). The caller
+ * calls cpu_program_fini() also after a failure. */
 enum result cpu_program_init(struct cpu_program *program, const struct plan *plan,
                              const struct backend_options *options,
                              const struct cpu_kernels *kernels,

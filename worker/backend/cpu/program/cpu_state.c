@@ -1,6 +1,6 @@
 /*
- * Where a sequence's recurrent state lies. Nothing is cleared when a slot changes hands: the op
- * that reads it takes zeros for a sequence that begins.
+ * Addresses of sequences' recurrent state. A slot is not cleared when its owner changes: the op
+ * that reads it uses zeros for a sequence that begins.
  */
 #include "worker/backend/cpu/program/cpu_state.h"
 

@@ -1,6 +1,6 @@
 /*
- * Recurrent state on the CPU: one region, a slot behind the other, each with the states of all
- * recurrent layers (worker/plan/state_layout.h).
+ * Recurrent state on the CPU: one region of slots, each with the states of all recurrent
+ * layers (worker/plan/state_layout.h).
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_STATE_H
 #define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_STATE_H

@@ -29,7 +29,7 @@ struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows
 {
     uint64_t count = cpu_step_rows(step, rows);
     uint32_t first = cpu_step_first_row(step, rows);
-    /* rounded up, so that a single row is the caller's, who is surely awake */
+    /* rounded up, so that a single row goes to lane 0: the calling thread is running already */
     uint64_t begin = (count * thread + step->threads - 1) / step->threads;
     uint64_t end = (count * (thread + 1) + step->threads - 1) / step->threads;
     return (struct row_share){first + (uint32_t)begin, first + (uint32_t)end};
@@ -38,7 +38,8 @@ struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows
 uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t count)
 {
     uint32_t first = atomic_fetch_add_explicit(&step->claims[index], count, memory_order_relaxed);
-    /* The first piece of every op, and enough of the others: a beat for each would be traffic. */
+    /* On the first piece of each op and every 64th piece: one per piece would cost memory traffic.
+     */
     if (step->heartbeat && first % PIECES_PER_BEAT < count)
         atomic_fetch_add_explicit(step->heartbeat, 1, memory_order_relaxed);
     return first;

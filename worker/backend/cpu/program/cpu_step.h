@@ -1,7 +1,5 @@
 /*
- * One step on the team of threads: the plan is walked in phases, of whose ops each member does its
- * share. A vision plan is walked likewise, over the patches of a batch of pictures and a part at a
- * time: some of the ops, over some of the rows.
+ * The running step as ops see it: the batch, the rows, and each thread's share of the work.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_STEP_H
 #define SHOAL_WORKER_BACKEND_CPU_PROGRAM_CPU_STEP_H
@@ -13,19 +11,18 @@
 #include "worker/backend/cpu/program/cpu_program.h"
 #include "worker/backend/host/cpu_patches.h"
 
-/* Patch rows [first, end) of a batch of pictures, whole squares, and the features that they become.
- */
+/* Patch rows [first, end) of a batch of images, in whole squares, and their features. */
 struct patch_part {
     uint32_t first;
     uint32_t end;
-    bool keys_only; /* patch_attention, the one op that is walked, does its first half */
+    bool keys_only; /* only the keys and values of the patch_attention op, which is the only op */
 };
 
-/* Ops [first_op, end_op), which need nothing of each other but what a thread has made itself. */
+/* Ops [first_op, end_op): each reads only values that the same thread computed in the phase. */
 struct step_phase {
     uint32_t first_op;
     uint32_t end_op;
-    bool quantizes; /* behind them, the input of op end_op */
+    bool quantizes; /* then quantizes the input of op end_op */
 };
 
 struct cpu_step {
@@ -33,24 +30,24 @@ struct cpu_step {
     struct cpu_thread_pool *pool;
     uint32_t threads;
     const struct step_batch *batch;          /* NULL, or `known` */
-    struct step_batch known;                 /* the caller's, with every token id known */
-    const struct cpu_patches *patches;       /* of a vision plan; else NULL */
+    struct step_batch known;                 /* the caller's, with sampled tokens resolved */
+    const struct cpu_patches *patches;       /* of a vision plan, otherwise NULL */
     const struct cpu_feature_pool *features; /* the pool; NULL: no row has a feature */
-    struct step_phase *phases;               /* of the walk: at most [2 * op_count + 1] */
-    uint32_t phase_count;                    /* the samplers come behind the last */
-    struct patch_part part;   /* of a vision plan: the rows, and whether only keys are written */
-    uint32_t *token_ids;      /* [max_step_rows] */
-    uint32_t *row_sequence;   /* [max_step_rows] index into batch->sequences */
-    _Atomic uint32_t *claims; /* [op_count + 1]; the last is the sampler's */
-    float **scratch;          /* [threads]; of one lane, for attention */
-    struct cpu_moe_scratch **moe_scratch; /* [threads]; NULL without experts */
-    struct row_sampler **samplers;        /* [threads] */
+    struct step_phase *phases;               /* of the walk, at most [2 * op_count + 1] */
+    uint32_t phase_count;                    /* sampling comes after the last */
+    struct patch_part part;                  /* of a vision plan */
+    uint32_t *token_ids;                     /* [max_step_rows] */
+    uint32_t *row_sequence;                  /* [max_step_rows] index into batch->sequences */
+    _Atomic uint32_t *claims;                /* [op_count + 1]; the last is the sampler's */
+    float **scratch;                         /* [threads], for attention */
+    struct cpu_moe_scratch **moe_scratch;    /* [threads]; NULL without experts */
+    struct row_sampler **samplers;           /* [threads] */
     struct sampled_token *results;
-    _Atomic uint64_t *heartbeat; /* or NULL: grows with the pieces that are claimed */
+    _Atomic uint64_t *heartbeat; /* or NULL: incremented as pieces are claimed */
 };
 
 uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows);
-/* The first of them; 0 but in parts of a vision plan. */
+/* The first of them: 0 except in parts of a vision plan. */
 uint32_t cpu_step_first_row(const struct cpu_step *step, enum plan_rows rows);
 
 /* Rows [begin, end) that belong to `thread`, as ops call a lane of cpu_thread_pool_walk(), in every
@@ -61,14 +58,14 @@ struct row_share {
 };
 struct row_share cpu_step_share(const struct cpu_step *step, enum plan_rows rows, uint32_t thread);
 
-/* The first of `count` pieces of op `index` that are now the caller's; any number past the end
- * means none are left. */
+/* Claims `count` pieces of op `index` for the caller; returns the first. A number beyond the last
+ * piece means that none are left. */
 uint32_t cpu_step_claim(const struct cpu_step *step, uint32_t index, uint32_t count);
 
 /* The position of a step row in its sequence. */
 uint32_t cpu_step_position(const struct cpu_step *step, uint32_t row);
 
-/* Where a row stands for its rotation: a step row, or a patch. */
+/* The position by which rope rotates a row: of a step's row, or of a patch. */
 struct rope_position cpu_step_rope_position(const struct cpu_step *step, uint32_t row);
 
 /* Row pointers of a tensor: f32 [columns], and quantized [columns / 32]. */

@@ -1,19 +1,20 @@
 /*
  * Barriers and quantization, decided once per plan.
  *
- * Every lane of a walk (cpu_step.c) does its share of every op. Two ways of sharing an op's work
- * exist:
+ * Every lane of a walk (cpu_walk.c) computes its share of every op, in one of two ways (column
+ * `work` of op_list.h):
  *
- *   ROWS   lane t does the same share of rows in every op of this kind (norms, rope, kv_write,
- * embed_rows) CLAIM  threads take pieces from a counter; any thread may do any piece
+ *   ROWS    lane t computes the same range of rows in each op of this kind
+ *   PIECES  threads claim pieces from a counter; any thread computes any piece
  *
- * Runs of ROWS ops over the same rows need no barrier between them: each thread reads what it
- * wrote. Otherwise an op waits when, since the last barrier, another op wrote what it reads, or
- * touched what it writes. The KV cache, or the feature pool, counts as one more tensor.
+ * Consecutive ROWS ops over the same rows need no barrier: each thread reads what it wrote itself.
+ * Otherwise an op needs a barrier if, since the last one, another op wrote a tensor that it reads,
+ * or read or wrote the tensor that it writes. The KV cache, or the feature pool, counts as one more
+ * tensor.
  *
- * A linear op with quantized weights wants its input as quantized blocks. The op that last wrote
- * the input does that on its own piece while it is still in cache; where that op cannot (rope,
- * linear), the linear op quantizes first.
+ * A product with quantized weights reads its input as quantized blocks. The op that last wrote the
+ * input quantizes its own piece while it is still in cache. If that op cannot (rope, linear), the
+ * product's op quantizes the input first.
  */
 #include "worker/backend/cpu/program/op_order.h"
 
@@ -25,7 +26,7 @@
 /* How a tensor was used since the last barrier. */
 struct tensor_use {
     bool by_rows;
-    bool by_claim;
+    bool by_piece;
 };
 
 struct order_state {
@@ -36,13 +37,13 @@ struct order_state {
 
 static bool conflicts(struct tensor_use earlier, enum op_work now)
 {
-    return earlier.by_claim || (earlier.by_rows && now == OP_WORK_PIECES);
+    return earlier.by_piece || (earlier.by_rows && now == OP_WORK_PIECES);
 }
 
 static void mark(struct tensor_use *use, enum op_work work)
 {
     use->by_rows |= work == OP_WORK_ROWS;
-    use->by_claim |= work == OP_WORK_PIECES;
+    use->by_piece |= work == OP_WORK_PIECES;
 }
 
 static void forget(struct order_state *state)
@@ -106,7 +107,7 @@ static bool can_quantize_output(const struct plan_op *op)
     return q8 == OP_Q8_BLOCKS || (q8 == OP_Q8_HEADS && heads->head_dim % 32 == 0);
 }
 
-/* Decides who quantizes the input of the linear op `index`. */
+/* Decides which op quantizes the input of the product `index`. */
 static void place_quantization(const struct plan *plan, uint32_t index, struct op_note *notes)
 {
     plan_tensor_id input = plan->ops[index].inputs[0];

@@ -1,6 +1,6 @@
 /*
- * What the order of a plan's ops demands of each: where threads must meet, and who quantizes
- * activations.
+ * What the order of a plan's ops requires of each op: where threads synchronize, and which op
+ * quantizes activations.
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_PROGRAM_OP_ORDER_H
 #define SHOAL_WORKER_BACKEND_CPU_PROGRAM_OP_ORDER_H
@@ -11,8 +11,8 @@
 
 /* What the op's neighbours require of it. */
 struct op_note {
-    bool barrier_before;  /* it needs what other threads made, or overwrites what they read */
-    bool quantize_input;  /* its producer cannot quantize: do it first, with barriers around */
+    bool barrier_before;  /* reads what other threads wrote, or overwrites what they read */
+    bool quantize_input;  /* the op that writes the input cannot quantize it */
     bool quantize_output; /* a linear op with quantized weights reads the output */
 };
 

@@ -47,7 +47,7 @@ void vulkan_record_embed_rows(struct vulkan_recorder *recorder)
         push.features = program->features_address;
         push.feature_columns = program->feature_columns;
     } else {
-        push.image_token = op->params.embed_rows.picture_token;
+        push.image_token = op->params.embed_rows.image_token;
     }
     const struct vulkan_row_task task = {OP_embed_rows, vulkan_recorder_rows(recorder, op->output),
                                          matrix->columns, forms, matrix->kind};

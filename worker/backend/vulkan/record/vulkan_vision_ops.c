@@ -93,8 +93,8 @@ void vulkan_record_clip_columns(struct vulkan_recorder *recorder)
         .out = program->tensors[op->output].f32 + params->offset * sizeof(float),
         .columns = program->tensors[op->inputs[0]].columns,
         .out_columns = program->tensors[op->output].columns,
-        .least = params->least,
-        .most = params->most,
+        .least = params->minimum,
+        .most = params->maximum,
     };
     const struct vulkan_touch touch = touch_of(op);
     const struct vulkan_row_task task = {OP_clip_columns,
