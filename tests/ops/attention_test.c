@@ -1,10 +1,10 @@
 /*
- * kv_write and attention against a double-precision softmax over everything that was ever fed, kept
- * in f32 by the test: two sequences in chunks of odd sizes, grouped heads, windows, soft caps, head
- * sizes that fill no register, scattered blocks; with a cache of f16, of f32, and quantized in ways
- * that use every kind of code: then the keys and values that were fed are what codes stand for.
+ * kv_write and attention against a double-precision softmax over all rows fed so far, which the
+ * test keeps in f32: two sequences in chunks of odd sizes, grouped heads, windows, soft caps, head
+ * sizes that fill no register, scattered blocks; with a cache of f16, of f32, and quantized with
+ * every kind of code: then the keys and values fed are decoded codes.
  *
- * Blocks wholly behind a window are overwritten with NaN patterns, which must not be seen.
+ * Blocks entirely before a window are overwritten with NaN patterns, which must have no effect.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,7 +61,7 @@ static void list_ops(struct attention_run *run)
     const struct attention_case *c = run->c;
     uint32_t q = c->heads * c->head_dim;
     uint32_t kv = c->kv_heads * c->head_dim;
-    run->history.columns = q + 2 * kv + 3; /* 3 columns that belong to nobody, in front */
+    run->history.columns = q + 2 * kv + 3; /* 3 unused columns in front */
     run->qkv = plan_sketch_tensor(op_fixture_sketch(run->f), PLAN_ROWS_STEP, run->history.columns);
     run->out = plan_sketch_tensor(op_fixture_sketch(run->f), PLAN_ROWS_STEP, q);
     plan_sketch_set_kv(op_fixture_sketch(run->f), LAYERS, c->kv_heads, c->head_dim, c->window);
@@ -129,7 +129,7 @@ static void attend(const struct attention_run *run, uint32_t sequence, uint32_t 
     }
 }
 
-/* Makes every element of the blocks wholly behind the window a NaN. */
+/* Makes every element of the blocks entirely before the window a NaN. */
 static void spoil_blocks(struct attention_run *run, uint32_t sequence, uint32_t next_position)
 {
     const struct kv_pool *pool = &op_fixture_program(run->f)->kv[0];
@@ -167,7 +167,7 @@ static void feed(struct attention_run *run, const uint32_t *positions, const uin
 }
 
 /* Queries of the case's magnitude; keys and values that the cache's type holds exactly, so that
- * only the arithmetic is judged. */
+ * only arithmetic differs. */
 static void fill_history(struct attention_run *run, float *rows, size_t count)
 {
     uint32_t queries_end = 3 + run->c->heads * run->c->head_dim;
@@ -182,7 +182,7 @@ static void fill_history(struct attention_run *run, float *rows, size_t count)
     }
 }
 
-/* x [head_dim] becomes what its codes stand for. */
+/* Replaces x [head_dim] by its decoded codes. */
 static void keep_row(const struct kv_side *side, float *x)
 {
     uint8_t *block = calloc(side->bytes, 1);
@@ -263,8 +263,8 @@ static void test_against_double(void **state)
                 check(&cases[i], (enum kv_cache_type)type, &full, op_fixture_tier(tier));
 }
 
-/* Every kind of code and number of queries in a call; the last two with a start, behind which rows
- * see what codes stand for, and before which what was fed. */
+/* Every kind of code and number of queries in a call; the last two with a quantization start: rows
+ * see decoded codes after it, and unquantized values before it. */
 static void test_quantized_against_double(void **state)
 {
     (void)state;

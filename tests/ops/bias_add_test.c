@@ -1,5 +1,5 @@
 /*
- * bias_add against a double-precision loop, every tier: one to three vectors side by side.
+ * bias_add against a double-precision loop, every tier: one to three adjacent vectors.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * The thread pool: every member runs once per run, phases follow each other, members that are late
- * are not waited for, waits sleep instead of spinning, and pools of one thread work too. Meant for
- * ThreadSanitizer as well: the phases write plain memory that the next phase reads.
+ * The thread pool: every member runs once per run, phases are ordered, late members are not waited
+ * for, waits sleep instead of spinning, and pools of one thread work too. Also for ThreadSanitizer:
+ * the phases write plain memory that the next phase reads.
  */
 // tags: threads
 #include <setjmp.h>
@@ -27,7 +27,7 @@ struct phase_job {
     uint32_t calls[THREADS_MAX];
 };
 
-/* Each phase every lane checks all values of the last phase and writes its own of this one. */
+/* In each phase every lane checks all values of the last phase and writes its own value. */
 static void run_phase(void *context, uint32_t phase, uint32_t lane)
 {
     struct phase_job *job = context;
@@ -37,7 +37,7 @@ static void run_phase(void *context, uint32_t phase, uint32_t lane)
     job->calls[lane]++;
 }
 
-static void test_phases_follow_each_other(void **state)
+static void test_phases_are_ordered(void **state)
 {
     (void)state;
     for (uint32_t threads = 1; threads <= THREADS_MAX; threads++) {
@@ -110,14 +110,14 @@ static void test_idle_and_waiting_members_use_no_cpu(void **state)
     double before = process_cpu_s();
     sleep_ms(200);                                           /* waiting for a run */
     cpu_thread_pool_walk(pool, wait_for_slow_lane, NULL, 2); /* waiting for a phase */
-    /* spinning all along would be 1.6 s */
+    /* continuous spinning would take 1.6 s */
     assert_true(process_cpu_s() - before < 0.1);
     cpu_thread_pool_destroy(pool);
 }
 
 static sem_t stopped, released;
 
-/* What a thread of the pool is in while the machine does not let it run. */
+/* Keeps a thread of the pool from running, as if it were not scheduled. */
 static void stand_still(int number)
 {
     (void)number;
@@ -132,7 +132,7 @@ static void tell_self(void *context, uint32_t thread)
     selves[thread] = pthread_self();
 }
 
-/* A walk needs nobody but the caller; who comes back takes part again. */
+/* A walk completes with the caller alone; threads that return take part again. */
 static void test_late_members_are_not_waited_for(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void test_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_phases_follow_each_other),
+        cmocka_unit_test(test_phases_are_ordered),
         cmocka_unit_test(test_members_run_once_each_also_after_sleeping),
         cmocka_unit_test(test_idle_and_waiting_members_use_no_cpu),
         cmocka_unit_test(test_late_members_are_not_waited_for),

@@ -1,7 +1,7 @@
 /*
- * Every instruction-set tier that this CPU offers computes what the portable tier computes, to the
- * last few bits: matrix products of every type, quantization, norms, gates, f16. Prints which tiers
- * ran, so that a log shows what was covered.
+ * Every instruction-set tier that this CPU offers agrees with the portable tier to the last few
+ * bits: matrix products of every type, quantization, norms, gates, f16. Prints which tiers ran, so
+ * that a log shows what was covered.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,8 @@ static void compare_linear(const struct cpu_kernels *kernels, enum ggml_type typ
     float expected[ROWS * 16], actual[ROWS * 16], add[ROWS * 16];
     packed.data = aligned_alloc(64, packed_weight_bytes(&packed));
     for (uint32_t i = 0; i < ROWS * COLUMNS; i++)
-        x[i] = plan_sketch_uniform(s) * (i % 97 == 0 ? 30.0f : 1.0f); /* some blocks stand out */
+        x[i] =
+            plan_sketch_uniform(s) * (i % 97 == 0 ? 30.0f : 1.0f); /* some blocks have an outlier */
     for (uint32_t i = 0; i < ROWS * 16; i++)
         add[i] = plan_sketch_uniform(s);
     cpu_kernels_portable.quantize(x, ROWS * COLUMNS, outlier, blocks);
@@ -71,11 +72,11 @@ static void compare_rows(const struct cpu_kernels *kernels)
     cpu_kernels_portable.quantize(x, COLUMNS, QUANTIZE_OUTLIER, expected);
     kernels->quantize(x, COLUMNS, QUANTIZE_OUTLIER, actual);
     for (uint32_t b = 0; b < COLUMNS / 32; b++) {
-        if (b == 3) /* a NaN's block holds some number; which one is open */
+        if (b == 3) /* the values of a block with a NaN are unspecified */
             continue;
         assert_memory_equal(&expected[b], &actual[b], sizeof expected[b]);
     }
-    x[100] = -1e8f; /* stands out; with a NaN in the row no block does */
+    x[100] = -1e8f; /* an outlier; with a NaN in the row no block has one */
     cpu_kernels_portable.quantize(x, COLUMNS, QUANTIZE_OUTLIER, expected);
     kernels->quantize(x, COLUMNS, QUANTIZE_OUTLIER, actual);
     assert_true(expected[3].term[1].scale > 0.0f);
@@ -121,7 +122,7 @@ static void check_sums(const struct quantized_term *term)
     assert_true(term->sum == term->scale * (float)(sums[0] + sums[1]));
 }
 
-/* `outlier`: only block `standing` has a second term; QUANTIZE_ALL: all have, but one of zeros. */
+/* `outlier`: only block `standing` has a second term; QUANTIZE_ALL: all except a block of zeros. */
 static void check_quantized(float outlier, uint32_t standing)
 {
     struct plan_sketch *s = plan_sketch_create(10);
@@ -147,7 +148,7 @@ static void check_quantized(float outlier, uint32_t standing)
     plan_sketch_destroy(s);
 }
 
-static void test_quantized_blocks_hold_what_they_say(void **state)
+static void test_quantized_blocks_decode_to_their_values(void **state)
 {
     (void)state;
     check_quantized(QUANTIZE_OUTLIER, 2);
@@ -158,7 +159,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tiers_agree_with_the_portable_one),
-        cmocka_unit_test(test_quantized_blocks_hold_what_they_say),
+        cmocka_unit_test(test_quantized_blocks_decode_to_their_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static void formula(const struct op_trial *trial, uint32_t output, double *expec
         expected[i] = (double)row[i] * (double)c->params.embed_rows.scale;
 }
 
-/* Of the CPU backend, which reads the checkpoint's own scales. */
+/* Tolerance of the CPU backend, which reads the checkpoint's scales. */
 static double tolerance(const struct op_case *c)
 {
     (void)c;

@@ -1,6 +1,6 @@
 /*
- * gate_heads against a double-precision loop, every tier: in place and not, gates to where exp()
- * overflows.
+ * gate_heads against a double-precision loop, every tier: in place and not, gates up to the
+ * overflow of exp().
  */
 #include <setjmp.h>
 #include <stdarg.h>

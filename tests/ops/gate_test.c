@@ -1,6 +1,6 @@
 /*
- * gate against double precision, every tier: both activations, odd widths, inputs from tiny to
- * where exp() overflows.
+ * gate against double precision, every tier: both activations, odd widths, inputs from tiny to the
+ * overflow of exp().
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
  * gated_delta against a double-precision loop over the whole sequence from position 0 on, every
- * tier: several value heads a key head in both orders, rates as such and as logarithms, steps of
+ * tier: several value heads per key head in both orders, rates and their logarithms, steps of
  * one row and of many.
  */
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static void unit(const float *x, uint32_t count, double factor, double *out)
         out[i] = (double)x[i] * factor / sqrt(squares + 1e-6);
 }
 
-/* Moves `matrix` [value_dim, key_dim] on by a row and answers it. */
+/* Updates `matrix` [value_dim, key_dim] by a row and computes its output. */
 static void move(const struct head *h, const float *x, const float *y, double *matrix, double *out)
 {
     double query[64], key[64];

@@ -1,5 +1,5 @@
 /*
- * gather_rows, every tier: copies of the step rows whose logits are wanted, bit for bit.
+ * gather_rows, every tier: bit-exact copies of the step rows whose logits are computed.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
  * Every element type decodes to the bits that the `gguf` Python package gives
- * (tests/golden/ggml_quants), those that become another type at load by way of that.
+ * (tests/golden/ggml_quants), types that are converted at load through that type.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void read_hex(const char *text, uint8_t *bytes, uint64_t count)
     }
 }
 
-/* Through rows of the type that holds it, in two pieces. */
+/* Through rows of the type that it is converted to, in two pieces. */
 static void decode_by_source(enum ggml_type type, const uint8_t *row, uint64_t row_bytes,
                              uint32_t columns, float *out)
 {
@@ -78,7 +78,7 @@ static void check_vector(enum ggml_type type, uint32_t columns, const char *row_
     }
 }
 
-static void test_types_decode_as_the_package_does(void **state)
+static void test_types_decode_as_in_the_gguf_package(void **state)
 {
     (void)state;
     FILE *file = fopen("tests/golden/ggml_quants/vectors.txt", "r");
@@ -127,7 +127,7 @@ static void test_floats_round_to_the_nearest_half(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types_decode_as_the_package_does),
+        cmocka_unit_test(test_types_decode_as_in_the_gguf_package),
         cmocka_unit_test(test_every_half_survives_the_way_to_float_and_back),
         cmocka_unit_test(test_floats_round_to_the_nearest_half),
     };

@@ -1,6 +1,6 @@
 /*
- * kv_write: where each key and value element lands, rounded to the cache's type and held to that
- * type's finite range; nothing else is written.
+ * kv_write: where each key and value element is stored, rounded to the cache's type and clamped to
+ * that type's finite range; nothing else is written.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,7 +98,7 @@ static void check(enum cpu_tier tier, enum kv_cache_type type)
     op_fixture_destroy(f);
 }
 
-static void test_elements_land_in_their_places(void **state)
+static void test_elements_are_stored_in_their_places(void **state)
 {
     (void)state;
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++) {
@@ -109,6 +109,6 @@ static void test_elements_land_in_their_places(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elements_land_in_their_places)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elements_are_stored_in_their_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include "tests/support/op_check.h"
 
-/* Float weights meet float activations: nothing is rounded but sums. */
+/* Float weights and float activations: only sums are rounded. */
 static double tolerance(const struct op_case *c)
 {
     for (uint32_t w = 0; w < OP_WEIGHTS_MAX && c->weights[w].rows > 0; w++) {

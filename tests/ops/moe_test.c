@@ -2,7 +2,7 @@
  * The ops of a mixture of experts against double precision, every tier: routes by both kinds of
  * softmax, scaled and not; stacks of every weight type, of x shared by the chosen experts and of a
  * part for each; gates with biases, interleaved and limited; sums with and without a bias, added to
- * what is there and not; what every row uses, times the sigmoid of its score.
+ * the output and not; the shared expert, times the sigmoid of its score.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ struct route {
     double weights[LIMIT_EXPERTS_CHOSEN];
 };
 
-/* Experts in order of falling scores, and the weights that the parameters ask for. */
+/* Experts by descending score, with the weights that the parameters define. */
 static struct route make_route(const struct moe_route_params *params, const float *scores,
                                uint32_t experts, const float *scales)
 {
@@ -82,7 +82,7 @@ static void moe_linear(const struct op_trial *trial, uint32_t output, double *ex
     }
 }
 
-/* Column `column` of the biases that lie side by side; 0 where there are none. */
+/* Column `column` of the concatenated biases; 0 if there are none. */
 static double bias_of(const struct op_trial *trial, uint32_t expert, uint32_t column)
 {
     const struct op_case *c = op_trial_case(trial);
@@ -151,7 +151,7 @@ static void moe_shared(const struct op_trial *trial, uint32_t output, double *ex
         expected[i] = (double)held[i] + gate * (double)x[i];
 }
 
-/* Float weights meet float activations: nothing is rounded but sums. */
+/* Float weights and float activations: only sums are rounded. */
 static double linear_tolerance(const struct op_case *c)
 {
     enum ggml_type type = c->weights[0].type;

@@ -1,6 +1,6 @@
 /*
- * What other backends are held to, tried on the CPU's own portable tier. The ops here are those
- * whose own tests look inside the backend instead of walking the list of cases.
+ * The comparison that other backends are tested with, run on the CPU's portable tier. It covers the
+ * ops whose own tests inspect the backend instead of running the list of cases.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 /*
- * The ops of vision towers against their formulas, every tier: pictures of two sizes and two tiles
- * in one batch, windows that tiles' edges cut, tables of positions in all forms.
+ * The ops of vision towers against their formulas, every tier: images of two sizes and two tiles
+ * in one batch, windows cut by edges of tiles, tables of positions in all forms.
  *
- * A sketched tower of one op at a time runs as towers do (cpu_image_encoder.h); its input is what
- * the test put into the tensor, which patch_rows, the first stage, does not touch.
+ * A sketched tower of one op runs like other towers (cpu_image_encoder.h); its input is
+ * written to the tensor by the test; patch_rows, the first stage, does not touch it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@
 #define TABLE    6u
 #define ROWS_MAX 256u
 
-#define PIXEL_BYTES (3 * 12 * 8 + 3 * 2 * 4 * 12) /* of the pictures */
+#define PIXEL_BYTES (3 * 12 * 8 + 3 * 2 * 4 * 12) /* of the images */
 
 struct trial {
     struct plan_sketch *sketch;
@@ -130,7 +130,7 @@ static void expect_near(double expected, float found, double most)
 
 /* --- order and pixels ------------------------------------------------------------------------- */
 
-/* Rows by the layout's promise, worked out anew: windows, squares, patches, each line by line. */
+/* Expected order of rows: windows, squares in them, patches in those, each line by line. */
 static uint32_t row_at(uint32_t high, uint32_t wide, uint32_t y, uint32_t x)
 {
     uint32_t row = 0, unit = WINDOW * MERGE;
@@ -178,7 +178,7 @@ static void test_patch_rows(void **state)
     assert_int_equal(t.vision.patches.features, 6 + 2 * 3);
     assert_int_equal(t.vision.patches.whole.count, 3);
     assert_int_equal(t.vision.patches.windows.count, 2 + 2 * 2);
-    uint8_t pixels[PIXEL_BYTES]; /* the caller's may be gone by now */
+    uint8_t pixels[PIXEL_BYTES]; /* released before the encoder runs */
     memcpy(pixels, t.bytes, PIXEL_BYTES);
     memset(t.bytes, 0, PIXEL_BYTES);
     run(&t);
@@ -203,7 +203,7 @@ static double along(uint32_t at, uint32_t count)
     return count > 1 ? (double)at * (TABLE - 1) / (count - 1) : 0.0;
 }
 
-/* The table between its rows at y, x: a sum over all of it, weighed by how near they are. */
+/* The table interpolated at y, x: a sum over all rows, weighted by distance. */
 static double expected_position(const struct trial *t, enum position_form form, uint32_t row,
                                 uint32_t column)
 {
@@ -344,7 +344,7 @@ static void test_activate(void **state)
     }
 }
 
-/* Between bounds of which one is infinite, into the middle of a wider tensor. */
+/* One bound is infinite; the output is in the middle of a wider tensor. */
 static void test_clip_columns(void **state)
 {
     (void)state;
@@ -406,8 +406,8 @@ static void test_join_and_pool(void **state)
     }
 }
 
-/* Features leave in the order of lines, whatever the windows did: of the first picture's 3 x 2
- * squares the third one of the tower's order is the second line's first. */
+/* Features are written in the order of lines, whatever the windows are: of the first image's 3 x 2
+ * squares the third in the tower's order is the first of the second line. */
 static void test_feature_write(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * position_scale against a double-precision loop, every tier: positions before, at and far behind
- * the first period, and columns outside the slice left alone.
+ * position_scale against a double-precision loop, every tier: positions before, at and far after
+ * the first period; columns outside the slice are unchanged.
  */
 #include <setjmp.h>
 #include <stdarg.h>

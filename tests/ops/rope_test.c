@@ -1,6 +1,6 @@
 /*
- * rope against a double-precision rotation, every tier: both pairings, heads of which only a part
- * is rotated, far positions, and columns outside the slice left alone.
+ * rope against a double-precision rotation, every tier: both pairings, partly rotated heads,
+ * large positions; columns outside the slice are unchanged.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /*
- * The numerical law of the CPU backend: a row's logits are the same bits whether its sequence is
- * decoded alone token by token on one thread, or fed in chunks of any size, beside other sequences,
- * on several threads.
+ * The CPU backend computes a row's logits bit for bit the same whether its sequence is decoded
+ * alone token by token on one thread, or in chunks of any size beside other sequences on several
+ * threads.
  *
  * The plan is a small transformer with every weight type in it, two layers, grouped heads, and a
  * window in one variant.
@@ -66,7 +66,7 @@ static void list_layer(struct small_model *m, uint32_t layer, uint32_t window,
     struct column_slice q = {0, HEADS, HEAD_DIM}, k = {ATTENDED, KV_HEADS, HEAD_DIM},
                         v = {ATTENDED + KV_HEADS * HEAD_DIM, KV_HEADS, HEAD_DIM};
     plan_weight_id n = weight(m, GGML_F32, 1, HIDDEN);
-    /* a column that stands out in some rows and not in others: second terms come and go */
+    /* a column that is an outlier in some rows only, so that some blocks have second terms */
     ((float *)(uintptr_t)plan_sketch_plan(op_fixture_sketch(m->f))->weights[n].data)[7] = 4.0f;
     append(m, OP_rms_norm, m->residual, PLAN_NONE, m->normed, &n, 1, norm);
     plan_weight_id qkv[3] = {weight(m, types[0], ATTENDED, HIDDEN),
@@ -109,7 +109,7 @@ static plan_weight_id experts(struct small_model *m, enum ggml_type type, uint32
     return id;
 }
 
-/* Experts that rows share now and then, into the residual. */
+/* Experts that some rows share, added to the residual. */
 static void list_experts(struct small_model *m)
 {
     union op_params none = {.linear = {0}};
@@ -246,7 +246,7 @@ static void check(enum cpu_tier tier, enum kv_cache_type kv_type, uint32_t windo
     op_fixture_destroy(m.f);
 }
 
-static void test_rows_do_not_depend_on_their_company(void **state)
+static void test_rows_do_not_depend_on_other_rows(void **state)
 {
     (void)state;
     for (uint32_t tier = 0; tier < OP_FIXTURE_TIERS; tier++) {
@@ -260,6 +260,6 @@ static void test_rows_do_not_depend_on_their_company(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_do_not_depend_on_their_company)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_do_not_depend_on_other_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * scale_columns against double precision, every tier: a weight a column, one weight for all.
+ * scale_columns against double precision, every tier: one weight per column, one weight for all.
  */
 #include <setjmp.h>
 #include <stdarg.h>

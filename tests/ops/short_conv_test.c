@@ -1,6 +1,6 @@
 /*
  * short_conv against a double-precision loop over the whole sequence, every tier: both forms, two
- * to eight taps, in steps shorter and longer than what the state holds.
+ * to eight taps, in steps shorter and longer than the state.
  */
 #include <setjmp.h>
 #include <stdarg.h>

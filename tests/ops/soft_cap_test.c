@@ -1,6 +1,6 @@
 /*
- * soft_cap against double precision, every tier: odd widths, inputs from where tanh() is a line to
- * where it is flat, in place and not, scaling alone.
+ * soft_cap against double precision, every tier: odd widths, inputs from the linear range of tanh()
+ * to its saturation, in place and not, scaling alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>

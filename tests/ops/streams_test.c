@@ -1,6 +1,6 @@
 /*
- * The ops over streams against double precision, every tier: odd widths, what of the output is
- * kept.
+ * The ops over streams against double precision, every tier: odd widths, and the parts of the
+ * output that are kept.
  */
 #include <setjmp.h>
 #include <stdarg.h>

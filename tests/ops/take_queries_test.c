@@ -1,5 +1,5 @@
 /*
- * take_queries, every tier: queries close up, what stands behind the heads follows.
+ * take_queries, every tier: the queries are packed, and the other columns follow.
  */
 #include <setjmp.h>
 #include <stdarg.h>

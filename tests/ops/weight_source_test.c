@@ -1,6 +1,6 @@
 /*
- * Matrices that kernels do not read as they are stored become rows whose values have the bits that
- * MLX gives (tests/golden/weight_forms), in the smallest type that holds them.
+ * Matrices in formats that kernels do not read are converted to rows with the bits of MLX's values
+ * (tests/golden/weight_forms), in the smallest type that represents them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ struct form {
     uint32_t bits, group, block_rows, rows, columns;
 };
 
-/* At an odd address, as data of a folder may lie; freed by the caller, one byte before. */
+/* At an odd address, as in checkpoint folders; freed by the caller, one byte before. */
 static uint8_t *read_hex(const char *text)
 {
     size_t count = strspn(text, "0123456789abcdef") / 2;
@@ -57,7 +57,7 @@ static void check_values(const struct form *form, const struct weight_source *so
     float out[VALUES_MAX];
     uint8_t made[sizeof out];
     for (uint32_t row = 0; row < form->rows; row++) {
-        /* In two pieces, as embeddings are fetched. */
+        /* In two pieces, as for embeddings. */
         for (uint32_t first = 0, count = 32; first < form->columns; first += count) {
             count = first == 0 ? 32 : form->columns - first;
             struct weight_source from = *source; /* every other row as a matrix's first */
@@ -92,7 +92,7 @@ static bool read_form(FILE *file, struct form *form)
     return true;
 }
 
-static void test_forms_mean_what_mlx_says(void **state)
+static void test_forms_decode_as_in_mlx(void **state)
 {
     (void)state;
     FILE *file = fopen("tests/golden/weight_forms/vectors.txt", "r");
@@ -123,7 +123,7 @@ static void test_forms_mean_what_mlx_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms_mean_what_mlx_says),
+        cmocka_unit_test(test_forms_decode_as_in_mlx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

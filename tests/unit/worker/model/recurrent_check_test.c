@@ -203,10 +203,10 @@ static void test_moe_shared(void **state)
     refuse(op, "shape");
     op = find(OP_moe_shared);
     op.inputs[1] = op.inputs[0];
-    refuse(op, "not a number a row");
+    refuse(op, "not one value per row");
     op = find(OP_moe_shared);
     op.inputs[1] = op.output;
-    refuse(op, "not a number a row");
+    refuse(op, "not one value per row");
 }
 
 int main(void)
