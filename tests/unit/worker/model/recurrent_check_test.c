@@ -132,10 +132,10 @@ static void test_gated_delta(void **state)
     refuse(op, "another shape");
     op = find(OP_gated_delta);
     op.inputs[1] = op.inputs[0];
-    refuse(op, "two numbers");
+    refuse(op, "two values");
     op = find(OP_gated_delta);
     op.weights[1] = find(OP_rms_norm).weights[0];
-    refuse(op, "one number a value head");
+    refuse(op, "one value per value head");
     op = find(OP_gated_delta);
     op.output = find(OP_embed_rows).output;
     refuse(op, "another tensor");
