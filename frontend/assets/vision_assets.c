@@ -43,7 +43,7 @@ struct vision_assets *vision_assets_open(const char *folder, const struct chat_t
     enum result result = read_all(folder_fd, template, tokenizer, vision, &error);
     close(folder_fd);
     if (result != RESULT_OK)
-        log_warn("pictures for this model are refused: %s", error.text);
+        log_warn("images are refused for this model: %s", error.text);
     if (result == RESULT_OK && vision->processor.family != IMAGE_FAMILY_NONE)
         return vision;
     free(vision);

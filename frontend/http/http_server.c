@@ -26,7 +26,7 @@
 #include "frontend/http/tls_context.h"
 #include "proto/must.h"
 
-/* The kernel buffers about this much of what the network has not taken; the rest stays in this
+/* The kernel buffers about this many bytes that the network has not taken; the rest stays in this
  * process, where it is counted and limited. The default is some megabytes per connection. */
 #define KERNEL_UNSENT_BYTES 16384
 
@@ -120,7 +120,7 @@ static void reply_unauthorized(struct http_server *server, struct http_exchange 
     struct api_error error;
     server->counters.requests_unauthorized++;
     (void)api_error_set(&error, RESULT_INVALID, 401, "invalid_api_key",
-                        "this server wants an API key: Authorization: Bearer KEY");
+                        "this server needs an API key: Authorization: Bearer KEY");
     http_reply_error(exchange, &error);
 }
 
@@ -129,7 +129,7 @@ static void reply_over_client_limit(struct http_server *server, struct http_exch
     struct api_error error;
     server->counters.requests_over_client_limit++;
     (void)api_error_set(&error, RESULT_FULL, 429, "too_many_requests",
-                        "%u requests of your address are in hand; wait for one to end",
+                        "%u requests of your address are in progress; wait for one to end",
                         server->config.max_requests_per_client);
     error.retry_after_s = 1;
     http_reply_error(exchange, &error);

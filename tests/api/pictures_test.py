@@ -203,4 +203,4 @@ def test_a_model_without_vision_takes_none(start_server):
     server = start_server()
     assert server.get("/v1/models").json["data"][0]["vision"] is False
     error = refusal(server, image_part(data_uri(RED)))
-    assert error["param"] == "messages[0].content[0]" and "takes no pictures" in error["message"]
+    assert error["param"] == "messages[0].content[0]" and "takes no images" in error["message"]

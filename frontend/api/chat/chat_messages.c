@@ -19,7 +19,7 @@ static const struct {
     const char *name;
     const char *becomes;
     bool needs_content;
-    bool takes_pictures;
+    bool takes_images;
 } roles[] = {
     {"system", "system", true, false},
     {"developer", "system", true, false},
@@ -31,7 +31,7 @@ static const struct {
 /* The message being checked. */
 struct place {
     int index;
-    bool takes_pictures;
+    bool takes_images;
     struct request_images *images; /* NULL: lists are already normalized */
 };
 
@@ -97,18 +97,18 @@ out:
     return result;
 }
 
-static bool is_picture(const cJSON *part)
+static bool is_image_part(const cJSON *part)
 {
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(part, "type");
     return cJSON_IsString(type) && request_images_is_type(type->valuestring);
 }
 
-static bool has_picture(const cJSON *parts)
+static bool has_image_part(const cJSON *parts)
 {
     const cJSON *part;
     cJSON_ArrayForEach(part, parts)
     {
-        if (is_picture(part))
+        if (is_image_part(part))
             return true;
     }
     return false;
@@ -126,10 +126,10 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
         cJSON *made = NULL;
         enum result result;
         snprintf(place, sizeof place, "messages[%d].content[%d]", at->index, index++);
-        if (is_picture(part)) {
-            if (!at->takes_pictures)
+        if (is_image_part(part)) {
+            if (!at->takes_images)
                 return api_error_invalid(error, place,
-                                         "pictures may stand in messages of the roles user and "
+                                         "images are allowed in messages of the roles user and "
                                          "tool only");
             result = request_images_add(at->images, part, place, error);
             made = result == RESULT_OK ? request_images_part() : NULL;
@@ -150,7 +150,7 @@ static enum result parts_make(const cJSON *parts, const struct place *at, cJSON 
 static enum result parts_normalize(const cJSON *parts, const struct place *at, cJSON **made,
                                    struct api_error *error)
 {
-    if (has_picture(parts)) {
+    if (has_image_part(parts)) {
         *made = cJSON_CreateArray();
         enum result result = parts_make(parts, at, *made, error);
         if (result != RESULT_OK)
@@ -331,7 +331,7 @@ static enum result message_normalize(cJSON *message, int index, struct request_i
     if (result == RESULT_OK)
         result = string_check(message, index, "name", "name", error);
     if (result == RESULT_OK)
-        result = content_normalize(message, &(struct place){index, roles[r].takes_pictures, images},
+        result = content_normalize(message, &(struct place){index, roles[r].takes_images, images},
                                    !has_calls, error);
     return result;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TAIL_BYTES                                                                                 \
-    1024 /* maximum of what a template writes after the last message; the longest seen is 20 */
+    1024 /* maximum that a template writes after the last message; the longest seen is 20 */
 
 static bool is_space(char c)
 {

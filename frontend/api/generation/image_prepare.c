@@ -16,7 +16,7 @@
 #include "frontend/assets/vision_assets.h"
 #include "frontend/image/image_decoder.h"
 
-struct picture {
+struct work_image {
     const struct request_image *named;
     struct file_bytes file;
     struct image_header header;
@@ -28,24 +28,24 @@ struct image_work {
     const atomic_bool *cancelled; /* parse_context's */
     uint32_t count;
     struct image_record records[LIMIT_REQUEST_IMAGES]; /* [count] */
-    struct picture pictures[];
+    struct work_image images[];
 };
 
 /* Sets an error about an image, after its place. */
-static enum result picture_refuse(const struct picture *picture, enum result result,
-                                  const struct error_text *why, struct api_error *error)
+static enum result work_image_refuse(const struct work_image *image, enum result result,
+                                     const struct error_text *why, struct api_error *error)
 {
     if (result == RESULT_OUT_OF_MEMORY)
         return api_error_set(error, result, 500, NULL, "out of memory");
-    (void)api_error_set(error, result, 400, "invalid_image", "%s: %s", picture->named->place,
+    (void)api_error_set(error, result, 400, "invalid_image", "%s: %s", image->named->place,
                         why->text);
-    snprintf(error->param, sizeof error->param, "%s", picture->named->place);
+    snprintf(error->param, sizeof error->param, "%s", image->named->place);
     return result;
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* Nobody reads the words. */
+/* The error text is not sent. */
 static enum result cancel_check(const struct image_work *work, struct api_error *error)
 {
     if (!work->cancelled || !atomic_load_explicit(work->cancelled, memory_order_relaxed))
@@ -69,7 +69,7 @@ static enum result patches_check(const struct image_plan *plan, struct error_tex
     if (patches <= LIMIT_PATCH_ROWS)
         return RESULT_OK;
     return error_set(error, RESULT_TOO_LARGE,
-                     "a picture of %u x %u pixels becomes %llu patches, more than %u: resize_shape "
+                     "an image of %u x %u pixels becomes %llu patches, more than %u: resize_shape "
                      "makes it smaller",
                      plan->width, plan->height, (unsigned long long)patches, LIMIT_PATCH_ROWS);
 }
@@ -99,43 +99,43 @@ static enum result passes_check(const struct image_header *header, struct image_
     return RESULT_OK;
 }
 
-static enum result picture_read(const struct image_work *work,
-                                const struct generation_request *request, struct picture *picture,
-                                struct image_costs *costs, struct api_error *error)
+static enum result work_image_read(const struct image_work *work,
+                                   const struct generation_request *request,
+                                   struct work_image *image, struct image_costs *costs,
+                                   struct api_error *error)
 {
     struct error_text why;
     const struct vision_assets *vision = work->vision;
-    const struct request_image *named = picture->named;
+    const struct request_image *named = image->named;
     const struct image_wish wish = {.detail = named->detail,
                                     .box_width = request->box_width,
                                     .box_height = request->box_height};
     enum result result =
-        image_source_read(&vision->media, named->naming, named->name, &picture->file, &why);
-    costs->file_bytes += picture->file.count;
+        image_source_read(&vision->media, named->naming, named->name, &image->file, &why);
+    costs->file_bytes += image->file.count;
     if (result == RESULT_OK && costs->file_bytes > LIMIT_REQUEST_PICTURE_BYTES)
         result = error_set(&why, RESULT_TOO_LARGE, "with it the files have more than %u bytes",
                            LIMIT_REQUEST_PICTURE_BYTES);
     if (result == RESULT_OK)
-        result =
-            image_decoder_probe(picture->file.bytes, picture->file.count, &picture->header, &why);
+        result = image_decoder_probe(image->file.bytes, image->file.count, &image->header, &why);
     if (result == RESULT_OK)
-        result = passes_check(&picture->header, costs, &why);
+        result = passes_check(&image->header, costs, &why);
     if (result == RESULT_OK)
-        result = image_processor_plan(&vision->processor, picture->header.width,
-                                      picture->header.height, &wish, &picture->plan, &why);
+        result = image_processor_plan(&vision->processor, image->header.width, image->header.height,
+                                      &wish, &image->plan, &why);
     if (result == RESULT_OK)
-        result = patches_check(&picture->plan, &why);
-    return result == RESULT_OK ? RESULT_OK : picture_refuse(picture, result, &why, error);
+        result = patches_check(&image->plan, &why);
+    return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
 }
 
-static enum result context_refuse(const struct picture *picture, uint32_t most_tokens,
+static enum result context_refuse(const struct work_image *image, uint32_t most_tokens,
                                   struct api_error *error)
 {
     (void)api_error_set(error, RESULT_CONTEXT_EXCEEDED, 400, "context_length_exceeded",
-                        "%s: with it the pictures stand for more than this model's context of %u "
+                        "%s: with it the images are more tokens than this model's context of %u "
                         "tokens",
-                        picture->named->place, most_tokens);
-    snprintf(error->param, sizeof error->param, "%s", picture->named->place);
+                        image->named->place, most_tokens);
+    snprintf(error->param, sizeof error->param, "%s", image->named->place);
     return RESULT_CONTEXT_EXCEEDED;
 }
 
@@ -153,7 +153,7 @@ enum result image_prepare_read(const struct parse_context *context,
         *context->lane = needed;
         return RESULT_CANCELLED;
     }
-    struct image_work *made = calloc(1, sizeof *made + images->count * sizeof made->pictures[0]);
+    struct image_work *made = calloc(1, sizeof *made + images->count * sizeof made->images[0]);
     if (!made)
         return api_error_set(error, RESULT_OUT_OF_MEMORY, 500, NULL, "out of memory");
     made->vision = context->assets->vision;
@@ -161,13 +161,13 @@ enum result image_prepare_read(const struct parse_context *context,
     made->count = images->count;
     enum result result = RESULT_OK;
     for (uint32_t i = 0; i < images->count && result == RESULT_OK; i++) {
-        made->pictures[i].named = &images->items[i];
+        made->images[i].named = &images->items[i];
         result = cancel_check(made, error);
         if (result == RESULT_OK)
-            result = picture_read(made, request, &made->pictures[i], &costs, error);
-        costs.tokens += made->pictures[i].plan.token_count;
+            result = work_image_read(made, request, &made->images[i], &costs, error);
+        costs.tokens += made->images[i].plan.token_count;
         if (result == RESULT_OK && costs.tokens >= most_tokens)
-            result = context_refuse(&made->pictures[i], most_tokens, error);
+            result = context_refuse(&made->images[i], most_tokens, error);
     }
     if (result == RESULT_OK)
         *work = made;
@@ -179,7 +179,7 @@ enum result image_prepare_read(const struct parse_context *context,
 void image_prepare_end(struct image_work *work)
 {
     for (uint32_t i = 0; work && i < work->count; i++)
-        file_bytes_fini(&work->pictures[i].file);
+        file_bytes_fini(&work->images[i].file);
     free(work);
 }
 
@@ -189,7 +189,7 @@ static enum result count_refuse(const struct image_work *work, size_t found,
                                 struct api_error *error)
 {
     (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
-                        "the chat template has places for %zu of the request's %u pictures", found,
+                        "the chat template has places for %zu of the request's %u images", found,
                         work->count);
     strcpy(error->param, "messages");
     return RESULT_INVALID;
@@ -216,7 +216,7 @@ static void span_expand(const struct image_work *work, const struct prompt_span 
     const char *at = span->text, *end = span->text + span->text_bytes, *found;
     while (span->trusted && (found = memmem(at, (size_t)(end - at), marker, marker_bytes))) {
         text_buffer_append(text, at, (size_t)(found - at));
-        image_processor_expand(processor, &work->pictures[(*next)++].plan, text);
+        image_processor_expand(processor, &work->images[(*next)++].plan, text);
         at = found + marker_bytes;
     }
     text_buffer_append(text, at, (size_t)(end - at));
@@ -274,17 +274,17 @@ enum result image_prepare_find(struct image_work *work, const struct token_list 
     uint32_t soft = work->vision->soft_token;
     size_t wanted = 0, at = 0;
     for (uint32_t i = 0; i < work->count; i++)
-        wanted += work->pictures[i].plan.token_count;
+        wanted += work->images[i].plan.token_count;
     if (token_count(tokens, soft) != wanted) {
         (void)api_error_set(error, RESULT_INVALID, 400, "invalid_image",
-                            "a message contains the text of a picture's placeholder (%s)",
+                            "a message contains the text of an image's placeholder (%s)",
                             work->vision->processor.tokens.soft);
         strcpy(error->param, "messages");
         return RESULT_INVALID;
     }
     for (uint32_t i = 0; i < work->count; i++) {
         struct image_record *record = &work->records[i];
-        record->token_count = work->pictures[i].plan.token_count;
+        record->token_count = work->images[i].plan.token_count;
         for (uint32_t have = 0; have < record->token_count; at++) {
             if (tokens->ids[at] != soft)
                 continue;
@@ -303,35 +303,35 @@ static enum result set_refuse(enum result result, struct api_error *error)
     switch (result) {
     case RESULT_FULL:
         (void)api_error_set(error, result, 429, "images_full",
-                            "the pictures of other requests fill this server's memory for them");
+                            "the images of other requests fill this server's memory for them");
         error->retry_after_s = 1;
         return result;
     case RESULT_OUT_OF_MEMORY: return api_error_set(error, result, 500, NULL, "out of memory");
     default:
         (void)api_error_set(error, result, 400, "invalid_image",
-                            "the request's pictures are together larger than this server's memory "
-                            "for pictures");
+                            "the request's images are together larger than this server's memory "
+                            "for images");
         strcpy(error->param, "messages");
         return result;
     }
 }
 
-static enum result picture_decode(const struct image_work *work, struct picture *picture,
-                                  struct image_record *record, uint8_t *out,
-                                  struct api_error *error)
+static enum result work_image_decode(const struct image_work *work, struct work_image *image,
+                                     struct image_record *record, uint8_t *out,
+                                     struct api_error *error)
 {
     struct error_text why;
     struct image_pixels pixels = {0};
-    const struct image_plan *plan = &picture->plan;
+    const struct image_plan *plan = &image->plan;
     enum result result =
-        image_decoder_run(picture->file.bytes, picture->file.count, &picture->header,
-                          plan->wanted_width, plan->wanted_height, work->cancelled, &pixels, &why);
+        image_decoder_run(image->file.bytes, image->file.count, &image->header, plan->wanted_width,
+                          plan->wanted_height, work->cancelled, &pixels, &why);
     if (result == RESULT_OK)
         result = image_processor_run(&work->vision->processor, plan, &pixels, out,
                                      record->content_hash, &why);
     image_pixels_fini(&pixels);
-    file_bytes_fini(&picture->file);
-    return result == RESULT_OK ? RESULT_OK : picture_refuse(picture, result, &why, error);
+    file_bytes_fini(&image->file);
+    return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);
 }
 
 enum result image_prepare_decode(struct image_work *work, struct image_set **set,
@@ -339,7 +339,7 @@ enum result image_prepare_decode(struct image_work *work, struct image_set **set
 {
     struct image_set *made;
     for (uint32_t i = 0; i < work->count; i++) {
-        const struct image_plan *plan = &work->pictures[i].plan;
+        const struct image_plan *plan = &work->images[i].plan;
         struct image_record *record = &work->records[i];
         record->width = plan->tile_width;
         record->height = plan->tile_height;
@@ -351,8 +351,8 @@ enum result image_prepare_decode(struct image_work *work, struct image_set **set
     if (result != RESULT_OK)
         return set_refuse(result, error);
     for (uint32_t i = 0; i < work->count && result == RESULT_OK; i++)
-        result = picture_decode(work, &work->pictures[i], image_set_record(made, i),
-                                image_set_pixels(made, i), error);
+        result = work_image_decode(work, &work->images[i], image_set_record(made, i),
+                                   image_set_pixels(made, i), error);
     if (result == RESULT_OK)
         *set = made;
     else

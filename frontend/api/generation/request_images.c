@@ -75,7 +75,7 @@ static enum result url_part_read(const cJSON *part, const char *place, struct re
     const cJSON *file = cJSON_GetObjectItemCaseSensitive(part, "file_id");
     if (file && !cJSON_IsNull(file))
         return api_error_invalid(error, place,
-                                 "uploaded files are not supported: send the picture itself");
+                                 "uploaded files are not supported: send the image itself");
     enum result result = detail_read(part, place, &image->detail, error);
     if (result == RESULT_OK && cJSON_IsObject(url)) {
         result = detail_read(url, place, &image->detail, error);
@@ -142,11 +142,11 @@ enum result request_images_add(struct request_images *images, const cJSON *part,
     const char *name = NULL;
     if (!images->taken)
         return api_error_invalid(error, place,
-                                 "this model takes no pictures: parts of type '%s' are not "
+                                 "this model takes no images: parts of type '%s' are not "
                                  "supported",
                                  type);
     if (images->count == LIMIT_REQUEST_IMAGES)
-        return api_error_invalid(error, place, "more than %u pictures", LIMIT_REQUEST_IMAGES);
+        return api_error_invalid(error, place, "more than %u images", LIMIT_REQUEST_IMAGES);
     enum result result = strcmp(type, "image") == 0
                              ? source_read(part, place, &image, &name, error)
                              : url_part_read(part, place, &image, &name, error);

@@ -184,7 +184,7 @@ static enum result text_read(struct turn_list *list, cJSON *block, int index, co
 }
 
 /* Adds an image to the open turn. */
-static enum result picture_add(struct turn_list *list, const cJSON *block, const char *place)
+static enum result image_add(struct turn_list *list, const cJSON *block, const char *place)
 {
     enum result result = request_images_add(list->images, block, place, list->error);
     if (result != RESULT_OK)
@@ -202,7 +202,7 @@ static enum result image_read(struct turn_list *list, cJSON *block, int index, c
     enum result result = turn_open(list, role);
     if (result != RESULT_OK)
         return result;
-    return picture_add(list, block, block_place(list, place, index, ""));
+    return image_add(list, block, block_place(list, place, index, ""));
 }
 
 static enum result thinking_read(struct turn_list *list, cJSON *block, int index, const char *role)
@@ -318,7 +318,7 @@ static enum result result_content_read(struct turn_list *list, const cJSON *cont
         int in_result = part_index++;
         if (strcmp(type->valuestring, "image") == 0) {
             snprintf(place, sizeof place, "%s[%d].content[%d]", list->name, index, in_result);
-            enum result result = picture_add(list, part, place);
+            enum result result = image_add(list, part, place);
             if (result != RESULT_OK)
                 return result;
             continue;

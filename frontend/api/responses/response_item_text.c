@@ -88,7 +88,7 @@ static void member_write(struct text_buffer *out, const char *name, const char *
 }
 
 /* Keeps an image as it was named: its URL, or its bytes. */
-static void picture_write(struct text_buffer *out, const cJSON *part)
+static void image_write(struct text_buffer *out, const cJSON *part)
 {
     const cJSON *url = cJSON_GetObjectItemCaseSensitive(part, "image_url");
     const char *detail = text_of(part, "detail");
@@ -123,7 +123,7 @@ static void content_write(struct text_buffer *out, const cJSON *content, const c
             text_buffer_append(out, ",", 1);
         const char *given = text_of(part, "type");
         if (strcmp(given, "input_image") == 0) {
-            picture_write(out, part);
+            image_write(out, part);
             continue;
         }
         part_write(out, strcmp(given, "refusal") == 0 ? given : type,

@@ -77,7 +77,7 @@ static cJSON *turn_open(struct reader *reader)
 
 /* --- one item of each type ------------------------------------------------------------------- */
 
-static bool is_picture(const cJSON *part)
+static bool is_image_part(const cJSON *part)
 {
     const char *type = text_of(part, "type");
     return type && strcmp(type, "input_image") == 0;
@@ -90,8 +90,8 @@ static cJSON *parts_copy(const cJSON *content)
     const cJSON *part;
     cJSON_ArrayForEach(part, content)
     {
-        cJSON *copy = is_picture(part) ? request_images_part() : cJSON_CreateObject();
-        bool good = is_picture(part) ||
+        cJSON *copy = is_image_part(part) ? request_images_part() : cJSON_CreateObject();
+        bool good = is_image_part(part) ||
                     (cJSON_AddStringToObject(copy, "type", "text") &&
                      cJSON_AddStringToObject(copy, "text", response_item_text_of_part(part)));
         if (!good || !cJSON_AddItemToArray(list, copy)) {
@@ -107,12 +107,12 @@ static cJSON *parts_copy(const cJSON *content)
  * are images. */
 static cJSON *content_copy(const cJSON *content)
 {
-    const cJSON *picture;
+    const cJSON *image;
     if (cJSON_IsString(content))
         return cJSON_CreateString(content->valuestring);
-    cJSON_ArrayForEach(picture, content)
+    cJSON_ArrayForEach(image, content)
     {
-        if (is_picture(picture))
+        if (is_image_part(image))
             return parts_copy(content);
     }
     struct text_buffer text = {0};
@@ -128,9 +128,9 @@ static cJSON *content_copy(const cJSON *content)
     return copy;
 }
 
-/* `with_pictures`: images are allowed here and are noted. */
+/* `with_images`: images are allowed here and are noted. */
 static enum result content_check(struct reader *reader, const cJSON *content, const char *place,
-                                 const char *member, bool with_pictures)
+                                 const char *member, bool with_images)
 {
     char where[96];
     snprintf(where, sizeof where, "%s.%s", place, member);
@@ -148,7 +148,7 @@ static enum result content_check(struct reader *reader, const cJSON *content, co
         if (!type)
             return api_error_invalid(reader->error, where,
                                      "a content part must be an object with a type");
-        if (with_pictures && is_picture(part)) {
+        if (with_images && is_image_part(part)) {
             enum result result = request_images_add(reader->images, part, where, reader->error);
             if (result != RESULT_OK)
                 return result;

@@ -147,7 +147,7 @@ static enum result record_refuse(enum result result, struct api_error *error)
     if (result == RESULT_OUT_OF_MEMORY)
         return out_of_memory(error);
     (void)api_error_set(error, result, 429, "response_store_full",
-                        "the store of responses is full of answers in the making; try again, or "
+                        "the store of responses is full of answers in progress; try again, or "
                         "send store: false");
     error->retry_after_s = 1;
     return result;

@@ -48,7 +48,8 @@ static enum result room_check(struct chat_engine *engine, uint32_t answers, stru
 {
     uint32_t slots = request_table_slots(engine->table);
     if (answers > slots)
-        return api_error_invalid(error, "n", "this server takes %u answers at once at most", slots);
+        return api_error_invalid(error, "n", "this server computes at most %u answers at once",
+                                 slots);
     if (answers - 1 <= slots - request_table_live(engine->table))
         return RESULT_OK;
     engine->metrics.refused_busy++;

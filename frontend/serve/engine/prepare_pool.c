@@ -5,7 +5,7 @@
  * to a second list and an eventfd wakes the loop, which calls back. Dropping a job whose client
  * left unlinks it when it still waits; one that runs is marked as cancelled, which decoders look
  * at, and its result is freed unread. At most one such job runs in each thread, and each is bounded
- * by the limits of what it parses, renders and tokenizes.
+ * by the limits on bodies and prompts.
  *
  * Texts never wait for images. Which job has images, or needs the network for them, is only known
  * once its body is parsed. So every job begins on a thread for texts; one that needs another lane

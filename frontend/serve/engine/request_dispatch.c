@@ -113,7 +113,7 @@ static void fail_too_large(struct chat_engine *engine, struct live_request *requ
     struct api_error error;
     (void)api_error_set(&error, RESULT_TOO_LARGE, 400, "context_length_exceeded",
                         "the prompt%s not fit into this server's memory for prompts (--slab-bytes)",
-                        request->prepared.images ? " and its pictures do" : " does");
+                        request->prepared.images ? " and its images do" : " does");
     request_end_fail(engine, request, &error);
 }
 

@@ -161,7 +161,7 @@ static void note_last_event(struct chat_engine *engine, struct live_request *req
     dirty_note(engine, request);
 }
 
-static void heed_last_word(struct chat_engine *engine, struct live_request *request)
+static void handle_final_event(struct chat_engine *engine, struct live_request *request)
 {
     const struct worker_last_word *word = &request->last_word;
     bool cancelled = word->kind == TOKEN_EVENT_FINISHED && word->finish == FINISH_CANCELLED;
@@ -223,7 +223,7 @@ static void end(struct chat_engine *engine, struct live_request *request)
     if (complete && request->state != LIVE_REQUEST_LEAVING)
         request_end_finish(engine, request, FINISH_STOP_TOKEN);
     if (ended)
-        heed_last_word(engine, request);
+        handle_final_event(engine, request);
 }
 
 void worker_events_end_batch(struct chat_engine *engine)

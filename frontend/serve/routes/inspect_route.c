@@ -72,7 +72,7 @@ void inspect_route_handle(struct inspect_route *route, struct http_exchange *exc
     if (route->calls > LIMIT_INSPECTIONS) {
         free(input.body);
         result = api_error_set(&error, RESULT_FULL, 429, "queue_full",
-                               "too many requests of this kind are in hand; try again");
+                               "too many requests of this kind are in progress; try again");
         error.retry_after_s = 1;
     } else {
         result =

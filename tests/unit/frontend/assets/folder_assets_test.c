@@ -1,6 +1,6 @@
 /*
- * The frontend's half of a folder: which file says what, which counts before which, and what is
- * refused by the file's name.
+ * Reading a Hugging Face directory: contents and precedence of its files, and errors that name the
+ * file.
  */
 // tags: threads
 #include <math.h>
@@ -95,7 +95,7 @@ static bool stops_at(uint32_t id)
     return false;
 }
 
-static void a_bare_folder_opens(void **state)
+static void a_minimal_folder_opens(void **state)
 {
     (void)state;
     must_open();
@@ -174,7 +174,7 @@ static void must_render(const char *wanted)
     model_assets_close(&assets);
 }
 
-static void templates_count_in_order(void **state)
+static void templates_have_a_precedence(void **state)
 {
     (void)state;
     put("tokenizer_config.json", "{\"chat_template\":\"a \\\"string\\\"\\n\\u00e9\"}");
@@ -196,7 +196,7 @@ static void templates_count_in_order(void **state)
     model_assets_close(&assets);
 }
 
-static void contexts_by_part_and_default(void **state)
+static void context_comes_from_the_text_part_or_the_default(void **state)
 {
     (void)state;
     put("config.json", "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":1}}");
@@ -264,7 +264,7 @@ static void link_model(const char *name)
     assert_int_equal(symlink(here, path_of("tokenizer.model")), 0);
 }
 
-static void a_model_of_pieces_stands_in_for_a_tokenizer(void **state)
+static void tokenizer_model_replaces_a_missing_tokenizer_json(void **state)
 {
     (void)state;
     link_model("pieces_llama.model");
@@ -286,7 +286,7 @@ static void a_model_of_pieces_stands_in_for_a_tokenizer(void **state)
     refuse(RESULT_UNSUPPORTED, "tokenizer.model: model type unigram, not BPE");
 }
 
-static void folders_are_called_by_their_last_name(void **state)
+static void folders_are_named_by_their_last_part(void **state)
 {
     (void)state;
     static const char *const endings[] = {"", "/", "//", "/.", "/./"};
@@ -305,14 +305,14 @@ static void folders_are_called_by_their_last_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_bare_folder_opens),
+        TEST(a_minimal_folder_opens),
         TEST(settings_name_bos_and_eos),
         TEST(generation_config_gives_ends_and_sampling),
-        TEST(templates_count_in_order),
-        TEST(contexts_by_part_and_default),
+        TEST(templates_have_a_precedence),
+        TEST(context_comes_from_the_text_part_or_the_default),
         TEST(broken_files_are_refused_by_name),
-        TEST(a_model_of_pieces_stands_in_for_a_tokenizer),
-        TEST(folders_are_called_by_their_last_name),
+        TEST(tokenizer_model_replaces_a_missing_tokenizer_json),
+        TEST(folders_are_named_by_their_last_part),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /*
- * The frontend's half of a checkpoint file: what is read, what stands in for what is absent, what
- * is refused.
+ * Opening a checkpoint: what is read, the defaults for what is absent, and errors.
  */
 // tags: threads
 #include <setjmp.h>
@@ -48,7 +47,7 @@ static void file_write(const void *bytes, size_t count)
     fclose(file);
 }
 
-/* A byte-level vocabulary of 256 bytes and one control token, and `extra` more keys to come. */
+/* A byte-level vocabulary of 256 bytes and one control token; `extra` more keys follow. */
 static void builder_begin(uint64_t extra)
 {
     gguf_builder_init(&builder, 0, 8 + extra);
@@ -131,7 +130,7 @@ static void a_limit_above_the_trained_context_changes_nothing(void **state)
     model_assets_close(&assets);
 }
 
-static void what_cannot_be_served_is_refused_in_words(void **state)
+static void checkpoints_that_cannot_be_served_are_refused_with_a_message(void **state)
 {
     (void)state;
     struct model_assets assets;
@@ -170,7 +169,7 @@ int main(void)
         TEST(a_checkpoint_gives_tokenizer_template_and_defaults),
         TEST(a_checkpoint_without_template_opens),
         TEST(a_limit_above_the_trained_context_changes_nothing),
-        TEST(what_cannot_be_served_is_refused_in_words),
+        TEST(checkpoints_that_cannot_be_served_are_refused_with_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

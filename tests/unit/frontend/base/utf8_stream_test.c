@@ -1,6 +1,6 @@
 /*
- * Valid text passes unchanged however it is cut; bad bytes become one U+FFFD per maximal subpart,
- * as Python's decoder does.
+ * Valid text passes unchanged however it is split; invalid bytes become one U+FFFD per maximal
+ * subpart, as in Python's decoder.
  */
 // tags: threads
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static void valid_text_survives_any_cut(void **state)
 }
 
 /* Expected values: bytes.decode('utf-8', errors='replace') of CPython 3.11. */
-static void bad_bytes_are_replaced_as_python_does(void **state)
+static void invalid_bytes_are_replaced_as_python_does(void **state)
 {
     (void)state;
     static const struct {
@@ -63,7 +63,7 @@ static void bad_bytes_are_replaced_as_python_does(void **state)
     }
 }
 
-static void half_a_character_is_never_released(void **state)
+static void incomplete_characters_are_held_back(void **state)
 {
     (void)state;
     struct utf8_stream stream = {0};
@@ -79,8 +79,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(valid_text_survives_any_cut),
-        cmocka_unit_test(bad_bytes_are_replaced_as_python_does),
-        cmocka_unit_test(half_a_character_is_never_released),
+        cmocka_unit_test(invalid_bytes_are_replaced_as_python_does),
+        cmocka_unit_test(incomplete_characters_are_held_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * Which requests show a key: both headers, every form of them, and what is near a key and is none.
+ * Which requests have a valid key: both headers, every form, and near misses.
  */
 // tags: threads
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static bool admits(const struct api_keys *keys, const char *headers)
     return admits_as(keys, headers, &client);
 }
 
-static void a_key_tells_who_asks(void **state)
+static void a_key_identifies_its_client(void **state)
 {
     (void)state;
     static const char *const given[] = {"sk-one", "sk-two"};
@@ -54,7 +54,7 @@ static void a_key_tells_who_asks(void **state)
     api_keys_destroy(keys);
 }
 
-static void keys_open_in_both_headers(void **state)
+static void keys_are_accepted_in_both_headers(void **state)
 {
     (void)state;
     static const char *const given[] = {"sk-one", "x", "sk-three"};
@@ -97,7 +97,7 @@ static void file_write(const char *path, const char *text)
     assert_int_equal(fclose(file), 0);
 }
 
-static void the_file_is_lines_of_keys(void **state)
+static void the_file_has_one_key_per_line(void **state)
 {
     (void)state;
     char path[] = "build/api_keys_test.XXXXXX";
@@ -138,7 +138,7 @@ static void the_file_is_lines_of_keys(void **state)
     api_keys_destroy(keys);
 }
 
-static void no_keys_are_not_a_set_of_keys(void **state)
+static void an_empty_set_of_keys_is_refused(void **state)
 {
     (void)state;
     struct api_keys *keys = NULL;
@@ -155,10 +155,10 @@ static void no_keys_are_not_a_set_of_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_open_in_both_headers),
-        cmocka_unit_test(a_key_tells_who_asks),
-        cmocka_unit_test(the_file_is_lines_of_keys),
-        cmocka_unit_test(no_keys_are_not_a_set_of_keys),
+        cmocka_unit_test(keys_are_accepted_in_both_headers),
+        cmocka_unit_test(a_key_identifies_its_client),
+        cmocka_unit_test(the_file_has_one_key_per_line),
+        cmocka_unit_test(an_empty_set_of_keys_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * Clients by address: what counts as one, how many requests each may have, that the table empties.
+ * Clients by address: what counts as one client, the limit per client, and that the table becomes
+ * empty.
  */
 // tags: threads
 #include <setjmp.h>
@@ -44,7 +45,7 @@ static struct client_address local(void)
     return client;
 }
 
-static void addresses_are_written_as_people_write_them(void **state)
+static void addresses_are_written_in_usual_notation(void **state)
 {
     (void)state;
     char text[CLIENT_ADDRESS_TEXT];
@@ -65,7 +66,7 @@ static void addresses_are_written_as_people_write_them(void **state)
     assert_string_equal(text, "local");
 }
 
-static void each_client_has_its_own_count(void **state)
+static void clients_are_counted_separately(void **state)
 {
     (void)state;
     struct client_table *table = client_table_create(4, 2);
@@ -88,7 +89,7 @@ static void each_client_has_its_own_count(void **state)
     client_table_destroy(table);
 }
 
-static void a_network_of_ipv6_is_one_client(void **state)
+static void an_ipv6_network_of_64_bits_is_one_client(void **state)
 {
     (void)state;
     struct client_table *table = client_table_create(4, 1);
@@ -115,9 +116,9 @@ static void local_clients_are_not_counted(void **state)
     client_table_destroy(table);
 }
 
-/* A thousand addresses come and go at random; a plain array says what must be. */
+/* A thousand addresses are taken and given at random and compared with a plain array. */
 #define MODEL_CLIENTS 1000
-static void many_clients_are_told_apart(void **state)
+static void a_thousand_clients_match_a_plain_array(void **state)
 {
     (void)state;
     static uint32_t counts[MODEL_CLIENTS];
@@ -147,11 +148,11 @@ static void many_clients_are_told_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_written_as_people_write_them),
-        cmocka_unit_test(each_client_has_its_own_count),
-        cmocka_unit_test(a_network_of_ipv6_is_one_client),
+        cmocka_unit_test(addresses_are_written_in_usual_notation),
+        cmocka_unit_test(clients_are_counted_separately),
+        cmocka_unit_test(an_ipv6_network_of_64_bits_is_one_client),
         cmocka_unit_test(local_clients_are_not_counted),
-        cmocka_unit_test(many_clients_are_told_apart),
+        cmocka_unit_test(a_thousand_clients_match_a_plain_array),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

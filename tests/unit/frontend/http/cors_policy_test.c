@@ -1,5 +1,5 @@
 /*
- * Header lines of CORS from requests, and which origins may be on the list.
+ * CORS header lines for requests, and the origins that a list may have.
  */
 // tags: threads
 #include <setjmp.h>
@@ -43,7 +43,7 @@ static const char *answer(const struct cors_policy *policy, const char *method, 
     return lines.bytes ? lines.bytes : "";
 }
 
-static void a_list_names_the_origin_back(void **state)
+static void a_listed_origin_is_named_in_the_reply(void **state)
 {
     (void)state;
     static const char *const origins[] = {A, B};
@@ -57,7 +57,7 @@ static void a_list_names_the_origin_back(void **state)
     assert_string_equal(answer(&policy, "GET", "Origin: " A ".evil\r\n"), "Vary: Origin\r\n");
 }
 
-static void a_star_is_for_everybody(void **state)
+static void a_star_allows_every_origin(void **state)
 {
     (void)state;
     static const char *const origins[] = {A, "*"};
@@ -68,7 +68,7 @@ static void a_star_is_for_everybody(void **state)
     assert_string_equal(answer(&policy, "GET", ""), "");
 }
 
-static void a_preflight_hears_methods_and_headers(void **state)
+static void a_preflight_gets_methods_and_headers(void **state)
 {
     (void)state;
     static const char *const origins[] = {A};
@@ -90,7 +90,7 @@ static void a_preflight_hears_methods_and_headers(void **state)
         answer(&policy, "POST", "Origin: " A "\r\nAccess-Control-Request-Method: GET\r\n"), "Met"));
 }
 
-static void without_origins_nothing_is_said(void **state)
+static void without_origins_there_are_no_headers(void **state)
 {
     (void)state;
     const struct cors_policy policy = {NULL, 0};
@@ -130,10 +130,10 @@ static void origins_are_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_list_names_the_origin_back, teardown),
-        cmocka_unit_test_teardown(a_star_is_for_everybody, teardown),
-        cmocka_unit_test_teardown(a_preflight_hears_methods_and_headers, teardown),
-        cmocka_unit_test_teardown(without_origins_nothing_is_said, teardown),
+        cmocka_unit_test_teardown(a_listed_origin_is_named_in_the_reply, teardown),
+        cmocka_unit_test_teardown(a_star_allows_every_origin, teardown),
+        cmocka_unit_test_teardown(a_preflight_gets_methods_and_headers, teardown),
+        cmocka_unit_test_teardown(without_origins_there_are_no_headers, teardown),
         cmocka_unit_test_teardown(origins_are_checked, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * What is a request and what is not: each rule of the parser, at once and byte by byte.
+ * Valid and invalid requests: each rule of the parser, in one piece and byte by byte.
  */
 // tags: threads
 #include <setjmp.h>
@@ -80,7 +80,7 @@ static void the_body_moves_out(void **state)
     http_parser_fini(&parser);
 }
 
-static void connections_are_kept_as_the_version_says(void **state)
+static void keep_alive_follows_the_version_and_header(void **state)
 {
     (void)state;
     static const struct {
@@ -141,7 +141,7 @@ static const struct {
     {"POST / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", 400},
 };
 
-static void what_is_no_request_is_refused_with_its_status(void **state)
+static void invalid_requests_are_refused_with_their_status(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
@@ -158,7 +158,7 @@ static void what_is_no_request_is_refused_with_its_status(void **state)
     }
 }
 
-/* A head, trailer or chunk line without end is cut at its bound. */
+/* A head, trailer or chunk line without end is refused at its limit. */
 static void endless_lines_are_refused(void **state)
 {
     (void)state;
@@ -206,8 +206,8 @@ int main(void)
         cmocka_unit_test(a_request_is_read_whole_or_in_pieces),
         cmocka_unit_test(chunks_are_joined),
         cmocka_unit_test(the_body_moves_out),
-        cmocka_unit_test(connections_are_kept_as_the_version_says),
-        cmocka_unit_test(what_is_no_request_is_refused_with_its_status),
+        cmocka_unit_test(keep_alive_follows_the_version_and_header),
+        cmocka_unit_test(invalid_requests_are_refused_with_their_status),
         cmocka_unit_test(endless_lines_are_refused),
         cmocka_unit_test(endless_headers_and_trailers_are_refused),
     };

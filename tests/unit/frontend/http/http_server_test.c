@@ -1,7 +1,6 @@
 /*
  * A server and its clients in one thread: the loop turns while a client waits. Replies, keep-alive,
- * pipelining, limits, time-outs, and above all that a client's departure is noticed while its
- * request is in hand.
+ * pipelining, limits, time-outs, and a client's departure while its request is in progress.
  */
 // tags: threads
 #include <setjmp.h>
@@ -112,7 +111,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Turns the loop for half a millisecond at a time, or more on a busy machine. */
+/* Runs the loop for 0.5 ms at a time, longer on a busy machine. */
 static void turn(int times)
 {
     for (int i = 0; i < times; i++) {
@@ -121,7 +120,7 @@ static void turn(int times)
     }
 }
 
-/* Turns the loop until it is so; only a failing test waits for long. */
+/* Runs the loop until the condition holds; only a failing test waits long. */
 #define TURN_UNTIL(condition)                                                                      \
     do {                                                                                           \
         for (int turns_left = 100000; turns_left > 0 && !(condition); turns_left--)                \
@@ -159,7 +158,7 @@ static void client_send(int fd, const char *bytes)
     turn(4);
 }
 
-/* Sends a request that is kept in hand. */
+/* Sends a request whose handler keeps it. */
 static void client_send_held(int fd, const char *bytes)
 {
     held = NULL;
@@ -167,8 +166,8 @@ static void client_send_held(int fd, const char *bytes)
     TURN_UNTIL(held != NULL);
 }
 
-/* Appends what arrives to `reply` until it has `words`, or, where they are NULL, to the
- * connection's end. Returns false at the end. */
+/* Appends received bytes to `reply` until it contains `words` or, if NULL, to the end of the
+ * connection. Returns false at the end. */
 static bool client_receive(int fd, const char *words)
 {
     char bytes[65536];
@@ -194,7 +193,7 @@ static void assert_reply_has(const char *words)
     assert_non_null(strstr(reply.bytes, words));
 }
 
-/* One request on a connection of its own. */
+/* One request on its own connection. */
 static void ask(const char *request)
 {
     text_buffer_clear(&reply);
@@ -277,8 +276,8 @@ static void a_path_has_a_row_for_each_method(void **state)
     assert_reply_has("HTTP/1.1 404 ");
 }
 
-/* Also those that are given before a handler, or the head's end, is reached. */
-static void errors_look_as_their_path_says(void **state)
+/* Also errors before a handler or the end of the head is reached. */
+static void errors_have_the_shape_of_their_path(void **state)
 {
     (void)state;
     static const struct {
@@ -346,7 +345,7 @@ static void a_reset_is_noticed_too(void **state)
     assert_int_equal(gone_count, 1);
 }
 
-static void bytes_without_end_behind_a_request_end_the_connection(void **state)
+static void too_many_bytes_after_a_request_close_the_connection(void **state)
 {
     (void)state;
     static char flood[80000];
@@ -358,7 +357,7 @@ static void bytes_without_end_behind_a_request_end_the_connection(void **state)
     close(fd);
 }
 
-static void too_many_connections_get_a_short_no(void **state)
+static void connections_over_the_maximum_get_503(void **state)
 {
     (void)state;
     int fds[4];
@@ -413,7 +412,7 @@ static void a_stream_to_an_old_client_ends_with_the_connection(void **state)
     close(fd);
 }
 
-static void a_slow_reader_fills_its_bound_and_is_cut(void **state)
+static void a_slow_reader_is_cut_at_its_limit(void **state)
 {
     (void)state;
     static char event[10000];
@@ -429,11 +428,11 @@ static void a_slow_reader_fills_its_bound_and_is_cut(void **state)
     assert_in_range(http_reply_unsent_bytes(held), 1, 50000);
     sse_stream_abort(&stream);
     TURN_UNTIL(http_server_connections(server) == 0);
-    assert_int_equal(gone_count, 0); /* it was the server that left */
+    assert_int_equal(gone_count, 0); /* the server closed it */
     close(fd);
 }
 
-static void a_refusal_comes_with_the_head_and_drops_the_body(void **state)
+static void a_refusal_is_sent_after_the_head_and_closes(void **state)
 {
     (void)state;
     int fd = client_open();
@@ -446,7 +445,7 @@ static void a_refusal_comes_with_the_head_and_drops_the_body(void **state)
     (void)!send(fd, body, sizeof body, MSG_NOSIGNAL);
     turn(20);
     client_close(fd);
-    /* Without a body there is nothing in the way. */
+    /* Without a body the connection is kept. */
     text_buffer_clear(&reply);
     fd = client_open();
     client_send(fd, "POST /nowhere HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -456,7 +455,7 @@ static void a_refusal_comes_with_the_head_and_drops_the_body(void **state)
     close(fd);
 }
 
-static void slow_readers_share_a_bound(void **state)
+static void slow_readers_share_a_limit(void **state)
 {
     (void)state;
     static char event[100000];
@@ -468,7 +467,7 @@ static void slow_readers_share_a_bound(void **state)
         client_send_held(fds[i], "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
         sse_stream_open(&streams[i], held, 100u << 20, 0, NULL, 0);
     }
-    /* The bound of the two together is 1 MB: the first fills it, the second is not cut for it. */
+    /* The limit of both together is 1 MB: the first reaches it, the second is not cut for it. */
     int sent = 0;
     while (sent < 10000 && sse_stream_send(&streams[0], event, sizeof event, 0) == RESULT_OK)
         sent++;
@@ -484,7 +483,7 @@ static void slow_readers_share_a_bound(void **state)
     close(fds[1]);
 }
 
-static void a_request_that_trickles_times_out(void **state)
+static void a_slowly_arriving_request_times_out(void **state)
 {
     teardown(state);
     start(4, 200, PATIENCE_MS);
@@ -492,7 +491,7 @@ static void a_request_that_trickles_times_out(void **state)
     char bytes[4096];
     ssize_t count = -1;
     client_send(fd, "POST /echo");
-    /* As many bytes as a head may have, each of which would have to buy time. */
+    /* A full head, byte by byte: the bytes must not extend the time. */
     for (int sent = 10; sent < 1000 && count < 0; sent++) {
         (void)!send(fd, "T", 1, MSG_NOSIGNAL);
         turn(4);
@@ -513,10 +512,10 @@ static void an_idle_connection_is_closed(void **state)
     close(fd);
 }
 
-static void a_request_in_hand_has_no_time_limit(void **state)
+static void a_request_in_progress_has_no_time_limit(void **state)
 {
     teardown(state);
-    start(4, 500, 500); /* the client itself is quicker than that */
+    start(4, 500, 500); /* the client is faster than that */
     int fd = client_open();
     client_send_held(fd, "POST /hold HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
     turn(2000);
@@ -536,21 +535,21 @@ int main(void)
         TEST(pipelined_requests_are_answered_in_order),
         TEST(refusals_have_status_and_json),
         TEST(a_path_has_a_row_for_each_method),
-        TEST(errors_look_as_their_path_says),
+        TEST(errors_have_the_shape_of_their_path),
         TEST(a_too_large_body_is_refused_before_it_is_sent),
         TEST(an_expected_continue_is_sent),
         TEST(a_client_that_leaves_is_noticed_while_its_request_waits),
         TEST(a_reset_is_noticed_too),
-        TEST(bytes_without_end_behind_a_request_end_the_connection),
-        TEST(too_many_connections_get_a_short_no),
+        TEST(too_many_bytes_after_a_request_close_the_connection),
+        TEST(connections_over_the_maximum_get_503),
         TEST(a_stream_is_chunked_and_ends),
         TEST(a_stream_to_an_old_client_ends_with_the_connection),
-        TEST(a_slow_reader_fills_its_bound_and_is_cut),
-        TEST(a_refusal_comes_with_the_head_and_drops_the_body),
-        TEST(slow_readers_share_a_bound),
-        TEST(a_request_that_trickles_times_out),
+        TEST(a_slow_reader_is_cut_at_its_limit),
+        TEST(a_refusal_is_sent_after_the_head_and_closes),
+        TEST(slow_readers_share_a_limit),
+        TEST(a_slowly_arriving_request_times_out),
         TEST(an_idle_connection_is_closed),
-        TEST(a_request_in_hand_has_no_time_limit),
+        TEST(a_request_in_progress_has_no_time_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /*
- * Members of queries: which value is found, how it is decoded, and what near misses are not.
+ * Members of queries: which value is found, how it is decoded, and similar texts that are not
+ * found.
  */
 // tags: threads
 #include <setjmp.h>

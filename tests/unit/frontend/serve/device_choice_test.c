@@ -52,7 +52,7 @@ static void the_first_gpu_is_picked(void **state)
     }
 }
 
-static void a_device_that_was_named_is_kept(void **state)
+static void a_named_device_is_kept(void **state)
 {
     (void)state;
     struct options options = {.devices = {{DEVICE_VULKAN, 3}}, .device_count = 1};
@@ -73,7 +73,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_gpu_is_picked),
-        cmocka_unit_test(a_device_that_was_named_is_kept),
+        cmocka_unit_test(a_named_device_is_kept),
         cmocka_unit_test(activations_of_16_bits_choose_the_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

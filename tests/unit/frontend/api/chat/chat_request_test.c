@@ -1,6 +1,5 @@
 /*
- * What a chat request may say and what it may not: every field's range, every default, every
- * refusal with its param.
+ * Fields of a chat request: ranges, defaults, and errors with their param.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -216,8 +215,8 @@ static void thinking_and_template_fields_are_read(void **state)
     generation_request_fini(&request);
 }
 
-/* What the assistant thought goes to templates under the names that they read. */
-static void reasoning_comes_back(void **state)
+/* The assistant's reasoning reaches templates under the names that they read. */
+static void reasoning_is_passed_to_the_template(void **state)
 {
     (void)state;
     struct generation_request request;
@@ -286,7 +285,7 @@ int main(void)
         cmocka_unit_test(every_field_is_read),
         cmocka_unit_test(refusals_name_their_field),
         cmocka_unit_test(thinking_and_template_fields_are_read),
-        cmocka_unit_test(reasoning_comes_back),
+        cmocka_unit_test(reasoning_is_passed_to_the_template),
         cmocka_unit_test(deep_bodies_are_refused),
         cmocka_unit_test(messages_become_what_templates_expect),
     };

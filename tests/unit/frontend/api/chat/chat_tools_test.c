@@ -1,5 +1,5 @@
 /*
- * What a request may offer as tools, what becomes of it, and what is refused by which name.
+ * Tools of a request: their normalized form, and errors with their place.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static void tools_become_what_templates_expect(void **state)
     generation_request_fini(&request);
 }
 
-static void choices_are_read(void **state)
+static void tool_choices_are_read(void **state)
 {
     (void)state;
     static const struct {
@@ -132,8 +132,8 @@ static void refusals_name_their_place(void **state)
     }
 }
 
-/* Another API's words for the same places. */
-static void places_are_named_in_the_callers_words(void **state)
+/* Another API's names for the same places. */
+static void places_are_named_as_in_the_calling_api(void **state)
 {
     (void)state;
     static const struct chat_tools_words words = {
@@ -200,9 +200,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tools_become_what_templates_expect),
-        cmocka_unit_test(choices_are_read),
+        cmocka_unit_test(tool_choices_are_read),
         cmocka_unit_test(refusals_name_their_place),
-        cmocka_unit_test(places_are_named_in_the_callers_words),
+        cmocka_unit_test(places_are_named_as_in_the_calling_api),
         cmocka_unit_test(schemas_and_counts_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,7 +79,7 @@ static const cJSON *choice_of(const cJSON *object, int index)
     return cJSON_GetArrayItem(cJSON_GetObjectItem(object, "choices"), index);
 }
 
-static void prompts_times_choices(void **state)
+static void every_prompt_gets_all_choices(void **state)
 {
     (void)state;
     struct prepared_generation prepared;
@@ -164,7 +164,7 @@ static void a_stream_fails_with_an_event(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(prompts_times_choices),
+        cmocka_unit_test(every_prompt_gets_all_choices),
         cmocka_unit_test(logprobs_are_lists),
         cmocka_unit_test(a_stream_is_cut_at_stop_strings),
         cmocka_unit_test(a_stream_fails_with_an_event),

@@ -1,6 +1,6 @@
 /*
- * What a completions body may say and what it may not: the four shapes of a prompt, counts, and
- * what goes with what.
+ * Fields of a completions request: the four shapes of a prompt, counts, and combinations that are
+ * refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,7 +86,7 @@ static void fields_are_read(void **state)
     generation_request_fini(&request);
 }
 
-static void what_cannot_be_is_refused_by_name(void **state)
+static void unsupported_fields_are_refused_by_name(void **state)
 {
     (void)state;
     static const struct {
@@ -123,7 +123,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prompts_become_a_list),
         cmocka_unit_test(fields_are_read),
-        cmocka_unit_test(what_cannot_be_is_refused_by_name),
+        cmocka_unit_test(unsupported_fields_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, open_assets, close_assets);
 }

@@ -39,7 +39,7 @@ static void rates_follow_from_times(void **state)
     text_buffer_fini(&out);
 }
 
-static void what_cannot_be_told_is_nothing(void **state)
+static void unknown_times_and_rates_are_zero(void **state)
 {
     (void)state;
     struct answer_timings timings = {0};
@@ -64,7 +64,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_follow_from_times),
-        cmocka_unit_test(what_cannot_be_told_is_nothing),
+        cmocka_unit_test(unknown_times_and_rates_are_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /*
- * Where a prompt is cut so that the answer goes on with the last message, and which messages
- * cannot be gone on with.
+ * Where a prompt is cut so that the answer continues the last message, and which messages cannot be
+ * continued.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static enum result check(const char *json, struct api_error *error)
     return result;
 }
 
-static void only_text_of_the_assistant_goes_on(void **state)
+static void only_text_of_the_assistant_can_be_continued(void **state)
 {
     (void)state;
     struct api_error error;
@@ -44,7 +44,7 @@ static void only_text_of_the_assistant_goes_on(void **state)
         RESULT_OK);
 }
 
-/* What is left of "head" + "tail" as two spans, where the last message is `content`. */
+/* The rest of "head" + "tail" as two spans, for a last message `content`. */
 static enum result cut(const char *content, const char *head, const char *tail, char left[64],
                        size_t *spans)
 {
@@ -105,7 +105,7 @@ static void a_changed_text_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_text_of_the_assistant_goes_on),
+        cmocka_unit_test(only_text_of_the_assistant_can_be_continued),
         cmocka_unit_test(the_prompt_ends_with_the_text),
         cmocka_unit_test(a_changed_text_is_refused),
     };

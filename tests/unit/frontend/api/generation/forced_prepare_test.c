@@ -1,6 +1,6 @@
 /*
- * What an answer cannot choose is found from prompt and request: whether it begins inside of
- * reasoning, the tags as tokens where a budget counts, the beginning of a required call.
+ * Forced tokens from prompt and request: whether the answer starts inside reasoning, the tags as
+ * tokens if there is a budget, the start of a required call.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static int close_assets(void **state)
     return 0;
 }
 
-/* `fields` end with a comma each. */
+/* Each of `fields` ends with a comma. */
 static struct prepared_generation prepare(const char *fields)
 {
     char body[1024];
@@ -84,7 +84,7 @@ static void expect_ids(const struct forced_tokens *forced, uint32_t first, uint3
     assert_string_equal(joined, text);
 }
 
-static void nothing_is_forced_unless_asked(void **state)
+static void nothing_is_forced_by_default(void **state)
 {
     (void)state;
     struct prepared_generation prepared = prepare("");
@@ -98,7 +98,7 @@ static void nothing_is_forced_unless_asked(void **state)
     prepared_generation_fini(&prepared);
 }
 
-static void a_budget_brings_the_tags(void **state)
+static void a_budget_encodes_the_tags(void **state)
 {
     (void)state;
     struct prepared_generation prepared =
@@ -120,7 +120,7 @@ static void a_budget_brings_the_tags(void **state)
     "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}],"
 #define NAMED "\"tool_choice\":{\"type\":\"function\",\"function\":{\"name\":\"g\"}},"
 
-static void a_required_call_is_begun(void **state)
+static void a_required_call_forces_its_start(void **state)
 {
     (void)state;
     struct prepared_generation prepared = prepare(TOOLS NAMED);
@@ -148,7 +148,7 @@ static void a_required_call_waits_for_the_end_of_thinking(void **state)
     prepared_generation_fini(&prepared);
 }
 
-static void what_cannot_be_obeyed_is_refused(void **state)
+static void impossible_requirements_are_refused(void **state)
 {
     (void)state;
     expect_refusal("\"thinking_start_token\":\"\",", "thinking_start_token");
@@ -165,11 +165,11 @@ static void what_cannot_be_obeyed_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_forced_unless_asked),
-        cmocka_unit_test(a_budget_brings_the_tags),
-        cmocka_unit_test(a_required_call_is_begun),
+        cmocka_unit_test(nothing_is_forced_by_default),
+        cmocka_unit_test(a_budget_encodes_the_tags),
+        cmocka_unit_test(a_required_call_forces_its_start),
         cmocka_unit_test(a_required_call_waits_for_the_end_of_thinking),
-        cmocka_unit_test(what_cannot_be_obeyed_is_refused),
+        cmocka_unit_test(impossible_requirements_are_refused),
     };
     return cmocka_run_group_tests(tests, open_assets, close_assets);
 }

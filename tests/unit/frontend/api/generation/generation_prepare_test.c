@@ -104,7 +104,7 @@ static void prompt_must_leave_room_for_one_token(void **state)
     }
 }
 
-static void asked_for_tokens_are_kept_when_they_fit(void **state)
+static void requested_max_tokens_are_kept_when_they_fit(void **state)
 {
     (void)state;
     char body[400];
@@ -116,7 +116,7 @@ static void asked_for_tokens_are_kept_when_they_fit(void **state)
     prepared_generation_fini(&prepared);
 }
 
-static void template_refusal_becomes_the_answer(void **state)
+static void a_template_error_is_the_reply(void **state)
 {
     (void)state;
     struct prepared_generation prepared;
@@ -128,8 +128,8 @@ static void template_refusal_becomes_the_answer(void **state)
     assert_non_null(strstr(error.message, "no tools here"));
 }
 
-/* Who only wants to know of a prompt hears of one that no context holds. */
-static void what_is_only_counted_may_be_longer(void **state)
+/* A prompt that is only inspected may exceed the context. */
+static void a_counted_prompt_may_exceed_the_context(void **state)
 {
     (void)state;
     const struct api_format counting = {.parse = chat_format.parse};
@@ -149,11 +149,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(template_tokens_are_special),
-        cmocka_unit_test(what_is_only_counted_may_be_longer),
+        cmocka_unit_test(a_counted_prompt_may_exceed_the_context),
         cmocka_unit_test(user_text_never_becomes_special),
         cmocka_unit_test(prompt_must_leave_room_for_one_token),
-        cmocka_unit_test(asked_for_tokens_are_kept_when_they_fit),
-        cmocka_unit_test(template_refusal_becomes_the_answer),
+        cmocka_unit_test(requested_max_tokens_are_kept_when_they_fit),
+        cmocka_unit_test(a_template_error_is_the_reply),
     };
     return cmocka_run_group_tests(tests, open_assets, close_assets);
 }

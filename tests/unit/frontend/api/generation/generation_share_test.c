@@ -1,6 +1,5 @@
 /*
- * Answers to one body: which prompt is whose, seeds that count up, and copies that outlive the
- * whole.
+ * Answers to one body: prompts of answers, seeds that count up, and copies that outlive the first.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +54,7 @@ static void answers_are_choices_of_prompts(void **state)
     prepared_generation_fini(&own);
 }
 
-static void one_answer_is_the_usual(void **state)
+static void the_default_is_one_answer(void **state)
 {
     (void)state;
     struct prepared_generation whole = {.prompt = {.ids = first_ids, .count = 3}};
@@ -67,7 +66,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_choices_of_prompts),
-        cmocka_unit_test(one_answer_is_the_usual),
+        cmocka_unit_test(the_default_is_one_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

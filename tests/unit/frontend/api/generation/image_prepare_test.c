@@ -1,6 +1,6 @@
 /*
- * From bodies with pictures to prompts and to what the worker gets: placeholders where the pictures
- * stand, records that hold, pixels, and refusals that name the picture.
+ * From bodies with images to prompts and to what the worker gets: placeholders where the images
+ * stand, records that hold, pixels, and refusals that name the image.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +46,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* `parts`: JSON of a user's content, in which %s are data of pictures. */
+/* `parts`: JSON of a user's content, in which %s are data of images. */
 static enum result prepare(const char *parts, const char *first, const char *second,
                            struct prepared_generation *prepared, struct api_error *error)
 {
@@ -187,7 +187,7 @@ static void all_pictures_share_a_budget(void **state)
     assets.vision->budget.most_bytes = 1u << 20;
 }
 
-static void the_network_is_asked_for(void **state)
+static void a_fetch_needs_the_network_lane(void **state)
 {
     (void)state;
     struct prepared_generation prepared;
@@ -199,7 +199,7 @@ static void the_network_is_asked_for(void **state)
     assert_int_equal(lane, PREPARATION_NETWORK);
 }
 
-static void a_thread_for_texts_touches_no_image(void **state)
+static void the_text_lane_reads_no_image(void **state)
 {
     (void)state;
     static const char body[] = "{\"messages\":[{\"role\":\"user\",\"content\":["
@@ -218,7 +218,7 @@ static void a_thread_for_texts_touches_no_image(void **state)
     assert_int_equal(lane, PREPARATION_IMAGES);
 }
 
-static void counting_counts_placeholders(void **state)
+static void counted_tokens_include_placeholders(void **state)
 {
     (void)state;
     char body[8000];
@@ -245,9 +245,9 @@ int main(void)
         cmocka_unit_test(refusals_name_the_picture),
         cmocka_unit_test(sizes_are_refused_before_pixels),
         cmocka_unit_test(all_pictures_share_a_budget),
-        cmocka_unit_test(the_network_is_asked_for),
-        cmocka_unit_test(a_thread_for_texts_touches_no_image),
-        cmocka_unit_test(counting_counts_placeholders),
+        cmocka_unit_test(a_fetch_needs_the_network_lane),
+        cmocka_unit_test(the_text_lane_reads_no_image),
+        cmocka_unit_test(counted_tokens_include_placeholders),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,5 +1,5 @@
 /*
- * Pictures in the bodies of all three APIs: what they become in the messages, what is noted of
+ * Images in the bodies of all three APIs: what they become in the messages, what is noted of
  * them, and what is refused with its place.
  */
 #include <setjmp.h>
@@ -194,18 +194,18 @@ static void broken_parts_are_refused(void **state)
            "uploaded");
 }
 
-static void a_model_without_vision_takes_none(void **state)
+static void a_model_without_vision_refuses_images(void **state)
 {
     (void)state;
     struct vision_assets *vision = assets.vision;
     assets.vision = NULL;
-    refuse(CHAT, USER("[" URL("data:,x") "]"), "messages[0].content[0]", "takes no pictures");
-    refuse(MESSAGES, USER("[" B64("AAAA") "]"), "messages[0].content[0]", "takes no pictures");
-    refuse(RESPONSES, ITEM("[" INPUT("x") "]"), "input[0].content[0]", "takes no pictures");
+    refuse(CHAT, USER("[" URL("data:,x") "]"), "messages[0].content[0]", "takes no images");
+    refuse(MESSAGES, USER("[" B64("AAAA") "]"), "messages[0].content[0]", "takes no images");
+    refuse(RESPONSES, ITEM("[" INPUT("x") "]"), "input[0].content[0]", "takes no images");
     assets.vision = vision;
 }
 
-static void pictures_are_counted(void **state)
+static void images_are_counted(void **state)
 {
     (void)state;
     struct generation_request request;
@@ -256,8 +256,8 @@ int main(void)
         cmocka_unit_test(anthropics_blocks_become_parts),
         cmocka_unit_test(responses_items_become_parts),
         cmocka_unit_test(broken_parts_are_refused),
-        cmocka_unit_test(a_model_without_vision_takes_none),
-        cmocka_unit_test(pictures_are_counted),
+        cmocka_unit_test(a_model_without_vision_refuses_images),
+        cmocka_unit_test(images_are_counted),
         cmocka_unit_test(resize_shape_is_a_box),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

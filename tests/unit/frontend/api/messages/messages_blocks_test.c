@@ -1,5 +1,5 @@
 /*
- * Blocks of an answer, streamed and whole: their order, what they hold, and that both say the same.
+ * Blocks of an answer, streamed and whole: order, contents, and that both agree.
  */
 #include <setjmp.h>
 #include <stdarg.h>

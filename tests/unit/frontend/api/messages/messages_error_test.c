@@ -1,6 +1,6 @@
 /*
- * Errors in Anthropic's shape: types by status, places in front of words, valid JSON whatever is
- * quoted.
+ * Errors in Anthropic's shape: types by status, the place before the message, valid JSON for any
+ * quoted bytes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void every_status_has_its_type(void **state)
     }
 }
 
-static void the_place_stands_before_the_words_once(void **state)
+static void the_place_comes_before_the_message_once(void **state)
 {
     (void)state;
     struct api_error error;
@@ -72,7 +72,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_its_type),
-        cmocka_unit_test(the_place_stands_before_the_words_once),
+        cmocka_unit_test(the_place_comes_before_the_message_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

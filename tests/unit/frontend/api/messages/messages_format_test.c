@@ -1,6 +1,5 @@
 /*
- * The message around its blocks: order of a stream, the whole object, reasons to stop, counts,
- * errors.
+ * The message around its blocks: order of a stream, the whole object, stop reasons, counts, errors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,7 +42,7 @@ static struct prepared_generation prepared(bool stream)
     };
 }
 
-/* "he", as many times as wanted, and its end. */
+/* Pushes "he" the given number of times, and the end. */
 static void answer(const struct prepared_generation *prepared, int tokens,
                    enum finish_reason finish, struct text_buffer *out)
 {
@@ -114,7 +113,7 @@ static void a_whole_message_is_one_object(void **state)
     text_buffer_fini(&out);
 }
 
-static void the_reason_to_stop_is_told(void **state)
+static void stop_reasons_are_reported(void **state)
 {
     (void)state;
     struct text_buffer out = {0};
@@ -161,7 +160,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stream_begins_with_the_prompts_tokens_and_ends_with_the_reason),
         cmocka_unit_test(a_whole_message_is_one_object),
-        cmocka_unit_test(the_reason_to_stop_is_told),
+        cmocka_unit_test(stop_reasons_are_reported),
         cmocka_unit_test(a_failed_stream_ends_with_an_error_event),
     };
     return cmocka_run_group_tests(tests, open_assets, close_assets);

@@ -1,6 +1,6 @@
 /*
- * What a messages body may say and what it may not: fields, their refusals by name, tools and
- * choices turned into OpenAI's shape, thinking, the repair of backslashes.
+ * Fields of a messages request: values, errors by name, tools and choices in OpenAI's shape,
+ * thinking, the repair of backslashes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +72,7 @@ static void every_field_is_read(void **state)
     generation_request_fini(&request);
 }
 
-static void thinking_is_on_off_or_the_models_own(void **state)
+static void thinking_is_on_off_or_the_default(void **state)
 {
     (void)state;
     struct generation_request request;
@@ -96,7 +96,7 @@ static void thinking_is_on_off_or_the_models_own(void **state)
     "control\":{"                                                                                  \
     "\"type\":\"ephemeral\"}}"
 
-static void tools_and_choices_are_turned_over(void **state)
+static void tools_and_choices_are_converted(void **state)
 {
     (void)state;
     static const struct {
@@ -129,7 +129,7 @@ static void tools_and_choices_are_turned_over(void **state)
     }
 }
 
-static void lone_backslashes_are_repaired(void **state)
+static void single_backslashes_are_repaired(void **state)
 {
     (void)state;
     struct generation_request request;
@@ -206,7 +206,7 @@ static void refusals_name_their_field(void **state)
     }
 }
 
-static void a_prompt_alone_needs_no_max_tokens(void **state)
+static void counting_needs_no_max_tokens(void **state)
 {
     (void)state;
     static const char json[] =
@@ -226,11 +226,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_field_is_read),
-        cmocka_unit_test(thinking_is_on_off_or_the_models_own),
-        cmocka_unit_test(tools_and_choices_are_turned_over),
-        cmocka_unit_test(lone_backslashes_are_repaired),
+        cmocka_unit_test(thinking_is_on_off_or_the_default),
+        cmocka_unit_test(tools_and_choices_are_converted),
+        cmocka_unit_test(single_backslashes_are_repaired),
         cmocka_unit_test(refusals_name_their_field),
-        cmocka_unit_test(a_prompt_alone_needs_no_max_tokens),
+        cmocka_unit_test(counting_needs_no_max_tokens),
     };
     return cmocka_run_group_tests(tests, open_assets, close_assets);
 }

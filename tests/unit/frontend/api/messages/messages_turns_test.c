@@ -1,5 +1,5 @@
 /*
- * What system text and messages become: turns of a chat, with every refusal at its place.
+ * System text and messages as turns of a chat, and errors with their place.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static void texts_become_turns(void **state)
     assert_turns("{\"system\":null,\"messages\":[" USER("\"Hi\"") "]}", "[" USER("\"Hi\"") "]");
 }
 
-static void billing_lines_go(void **state)
+static void billing_lines_are_removed(void **state)
 {
     (void)state;
 #define BILLING "x-anthropic-billing-header: cc_version=2.1; cch=1f;"
@@ -110,7 +110,7 @@ static void calls_and_results_keep_their_order_and_ids(void **state)
                                                      "}}],\"content\":null}]");
 }
 
-static void thinking_counts_when_it_is_this_models_own(void **state)
+static void only_this_models_thinking_is_kept(void **state)
 {
     (void)state;
     char own[THINKING_SIGNATURE_BYTES];
@@ -194,9 +194,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_become_turns),
-        cmocka_unit_test(billing_lines_go),
+        cmocka_unit_test(billing_lines_are_removed),
         cmocka_unit_test(calls_and_results_keep_their_order_and_ids),
-        cmocka_unit_test(thinking_counts_when_it_is_this_models_own),
+        cmocka_unit_test(only_this_models_thinking_is_kept),
         cmocka_unit_test(refusals_name_their_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /*
- * The store of responses: who finds what, what makes room for what, and that a conversation lives
- * as long as somebody holds its end.
+ * The store of responses: lookups, eviction, and that a conversation lives as long as a reference
+ * to its end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static enum result create_sized(struct response_store *store, struct response_re
     return response_record_create(store, &draft, record);
 }
 
-/* Published, with a reference. */
+/* Publishes a record and returns a reference. */
 static struct response_record *make(struct response_store *store, struct response_record *previous,
                                     const char *id)
 {
@@ -57,7 +57,7 @@ static bool finds(struct response_store *store, const char *id)
     return record != NULL;
 }
 
-static void a_response_is_found_from_its_publication_to_its_deletion(void **state)
+static void a_response_is_found_from_publish_to_delete(void **state)
 {
     (void)state;
     struct response_store *store = response_store_create(1 << 20, 100);
@@ -108,7 +108,7 @@ static void another_key_finds_nothing(void **state)
     response_store_destroy(store);
 }
 
-static void what_is_not_kept_is_neither_found_nor_counted(void **state)
+static void a_response_with_store_false_is_neither_found_nor_counted(void **state)
 {
     (void)state;
     struct response_store *store = response_store_create(100, 100);
@@ -135,7 +135,7 @@ static uint64_t usual_bytes(void)
     return bytes;
 }
 
-static void the_one_longest_not_looked_at_makes_room(void **state)
+static void the_least_recently_used_record_is_evicted(void **state)
 {
     (void)state;
     for (int by_count = 0; by_count < 2; by_count++) {
@@ -163,7 +163,7 @@ static void the_one_longest_not_looked_at_makes_room(void **state)
     }
 }
 
-static void answers_in_the_making_stay_and_keep_others_out(void **state)
+static void unfinished_records_are_not_evicted(void **state)
 {
     (void)state;
     struct response_store *store = response_store_create(8192, 100);
@@ -192,7 +192,7 @@ static void answers_in_the_making_stay_and_keep_others_out(void **state)
     response_store_destroy(store);
 }
 
-static void a_continuation_holds_what_it_continues(void **state)
+static void a_continuation_keeps_the_record_it_continues(void **state)
 {
     (void)state;
     struct response_store *store = response_store_create(1 << 20, 100);
@@ -224,7 +224,7 @@ static void a_long_conversation_ends_without_recursion(void **state)
     response_store_destroy(store);
 }
 
-static void deleted_while_it_is_made_it_stays_deleted(void **state)
+static void a_record_deleted_while_unfinished_stays_deleted(void **state)
 {
     (void)state;
     struct response_store *store = response_store_create(1 << 20, 100);
@@ -267,14 +267,14 @@ static void item_ids_name_their_response(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_response_is_found_from_its_publication_to_its_deletion),
+        cmocka_unit_test(a_response_is_found_from_publish_to_delete),
         cmocka_unit_test(another_key_finds_nothing),
-        cmocka_unit_test(what_is_not_kept_is_neither_found_nor_counted),
-        cmocka_unit_test(the_one_longest_not_looked_at_makes_room),
-        cmocka_unit_test(answers_in_the_making_stay_and_keep_others_out),
-        cmocka_unit_test(a_continuation_holds_what_it_continues),
+        cmocka_unit_test(a_response_with_store_false_is_neither_found_nor_counted),
+        cmocka_unit_test(the_least_recently_used_record_is_evicted),
+        cmocka_unit_test(unfinished_records_are_not_evicted),
+        cmocka_unit_test(a_continuation_keeps_the_record_it_continues),
         cmocka_unit_test(a_long_conversation_ends_without_recursion),
-        cmocka_unit_test(deleted_while_it_is_made_it_stays_deleted),
+        cmocka_unit_test(a_record_deleted_while_unfinished_stays_deleted),
         cmocka_unit_test(item_ids_name_their_response),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * The store of responses between threads: while the loop publishes, finishes and forgets a
+ * The store of responses between threads: while the loop publishes, finishes and withdraws a
  * response, readers find it, hold it and continue it.
  */
 // tags: threads
@@ -52,7 +52,7 @@ static void *converse(void *context)
     return NULL;
 }
 
-static void readers_hold_what_the_loop_forgets(void **state)
+static void readers_keep_records_that_were_withdrawn(void **state)
 {
     (void)state;
     struct response_store *store = response_store_create(1 << 20, 4);
@@ -81,7 +81,7 @@ static void readers_hold_what_the_loop_forgets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(readers_hold_what_the_loop_forgets),
+        cmocka_unit_test(readers_keep_records_that_were_withdrawn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

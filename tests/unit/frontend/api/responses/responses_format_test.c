@@ -1,6 +1,6 @@
 /*
- * The life of a reply and of its record, side by side: what a client gets, and what somebody who
- * fetches the response meanwhile and afterwards gets.
+ * A reply and its record: what the client gets, and what a fetch of the response returns meanwhile
+ * and later.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static void push(struct api_reply *reply, uint32_t token)
     assert_false(responses_format.reply_token(reply, 0, &(struct reply_token){.id = token}, &out));
 }
 
-/* Deletes the response, too. */
+/* Also frees the response. */
 static void end(struct api_reply *reply)
 {
     if (reply)
@@ -79,7 +79,7 @@ static void end(struct api_reply *reply)
     assert_int_equal(response_store_bytes(store), 0);
 }
 
-/* What somebody gets who fetches it now; NULL: not found. The caller deletes. */
+/* The response as a fetch returns it now; NULL: not found. The caller frees. */
 static cJSON *fetch(void)
 {
     struct response_record *record = response_store_find(store, &nobody, ID);
@@ -105,7 +105,7 @@ static void assert_fetched(const char *status, const char *text)
     cJSON_Delete(json);
 }
 
-static void a_whole_reply_is_what_is_stored(void **state)
+static void the_stored_response_equals_the_reply(void **state)
 {
     (void)state;
     struct api_reply *reply = begin(false, false);
@@ -143,7 +143,7 @@ static void a_limit_makes_it_incomplete(void **state)
     end(reply);
 }
 
-static void in_the_background_it_is_queued_first(void **state)
+static void a_background_response_is_queued_first(void **state)
 {
     (void)state;
     struct api_reply *reply = begin(false, true);
@@ -161,7 +161,7 @@ static void in_the_background_it_is_queued_first(void **state)
     end(reply);
 }
 
-static void a_background_stream_tells_when_it_runs(void **state)
+static void a_background_stream_reports_in_progress(void **state)
 {
     (void)state;
     struct api_reply *reply = begin(true, true);
@@ -175,7 +175,7 @@ static void a_background_stream_tells_when_it_runs(void **state)
     end(reply);
 }
 
-static void what_failed_says_so(void **state)
+static void a_failed_response_has_status_failed(void **state)
 {
     (void)state;
     for (int stream = 0; stream < 2; stream++) {
@@ -199,7 +199,7 @@ static void what_failed_says_so(void **state)
     }
 }
 
-static void what_was_cancelled_keeps_what_it_had(void **state)
+static void a_cancelled_response_keeps_its_output(void **state)
 {
     (void)state;
     for (int stream = 0; stream < 2; stream++) {
@@ -212,7 +212,7 @@ static void what_was_cancelled_keeps_what_it_had(void **state)
     }
 }
 
-static void a_client_that_leaves_a_stream_finds_it_cancelled(void **state)
+static void leaving_a_stream_cancels_its_response(void **state)
 {
     (void)state;
     struct api_reply *reply = begin(true, false);
@@ -222,7 +222,7 @@ static void a_client_that_leaves_a_stream_finds_it_cancelled(void **state)
     end(NULL);
 }
 
-static void what_nobody_can_know_of_is_dropped(void **state)
+static void a_response_without_a_known_id_is_dropped(void **state)
 {
     (void)state;
     struct api_reply *reply = begin(false, false);
@@ -235,14 +235,14 @@ static void what_nobody_can_know_of_is_dropped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_whole_reply_is_what_is_stored),
+        cmocka_unit_test(the_stored_response_equals_the_reply),
         cmocka_unit_test(a_limit_makes_it_incomplete),
-        cmocka_unit_test(in_the_background_it_is_queued_first),
-        cmocka_unit_test(a_background_stream_tells_when_it_runs),
-        cmocka_unit_test(what_failed_says_so),
-        cmocka_unit_test(what_was_cancelled_keeps_what_it_had),
-        cmocka_unit_test(a_client_that_leaves_a_stream_finds_it_cancelled),
-        cmocka_unit_test(what_nobody_can_know_of_is_dropped),
+        cmocka_unit_test(a_background_response_is_queued_first),
+        cmocka_unit_test(a_background_stream_reports_in_progress),
+        cmocka_unit_test(a_failed_response_has_status_failed),
+        cmocka_unit_test(a_cancelled_response_keeps_its_output),
+        cmocka_unit_test(leaving_a_stream_cancels_its_response),
+        cmocka_unit_test(a_response_without_a_known_id_is_dropped),
     };
     return cmocka_run_group_tests(tests, open_assets, close_assets);
 }

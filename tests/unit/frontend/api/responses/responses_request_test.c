@@ -1,6 +1,6 @@
 /*
- * What a request of the Responses API becomes: messages out of items and stored conversations,
- * settings, what the reply will show of them, and every refusal with its param.
+ * A Responses request: messages from items and stored conversations, settings, what the reply shows
+ * of them, and errors with their param.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static enum result parse(const char *json, struct generation_request *request,
     return parse_as((struct client_key){{0}}, json, request, error);
 }
 
-/* The messages of a body that must be good. */
+/* The messages of a valid body. */
 static void assert_messages(const char *json, const char *messages)
 {
     struct generation_request request;
@@ -136,7 +136,7 @@ static void answer(const char *json, const char *id)
     generation_request_fini(&request);
 }
 
-static void a_conversation_goes_on_without_its_instructions(void **state)
+static void a_continued_conversation_drops_earlier_instructions(void **state)
 {
     (void)state;
     answer("{\"input\":\"one\",\"instructions\":\"old\"}", "resp_01");
@@ -155,7 +155,7 @@ static void a_conversation_goes_on_without_its_instructions(void **state)
         "{\"role\":\"user\",\"content\":\"x\"}]");
 }
 
-static void what_another_client_said_is_not_there(void **state)
+static void responses_of_other_clients_are_not_found(void **state)
 {
     (void)state;
     static const char *const bodies[] = {
@@ -173,7 +173,7 @@ static void what_another_client_said_is_not_there(void **state)
     }
 }
 
-static void an_answer_in_the_making_cannot_be_continued(void **state)
+static void an_unfinished_answer_cannot_be_continued(void **state)
 {
     (void)state;
     struct generation_request first, request;
@@ -282,7 +282,7 @@ static void tools_become_those_of_chat(void **state)
     generation_request_fini(&request);
 }
 
-static void what_is_not_stored_leaves_nothing(void **state)
+static void a_request_with_store_false_leaves_no_record(void **state)
 {
     (void)state;
     struct generation_request request;
@@ -389,7 +389,7 @@ static void refusals_name_the_parameter(void **state)
     assert_int_equal(response_store_bytes(store), before);
 }
 
-static void a_full_store_asks_to_wait(void **state)
+static void a_full_store_replies_429(void **state)
 {
     (void)state;
     struct response_store *usual = store;
@@ -414,14 +414,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_become_messages),
         cmocka_unit_test(an_assistants_items_become_one_turn),
-        cmocka_unit_test(a_conversation_goes_on_without_its_instructions),
-        cmocka_unit_test(what_another_client_said_is_not_there),
-        cmocka_unit_test(an_answer_in_the_making_cannot_be_continued),
+        cmocka_unit_test(a_continued_conversation_drops_earlier_instructions),
+        cmocka_unit_test(responses_of_other_clients_are_not_found),
+        cmocka_unit_test(an_unfinished_answer_cannot_be_continued),
         cmocka_unit_test(settings_are_read),
         cmocka_unit_test(tools_become_those_of_chat),
-        cmocka_unit_test(what_is_not_stored_leaves_nothing),
+        cmocka_unit_test(a_request_with_store_false_leaves_no_record),
         cmocka_unit_test(refusals_name_the_parameter),
-        cmocka_unit_test(a_full_store_asks_to_wait),
+        cmocka_unit_test(a_full_store_replies_429),
     };
     return cmocka_run_group_tests(tests, open_assets, close_assets);
 }

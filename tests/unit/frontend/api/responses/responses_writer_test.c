@@ -1,6 +1,6 @@
 /*
- * Items and events of an answer: their order and numbers, that what was added is what is done, and
- * that the deltas of every item join to its text.
+ * Items and events of an answer: order and numbers, added items equal done items, and deltas join
+ * to the text of their item.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +76,7 @@ static const char whole_items[] =
                                                     "\"call_00ff0001\",\"name\":\"list\","
                                                     "\"arguments\":\"{}\"}";
 
-static void items_stand_in_the_order_of_the_answer(void **state)
+static void items_are_in_the_order_of_the_answer(void **state)
 {
     (void)state;
     for (int stream = 0; stream < 2; stream++) {
@@ -119,7 +119,7 @@ static const char *text_of(const cJSON *object, const char *name)
     return cJSON_GetObjectItem(object, name)->valuestring;
 }
 
-static void every_item_is_added_told_and_done(void **state)
+static void every_item_has_added_delta_and_done_events(void **state)
 {
     (void)state;
     static const char *const names[] = {"output_item.added",
@@ -187,7 +187,7 @@ static void every_item_is_added_told_and_done(void **state)
     text_buffer_fini(&out);
 }
 
-static void a_call_that_was_cut_is_incomplete(void **state)
+static void a_cut_call_is_incomplete(void **state)
 {
     (void)state;
     struct responses_writer writer = begin(false);
@@ -203,7 +203,7 @@ static void a_call_that_was_cut_is_incomplete(void **state)
     text_buffer_fini(&out);
 }
 
-static void a_silent_model_says_an_empty_message(void **state)
+static void an_empty_answer_is_an_empty_message(void **state)
 {
     (void)state;
     struct responses_writer writer = begin(true);
@@ -232,7 +232,7 @@ static void say(struct responses_writer *writer, enum reply_event_kind kind, uin
     responses_writer_set_token(writer, NULL);
 }
 
-static void logprobs_go_with_the_text_they_made(void **state)
+static void logprobs_belong_to_their_text(void **state)
 {
     (void)state;
     size_t json_bytes;
@@ -280,11 +280,11 @@ static void an_error_is_an_event_with_a_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(items_stand_in_the_order_of_the_answer),
-        cmocka_unit_test(every_item_is_added_told_and_done),
-        cmocka_unit_test(a_call_that_was_cut_is_incomplete),
-        cmocka_unit_test(a_silent_model_says_an_empty_message),
-        cmocka_unit_test(logprobs_go_with_the_text_they_made),
+        cmocka_unit_test(items_are_in_the_order_of_the_answer),
+        cmocka_unit_test(every_item_has_added_delta_and_done_events),
+        cmocka_unit_test(a_cut_call_is_incomplete),
+        cmocka_unit_test(an_empty_answer_is_an_empty_message),
+        cmocka_unit_test(logprobs_belong_to_their_text),
         cmocka_unit_test(an_error_is_an_event_with_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

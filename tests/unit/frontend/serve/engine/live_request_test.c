@@ -1,5 +1,5 @@
 /*
- * A request's way through its states, and the slots that it comes from.
+ * The states of a request, and the slots of the table.
  */
 // tags: threads
 #include <setjmp.h>
@@ -56,7 +56,7 @@ static void a_request_before_the_worker_frees_its_slot_at_once(void **state)
     request_table_destroy(table);
 }
 
-static void a_request_with_the_worker_keeps_its_slot_until_the_last_word(void **state)
+static void a_submitted_request_keeps_its_slot_until_the_last_event(void **state)
 {
     (void)state;
     struct request_table *table = request_table_create(1);
@@ -67,9 +67,9 @@ static void a_request_with_the_worker_keeps_its_slot_until_the_last_word(void **
     assert_false(live_request_leave(request));
     assert_int_equal(request->state, LIVE_REQUEST_LEAVING);
     assert_null(request->sink);
-    assert_null(request_table_take(table)); /* nobody else gets it meanwhile */
+    assert_null(request_table_take(table)); /* the slot is not reused meanwhile */
     assert_ptr_equal(request_table_find(table, id), request);
-    request->dirty = request->complete = request->ended = true; /* a batch is under way */
+    request->dirty = request->complete = request->ended = true; /* during a batch */
     live_request_worker_done(request);
     assert_false(request->dirty || request->complete || request->ended);
     request_table_give(table, request);
@@ -93,7 +93,7 @@ static void tokens_are_journalled_in_order(void **state)
     request_table_destroy(table);
 }
 
-static void a_gap_a_repeat_and_a_token_too_many_are_lies(void **state)
+static void gaps_repeats_and_excess_tokens_are_corrupt(void **state)
 {
     (void)state;
     struct request_table *table = request_table_create(1);
@@ -107,7 +107,7 @@ static void a_gap_a_repeat_and_a_token_too_many_are_lies(void **state)
     request_table_destroy(table);
 }
 
-static void a_request_goes_back_with_its_journal(void **state)
+static void a_requeued_request_keeps_its_journal(void **state)
 {
     (void)state;
     struct request_table *table = request_table_create(1);
@@ -123,14 +123,15 @@ static void a_request_goes_back_with_its_journal(void **state)
     live_request_submit(request, 3);
     assert_int_equal(request->worker, 3);
     assert_int_equal(request->state, LIVE_REQUEST_SUBMITTED);
-    assert_int_equal(live_request_token(request, 8, 1, 2200), RESULT_CORRUPT); /* told already */
+    assert_int_equal(live_request_token(request, 8, 1, 2200),
+                     RESULT_CORRUPT); /* already received */
     assert_int_equal(live_request_token(request, 9, 2, 2300), RESULT_OK);
     assert_int_equal(request->timeline.first_token_us, 2000);
     assert_int_equal(request->timeline.last_token_us, 2300);
     request_table_destroy(table);
 }
 
-static void alternatives_are_as_many_as_asked_for_and_descend(void **state)
+static void alternatives_are_limited_and_descending(void **state)
 {
     (void)state;
     struct request_table *table = request_table_create(1);
@@ -151,7 +152,7 @@ static void alternatives_are_as_many_as_asked_for_and_descend(void **state)
     request_table_destroy(table);
 }
 
-static void a_request_without_tokens_goes_back_too(void **state)
+static void a_request_without_tokens_can_be_requeued(void **state)
 {
     (void)state;
     struct request_table *table = request_table_create(1);
@@ -166,7 +167,7 @@ static void a_request_without_tokens_goes_back_too(void **state)
     request_table_destroy(table);
 }
 
-static void foreign_ids_find_nothing(void **state)
+static void unknown_ids_find_nothing(void **state)
 {
     (void)state;
     struct request_table *table = request_table_create(2);
@@ -193,13 +194,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_before_the_worker_frees_its_slot_at_once),
-        cmocka_unit_test(a_request_with_the_worker_keeps_its_slot_until_the_last_word),
+        cmocka_unit_test(a_submitted_request_keeps_its_slot_until_the_last_event),
         cmocka_unit_test(tokens_are_journalled_in_order),
-        cmocka_unit_test(a_gap_a_repeat_and_a_token_too_many_are_lies),
-        cmocka_unit_test(a_request_goes_back_with_its_journal),
-        cmocka_unit_test(alternatives_are_as_many_as_asked_for_and_descend),
-        cmocka_unit_test(a_request_without_tokens_goes_back_too),
-        cmocka_unit_test(foreign_ids_find_nothing),
+        cmocka_unit_test(gaps_repeats_and_excess_tokens_are_corrupt),
+        cmocka_unit_test(a_requeued_request_keeps_its_journal),
+        cmocka_unit_test(alternatives_are_limited_and_descending),
+        cmocka_unit_test(a_request_without_tokens_can_be_requeued),
+        cmocka_unit_test(unknown_ids_find_nothing),
         cmocka_unit_test(the_table_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /*
- * Fingerprints: the same request again is known, another is not, and none for ever.
+ * Fingerprints: the same request is recognized, another is not, and none is kept for ever.
  */
 // tags: threads
 #include <setjmp.h>
@@ -52,7 +52,7 @@ static void a_fingerprint_is_kept_for_a_while(void **state)
     assert_int_equal(memory.count, 0);
 }
 
-static void adding_again_begins_anew(void **state)
+static void adding_again_restarts_the_time(void **state)
 {
     (void)state;
     struct poison_memory memory;
@@ -63,7 +63,7 @@ static void adding_again_begins_anew(void **state)
     assert_true(poison_memory_has(&memory, 7, 1500));
 }
 
-static void a_full_memory_gives_up_the_oldest(void **state)
+static void a_full_memory_replaces_the_first_to_expire(void **state)
 {
     (void)state;
     struct poison_memory memory;
@@ -81,8 +81,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_request_has_the_same_fingerprint),
         cmocka_unit_test(a_fingerprint_is_kept_for_a_while),
-        cmocka_unit_test(adding_again_begins_anew),
-        cmocka_unit_test(a_full_memory_gives_up_the_oldest),
+        cmocka_unit_test(adding_again_restarts_the_time),
+        cmocka_unit_test(a_full_memory_replaces_the_first_to_expire),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

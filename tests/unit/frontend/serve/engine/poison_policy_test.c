@@ -1,5 +1,5 @@
 /*
- * Who is suspected, who is not, and who is acquitted.
+ * Which requests are suspected and which are acquitted.
  */
 // tags: threads
 #include <setjmp.h>
@@ -20,14 +20,14 @@ static void crashes_without_a_token_make_a_suspect(void **state)
     assert_true(poison_policy_suspects(&record, 0, 3));
 }
 
-static void one_crash_may_be_enough(void **state)
+static void a_limit_of_one_crash_suspects_at_once(void **state)
 {
     (void)state;
     struct crash_record record = {0};
     assert_true(poison_policy_suspects(&record, 50, 1));
 }
 
-static void a_token_in_between_clears(void **state)
+static void a_token_between_crashes_clears(void **state)
 {
     (void)state;
     struct crash_record record = {0};
@@ -39,7 +39,7 @@ static void a_token_in_between_clears(void **state)
     assert_true(poison_policy_suspects(&record, tokens, 3));
 }
 
-static void a_place_behind_tokens_is_a_place_too(void **state)
+static void crashes_after_the_same_token_count(void **state)
 {
     (void)state;
     struct crash_record record = {0};
@@ -48,7 +48,7 @@ static void a_place_behind_tokens_is_a_place_too(void **state)
     assert_true(poison_policy_suspects(&record, 123, 3));
 }
 
-static void a_token_for_each_crash_does_not_go_on_for_ever(void **state)
+static void few_tokens_per_crash_suspect_later(void **state)
 {
     (void)state;
     struct crash_record record = {0};
@@ -57,7 +57,7 @@ static void a_token_for_each_crash_does_not_go_on_for_ever(void **state)
         crashes++;
         assert_true(crashes < 100);
     }
-    assert_true(crashes > 20); /* an unlucky neighbour of somebody else's crashes */
+    assert_true(crashes > 20); /* an unlucky neighbour in crashes of another request */
 }
 
 static void a_few_tokens_alone_acquit(void **state)
@@ -74,11 +74,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crashes_without_a_token_make_a_suspect),
-        cmocka_unit_test(one_crash_may_be_enough),
-        cmocka_unit_test(a_token_in_between_clears),
-        cmocka_unit_test(a_place_behind_tokens_is_a_place_too),
+        cmocka_unit_test(a_limit_of_one_crash_suspects_at_once),
+        cmocka_unit_test(a_token_between_crashes_clears),
+        cmocka_unit_test(crashes_after_the_same_token_count),
         cmocka_unit_test(a_few_tokens_alone_acquit),
-        cmocka_unit_test(a_token_for_each_crash_does_not_go_on_for_ever),
+        cmocka_unit_test(few_tokens_per_crash_suspect_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * Jobs run elsewhere and come back to the loop; dropped ones never do.
+ * Jobs run on threads and call back on the loop; dropped jobs do not.
  */
 // tags: threads
 #include <setjmp.h>
@@ -84,7 +84,7 @@ static struct prepare_job *submit(const char *body, struct outcome *outcome)
     return prepare_pool_submit(pool, &assets, &input, on_done, outcome);
 }
 
-/* Some minutes at most, which only a failing test takes. */
+/* Some minutes, reached only by a failing test. */
 static void wait_for(const struct outcome *outcome)
 {
     for (int i = 0; i < 1000000 && outcome->calls == 0; i++) {
@@ -128,7 +128,7 @@ static void many_jobs_all_come_back_once(void **state)
     }
 }
 
-static void dropped_jobs_are_never_heard_of(void **state)
+static void dropped_jobs_do_not_call_back(void **state)
 {
     (void)state;
     enum { JOBS = 100 };
@@ -146,7 +146,7 @@ static void dropped_jobs_are_never_heard_of(void **state)
         assert_int_equal(outcomes[i].calls, i % 2);
 }
 
-static void destroying_the_pool_leaves_nothing_behind(void **state)
+static void destroying_the_pool_frees_all_jobs(void **state)
 {
     (void)state;
     static struct outcome outcomes[50];
@@ -303,8 +303,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(jobs_come_back_with_prompts_or_refusals),
         TEST(many_jobs_all_come_back_once),
-        TEST(dropped_jobs_are_never_heard_of),
-        TEST(destroying_the_pool_leaves_nothing_behind),
+        TEST(dropped_jobs_do_not_call_back),
+        TEST(destroying_the_pool_frees_all_jobs),
         TEST(an_inspection_writes_its_answer),
         TEST(texts_do_not_wait_for_images),
         TEST(a_dropped_job_is_cancelled_while_it_runs),

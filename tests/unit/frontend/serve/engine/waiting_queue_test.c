@@ -1,5 +1,5 @@
 /*
- * Requests come back to the places that they had.
+ * Order of the waiting queue: new and requeued requests.
  */
 // tags: threads
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static void assert_order(const struct waiting_queue *queue, const uint64_t *orde
     assert_ptr_equal(queue->last, before);
 }
 
-static void newcomers_go_to_the_end(void **state)
+static void new_requests_go_to_the_end(void **state)
 {
     (void)state;
     struct waiting_queue queue;
@@ -48,7 +48,7 @@ static void newcomers_go_to_the_end(void **state)
     assert_order(&queue, (const uint64_t[]){0, 1, 2}, 3);
 }
 
-static void returners_get_their_places_back(void **state)
+static void requeued_requests_get_their_places_back(void **state)
 {
     (void)state;
     struct waiting_queue queue;
@@ -59,7 +59,7 @@ static void returners_get_their_places_back(void **state)
     assert_order(&queue, (const uint64_t[]){0, 1, 2, 3, 4, 5}, COUNT);
 }
 
-static void anyone_may_leave(void **state)
+static void any_request_can_be_removed(void **state)
 {
     (void)state;
     struct waiting_queue queue;
@@ -80,9 +80,9 @@ static void anyone_may_leave(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(newcomers_go_to_the_end),
-        cmocka_unit_test(returners_get_their_places_back),
-        cmocka_unit_test(anyone_may_leave),
+        cmocka_unit_test(new_requests_go_to_the_end),
+        cmocka_unit_test(requeued_requests_get_their_places_back),
+        cmocka_unit_test(any_request_can_be_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

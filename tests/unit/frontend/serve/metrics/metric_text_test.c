@@ -52,7 +52,7 @@ static void numbers_keep_their_digits(void **state)
     }
 }
 
-static void buckets_are_cumulative_and_end_with_all(void **state)
+static void buckets_are_cumulative_and_end_with_inf(void **state)
 {
     (void)state;
     static const double bounds[] = {0.025, 1, 1e6};
@@ -93,7 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(labels_and_help_are_escaped),
         cmocka_unit_test(numbers_keep_their_digits),
-        cmocka_unit_test(buckets_are_cumulative_and_end_with_all),
+        cmocka_unit_test(buckets_are_cumulative_and_end_with_inf),
         cmocka_unit_test(decades_reach_up_to_the_greatest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

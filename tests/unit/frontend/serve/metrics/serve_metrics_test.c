@@ -1,5 +1,5 @@
 /*
- * What requests leave in the counters and histograms, and the names under which they are written.
+ * Counters and histograms of requests, and their names.
  */
 // tags: threads
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static void answer(struct serve_metrics *metrics, enum request_outcome outcome)
     serve_metrics_end(metrics, outcome, &account, 3500000);
 }
 
-static void an_answer_is_measured_in_its_phases(void **state)
+static void an_answer_is_measured_by_phase(void **state)
 {
     (void)state;
     struct serve_metrics metrics;
@@ -135,7 +135,7 @@ static void totals_of_dead_and_living_workers_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_answer_is_measured_in_its_phases),
+        cmocka_unit_test(an_answer_is_measured_by_phase),
         cmocka_unit_test(an_abandoned_request_is_only_counted),
         cmocka_unit_test(totals_of_dead_and_living_workers_add_up),
     };

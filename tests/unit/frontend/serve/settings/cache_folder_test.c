@@ -1,6 +1,6 @@
 /*
- * The folder for compiled shaders: made when it is missing, given up when it cannot be had or
- * others could write to it.
+ * The cache directory: created if missing, not used if it cannot be created or others can write to
+ * it.
  */
 // tags: threads
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static void a_missing_folder_is_made_for_its_owner_only(void **state)
     }
 }
 
-static void what_cannot_be_had_is_no_folder(void **state)
+static void an_unusable_folder_is_not_used(void **state)
 {
     (void)state;
     char wanted[CACHE_FOLDER_BYTES];
@@ -99,7 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_missing_folder_is_made_for_its_owner_only),
-        cmocka_unit_test(what_cannot_be_had_is_no_folder),
+        cmocka_unit_test(an_unusable_folder_is_not_used),
         cmocka_unit_test(a_folder_that_others_write_to_is_refused),
     };
     return cmocka_run_group_tests(tests, top_make, top_remove);

@@ -1,6 +1,6 @@
 /*
- * A repository's name in Hugging Face's cache: found by its ref, else refused with the command that
- * brings it; what is no such name, or is here, is left alone.
+ * A repository's name in Hugging Face's cache: found by its ref, or refused with the command that
+ * downloads it; other names and existing files are left alone.
  */
 // tags: threads
 #include <setjmp.h>
@@ -71,7 +71,7 @@ static void a_repository_is_found(void **state)
     assert_string_equal(path, wanted);
 }
 
-static void what_is_missing_comes_with_a_command(void **state)
+static void a_missing_repository_is_reported_with_a_command(void **state)
 {
     (void)state;
     refuse("org/other");
@@ -89,7 +89,7 @@ static void what_is_missing_comes_with_a_command(void **state)
     }
 }
 
-static void other_words_are_left_alone(void **state)
+static void other_names_are_left_alone(void **state)
 {
     (void)state;
     static const char *const words[] = {
@@ -112,8 +112,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_repository_is_found),
-        TEST(what_is_missing_comes_with_a_command),
-        TEST(other_words_are_left_alone),
+        TEST(a_missing_repository_is_reported_with_a_command),
+        TEST(other_names_are_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /*
- * The command line: defaults, values, and every kind of mistake refused with its option's name.
+ * The command line: defaults, values, and errors that name the option.
  */
 // tags: threads
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static enum result parse(enum options_command command, const char *line, struct 
     return options_parse(command, count, words, options, error);
 }
 
-static void defaults_stand_where_nothing_is_given(void **state)
+static void options_have_defaults(void **state)
 {
     (void)state;
     struct options options;
@@ -62,7 +62,7 @@ static void expect_devices(const char *line, uint64_t workers, const char *names
     assert_string_equal(found, names);
 }
 
-static void devices_are_dealt_to_workers(void **state)
+static void devices_are_assigned_in_turn(void **state)
 {
     (void)state;
     expect_devices("--model m", 1, "cpu ");
@@ -311,8 +311,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_are_gathered_in_order),
-        cmocka_unit_test(defaults_stand_where_nothing_is_given),
-        cmocka_unit_test(devices_are_dealt_to_workers),
+        cmocka_unit_test(options_have_defaults),
+        cmocka_unit_test(devices_are_assigned_in_turn),
         cmocka_unit_test(auto_stands_alone_and_is_the_default),
         cmocka_unit_test(listing_devices_needs_no_model),
         cmocka_unit_test(values_come_in_both_forms_and_with_suffixes),
