@@ -34,15 +34,15 @@ SANFLAG := $(if $(filter address fuzz,$(SANS)),-fsanitize=address) \
            $(if $(filter fuzz,$(SANS)),-fsanitize=fuzzer-no-link)
 
 FRONTEND_PKG  := libevent libevent_pthreads libcjson libpcre2-8 openssl libjpeg libpng libwebp libwebpdemux libcurl
-PKG_CFLAGS    := $(shell pkg-config --cflags $(FRONTEND_PKG) openblas 2>/dev/null)
+PKG_CFLAGS    := $(shell pkg-config --cflags $(FRONTEND_PKG) 2>/dev/null)
 FRONTEND_LIBS := $(shell pkg-config --libs $(FRONTEND_PKG) 2>/dev/null) -lm
-WORKER_LIBS   := $(shell pkg-config --libs openblas 2>/dev/null) -lvulkan -lm
+WORKER_LIBS   := -lvulkan -lm
 # scripts/setup brings newer Vulkan headers than the system's where those are too old.
 VULKAN_CFLAGS := $(patsubst %,-isystem %,$(wildcard build/vulkan-tools/compiler/usr/include))
 
 CFLAGS  := -std=c11 -D_GNU_SOURCE -DPCRE2_CODE_UNIT_WIDTH=8 $(WARN) $(OPT) -g -pthread -I. $(VULKAN_CFLAGS) $(PKG_CFLAGS) \
            $(SANFLAG) $(CFLAGS_EXTRA)
-# A library that nothing calls (OpenBLAS, so far) is not loaded: it would start threads at every start of a worker.
+# A library that nothing calls is not loaded.
 LDFLAGS := -pthread -Wl,--as-needed $(SANFLAG)
 
 # --- sources, found by folder ------------------------------------------------------------------------------------

@@ -299,18 +299,6 @@ struct vulkan_bias_add_push {
 };
 static_assert(sizeof(struct vulkan_bias_add_push) == 56, "byte map");
 
-struct vulkan_position_scale_push {
-    uint64_t x;             /*  0: f32 [rows, stride], in place */
-    uint64_t rows;          /*  8: struct vulkan_step_row */
-    uint32_t stride;        /* 16 */
-    uint32_t offset;        /* 20: first column that is scaled */
-    uint32_t columns;       /* 24: that are */
-    uint32_t period_tokens; /* 28 */
-    float beta;             /* 32 */
-    uint32_t unused;        /* 36 */
-};
-static_assert(sizeof(struct vulkan_position_scale_push) == 40, "byte map");
-
 struct vulkan_short_conv_push {
     uint64_t x;                         /*  0: f32 [rows, stride] */
     uint64_t weights;                   /*  8: f32 [columns, taps] */

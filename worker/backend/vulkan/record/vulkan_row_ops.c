@@ -144,6 +144,19 @@ void vulkan_record_gate(struct vulkan_recorder *recorder)
     vulkan_recorder_row_kernel(recorder, &task, &push, sizeof push, &touch);
 }
 
+/* Only this op uses these, so they are not in vulkan_push.h. */
+struct vulkan_position_scale_push {
+    uint64_t x;             /*  0: f32 [rows, stride], in place */
+    uint64_t rows;          /*  8: struct vulkan_step_row */
+    uint32_t stride;        /* 16 */
+    uint32_t offset;        /* 20: first column that is scaled */
+    uint32_t columns;       /* 24: that are */
+    uint32_t period_tokens; /* 28 */
+    float beta;             /* 32 */
+    uint32_t unused;        /* 36 */
+};
+static_assert(sizeof(struct vulkan_position_scale_push) == 40, "byte map");
+
 void vulkan_record_position_scale(struct vulkan_recorder *recorder)
 {
     const struct plan_op *op = op_of(recorder);
