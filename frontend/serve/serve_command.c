@@ -20,6 +20,7 @@
 #include "frontend/api/responses/response_store.h"
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/http/http_server.h"
+#include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/loop_priority.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/http_settings.h"
@@ -78,10 +79,10 @@ static void on_ready(void *context)
 static void on_write_status(void *context, char text[SERVICE_STATUS_BYTES])
 {
     struct serve_command *command = context;
-    struct chat_engine_status status;
+    struct engine_status status;
     if (!command->routes.engine)
         return;
-    chat_engine_read_status(command->routes.engine, &status);
+    engine_status_read(command->routes.engine, &status);
     if (status.load_progress < 1)
         snprintf(text, SERVICE_STATUS_BYTES, "%s, model loaded to %.0f %%", status.state,
                  100 * status.load_progress);

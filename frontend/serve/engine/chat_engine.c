@@ -152,11 +152,6 @@ static void on_worker_ready(void *context, uint32_t worker)
     ready_check(context);
 }
 
-static void on_worker_died(void *context, uint32_t worker)
-{
-    worker_loss_handle(context, worker);
-}
-
 static void on_workers_failed(void *context, const char *why)
 {
     struct chat_engine *engine = context;
@@ -169,16 +164,6 @@ static void on_workers_drained(void *context)
     engine->config.drained(engine->config.context);
 }
 
-static enum result on_event(void *context, uint32_t worker, const struct token_event *event)
-{
-    return worker_events_handle(context, worker, event);
-}
-
-static void on_batch_end(void *context)
-{
-    worker_events_end_batch(context);
-}
-
 static enum result workers_start(struct chat_engine *engine, uint32_t slots,
                                  struct error_text *error)
 {
@@ -187,11 +172,11 @@ static enum result workers_start(struct chat_engine *engine, uint32_t slots,
                                         .live_requests = slots,
                                         .context = engine,
                                         .ready = on_worker_ready,
-                                        .died = on_worker_died,
+                                        .died = worker_loss_handle,
                                         .failed = on_workers_failed,
                                         .drained = on_workers_drained,
-                                        .event = on_event,
-                                        .batch_end = on_batch_end};
+                                        .event = worker_events_handle,
+                                        .batch_end = worker_events_end_batch};
     return worker_pool_create(&config, &engine->workers, error);
 }
 

@@ -8,10 +8,7 @@
 
 #include "frontend/serve/engine/live_request.h"
 #include "frontend/serve/engine/prepare_pool.h"
-#include "frontend/serve/metrics/serve_metrics.h"
 #include "frontend/serve/settings/options.h"
-#include "frontend/serve/worker/worker_supervisor.h"
-#include "proto/worker_gauges.h"
 
 struct chat_engine;
 
@@ -66,59 +63,5 @@ void chat_engine_drain(struct chat_engine *engine);
 uint32_t chat_engine_reset_caches(struct chat_engine *engine);
 /* Ends every request that is still live. */
 void chat_engine_fail_all(struct chat_engine *engine, const struct api_error *error);
-
-/* Status from gauges and counts only. */
-struct chat_engine_status {
-    const char *state; /* "loading", "ready", "restarting", "draining" */
-    double load_progress;
-    uint32_t live;
-    uint32_t preparing;
-    uint32_t waiting; /* for room in the slab */
-    uint32_t with_worker;
-    uint32_t worker_running;
-    uint32_t worker_waiting;
-    uint64_t kv_block_tokens; /* 0 until a worker is ready */
-    uint64_t kv_blocks_total;
-    uint64_t kv_blocks_used;
-    uint64_t kv_blocks_cached; /* in the prefix cache and used by no sequence */
-    uint64_t prefix_places;
-    bool prefix_cache;      /* enabled */
-    uint64_t images_cached; /* with features in a worker */
-    uint64_t feature_bytes_used;
-    uint64_t feature_bytes_total;
-    uint64_t state_bytes; /* recurrent state of all workers */
-    uint64_t weights_bytes;
-    uint64_t slab_used_bytes;
-    uint32_t worker_restarts;
-    struct worker_totals totals; /* of all workers since the start */
-};
-void chat_engine_read_status(const struct chat_engine *engine, struct chat_engine_status *status);
-/* True if a worker is ready and requests are admitted. */
-bool chat_engine_is_serving(const struct chat_engine *engine);
-
-uint32_t chat_engine_workers(const struct chat_engine *engine);
-/* `worker` < chat_engine_workers(). */
-void chat_engine_read_worker(const struct chat_engine *engine, uint32_t worker,
-                             struct worker_status *status);
-
-struct request_status {
-    struct request_id id;
-    const char *name;  /* its name in the log; NULL if its client is gone */
-    const char *phase; /* "preparing", "waiting", "suspected", "handed_over", "prefill", "decode",
-                          "leaving" */
-    bool has_worker;
-    uint32_t worker;
-    uint64_t prompt_tokens;
-    uint64_t prompt_done; /* of the prompt and, after a replay, of the generated tokens */
-    uint64_t generated_tokens;
-    uint32_t replays;
-    int64_t arrived_us;
-};
-uint32_t chat_engine_slots(const struct chat_engine *engine);
-/* `slot` < chat_engine_slots(). False if it is free. */
-bool chat_engine_read_request(const struct chat_engine *engine, uint32_t slot,
-                              struct request_status *status);
-
-const struct serve_metrics *chat_engine_metrics(const struct chat_engine *engine);
 
 #endif

@@ -2,11 +2,13 @@
  * The engine's status: sums over the workers' gauges and counts of the request table. It never
  * waits for a worker. A worker's own figures are shown separately from what the frontend knows.
  */
+#include "frontend/serve/engine/engine_status.h"
+
 #include "frontend/serve/engine/engine_state.h"
 
 #define GAUGE(gauges, member) atomic_load_explicit(&(gauges)->member, memory_order_relaxed)
 
-bool chat_engine_is_serving(const struct chat_engine *engine)
+bool engine_status_is_serving(const struct chat_engine *engine)
 {
     return !engine->draining && engine->assets &&
            worker_pool_find_ready(engine->workers) != ROUTING_NONE;
@@ -16,13 +18,13 @@ static const char *state_name(const struct chat_engine *engine)
 {
     if (engine->draining)
         return "draining";
-    if (chat_engine_is_serving(engine))
+    if (engine_status_is_serving(engine))
         return "ready";
     return engine->ready_told ? "restarting" : "loading";
 }
 
 static void add_worker(const struct chat_engine *engine, uint32_t worker,
-                       struct chat_engine_status *status)
+                       struct engine_status *status)
 {
     struct worker_status one;
     worker_pool_read_status(engine->workers, worker, &one);
@@ -53,9 +55,9 @@ static void add_worker(const struct chat_engine *engine, uint32_t worker,
         status->weights_bytes = weights_bytes; /* all workers share one copy */
 }
 
-void chat_engine_read_status(const struct chat_engine *engine, struct chat_engine_status *status)
+void engine_status_read(const struct chat_engine *engine, struct engine_status *status)
 {
-    *status = (struct chat_engine_status){
+    *status = (struct engine_status){
         .state = state_name(engine),
         .load_progress = worker_pool_load_progress(engine->workers),
         .live = request_table_live(engine->table),
@@ -66,13 +68,13 @@ void chat_engine_read_status(const struct chat_engine *engine, struct chat_engin
         add_worker(engine, i, status);
 }
 
-uint32_t chat_engine_workers(const struct chat_engine *engine)
+uint32_t engine_status_workers(const struct chat_engine *engine)
 {
     return worker_pool_count(engine->workers);
 }
 
-void chat_engine_read_worker(const struct chat_engine *engine, uint32_t worker,
-                             struct worker_status *status)
+void engine_status_read_worker(const struct chat_engine *engine, uint32_t worker,
+                               struct worker_status *status)
 {
     worker_pool_read_status(engine->workers, worker, status);
 }
@@ -89,8 +91,8 @@ static const char *phase_name(const struct live_request *request)
     }
 }
 
-bool chat_engine_read_request(const struct chat_engine *engine, uint32_t slot,
-                              struct request_status *status)
+bool engine_status_read_request(const struct chat_engine *engine, uint32_t slot,
+                                struct request_status *status)
 {
     const struct live_request *request = request_table_at(engine->table, slot);
     if (request->state == LIVE_REQUEST_FREE)
@@ -108,12 +110,12 @@ bool chat_engine_read_request(const struct chat_engine *engine, uint32_t slot,
     return true;
 }
 
-uint32_t chat_engine_slots(const struct chat_engine *engine)
+uint32_t engine_status_slots(const struct chat_engine *engine)
 {
     return request_table_slots(engine->table);
 }
 
-const struct serve_metrics *chat_engine_metrics(const struct chat_engine *engine)
+const struct serve_metrics *engine_status_metrics(const struct chat_engine *engine)
 {
     return &engine->metrics;
 }

@@ -185,9 +185,9 @@ static void handle_final_event(struct chat_engine *engine, struct live_request *
     request_end_worker_done(engine, request);
 }
 
-enum result worker_events_handle(struct chat_engine *engine, uint32_t worker,
-                                 const struct token_event *event)
+enum result worker_events_handle(void *context, uint32_t worker, const struct token_event *event)
 {
+    struct chat_engine *engine = context;
     struct live_request *request = request_table_find(engine->table, event->request);
     if (!request)
         return RESULT_OK; /* stale: it ended before the event arrived */
@@ -226,8 +226,9 @@ static void end(struct chat_engine *engine, struct live_request *request)
         handle_final_event(engine, request);
 }
 
-void worker_events_end_batch(struct chat_engine *engine)
+void worker_events_end_batch(void *context)
 {
+    struct chat_engine *engine = context;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < engine->dirty_count; i++) {
             struct live_request *request = request_table_find(engine->table, engine->dirty[i]);

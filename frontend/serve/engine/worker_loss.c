@@ -79,8 +79,9 @@ static void give_up_waiting(struct chat_engine *engine)
     fail_queue(engine, &engine->suspects, &error);
 }
 
-void worker_loss_handle(struct chat_engine *engine, uint32_t worker)
+void worker_loss_handle(void *context, uint32_t worker)
 {
+    struct chat_engine *engine = context;
     struct worker_link *link = worker_pool_link(engine->workers, worker);
     struct step_roster_copy roster;
     worker_link_take_rest(link);

@@ -6,8 +6,8 @@
 
 #include "frontend/serve/engine/engine_state.h"
 
-/* `worker` has died, and its link still exists. Requeues its requests; ends those that were
- * complete. */
-void worker_loss_handle(struct chat_engine *engine, uint32_t worker);
+/* A callback of worker_pool_config; `context` is the struct chat_engine. `worker` has died, and its
+ * link still exists. Requeues its requests; ends those that were complete. */
+void worker_loss_handle(void *context, uint32_t worker);
 
 #endif

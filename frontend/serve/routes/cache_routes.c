@@ -6,12 +6,13 @@
 
 #include "frontend/http/http_reply.h"
 #include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/engine/engine_status.h"
 
 void cache_routes_stats(const struct route_context *context, struct http_exchange *exchange)
 {
     struct chat_engine *engine = context->engine;
-    struct chat_engine_status status;
-    chat_engine_read_status(engine, &status);
+    struct engine_status status;
+    engine_status_read(engine, &status);
     const struct worker_totals *totals = &status.totals;
     double share = totals->prefix_query_tokens
                        ? (double)totals->prefix_hit_tokens / (double)totals->prefix_query_tokens

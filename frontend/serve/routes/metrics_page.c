@@ -12,6 +12,7 @@
 #include "frontend/http/http_reply.h"
 #include "frontend/http/http_server.h"
 #include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/metrics/process_figures.h"
 #include "frontend/serve/routes/generation_route.h"
 #include "frontend/serve/routes/http_metrics.h"
@@ -28,7 +29,7 @@ static void write_gauges(struct metric_text *text, const struct gauge *gauges, s
         metric_text_value(text, gauges[i].name, METRIC_GAUGE, gauges[i].help, gauges[i].value);
 }
 
-static void write_server_state(const struct chat_engine_status *status, struct metric_text *text)
+static void write_server_state(const struct engine_status *status, struct metric_text *text)
 {
     double cache_used = status->kv_blocks_total
                             ? (double)status->kv_blocks_used / (double)status->kv_blocks_total
@@ -44,7 +45,7 @@ static void write_server_state(const struct chat_engine_status *status, struct m
 
 /* The labels carry the information; vLLM gives it no model_name. Absent until a worker has reported
  * its cache size, because gateways calculate with it. */
-static void write_cache_config(const struct chat_engine_status *status, struct metric_text *text)
+static void write_cache_config(const struct engine_status *status, struct metric_text *text)
 {
     char block_tokens[24];
     char blocks[24];
@@ -63,7 +64,7 @@ static void write_cache_config(const struct chat_engine_status *status, struct m
     metric_text_sample(text, labels, sizeof labels / sizeof labels[0], 1);
 }
 
-static void write_own_gauges(const struct chat_engine_status *status, struct metric_text *text)
+static void write_own_gauges(const struct engine_status *status, struct metric_text *text)
 {
     const struct gauge gauges[] = {
         {"shoal_live_requests", "Slots of the request table in use.", status->live},
@@ -89,13 +90,13 @@ static void write_own_gauges(const struct chat_engine_status *status, struct met
 void metrics_page_reply(const struct route_context *context, struct http_exchange *exchange)
 {
     struct chat_engine *engine = context->engine;
-    struct chat_engine_status status;
-    chat_engine_read_status(engine, &status);
+    struct engine_status status;
+    engine_status_read(engine, &status);
     const struct http_figures http = {.connections = http_server_connections(context->server),
                                       .unsent_bytes = http_server_unsent_bytes(context->server),
                                       .http = http_server_counters(context->server),
                                       .chat = generation_route_counters(context->generation)};
-    const struct serve_metrics *metrics = chat_engine_metrics(engine);
+    const struct serve_metrics *metrics = engine_status_metrics(engine);
     const struct model_assets *assets = chat_engine_assets(engine);
     const struct metric_label labels[] = {{"model_name", assets ? assets->model_id : ""},
                                           {"engine", "0"}};

@@ -12,6 +12,7 @@
 
 #include "frontend/base/monotonic_clock.h"
 #include "frontend/base/utf8_stream.h"
+#include "frontend/serve/engine/engine_status.h"
 
 /* A dead worker's last message is untrusted bytes. */
 static void append_words(struct text_buffer *out, const char *words)
@@ -33,7 +34,7 @@ static double seconds(int64_t duration_ms)
 static void write_worker(const struct chat_engine *engine, uint32_t index, struct text_buffer *out)
 {
     struct worker_status worker;
-    chat_engine_read_worker(engine, index, &worker);
+    engine_status_read_worker(engine, index, &worker);
     text_buffer_append_format(out, "{\"index\":%u,\"pid\":", index);
     if (worker.pid > 0)
         text_buffer_append_format(out, "%d", worker.pid);
@@ -98,9 +99,10 @@ static void write_requests(const struct chat_engine *engine, bool with_worker,
 {
     int64_t now_us = monotonic_clock_us();
     bool any = false;
-    for (uint32_t slot = 0; slot < chat_engine_slots(engine); slot++) {
+    for (uint32_t slot = 0; slot < engine_status_slots(engine); slot++) {
         struct request_status request;
-        if (!chat_engine_read_request(engine, slot, &request) || request.has_worker != with_worker)
+        if (!engine_status_read_request(engine, slot, &request) ||
+            request.has_worker != with_worker)
             continue;
         if (any)
             text_buffer_append_text(out, ",");
@@ -111,9 +113,9 @@ static void write_requests(const struct chat_engine *engine, bool with_worker,
 
 void status_report_write(const struct chat_engine *engine, struct text_buffer *out)
 {
-    struct chat_engine_status status;
-    const struct serve_metrics *metrics = chat_engine_metrics(engine);
-    chat_engine_read_status(engine, &status);
+    struct engine_status status;
+    const struct serve_metrics *metrics = engine_status_metrics(engine);
+    engine_status_read(engine, &status);
     text_buffer_append_format(
         out,
         "{\"status\":\"%s\",\"load_progress\":%.3f,\"worker_restarts\":%u,"
@@ -121,7 +123,7 @@ void status_report_write(const struct chat_engine *engine, struct text_buffer *o
         status.state, status.load_progress, status.worker_restarts,
         (unsigned long long)metrics->requests_replayed,
         (unsigned long long)metrics->requests_quarantined);
-    for (uint32_t i = 0; i < chat_engine_workers(engine); i++) {
+    for (uint32_t i = 0; i < engine_status_workers(engine); i++) {
         if (i > 0)
             text_buffer_append_text(out, ",");
         write_worker(engine, i, out);

@@ -14,6 +14,7 @@
 #include "frontend/api/openapi_document.h"
 #include "frontend/http/http_reply.h"
 #include "frontend/serve/engine/chat_engine.h"
+#include "frontend/serve/engine/engine_status.h"
 #include "frontend/serve/routes/status_report.h"
 
 /* --- models ---------------------------------------------------------------------------------- */
@@ -119,8 +120,8 @@ void status_routes_models(const struct route_context *context, struct http_excha
 
 static void write_state(struct chat_engine *engine, struct text_buffer *body)
 {
-    struct chat_engine_status status;
-    chat_engine_read_status(engine, &status);
+    struct engine_status status;
+    engine_status_read(engine, &status);
     text_buffer_append_format(body,
                               "{\"status\":\"%s\",\"load_progress\":%.3f,\"live_requests\":%u,"
                               "\"worker_restarts\":%u}",
@@ -141,7 +142,7 @@ void status_routes_ready(const struct route_context *context, struct http_exchan
     struct chat_engine *engine = context->engine;
     struct text_buffer body = {0};
     write_state(engine, &body);
-    http_reply_json(exchange, chat_engine_is_serving(engine) ? 200 : 503, &body);
+    http_reply_json(exchange, engine_status_is_serving(engine) ? 200 : 503, &body);
 }
 
 void status_routes_status(const struct route_context *context, struct http_exchange *exchange)

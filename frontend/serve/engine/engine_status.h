@@ -1,0 +1,66 @@
+/*
+ * Figures of the engine for operators and metrics, from gauges and counts only.
+ */
+#ifndef SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATUS_H
+#define SHOAL_FRONTEND_SERVE_ENGINE_ENGINE_STATUS_H
+
+#include "frontend/serve/metrics/serve_metrics.h"
+#include "frontend/serve/metrics/worker_totals.h"
+#include "frontend/serve/worker/worker_supervisor.h"
+
+struct chat_engine;
+
+struct engine_status {
+    const char *state; /* "loading", "ready", "restarting", "draining" */
+    double load_progress;
+    uint32_t live;
+    uint32_t preparing;
+    uint32_t waiting; /* for room in the slab */
+    uint32_t with_worker;
+    uint32_t worker_running;
+    uint32_t worker_waiting;
+    uint64_t kv_block_tokens; /* 0 until a worker is ready */
+    uint64_t kv_blocks_total;
+    uint64_t kv_blocks_used;
+    uint64_t kv_blocks_cached; /* in the prefix cache and used by no sequence */
+    uint64_t prefix_places;
+    bool prefix_cache;      /* enabled */
+    uint64_t images_cached; /* with features in a worker */
+    uint64_t feature_bytes_used;
+    uint64_t feature_bytes_total;
+    uint64_t state_bytes; /* recurrent state of all workers */
+    uint64_t weights_bytes;
+    uint64_t slab_used_bytes;
+    uint32_t worker_restarts;
+    struct worker_totals totals; /* of all workers since the start */
+};
+void engine_status_read(const struct chat_engine *engine, struct engine_status *status);
+/* True if a worker is ready and requests are admitted. */
+bool engine_status_is_serving(const struct chat_engine *engine);
+
+uint32_t engine_status_workers(const struct chat_engine *engine);
+/* `worker` < engine_status_workers(). */
+void engine_status_read_worker(const struct chat_engine *engine, uint32_t worker,
+                               struct worker_status *status);
+
+struct request_status {
+    struct request_id id;
+    const char *name;  /* its name in the log; NULL if its client is gone */
+    const char *phase; /* "preparing", "waiting", "suspected", "handed_over", "prefill", "decode",
+                          "leaving" */
+    bool has_worker;
+    uint32_t worker;
+    uint64_t prompt_tokens;
+    uint64_t prompt_done; /* of the prompt and, after a replay, of the generated tokens */
+    uint64_t generated_tokens;
+    uint32_t replays;
+    int64_t arrived_us;
+};
+uint32_t engine_status_slots(const struct chat_engine *engine);
+/* `slot` < engine_status_slots(). False if it is free. */
+bool engine_status_read_request(const struct chat_engine *engine, uint32_t slot,
+                                struct request_status *status);
+
+const struct serve_metrics *engine_status_metrics(const struct chat_engine *engine);
+
+#endif
