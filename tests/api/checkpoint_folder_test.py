@@ -38,6 +38,7 @@ def test_every_form_of_a_tiny_checkpoint_answers_alike(family):
         assert answers_of(FORMS / f"{family}-{form}", prompts, max_tokens=24) == expected, form
 
 
+@pytest.mark.long
 def test_the_default_model_from_a_folder():
     if not SMOLLM2_FOLDER.exists():
         command = [sys.executable, str(ROOT / "scripts/golden/gguf_to_folder.py"), str(MODEL), str(SMOLLM2_FOLDER)]

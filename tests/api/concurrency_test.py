@@ -2,6 +2,7 @@
 
 import threading
 
+import pytest
 from shoal_server import PATIENCE_S
 
 STREAMS = 64
@@ -29,6 +30,7 @@ def say(server, i):
     return server.open_stream(**fields_of(i)).text()
 
 
+@pytest.mark.long
 def test_each_stream_gets_what_it_gets_alone(server):
     together = [None] * STREAMS
     barrier = threading.Barrier(STREAMS)

@@ -11,6 +11,8 @@ import pytest
 
 from shoal_server import PATIENCE_S, ROOT
 
+pytestmark = pytest.mark.long
+
 # Other work on the machine shows in a 99th percentile, all the more where it is only half as long as the measurement: what is
 # looked for is a probe that waits for slow readers, which read for minutes. The figure is scripts/bench/crowd's to tell.
 MOST_RATIO = 10

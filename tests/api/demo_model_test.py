@@ -49,6 +49,7 @@ def test_held_out_questions_are_those_that_were_judged():
     assert {question["thinking"] for question in QUESTIONS[:200]} == {True, False}
 
 
+@pytest.mark.long
 def test_answers_are_transformers_and_right(server):
     given = answers(server, QUESTIONS)
     for question, said in zip(QUESTIONS, given):
@@ -58,6 +59,7 @@ def test_answers_are_transformers_and_right(server):
     assert sum(right) >= LEAST_RIGHT * len(right)
 
 
+@pytest.mark.long
 def test_answers_are_the_same_on_a_device():
     with demo_server("--device", "vulkan", "--threads", "2", "--kv-cache-bytes", "50M", "--worker-timeout", str(COMPILING_S)) as running:
         running.wait_ready(COMPILING_S)

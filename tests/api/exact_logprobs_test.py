@@ -7,6 +7,8 @@ import pytest
 
 from shoal_server import BUILD, MODEL, PATIENCE_S
 
+pytestmark = pytest.mark.long
+
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden/transformers/smollm2-q4_1.txt"
 SEQUENCES = 4
 

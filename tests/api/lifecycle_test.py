@@ -119,6 +119,7 @@ def test_a_request_that_comes_while_the_worker_restarts_waits_for_it(start_serve
     running.wait_idle()
 
 
+@pytest.mark.long
 def test_a_whole_reply_takes_longer_when_its_worker_is_killed(start_server):
     running = start_server()
     fields = {**STORY, "seed": 3, "cache_prompt": False}

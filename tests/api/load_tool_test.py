@@ -32,6 +32,7 @@ def run_load(url, tmp_path, *options, status=0):
 # --- against this server ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_its_counts_are_those_of_the_server(server, tmp_path):
     server.wait_idle()
     before = server.metrics()
@@ -61,6 +62,7 @@ def test_its_counts_are_those_of_the_server(server, tmp_path):
     assert f"Successful requests:                     {10:<10}" in result["table"]
 
 
+@pytest.mark.long
 def test_a_prompt_gets_the_tokens_that_were_asked_for(server, tmp_path):
     result = run_load(server.url, tmp_path, "--concurrency", 2, "--num-requests", 4, "--output-tokens", 1,
                       "--input-tokens", 200)

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from shoal_server import MODEL_ID, ROOT, wait_until
@@ -132,6 +133,7 @@ def test_the_phases_of_a_request_add_up(server):
     assert phases["queue"] + phases["inference"] <= whole  # so none of its computing counts as waiting
 
 
+@pytest.mark.long
 def test_waiting_counts_as_queue_time(start_server):
     """By two clocks: it waits while the first one is seen to go on, and no longer than from its start to its end."""
     server = start_server("--max-sequences", "1")

@@ -19,6 +19,8 @@ from schemathesis.specs.openapi import checks
 from scripted_server import ScriptedServer
 from shoal_server import ROOT
 
+pytestmark = pytest.mark.long
+
 DOCUMENT = ROOT / "frontend/api/openapi.json"
 # Not that what the document allows is taken: what one field asks of another it cannot say.
 CHECKS = [not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,

@@ -151,6 +151,7 @@ def test_a_client_that_leaves_is_noticed(secure, how):
             stream.close()
 
 
+@pytest.mark.long
 def test_a_slow_reader_is_cut_behind_tls_too(pairs, start_server):
     cert, key = pairs["first"]
     running = start_server("--tls-cert", str(cert), "--tls-key", str(key), "--stream-buffer-bytes", "16K",

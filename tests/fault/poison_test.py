@@ -19,7 +19,11 @@ def harmless_bodies(count, max_tokens):
     return bodies
 
 
-@pytest.mark.parametrize("crashes, depth", [(3, 1), (1, 1), (3, 2)])
+@pytest.mark.parametrize("crashes, depth", [
+    (3, 1),
+    pytest.param(1, 1, marks=pytest.mark.long),
+    pytest.param(3, 2, marks=pytest.mark.long),
+])
 def test_poison_under_load(start_server, long_run, say, crashes, depth):
     """With one crash everyone who was in its step is suspected, and acquitted alone."""
     bodies = harmless_bodies(48 if long_run else 16, 40)

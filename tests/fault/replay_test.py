@@ -97,7 +97,10 @@ def summary(what, killer, chats):
             f"{1000 * statistics.median(killer.resumed_s):.0f} ms, most {1000 * max(killer.resumed_s):.0f} ms")
 
 
-@pytest.mark.parametrize("options, short_count", [((), 4), (("--step-depth", "2"), 2)], ids=["", "steps_overlap"])
+@pytest.mark.parametrize("options, short_count", [
+    pytest.param((), 4, id="one_step"),
+    pytest.param(("--step-depth", "2"), 2, id="steps_overlap", marks=pytest.mark.long),
+])
 def test_sigkill(start_server, undisturbed, long_run, timed_run, say, options, short_count):
     bodies, answers = undisturbed
     server = start_server(*options)
@@ -122,6 +125,7 @@ def test_sigkill(start_server, undisturbed, long_run, timed_run, say, options, s
     assert statistics.median(killer.resumed_s) < bound_s
 
 
+@pytest.mark.long
 def test_sigstop(start_server, undisturbed, long_run, say):
     bodies, answers = undisturbed
     server = start_server("--worker-timeout", "5")
@@ -135,6 +139,7 @@ def test_sigstop(start_server, undisturbed, long_run, say):
     server.wait_idle()
 
 
+@pytest.mark.long
 def test_abort_inside_a_step(start_server, undisturbed, long_run, say):
     bodies, answers = undisturbed
     width = 64 if long_run else 16

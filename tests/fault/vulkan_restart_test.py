@@ -16,6 +16,8 @@ import pytest
 
 from shoal_server import COMPILING_S, PATIENCE_S, ROOT, ShoalServer, wait_until
 
+pytestmark = pytest.mark.long
+
 WORDS = {" the": 260, " a": 253, " and": 284, " of": 282}  # and their tokens
 TOKENS = 24
 OPTIONS = ("--device", "vulkan", "--max-sequences", "4", "--step-tokens", "64", "--kv-cache-bytes", "16M", "--worker-timeout",
