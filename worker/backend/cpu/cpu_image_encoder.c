@@ -115,7 +115,7 @@ enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
     uint64_t patch_bytes = (uint64_t)3 * plan->vision.patch_side * plan->vision.patch_side;
     if (result == RESULT_OK)
         result = cpu_memory_reserve(&vision->pixels, sizes.max_patch_rows * patch_bytes, false,
-                                    "pixels of pictures", error);
+                                    "pixels of images", error);
     if (result == RESULT_OK)
         result = cpu_feature_pool_init(&vision->features, options->feature_rows,
                                        model_vision_feature_columns(&plan->vision), error);
@@ -187,10 +187,10 @@ static void copy_pixels(struct cpu_image_encoder *vision)
 {
     uint8_t *copy = vision->pixels.bytes;
     for (uint32_t t = 0; t < vision->patches.tile_count; t++) {
-        struct encode_picture *picture = &vision->patches.tiles[t].picture;
-        size_t bytes = (size_t)picture->shape.height * picture->shape.width * 3;
-        memcpy(copy, picture->pixels, bytes);
-        picture->pixels = copy;
+        struct encode_picture *image = &vision->patches.tiles[t].picture;
+        size_t bytes = (size_t)image->shape.height * image->shape.width * 3;
+        memcpy(copy, image->pixels, bytes);
+        image->pixels = copy;
         copy += bytes;
     }
     must(copy <= (uint8_t *)vision->pixels.bytes + vision->pixels.byte_count);

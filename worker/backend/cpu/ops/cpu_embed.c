@@ -40,12 +40,12 @@ void cpu_embed_rows(const struct cpu_step *step, uint32_t index, uint32_t thread
     for (uint32_t row = share.begin; row < share.end; row++) {
         float *out = cpu_step_row(step, op->output, row);
         uint32_t token = step->batch->token_ids[row];
-        bool picture = features && features[row] != ROW_FEATURE_NONE;
-        if (picture && op->params.embed_rows.features) {
+        bool image = features && features[row] != ROW_FEATURE_NONE;
+        if (image && op->params.embed_rows.features) {
             memcpy(out, cpu_feature_pool_row(step->features, features[row]),
                    weight->columns * sizeof(float));
         } else {
-            token = picture ? op->params.embed_rows.image_token : token;
+            token = image ? op->params.embed_rows.image_token : token;
             fetch_row(weight, token < weight->rows ? token : 0, out);
             for (uint32_t c = 0; c < weight->columns; c++)
                 out[c] *= scale;

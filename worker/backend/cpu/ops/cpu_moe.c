@@ -48,12 +48,12 @@ static void choose(const float *scores, uint32_t experts, uint32_t count, uint32
     }
 }
 
-/* Sum of exp(score - most) over all experts. */
-static float sum_all(const float *scores, uint32_t experts, float most)
+/* Sum of exp(score - maximum) over all experts. */
+static float sum_all(const float *scores, uint32_t experts, float maximum)
 {
     float sum = 0.0f;
     for (uint32_t e = 0; e < experts; e++)
-        sum += expf(scores[e] - most);
+        sum += expf(scores[e] - maximum);
     return sum;
 }
 
@@ -64,14 +64,14 @@ static void route_row(const struct moe_route_params *params, const float *scores
     float *weights = route + params->chosen;
     float sum_chosen = 0.0f;
     choose(scores, experts, params->chosen, chosen);
-    float most = scores[chosen[0]];
+    float maximum = scores[chosen[0]];
     for (uint32_t j = 0; j < params->chosen; j++) {
-        weights[j] = expf(scores[chosen[j]] - most);
+        weights[j] = expf(scores[chosen[j]] - maximum);
         sum_chosen += weights[j];
     }
     /* A softmax over all experts, normalized over the chosen, is the softmax over the chosen. */
-    float sum =
-        params->softmax_chosen || params->normalized ? sum_chosen : sum_all(scores, experts, most);
+    float sum = params->softmax_chosen || params->normalized ? sum_chosen
+                                                             : sum_all(scores, experts, maximum);
     for (uint32_t j = 0; j < params->chosen; j++) {
         route[j] = (float)chosen[j];
         weights[j] = weights[j] / sum * params->scale * (scales ? scales[chosen[j]] : 1.0f);

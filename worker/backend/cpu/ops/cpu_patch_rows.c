@@ -23,14 +23,14 @@ static struct patch_source source_of(const struct cpu_step *step, uint32_t row,
                                      const struct patch_rows_params *params)
 {
     const struct patch_place *place = &step->patches->places[row];
-    const struct encode_picture *picture = &step->patches->tiles[place->tile].picture;
+    const struct encode_picture *image = &step->patches->tiles[place->tile].picture;
     uint32_t side = step->patches->vision->patch_side;
-    struct patch_source source = {.line_bytes = (size_t)picture->shape.width * CHANNELS};
+    struct patch_source source = {.line_bytes = (size_t)image->shape.width * CHANNELS};
     source.pixels =
-        picture->pixels + place->y * side * source.line_bytes + (size_t)place->x * side * CHANNELS;
+        image->pixels + place->y * side * source.line_bytes + (size_t)place->x * side * CHANNELS;
     for (uint32_t c = 0; c < CHANNELS; c++) {
-        source.scale[c] = picture->scale[c] * params->gain;
-        source.bias[c] = picture->bias[c] * params->gain + params->shift;
+        source.scale[c] = image->scale[c] * params->gain;
+        source.bias[c] = image->bias[c] * params->gain + params->shift;
     }
     return source;
 }
