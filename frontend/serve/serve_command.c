@@ -173,6 +173,17 @@ static enum result server_start(struct serve_command *command, struct error_text
     return result;
 }
 
+/* Before the server listens, so that an early signal waits for the loop instead of killing the
+ * process. */
+static void signals_catch(struct serve_command *command)
+{
+    static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
+    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
+        command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
+        must(command->signals[i] && event_add(command->signals[i], NULL) == 0);
+    }
+}
+
 static enum result command_start(struct serve_command *command, struct error_text *error)
 {
     struct chat_engine_config config = {.base = command->base,
@@ -181,6 +192,7 @@ static enum result command_start(struct serve_command *command, struct error_tex
                                         .ready = on_ready,
                                         .failed = on_failed,
                                         .drained = on_drained};
+    signals_catch(command);
     enum result result = http_settings_create(command->options, &command->http_settings, error);
     if (result == RESULT_OK)
         result = server_start(command, error);
@@ -193,11 +205,6 @@ static enum result command_start(struct serve_command *command, struct error_tex
     command->routes.generation =
         generation_route_create(command->base, command->routes.engine, command->options);
     command->routes.inspections = inspect_route_create(command->routes.engine);
-    static const int numbers[SIGNAL_COUNT] = {SIGTERM, SIGINT, SIGHUP};
-    for (size_t i = 0; i < SIGNAL_COUNT; i++) {
-        command->signals[i] = evsignal_new(command->base, numbers[i], on_signal, command);
-        must(command->signals[i] && event_add(command->signals[i], NULL) == 0);
-    }
     command->drain_timer = event_new(command->base, -1, 0, on_drain_timer, command);
     command->exit_timer = event_new(command->base, -1, 0, on_exit_timer, command);
     must(command->drain_timer && command->exit_timer);
