@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/ggml_type_list.h"
 #include "proto/limits.h"
 #include "proto/result.h"
 
@@ -35,26 +36,18 @@ enum gguf_value_type {
     GGUF_VALUE_TYPE_COUNT
 };
 
-/* Element types by their number in a GGUF file. Others are refused with RESULT_UNSUPPORTED at load.
- */
+/* Element types by their number in a GGUF file: those of proto/ggml_type_list.h that are supported.
+ * Loading a file with any other fails with RESULT_UNSUPPORTED. */
 enum ggml_type {
-    GGML_F32 = 0,
-    GGML_F16 = 1,
-    GGML_Q4_0 = 2,
-    GGML_Q4_1 = 3,
-    GGML_Q5_0 = 6,
-    GGML_Q5_1 = 7,
-    GGML_Q8_0 = 8,
-    GGML_Q2_K = 10,
-    GGML_Q3_K = 11,
-    GGML_Q4_K = 12,
-    GGML_Q5_K = 13,
-    GGML_Q6_K = 14,
-    GGML_IQ4_NL = 20,
-    GGML_BF16 = 30,
-    GGML_MXFP4 = 39,
-    GGML_A8 = 63,      /* in no file: d * q + m, q of 8 bits; what groups of 6 and 8 bits become */
-    GGML_TYPE_END = 64 /* above all that have a reader */
+#define GGML_QUANT_ENUM(kind, name, number, ...)          GGML_##name = number,
+#define GGML_FLOAT_ENUM(kind, name, number, bytes)        GGML_##name = number,
+#define GGML_CONVERTED_ENUM(name, number, columns, bytes) GGML_##name = number,
+    GGML_QUANT_LIST(GGML_QUANT_ENUM) GGML_FLOAT_LIST(GGML_FLOAT_ENUM)
+        GGML_CONVERTED_LIST(GGML_CONVERTED_ENUM)
+#undef GGML_QUANT_ENUM
+#undef GGML_FLOAT_ENUM
+#undef GGML_CONVERTED_ENUM
+            GGML_TYPE_END = 64 /* greater than every supported type */
 };
 
 /* Elements and bytes of one block of a type. */
@@ -64,8 +57,8 @@ struct ggml_block {
 };
 /* Of a type that kernels read; {0,0} for others. */
 struct ggml_block ggml_type_block(enum ggml_type type);
-/* Of a type that a file may hold: those, and those that become another type at load
- * (worker/plan/weight_source.h); {0,0} for types that nobody reads. */
+/* Of a supported type that a file may hold: kernels read it, or it becomes another type at load
+ * (worker/plan/weight_source.h); {0,0} for others. */
 struct ggml_block ggml_type_stored_block(enum ggml_type type);
 const char *ggml_type_name(enum ggml_type type); /* "Q4_1"; "?" when unknown */
 

@@ -1,26 +1,40 @@
 #!/usr/bin/env python3
 """Makes tests/golden/ggml_quants/vectors.txt: for each GGUF element type, hex bytes of one row and the f32 bits that the
-`gguf` Python package's dequantizer gives. Needs: pip install gguf numpy.
+`gguf` Python package's dequantizer gives. Needs: pip install gguf numpy. The types and where their blocks keep f16
+scales come from proto/ggml_type_list.h; a type that becomes another at load has its f16 scale first, or none.
 
 Usage: scripts/golden/ggml_quants.py > tests/golden/ggml_quants/vectors.txt
 """
+import pathlib
+import re
+
 import numpy as np
 import gguf
 from gguf.quants import dequantize
 
 rng = np.random.default_rng(20261121)
 
-# Offsets of the f16 fields in a block: random bytes there would often be infinities, which compare badly.
-F16_FIELDS = {
-    "F16": None, "Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q2_K": [80, 82],
-    "Q3_K": [108], "Q4_K": [0, 2], "Q5_K": [0, 2], "Q6_K": [208], "IQ4_NL": [0], "MXFP4": [],
-}
+ROW = re.compile(r"^    X\(([^)]*)\)", re.MULTILINE)
+
+
+def read_types():
+    """{name: byte offsets of the f16 fields in a block}: random bytes there would often be infinities."""
+    floats, quants, converted = {}, {}, {}
+    for row in ROW.findall(pathlib.Path("proto/ggml_type_list.h").read_text(encoding="utf-8")):
+        fields = [field.strip() for field in row.split(",")]
+        if len(fields) == 10 and fields[1] != "A8":
+            offset = int(fields[9])
+            quants[fields[1]] = [offset, offset + 2] if fields[7] == "1" else [offset]
+        elif len(fields) == 4 and fields[0].isdigit():
+            floats[fields[1]] = []
+        elif len(fields) == 4 and fields[0] != "MXFP4":
+            converted[fields[0]] = [0]
+    return {**floats, **quants, **converted}
 
 
 def main():
     print("# type columns / row bytes in hex / f32 bits in hex, one word per column")
-    for name in ["F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
-                 "IQ4_NL"]:
+    for name, f16_fields in read_types().items():
         qtype = gguf.GGMLQuantizationType[name]
         elements, size = gguf.GGML_QUANT_SIZES[qtype]
         columns = max(elements * 2, 32)
@@ -33,7 +47,7 @@ def main():
             row = (values.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
         else:
             blocks = rng.integers(0, 256, size=(columns // elements, size), dtype=np.uint8)
-            for offset in F16_FIELDS[name]:
+            for offset in f16_fields:
                 halves = rng.normal(size=len(blocks)).astype(np.float16)
                 blocks[:, offset:offset + 2] = halves.view(np.uint8).reshape(-1, 2)
             row = blocks.reshape(-1)

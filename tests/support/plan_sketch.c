@@ -59,39 +59,25 @@ plan_tensor_id plan_sketch_tensor(struct plan_sketch *s, enum plan_rows rows, ui
     return (plan_tensor_id)s->plan.tensor_count++;
 }
 
-/* Where a block keeps f16 scales; -1 ends the list. */
-static const int *f16_fields(enum ggml_type type)
-{
-    static const int first[] = {0, -1}, both[] = {0, 2, -1}, q2[] = {80, 82, -1}, q3[] = {108, -1},
-                     q6[] = {208, -1};
-    switch (type) {
-    case GGML_Q4_1:
-    case GGML_Q5_1:
-    case GGML_A8:
-    case GGML_Q4_K:
-    case GGML_Q5_K: return both;
-    case GGML_Q2_K: return q2;
-    case GGML_Q3_K: return q3;
-    case GGML_Q6_K: return q6;
-    default: return first;
-    }
-}
-
+/* Random bytes, with small finite f16 scales in every block of a quantized type. */
 static void fill_weight(struct plan_sketch *s, enum ggml_type type, uint8_t *bytes,
                         uint64_t byte_count)
 {
-    struct ggml_block block = ggml_type_block(type);
+    bool quantized = ggml_type_block(type).elements > 1;
+    struct ggml_layout layout = {.bytes = ggml_type_block(type).bytes};
+    if (quantized)
+        layout = ggml_type_layout(type);
     test_random_fill(&s->random, bytes, byte_count);
-    for (uint64_t at = 0; at < byte_count; at += block.bytes) {
+    for (uint64_t at = 0; at < byte_count; at += layout.bytes) {
         float value = plan_sketch_uniform(s);
         if (type == GGML_F32) {
             memcpy(bytes + at, &value, sizeof value);
         } else if (type == GGML_BF16) {
             memcpy(bytes + at, (const char *)&value + 2, 2);
         } else {
-            for (const int *field = f16_fields(type); *field >= 0; field++) {
-                uint16_t half = ggml_f32_to_f16(type == GGML_F16 ? value : value * 0.05f);
-                memcpy(bytes + at + *field, &half, sizeof half);
+            for (uint32_t i = 0; i < 1u + layout.minimum; i++) {
+                uint16_t half = ggml_f32_to_f16(quantized ? value * 0.05f : value);
+                memcpy(bytes + at + layout.offset + 2 * i, &half, sizeof half);
                 value = plan_sketch_uniform(s);
             }
         }

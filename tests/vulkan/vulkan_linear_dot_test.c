@@ -294,10 +294,10 @@ static void check_outputs(const struct trial *t, const struct figures *f, const 
                           const uint16_t *f16, const int8_t *q8, const float *q8_terms)
 {
     enum ggml_type type = vulkan_weight_format_facts(t->kind).type;
-    bool k_type = (type >= GGML_Q2_K && type <= GGML_Q6_K) || type == GGML_A8;
-    /* K types' scales and A8's minimums are rounded to f16 when packed, for matrix units all
-     * weights are; a kernel that quantizes may round a code at a tie the other way. */
-    double near = t->input == VULKAN_LINEAR_Q8 || !is_quantized(t) ? (k_type ? 1e-3 : 1e-4) : 3e-3;
+    bool rounded = ggml_type_block(type).elements > 32 || type == GGML_A8;
+    /* Packing rounds K types' scales and A8's minimums to f16, matrix units round all weights; a
+     * kernel that quantizes may round a code at a tie the other way. */
+    double near = t->input == VULKAN_LINEAR_Q8 || !is_quantized(t) ? (rounded ? 1e-3 : 1e-4) : 3e-3;
     double far = is_gated(t) ? 4e-2 : 2e-2; /* of a product, twice a factor's */
     /* A few outputs may all be small by chance; what 8 bits cost them is not. */
     bool tells = f->columns >= 8;

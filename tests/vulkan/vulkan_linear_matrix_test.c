@@ -174,11 +174,10 @@ static void expect_outputs(const struct product *p)
     const struct vulkan_matrix_request *q = &p->request;
     const float *f32 = p->out_f32->mapped;
     const uint16_t *f16 = p->out_f16->mapped;
-    /* K types' scales and A8's minimums are rounded to f16 when packed, all weights on their way to
-     * matrix units. */
+    /* Packing rounds K types' scales and A8's minimums to f16, matrix units round all weights. */
     bool floats = p->tiling.path == VULKAN_MATRIX_TILE || p->tiling.path == VULKAN_MATRIX_PLAIN;
-    bool exact = floats && q->kind != VULKAN_WEIGHT_A8 &&
-                 (q->kind < VULKAN_WEIGHT_Q2_K || q->kind > VULKAN_WEIGHT_Q6_K);
+    enum ggml_type type = vulkan_weight_format_facts(q->kind).type;
+    bool exact = floats && type != GGML_A8 && ggml_type_block(type).elements <= 32;
     double near = exact ? 2e-5 : is_gated(p) ? 4e-3 : 2e-3;
     for (uint32_t r = 0; r < q->rows; r++) {
         const double *expected = p->expected + (size_t)r * p->columns;

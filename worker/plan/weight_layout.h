@@ -12,9 +12,10 @@
 #define WEIGHT_SOURCE_BLOCK 32u /* columns of a block of every quantized type handed out */
 
 enum weight_layout {
-    WEIGHT_IN_PLACE,  /* rows of `type` as they are; nothing else is filled */
-    WEIGHT_IQ4_NL,    /* GGUF's blocks: a half, 16 bytes of nibbles */
-    WEIGHT_MXFP4,     /* GGUF's blocks: an exponent, 16 bytes of nibbles */
+    WEIGHT_IN_PLACE, /* rows of `type` as they are; nothing else is filled */
+#define WEIGHT_LAYOUT_ENUM(name, number, columns, bytes) WEIGHT_##name,
+    GGML_CONVERTED_LIST(WEIGHT_LAYOUT_ENUM) /* GGUF's blocks */
+#undef WEIGHT_LAYOUT_ENUM
     WEIGHT_FP4,       /* nibbles in column order; exponents apart, one per 32 columns */
     WEIGHT_AFFINE,    /* codes of `bits` bits in column order; scales and biases apart */
     WEIGHT_FP8,       /* E4M3; scales apart */

@@ -141,6 +141,7 @@ static void read_fp4(const struct weight_source *source, uint32_t columns, struc
 
 /* --- IQ4_NL ----------------------------------------------------------------------------------- */
 
+/* A block is a half and 16 bytes of nibbles. */
 static void read_iq4_nl(const struct weight_source *source, struct weight_span span, uint8_t *out)
 {
     const uint8_t *at = source->data + span.row * source->row_bytes + 18u * (span.first / BLOCK);
@@ -162,14 +163,24 @@ static void read_transposed(const struct weight_source *source, struct weight_sp
 
 /* --- all -------------------------------------------------------------------------------------- */
 
+static enum weight_layout layout_of_gguf(enum ggml_type type)
+{
+    switch (type) {
+#define CONVERTED_LAYOUT(name, number, columns, bytes)                                             \
+    case GGML_##name: return WEIGHT_##name;
+        GGML_CONVERTED_LIST(CONVERTED_LAYOUT)
+#undef CONVERTED_LAYOUT
+    default: return WEIGHT_IN_PLACE;
+    }
+}
+
 struct weight_source weight_source_of_gguf(const struct gguf_tensor *tensor)
 {
-    struct weight_source source = {.layout = WEIGHT_IN_PLACE, .type = tensor->type};
-    if (tensor->type != GGML_IQ4_NL && tensor->type != GGML_MXFP4)
+    struct weight_source source = {.layout = layout_of_gguf(tensor->type), .type = tensor->type};
+    if (source.layout == WEIGHT_IN_PLACE)
         return source;
     struct ggml_block block = ggml_type_stored_block(tensor->type);
     uint64_t columns = tensor->dimensions[0];
-    source.layout = tensor->type == GGML_MXFP4 ? WEIGHT_MXFP4 : WEIGHT_IQ4_NL;
     source.data = tensor->data;
     source.row_bytes = columns / block.elements * block.bytes;
     weight_source_choose_type(&source, tensor->data_bytes / source.row_bytes, columns);

@@ -1,28 +1,19 @@
 /*
  * GGUF element types to f32.
  *
- * A quantized row is a run of blocks. Each block type here is taken apart in two stages, because
- * packing for the kernels needs the first one alone: ggml_unpack_quants() yields the stored
- * integers in column order, and the per-type function applies scales. All reads are byte-wise or
- * through memcpy, so rows may have any alignment.
- *
- *   Q4_0 Q5_0     d * (q - half)          32 columns, f16 d
- *   Q4_1 Q5_1     d * q + m               32 columns, f16 d and m
- *   Q8_0          d * q                   32 columns, signed q
- *   A8            d * q + m               32 columns, f16 d and m; in no file (weight_source.h)
- *   Q2_K Q4_K Q5_K  d * sc * q - dmin * m   256 columns; sc and m per 16 (Q2_K) or 32
- *   Q3_K Q6_K     d * sc * (q - half)     256 columns; signed sc per 16
+ * A quantized row is a run of blocks. ggml_unpack_quants() and ggml_unpack_scales() know where each
+ * type keeps its codes and scales; the formula is the same for all and takes its constants from
+ * proto/ggml_type_list.h. All reads are byte-wise or through memcpy, so rows may have any
+ * alignment.
  *
  * Layouts: ggml's published block formats; the tests hold golden vectors made by the `gguf` Python
- * package. It does not judge values: infinities and NaNs in scales come out as such.
+ * package. Infinities and NaNs in scales are passed through.
  */
 #include "worker/backend/host/ggml_dequantize.h"
 
 #include <string.h>
 
 #include "proto/must.h"
-
-#define BLOCK_ELEMENTS_MAX 256
 
 uint64_t ggml_row_bytes(enum ggml_type type, uint32_t columns)
 {
@@ -31,18 +22,32 @@ uint64_t ggml_row_bytes(enum ggml_type type, uint32_t columns)
     return (uint64_t)(columns / block.elements) * block.bytes;
 }
 
-void ggml_k4_scale_min(const uint8_t *packed, uint32_t index, uint8_t *scale, uint8_t *minimum)
+struct ggml_layout ggml_type_layout(enum ggml_type type)
 {
-    if (index < 4) {
-        *scale = packed[index] & 63;
-        *minimum = packed[index + 4] & 63;
-    } else {
-        *scale = (uint8_t)((packed[index + 4] & 15) | (packed[index - 4] >> 6) << 4);
-        *minimum = (uint8_t)((packed[index + 4] >> 4) | (packed[index] >> 6) << 4);
+    switch (type) {
+#define QUANT_LAYOUT(kind, name, number, columns, bytes, bits, span, minimum, center, offset)      \
+    case GGML_##name:                                                                              \
+        return (struct ggml_layout){columns, bytes,  bits,   span,                                 \
+                                    minimum, center, offset, (columns) > 32};
+        GGML_QUANT_LIST(QUANT_LAYOUT)
+#undef QUANT_LAYOUT
+    default: must_fail("a quantized type", __FILE__, __LINE__);
     }
 }
 
-void ggml_q3_k_scales(const uint8_t *packed, int8_t *scales)
+/* Q4_K, Q5_K: eight 6-bit scales and minimums in 12 bytes. */
+static void unpack_6bit_scales(const uint8_t *packed, int8_t *scales, uint8_t *minimums)
+{
+    for (uint32_t i = 0; i < 4; i++) {
+        scales[i] = packed[i] & 63;
+        minimums[i] = packed[i + 4] & 63;
+        scales[i + 4] = (int8_t)((packed[i + 8] & 15) | (packed[i] >> 6) << 4);
+        minimums[i + 4] = (uint8_t)((packed[i + 8] >> 4) | (packed[i + 4] >> 6) << 4);
+    }
+}
+
+/* Q3_K: sixteen 6-bit scales in 12 bytes, stored with 32 added. */
+static void unpack_q3_k_scales(const uint8_t *packed, int8_t *scales)
 {
     for (int i = 0; i < 16; i++) {
         int low = i < 8 ? packed[i] & 15 : packed[i - 8] >> 4;
@@ -121,72 +126,41 @@ void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quan
     }
 }
 
-/* One affine term per 32 columns: out = scale * q + addend. */
-static void dequantize_affine(const int16_t *quants, float scale, float addend, int count,
-                              float *out)
+void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_scales *out)
 {
-    for (int i = 0; i < count; i++)
-        out[i] = scale * quants[i] + addend;
-}
-
-static void dequantize_simple(enum ggml_type type, const uint8_t *block, const int16_t *quants,
-                              float *out)
-{
-    float d = ggml_f16_to_f32(ggml_load_u16(block));
-    int center = type == GGML_Q4_0 ? 8 : type == GGML_Q5_0 ? 16 : 0;
-    bool has_minimum = type == GGML_Q4_1 || type == GGML_Q5_1 || type == GGML_A8;
-    float m = has_minimum ? ggml_f16_to_f32(ggml_load_u16(block + 2)) : 0.0f;
-    for (int i = 0; i < 32; i++)
-        out[i] = d * (float)(quants[i] - center) + m;
-}
-
-static void dequantize_q2_k(const uint8_t *block, const int16_t *quants, float *out)
-{
-    float d = ggml_f16_to_f32(ggml_load_u16(block + 80));
-    float dmin = ggml_f16_to_f32(ggml_load_u16(block + 82));
-    for (int i = 0; i < 16; i++)
-        dequantize_affine(quants + 16 * i, d * (float)(block[i] & 15),
-                          -dmin * (float)(block[i] >> 4), 16, out + 16 * i);
-}
-
-/* Q4_K, Q5_K */
-static void dequantize_k_minimum(const uint8_t *block, const int16_t *quants, float *out)
-{
-    float d = ggml_f16_to_f32(ggml_load_u16(block));
-    float dmin = ggml_f16_to_f32(ggml_load_u16(block + 2));
-    for (uint32_t i = 0; i < 8; i++) {
-        uint8_t scale, minimum;
-        ggml_k4_scale_min(block + 4, i, &scale, &minimum);
-        dequantize_affine(quants + 32 * i, d * scale, -dmin * minimum, 32, out + 32 * i);
+    struct ggml_layout layout = ggml_type_layout(type);
+    *out = (struct ggml_scales){.scale = ggml_load_u16(block + layout.offset)};
+    if (layout.minimum)
+        out->minimum = ggml_load_u16(block + layout.offset + 2);
+    switch (type) {
+    case GGML_Q2_K:
+        for (uint32_t i = 0; i < 16; i++) {
+            out->scales[i] = block[i] & 15;
+            out->minimums[i] = block[i] >> 4;
+        }
+        return;
+    case GGML_Q3_K: unpack_q3_k_scales(block + 96, out->scales); return;
+    case GGML_Q4_K:
+    case GGML_Q5_K: unpack_6bit_scales(block + 4, out->scales, out->minimums); return;
+    case GGML_Q6_K: memcpy(out->scales, block + 192, sizeof out->scales); return;
+    default: return;
     }
 }
 
-/* Q3_K, Q6_K */
-static void dequantize_k_centered(float d, const int8_t *scales, int center, const int16_t *quants,
-                                  float *out)
+static void dequantize_block(enum ggml_type type, const struct ggml_layout *layout,
+                             const uint8_t *block, float *out)
 {
-    for (int i = 0; i < 256; i++)
-        out[i] = d * scales[i / 16] * (float)(quants[i] - center);
-}
-
-static void dequantize_block(enum ggml_type type, const uint8_t *block, float *out)
-{
-    int16_t quants[BLOCK_ELEMENTS_MAX];
-    int8_t scales[16];
+    int16_t quants[GGML_BLOCK_COLUMNS_MAX];
+    struct ggml_scales scales;
     ggml_unpack_quants(type, block, quants);
-    switch (type) {
-    case GGML_Q2_K: dequantize_q2_k(block, quants, out); return;
-    case GGML_Q4_K:
-    case GGML_Q5_K: dequantize_k_minimum(block, quants, out); return;
-    case GGML_Q3_K:
-        ggml_q3_k_scales(block + 96, scales);
-        dequantize_k_centered(ggml_f16_to_f32(ggml_load_u16(block + 108)), scales, 4, quants, out);
-        return;
-    case GGML_Q6_K:
-        memcpy(scales, block + 192, sizeof scales);
-        dequantize_k_centered(ggml_f16_to_f32(ggml_load_u16(block + 208)), scales, 32, quants, out);
-        return;
-    default: dequantize_simple(type, block, quants, out); return;
+    ggml_unpack_scales(type, block, &scales);
+    float scale = ggml_f16_to_f32(scales.scale), minimum = ggml_f16_to_f32(scales.minimum);
+    for (uint32_t span = 0; span < layout->columns / layout->span; span++) {
+        uint32_t first = span * layout->span;
+        float factor = layout->sub_scales ? scale * (float)scales.scales[span] : scale;
+        float addend = layout->sub_scales ? -minimum * (float)scales.minimums[span] : minimum;
+        for (uint32_t i = first; i < first + layout->span; i++)
+            out[i] = factor * (float)(quants[i] - (int32_t)layout->center) + addend;
     }
 }
 
@@ -206,7 +180,8 @@ void ggml_dequantize_row(enum ggml_type type, const void *row, uint32_t columns,
             memcpy(out + i, &bits, sizeof bits);
         }
     } else {
-        for (uint32_t i = 0; i < columns; i += block.elements, bytes += block.bytes)
-            dequantize_block(type, bytes, out + i);
+        struct ggml_layout layout = ggml_type_layout(type);
+        for (uint32_t i = 0; i < columns; i += layout.columns, bytes += layout.bytes)
+            dequantize_block(type, &layout, bytes, out + i);
     }
 }

@@ -1,11 +1,12 @@
 /*
- * One row of a checkpoint tensor, in any element type that Shoal reads, to f32: the definition of
- * what quantized weights mean. Used to fetch embedding rows and as the reference that packed
- * kernels are tested against.
+ * Reads rows of GGUF element types: to f32, or taken apart into codes and scales for the packers.
+ * This is the definition of quantized weights: the CPU backend reads embedding rows with it, both
+ * backends pack with it, and tests compare packed kernels with it.
  */
 #ifndef SHOAL_WORKER_BACKEND_HOST_GGML_DEQUANTIZE_H
 #define SHOAL_WORKER_BACKEND_HOST_GGML_DEQUANTIZE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/ggml_half.h"
@@ -17,16 +18,35 @@ uint64_t ggml_row_bytes(enum ggml_type type, uint32_t columns);
 /* out [columns]; `row` has ggml_row_bytes() bytes, of any alignment. */
 void ggml_dequantize_row(enum ggml_type type, const void *row, uint32_t columns, float *out);
 
-/* The 6-bit scale and minimum of 32-element sub-block `index` (0..7) of a Q4_K or Q5_K block;
- * `packed` [12]. */
-void ggml_k4_scale_min(const uint8_t *packed, uint32_t index, uint8_t *scale, uint8_t *minimum);
-/* The sixteen 6-bit scales of a Q3_K block, as -32..31; `packed` [12], scales [16]. */
-void ggml_q3_k_scales(const uint8_t *packed, int8_t *scales);
+/* A quantized type's line of GGML_QUANT_LIST (proto/ggml_type_list.h). */
+struct ggml_layout {
+    uint32_t columns; /* of a block */
+    uint32_t bytes;   /* of a block */
+    uint32_t bits;    /* of a code */
+    uint32_t span;    /* columns per scale */
+    bool minimum;
+    uint32_t center;
+    uint32_t offset; /* byte of the block's f16 scale */
+    bool sub_scales; /* K types: the block's scale times an integer per span */
+};
+/* must() a quantized type. */
+struct ggml_layout ggml_type_layout(enum ggml_type type);
 
-/*
- * The integer part of one block: quants [elements of the block] as stored, before scale, offset or
- * minimum (unsigned; Q8_0: the signed byte). `type` is a quantized one.
- */
+#define GGML_BLOCK_COLUMNS_MAX 256u
+#define GGML_BLOCK_SPANS_MAX   16u
+
+/* The scales of one block as stored. Types without sub-scales: weight = scale * (code - center) +
+ * minimum. K types: weight = scale * scales[s] * (code - center) - minimum * minimums[s] for the
+ * columns of span s. */
+struct ggml_scales {
+    uint16_t scale;   /* f16 bits */
+    uint16_t minimum; /* f16 bits; 0 if the type has no minimum */
+    int8_t scales[GGML_BLOCK_SPANS_MAX];
+    uint8_t minimums[GGML_BLOCK_SPANS_MAX];
+};
+void ggml_unpack_scales(enum ggml_type type, const uint8_t *block, struct ggml_scales *out);
+
+/* The codes of one block, in column order: quants [columns of the block]. */
 void ggml_unpack_quants(enum ggml_type type, const uint8_t *block, int16_t *quants);
 
 #endif

@@ -16,8 +16,8 @@
 const struct cpu_kernels cpu_kernels_portable = {
     .tier = CPU_TIER_PORTABLE,
     .name = "portable",
-#define LINEAR_ROW(type, ...) [PACKED_##type] = linear_portable_##type,
-    .linear = {PACKED_QUANT_LIST(LINEAR_ROW) PACKED_FLOAT_LIST(LINEAR_ROW)},
+#define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_portable_##type,
+    .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
 #undef LINEAR_ROW
     .quantize = row_portable_quantize,
     .rms_norm = row_portable_rms_norm,
@@ -31,8 +31,8 @@ const struct cpu_kernels cpu_kernels_portable = {
 const struct cpu_kernels cpu_kernels_avx2 = {
     .tier = CPU_TIER_AVX2,
     .name = "avx2",
-#define LINEAR_ROW(type, ...) [PACKED_##type] = linear_avx2_##type,
-    .linear = {PACKED_QUANT_LIST(LINEAR_ROW) PACKED_FLOAT_LIST(LINEAR_ROW)},
+#define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx2_##type,
+    .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
 #undef LINEAR_ROW
     .quantize = row_avx2_quantize,
     .rms_norm = row_avx2_rms_norm,
@@ -47,8 +47,8 @@ const struct cpu_kernels cpu_kernels_avx2 = {
 const struct cpu_kernels cpu_kernels_avx512 = {
     .tier = CPU_TIER_AVX512,
     .name = "avx512",
-#define LINEAR_ROW(type, ...) [PACKED_##type] = linear_avx512_##type,
-    .linear = {PACKED_QUANT_LIST(LINEAR_ROW) PACKED_FLOAT_LIST(LINEAR_ROW)},
+#define LINEAR_ROW(index, type, ...) [PACKED_##type] = linear_avx512_##type,
+    .linear = {GGML_QUANT_LIST(LINEAR_ROW) GGML_FLOAT_LIST(LINEAR_ROW)},
 #undef LINEAR_ROW
     .quantize = row_avx2_quantize,
     .rms_norm = row_avx2_rms_norm,

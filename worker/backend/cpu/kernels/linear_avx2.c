@@ -378,18 +378,18 @@ INLINE void float_tile(enum packed_kind kind, const struct linear_tile *tile)
     }
 }
 
-#define QUANT_TILE(type, bits, span, blocks, minimum, center)                                      \
+#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset)       \
     void linear_avx2_##type(const struct linear_tile *tile)                                        \
     {                                                                                              \
-        quantized_tile((struct kind){bits, span, blocks, minimum, center}, tile);                  \
+        quantized_tile(KIND(columns, bits, span, minimum, center), tile);                          \
     }
-PACKED_QUANT_LIST(QUANT_TILE)
+GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(type, width)                                                                    \
+#define FLOAT_TILE(index, type, number, bytes)                                                     \
     void linear_avx2_##type(const struct linear_tile *tile)                                        \
     {                                                                                              \
         float_tile(PACKED_##type, tile);                                                           \
     }
-PACKED_FLOAT_LIST(FLOAT_TILE)
+GGML_FLOAT_LIST(FLOAT_TILE)
 #undef FLOAT_TILE

@@ -6,9 +6,10 @@
 
 #include "worker/backend/cpu/kernels/kernel_types.h"
 
-#define LINEAR_AVX2_PROTOTYPE(type, ...) void linear_avx2_##type(const struct linear_tile *tile);
-PACKED_QUANT_LIST(LINEAR_AVX2_PROTOTYPE)
-PACKED_FLOAT_LIST(LINEAR_AVX2_PROTOTYPE)
+#define LINEAR_AVX2_PROTOTYPE(index, type, ...)                                                    \
+    void linear_avx2_##type(const struct linear_tile *tile);
+GGML_QUANT_LIST(LINEAR_AVX2_PROTOTYPE)
+GGML_FLOAT_LIST(LINEAR_AVX2_PROTOTYPE)
 #undef LINEAR_AVX2_PROTOTYPE
 
 #endif

@@ -293,23 +293,23 @@ INLINE void float_rest(enum packed_kind kind, const struct linear_tile *tile, ui
 /* The time for a group is the latency of its chain of sums, for one row as for eight. So the rows
  * left over after blocks of eight share one pass. That pass is a separate function: inlined with
  * the other sizes, the pass for eight rows gets too few registers. */
-#define QUANT_TILE(type, bits, span, blocks, minimum, center)                                      \
+#define QUANT_TILE(index, type, number, columns, bytes, bits, span, minimum, center, offset)       \
     OUTLINE void rest_##type(const struct linear_tile *tile, uint32_t first_row)                   \
     {                                                                                              \
-        quantized_rest((struct kind){bits, span, blocks, minimum, center}, tile, first_row);       \
+        quantized_rest(KIND(columns, bits, span, minimum, center), tile, first_row);               \
     }                                                                                              \
     void linear_avx512_##type(const struct linear_tile *tile)                                      \
     {                                                                                              \
         uint32_t row = 0;                                                                          \
         for (; row + 8 <= tile->rows; row += 8)                                                    \
-            quantized_rows((struct kind){bits, span, blocks, minimum, center}, 8, tile, row);      \
+            quantized_rows(KIND(columns, bits, span, minimum, center), 8, tile, row);              \
         if (row < tile->rows)                                                                      \
             rest_##type(tile, row);                                                                \
     }
-PACKED_QUANT_LIST(QUANT_TILE)
+GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(type, width)                                                                    \
+#define FLOAT_TILE(index, type, number, bytes)                                                     \
     OUTLINE void rest_##type(const struct linear_tile *tile, uint32_t first_row)                   \
     {                                                                                              \
         float_rest(PACKED_##type, tile, first_row);                                                \
@@ -322,5 +322,5 @@ PACKED_QUANT_LIST(QUANT_TILE)
         if (row < tile->rows)                                                                      \
             rest_##type(tile, row);                                                                \
     }
-PACKED_FLOAT_LIST(FLOAT_TILE)
+GGML_FLOAT_LIST(FLOAT_TILE)
 #undef FLOAT_TILE

@@ -6,10 +6,10 @@
 
 #include "worker/backend/cpu/kernels/kernel_types.h"
 
-#define LINEAR_AVX512_PROTOTYPE(type, ...)                                                         \
+#define LINEAR_AVX512_PROTOTYPE(index, type, ...)                                                  \
     void linear_avx512_##type(const struct linear_tile *tile);
-PACKED_QUANT_LIST(LINEAR_AVX512_PROTOTYPE)
-PACKED_FLOAT_LIST(LINEAR_AVX512_PROTOTYPE)
+GGML_QUANT_LIST(LINEAR_AVX512_PROTOTYPE)
+GGML_FLOAT_LIST(LINEAR_AVX512_PROTOTYPE)
 #undef LINEAR_AVX512_PROTOTYPE
 
 #endif

@@ -194,18 +194,18 @@ static void float_tile(enum packed_kind kind, const struct linear_tile *tile)
     }
 }
 
-#define QUANT_TILE(type, ...)                                                                      \
+#define QUANT_TILE(index, type, ...)                                                               \
     void linear_portable_##type(const struct linear_tile *tile)                                    \
     {                                                                                              \
         quantized_tile(GGML_##type, tile);                                                         \
     }
-PACKED_QUANT_LIST(QUANT_TILE)
+GGML_QUANT_LIST(QUANT_TILE)
 #undef QUANT_TILE
 
-#define FLOAT_TILE(type, width)                                                                    \
+#define FLOAT_TILE(index, type, number, bytes)                                                     \
     void linear_portable_##type(const struct linear_tile *tile)                                    \
     {                                                                                              \
         float_tile(PACKED_##type, tile);                                                           \
     }
-PACKED_FLOAT_LIST(FLOAT_TILE)
+GGML_FLOAT_LIST(FLOAT_TILE)
 #undef FLOAT_TILE

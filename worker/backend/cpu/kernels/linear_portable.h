@@ -6,10 +6,10 @@
 
 #include "worker/backend/cpu/kernels/kernel_types.h"
 
-#define LINEAR_PORTABLE_PROTOTYPE(type, ...)                                                       \
+#define LINEAR_PORTABLE_PROTOTYPE(index, type, ...)                                                \
     void linear_portable_##type(const struct linear_tile *tile);
-PACKED_QUANT_LIST(LINEAR_PORTABLE_PROTOTYPE)
-PACKED_FLOAT_LIST(LINEAR_PORTABLE_PROTOTYPE)
+GGML_QUANT_LIST(LINEAR_PORTABLE_PROTOTYPE)
+GGML_FLOAT_LIST(LINEAR_PORTABLE_PROTOTYPE)
 #undef LINEAR_PORTABLE_PROTOTYPE
 
 #endif

@@ -14,10 +14,15 @@
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
-/* A row of PACKED_QUANT_LIST. */
+/* What kernels use of a type's line of GGML_QUANT_LIST. */
 struct kind {
     uint32_t bits, span, blocks, minimum, center;
 };
+#define KIND(columns, bits, span, minimum, center)                                                 \
+    (struct kind)                                                                                  \
+    {                                                                                              \
+        bits, span, PACKED_BLOCKS(columns), minimum, PACKED_CENTER(bits, minimum, center)          \
+    }
 
 /* The same term `row` rows further on. */
 INLINE const struct quantized_term *row_term(const struct quantized_term *x, size_t stride,

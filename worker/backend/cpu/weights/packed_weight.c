@@ -13,36 +13,31 @@
 #include "proto/must.h"
 #include "worker/backend/host/ggml_dequantize.h"
 
-static const struct {
-    enum ggml_type type;
-    struct packed_shape shape;
-} packed_shapes[] = {
-#define QUANT_ROW(name, bits_, span_, blocks_, minimum_, center_)                                  \
-    {GGML_##name,                                                                                  \
-     {.kind = PACKED_##name,                                                                       \
-      .quantized = true,                                                                           \
-      .minimum = minimum_,                                                                         \
-      .bits = bits_,                                                                               \
-      .span = span_,                                                                               \
-      .blocks = blocks_,                                                                           \
-      .center = center_,                                                                           \
-      .unit_bytes = PACKED_UNIT_BYTES(bits_, blocks_, minimum_),                                   \
-      .unit_columns = PACKED_COLUMNS * (blocks_)}},
-    PACKED_QUANT_LIST(QUANT_ROW)
-#undef QUANT_ROW
-#define FLOAT_ROW(name, width)                                                                     \
-    {GGML_##name, {.kind = PACKED_##name, .unit_bytes = PACKED_ROWS * (width), .unit_columns = 1}},
-        PACKED_FLOAT_LIST(FLOAT_ROW)
-#undef FLOAT_ROW
-};
-
 struct packed_shape packed_weight_shape(enum ggml_type type)
 {
-    for (size_t i = 0; i < sizeof packed_shapes / sizeof packed_shapes[0]; i++)
-        if (packed_shapes[i].type == type)
-            return packed_shapes[i].shape;
-    must_fail("a packed type", __FILE__, __LINE__);
-    return packed_shapes[0].shape;
+    switch (type) {
+#define QUANT_SHAPE(kind_, name, number, columns, bytes, bits_, span_, minimum_, center_, offset)  \
+    case GGML_##name:                                                                              \
+        return (struct packed_shape){                                                              \
+            .kind = PACKED_##name,                                                                 \
+            .quantized = true,                                                                     \
+            .minimum = minimum_,                                                                   \
+            .bits = bits_,                                                                         \
+            .span = span_,                                                                         \
+            .blocks = PACKED_BLOCKS(columns),                                                      \
+            .center = PACKED_CENTER(bits_, minimum_, center_),                                     \
+            .unit_bytes = PACKED_UNIT_BYTES(bits_, PACKED_BLOCKS(columns), minimum_),              \
+            .unit_columns = columns};
+#define FLOAT_SHAPE(kind_, name, number, bytes)                                                    \
+    case GGML_##name:                                                                              \
+        return (struct packed_shape){                                                              \
+            .kind = PACKED_##name, .unit_bytes = PACKED_ROWS * (bytes), .unit_columns = 1};
+        GGML_QUANT_LIST(QUANT_SHAPE)
+        GGML_FLOAT_LIST(FLOAT_SHAPE)
+#undef QUANT_SHAPE
+#undef FLOAT_SHAPE
+    default: must_fail("a packed type", __FILE__, __LINE__);
+    }
 }
 
 struct packed_weight packed_weight_describe(enum ggml_type type, uint32_t matrices, uint32_t rows,
@@ -118,56 +113,27 @@ static void fill_planes(uint32_t bits, const int16_t *quants, uint32_t row, uint
     }
 }
 
-/* Types with one f16 scale (and minimum) per 32 columns: the f16 fields open the block. */
-static void fill_plain_scales(const struct packed_shape *shape, const uint8_t *source, uint32_t row,
-                              uint8_t *unit)
+/* The 32 sub-scale bytes of a K type's block `block` (0..7), for one row. */
+static void fill_sub_scales(const struct packed_shape *shape, const struct ggml_scales *scales,
+                            uint32_t block, uint32_t row, uint8_t *out)
 {
-    uint8_t *scales = unit + PACKED_PLANE_BYTES(shape->bits);
-    memcpy(scales + 2 * row, source, 2);
-    if (shape->minimum)
-        memcpy(scales + 32 + 2 * row, source + 2, 2);
-}
-
-/* Byte offset of the f16 super-block scale `d` in a K type's block; dmin follows it where there is
- * one. */
-static size_t super_scale_offset(enum packed_kind kind)
-{
-    switch (kind) {
-    case PACKED_Q2_K: return 80;
-    case PACKED_Q3_K: return 108;
-    case PACKED_Q6_K: return 208;
-    default: return 0;
-    }
-}
-
-/* The 32 scale bytes of block `block` (0..7), for one row. */
-static void fill_sub_scales(enum packed_kind kind, const uint8_t *source, uint32_t block,
-                            uint32_t row, uint8_t *scales)
-{
-    int8_t signed_scales[16];
-    switch (kind) {
-    case PACKED_Q4_K:
-    case PACKED_Q5_K: ggml_k4_scale_min(source + 4, block, scales + row, scales + 16 + row); return;
-    case PACKED_Q2_K:
-        scales[row] = source[2 * block];
-        scales[16 + row] = source[2 * block + 1];
+    if (shape->span == PACKED_COLUMNS) {
+        out[row] = (uint8_t)scales->scales[block];
+        out[16 + row] = scales->minimums[block];
         return;
-    case PACKED_Q3_K: ggml_q3_k_scales(source + 96, signed_scales); break;
-    default: memcpy(signed_scales, source + 192, sizeof signed_scales); break;
     }
-    scales[row] = (uint8_t)signed_scales[2 * block];
-    scales[16 + row] = (uint8_t)signed_scales[2 * block + 1];
+    for (uint32_t half = 0; half < 2; half++)
+        out[16 * half + row] =
+            (uint8_t)(scales->scales[2 * block + half] | scales->minimums[2 * block + half] << 4);
 }
 
-static void fill_super_scales(const struct packed_shape *shape, const uint8_t *source, uint32_t row,
-                              uint8_t *unit)
+/* The f16 scale of a block, or of a K type's unit, and the minimum after it, for one row. */
+static void fill_scales(const struct packed_shape *shape, const struct ggml_scales *scales,
+                        uint32_t row, uint8_t *out)
 {
-    uint32_t block_bytes = PACKED_BLOCK_BYTES(shape->bits, shape->blocks, shape->minimum);
-    uint8_t *super = unit + shape->blocks * block_bytes;
-    source += super_scale_offset(shape->kind);
-    memcpy(super + 2 * row, source, 2);
+    memcpy(out + 2 * row, &scales->scale, 2);
     if (shape->minimum)
-        memcpy(super + 32 + 2 * row, source + 2, 2);
+        memcpy(out + 32 + 2 * row, &scales->minimum, 2);
 }
 
 static void fill_quantized_row(const struct packed_weight *weight, enum ggml_type type,
@@ -176,22 +142,23 @@ static void fill_quantized_row(const struct packed_weight *weight, enum ggml_typ
     struct packed_shape shape = packed_weight_shape(type);
     uint32_t source_bytes = ggml_type_block(type).bytes;
     uint32_t block_bytes = PACKED_BLOCK_BYTES(shape.bits, shape.blocks, shape.minimum);
-    int16_t quants[8 * PACKED_COLUMNS];
+    uint32_t plane_bytes = PACKED_PLANE_BYTES(shape.bits);
+    int16_t sign_offset = GGML_SIGN_OFFSET(shape.bits, shape.minimum);
+    int16_t quants[GGML_BLOCK_COLUMNS_MAX];
+    struct ggml_scales scales;
     for (uint32_t unit = 0; unit < weight->columns / shape.unit_columns; unit++) {
         ggml_unpack_quants(type, source, quants);
-        for (uint32_t i = 0; i < PACKED_COLUMNS && shape.kind == PACKED_A8; i++)
-            quants[i] = (int16_t)(quants[i] - (int16_t)shape.center);
+        ggml_unpack_scales(type, source, &scales);
+        for (uint32_t i = 0; sign_offset != 0 && i < PACKED_COLUMNS; i++)
+            quants[i] = (int16_t)(quants[i] - sign_offset);
         for (uint32_t block = 0; block < shape.blocks; block++) {
             uint8_t *planes = group + block * block_bytes;
             fill_planes(shape.bits, quants + PACKED_COLUMNS * block, row, planes);
             if (shape.blocks == 8)
-                fill_sub_scales(shape.kind, source, block, row,
-                                planes + PACKED_PLANE_BYTES(shape.bits));
+                fill_sub_scales(&shape, &scales, block, row, planes + plane_bytes);
         }
-        if (shape.blocks == 8)
-            fill_super_scales(&shape, source, row, group);
-        else
-            fill_plain_scales(&shape, source, row, group);
+        fill_scales(&shape, &scales, row,
+                    group + (shape.blocks == 8 ? 8 * block_bytes : plane_bytes));
         group += shape.unit_bytes;
         source += source_bytes;
     }

@@ -34,33 +34,19 @@
 #define PACKED_ROWS           16u
 #define PACKED_COLUMNS        32u /* of a block */
 
-/* X(type, bits of a value, columns per scale, blocks per unit, has a minimum, center subtracted
- * from every value - of A8 while packing, so that its bytes are signed like Q8_0's) */
-#define PACKED_QUANT_LIST(X)                                                                       \
-    X(Q4_0, 4, 32, 1, 0, 8)                                                                        \
-    X(Q4_1, 4, 32, 1, 1, 0)                                                                        \
-    X(Q5_0, 5, 32, 1, 0, 16)                                                                       \
-    X(Q5_1, 5, 32, 1, 1, 0)                                                                        \
-    X(Q8_0, 8, 32, 1, 0, 0)                                                                        \
-    X(A8, 8, 32, 1, 1, 128)                                                                        \
-    X(Q2_K, 2, 16, 8, 1, 0)                                                                        \
-    X(Q3_K, 3, 16, 8, 0, 4)                                                                        \
-    X(Q4_K, 4, 32, 8, 1, 0)                                                                        \
-    X(Q5_K, 5, 32, 8, 1, 0)                                                                        \
-    X(Q6_K, 6, 16, 8, 0, 32)
-
-#define PACKED_FLOAT_LIST(X) X(F32, 4) X(F16, 2) X(BF16, 2)
-
 enum packed_kind {
-#define PACKED_ENUM(type, ...) PACKED_##type,
-    PACKED_QUANT_LIST(PACKED_ENUM) PACKED_FLOAT_LIST(PACKED_ENUM)
+#define PACKED_ENUM(kind, name, ...) PACKED_##name = kind,
+    GGML_QUANT_LIST(PACKED_ENUM) GGML_FLOAT_LIST(PACKED_ENUM)
 #undef PACKED_ENUM
         PACKED_KIND_COUNT
 };
 
-/* Byte sizes that follow from a line of the list. */
-#define PACKED_PLANE_BYTES(bits)            (64u * (bits))
-#define PACKED_SCALE_BYTES(blocks, minimum) ((blocks) == 8 ? 32u : 32u + 32u * (minimum))
+/* What follows from a type's line of GGML_QUANT_LIST (proto/ggml_type_list.h): blocks per unit, the
+ * number subtracted from packed codes, byte sizes. */
+#define PACKED_BLOCKS(columns)               ((columns) / PACKED_COLUMNS)
+#define PACKED_CENTER(bits, minimum, center) ((center) + GGML_SIGN_OFFSET(bits, minimum))
+#define PACKED_PLANE_BYTES(bits)             (64u * (bits))
+#define PACKED_SCALE_BYTES(blocks, minimum)  ((blocks) == 8 ? 32u : 32u + 32u * (minimum))
 #define PACKED_BLOCK_BYTES(bits, blocks, minimum)                                                  \
     (PACKED_PLANE_BYTES(bits) + PACKED_SCALE_BYTES(blocks, minimum))
 #define PACKED_UNIT_BYTES(bits, blocks, minimum)                                                   \
@@ -74,7 +60,7 @@ struct packed_shape {
     uint32_t bits;
     uint32_t span;   /* columns per scale */
     uint32_t blocks; /* per unit */
-    uint32_t center;
+    uint32_t center; /* subtracted from a value, of A8 while packing: its bytes are signed then */
     uint32_t unit_bytes; /* float kinds: of one column */
     uint32_t unit_columns;
 };

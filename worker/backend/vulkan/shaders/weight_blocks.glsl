@@ -18,6 +18,7 @@
  * A float row is read sixteen bytes at a time: weight_float_stride(columns) of them a row,
  * WEIGHT_FLOATS columns each, padded with zeros.
  */
+#extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_16bit_storage : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
@@ -25,36 +26,34 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 
+#include "proto/ggml_type_list.h"
+
 layout(constant_id = WEIGHT_KIND_CONSTANT) const uint WEIGHT_KIND = 0;
 
-const uint WEIGHT_Q4_0 = 0, WEIGHT_Q4_1 = 1, WEIGHT_Q5_0 = 2, WEIGHT_Q5_1 = 3, WEIGHT_Q8_0 = 4,
-           WEIGHT_A8 = 5, WEIGHT_Q2_K = 6, WEIGHT_Q3_K = 7, WEIGHT_Q4_K = 8, WEIGHT_Q5_K = 9,
-           WEIGHT_Q6_K = 10, WEIGHT_F32 = 11, WEIGHT_F16 = 12, WEIGHT_BF16 = 13;
+/* WEIGHT_Q4_0 and so on. */
+#define QUANT_KIND(kind, name, number, columns, bytes, bits, span, minimum, center, offset) const uint WEIGHT_##name = kind;
+#define FLOAT_KIND(kind, name, number, bytes) const uint WEIGHT_##name = kind;
+GGML_QUANT_LIST(QUANT_KIND)
+GGML_FLOAT_LIST(FLOAT_KIND)
 
 /* Columns of a block. */
 const uint WEIGHT_BLOCK = 32;
 
+/* A column of the table at the specialized kind; the last number is for float kinds, which do not use it. */
+#define BITS_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)    WEIGHT_KIND == kind ? bits :
+#define SPAN_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)    WEIGHT_KIND == kind ? span :
+#define MINIMUM_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset) WEIGHT_KIND == kind ? minimum :
+#define CENTER_OF(kind, name, number, columns, bytes, bits, span, minimum, center, offset)  WEIGHT_KIND == kind ? center :
+
 const bool WEIGHT_QUANTIZED = WEIGHT_KIND < WEIGHT_F32;
-const uint WEIGHT_CODE_BITS = WEIGHT_KIND == WEIGHT_Q8_0 || WEIGHT_KIND == WEIGHT_A8     ? 8
-                              : WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q3_K ? 2
-                                                                                         : 4;
-const uint WEIGHT_HIGH_BITS = WEIGHT_KIND == WEIGHT_Q6_K ? 2
-                              : WEIGHT_KIND == WEIGHT_Q5_0 || WEIGHT_KIND == WEIGHT_Q5_1 ||
-                                      WEIGHT_KIND == WEIGHT_Q3_K || WEIGHT_KIND == WEIGHT_Q5_K
-                                  ? 1
-                                  : 0;
+const uint WEIGHT_BITS = GGML_QUANT_LIST(BITS_OF) 4;
+const uint WEIGHT_CODE_BITS = GGML_LOW_BITS(WEIGHT_BITS);
+const uint WEIGHT_HIGH_BITS = WEIGHT_BITS - WEIGHT_CODE_BITS;
 /* Spans (scales) of a block: 1 or 2. */
-const uint WEIGHT_SPANS =
-    WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q3_K || WEIGHT_KIND == WEIGHT_Q6_K ? 2 : 1;
-const bool WEIGHT_MINIMUM = WEIGHT_KIND == WEIGHT_Q4_1 || WEIGHT_KIND == WEIGHT_Q5_1 ||
-                            WEIGHT_KIND == WEIGHT_A8 || WEIGHT_KIND == WEIGHT_Q2_K || WEIGHT_KIND == WEIGHT_Q4_K ||
-                            WEIGHT_KIND == WEIGHT_Q5_K;
+const uint WEIGHT_SPANS = (GGML_QUANT_LIST(SPAN_OF) 32) == 16 ? 2 : 1;
+const bool WEIGHT_MINIMUM = (GGML_QUANT_LIST(MINIMUM_OF) 0) == 1;
 /* weight = scale * (code - center) for kinds without a minimum. */
-const uint WEIGHT_CENTER = WEIGHT_KIND == WEIGHT_Q4_0   ? 8
-                           : WEIGHT_KIND == WEIGHT_Q5_0 ? 16
-                           : WEIGHT_KIND == WEIGHT_Q3_K ? 4
-                           : WEIGHT_KIND == WEIGHT_Q6_K ? 32
-                                                        : 0;
+const uint WEIGHT_CENTER = GGML_QUANT_LIST(CENTER_OF) 0;
 
 /* Device addresses of a matrix's arrays; 0 where the kind has no such array. */
 struct WeightMatrix {

@@ -10,22 +10,24 @@
  */
 #include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "proto/must.h"
 #include "worker/backend/host/ggml_dequantize.h"
 
-#define TYPE_BLOCK_MAX 256u /* columns of the largest checkpoint block */
-#define SPANS_MAX      16u  /* scales of such a block */
-
-static const struct vulkan_weight_facts weight_facts[VULKAN_WEIGHT_KIND_COUNT] = {
-#define QUANT_FACTS(kind, code_bits, high_bits, span, minimum, center)                             \
-    {GGML_##kind, true, minimum, code_bits, high_bits, span, center},
-#define FLOAT_FACTS(kind, element_bytes) {GGML_##kind, false, false, 8 * (element_bytes), 0, 0, 0},
-    VULKAN_WEIGHT_QUANT_LIST(QUANT_FACTS) VULKAN_WEIGHT_FLOAT_LIST(FLOAT_FACTS)
+static const struct vulkan_weight_facts weight_facts[] = {
+#define QUANT_FACTS(kind, name, number, columns, bytes, bits, span, minimum, center, offset)       \
+    [kind] = {GGML_##name, true,  minimum, GGML_LOW_BITS(bits), (bits)-GGML_LOW_BITS(bits),        \
+              span,        center},
+#define FLOAT_FACTS(kind, name, number, bytes)                                                     \
+    [kind] = {GGML_##name, false, false, 8 * (bytes), 0, 0, 0},
+    GGML_QUANT_LIST(QUANT_FACTS) GGML_FLOAT_LIST(FLOAT_FACTS)
 #undef QUANT_FACTS
 #undef FLOAT_FACTS
 };
+static_assert(sizeof weight_facts / sizeof *weight_facts == VULKAN_WEIGHT_KIND_COUNT,
+              "kinds count up from 0 in the order of the lists");
 
 enum vulkan_weight_kind vulkan_weight_format_kind(enum ggml_type type)
 {
@@ -107,66 +109,26 @@ static uint32_t pack_plane(const int16_t *quants, uint32_t shift, uint32_t bits,
     return 4 * bits;
 }
 
-static float load_half(const uint8_t *bytes)
-{
-    return ggml_f16_to_f32(ggml_load_u16(bytes));
-}
-
-/* Scale and minimum of every span of a K type's block; minimums stay untouched where the type has
- * none. */
-static void k_block_scales(enum ggml_type type, const uint8_t *block, float *scales,
-                           float *minimums)
-{
-    uint8_t scale, minimum;
-    int8_t signed_scales[16];
-    switch (type) {
-    case GGML_Q2_K:
-        for (uint32_t i = 0; i < 16; i++) {
-            scales[i] = load_half(block + 80) * (float)(block[i] & 15);
-            minimums[i] = -load_half(block + 82) * (float)(block[i] >> 4);
-        }
-        return;
-    case GGML_Q4_K:
-    case GGML_Q5_K:
-        for (uint32_t i = 0; i < 8; i++) {
-            ggml_k4_scale_min(block + 4, i, &scale, &minimum);
-            scales[i] = load_half(block) * (float)scale;
-            minimums[i] = -load_half(block + 2) * (float)minimum;
-        }
-        return;
-    case GGML_Q3_K:
-        ggml_q3_k_scales(block + 96, signed_scales);
-        for (uint32_t i = 0; i < 16; i++)
-            scales[i] = load_half(block + 108) * (float)signed_scales[i];
-        return;
-    case GGML_Q6_K:
-        memcpy(signed_scales, block + 192, sizeof signed_scales);
-        for (uint32_t i = 0; i < 16; i++)
-            scales[i] = load_half(block + 208) * (float)signed_scales[i];
-        return;
-    default: must_fail("a K type", __FILE__, __LINE__);
-    }
-}
-
 static void pack_k_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
                        uint32_t columns, struct vulkan_weight_arrays out)
 {
     struct ggml_block block = ggml_type_block(facts->type);
     for (uint32_t column = 0; column < columns; column += block.elements, source += block.bytes) {
-        int16_t quants[TYPE_BLOCK_MAX];
-        float scales[SPANS_MAX], minimums[SPANS_MAX];
+        int16_t quants[GGML_BLOCK_COLUMNS_MAX];
+        struct ggml_scales scales;
         ggml_unpack_quants(facts->type, source, quants);
-        k_block_scales(facts->type, source, scales, minimums);
+        ggml_unpack_scales(facts->type, source, &scales);
+        float scale = ggml_f16_to_f32(scales.scale), minimum = ggml_f16_to_f32(scales.minimum);
         for (uint32_t i = 0; i < block.elements; i += VULKAN_WEIGHT_BLOCK_COLUMNS) {
             out.codes += pack_plane(quants + i, 0, facts->code_bits, out.codes);
             if (facts->high_bits != 0)
                 out.high += pack_plane(quants + i, facts->code_bits, facts->high_bits, out.high);
         }
         for (uint32_t i = 0; i < block.elements / facts->span; i++) {
-            store_u16(out.scales, ggml_f32_to_f16(scales[i]));
+            store_u16(out.scales, ggml_f32_to_f16(scale * (float)scales.scales[i]));
             out.scales += 2;
             if (facts->minimum) {
-                store_u16(out.scales, ggml_f32_to_f16(minimums[i]));
+                store_u16(out.scales, ggml_f32_to_f16(-minimum * (float)scales.minimums[i]));
                 out.scales += 2;
             }
         }
@@ -195,19 +157,23 @@ static void pack_simple_row(const struct vulkan_weight_facts *facts, const uint8
     }
 }
 
-/* A8: its codes become signed by taking 128 off, which the minimum makes good. */
-static void pack_wide_row(const uint8_t *source, uint32_t columns, struct vulkan_weight_arrays out)
+/* A8: subtracting 128 makes its codes signed; the minimum grows by 128 scales instead. */
+static void pack_signed_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
+                            uint32_t columns, struct vulkan_weight_arrays out)
 {
-    uint32_t block_bytes = ggml_type_block(GGML_A8).bytes;
-    for (uint32_t column = 0; column < columns; column += VULKAN_WEIGHT_BLOCK_COLUMNS) {
-        float minimum = load_half(source + 2) + 128.0f * load_half(source);
-        memcpy(out.scales, source, 2);
+    struct ggml_block block = ggml_type_block(facts->type);
+    for (uint32_t column = 0; column < columns; column += block.elements, source += block.bytes) {
+        int16_t quants[GGML_BLOCK_COLUMNS_MAX];
+        struct ggml_scales scales;
+        ggml_unpack_quants(facts->type, source, quants);
+        ggml_unpack_scales(facts->type, source, &scales);
+        float minimum = ggml_f16_to_f32(scales.minimum) + 128.0f * ggml_f16_to_f32(scales.scale);
+        store_u16(out.scales, scales.scale);
         store_u16(out.scales + 2, ggml_f32_to_f16(minimum));
-        for (uint32_t e = 0; e < VULKAN_WEIGHT_BLOCK_COLUMNS; e++)
-            out.codes[e] = source[4 + e] ^ 0x80;
-        out.codes += VULKAN_WEIGHT_BLOCK_COLUMNS;
+        for (uint32_t e = 0; e < block.elements; e++)
+            out.codes[e] = (uint8_t)(quants[e] - 128);
+        out.codes += block.elements;
         out.scales += 4;
-        source += block_bytes;
     }
 }
 
@@ -227,8 +193,8 @@ void vulkan_weight_format_pack(enum vulkan_weight_kind kind, const void *source,
         if (!facts.quantized) {
             memcpy(at.codes, row, source_bytes);
             memset(at.codes + source_bytes, 0, bytes.codes - source_bytes);
-        } else if (kind == VULKAN_WEIGHT_A8) {
-            pack_wide_row(row, columns, at);
+        } else if (GGML_SIGN_OFFSET(facts.code_bits, facts.minimum) != 0) {
+            pack_signed_row(&facts, row, columns, at);
         } else if (ggml_type_block(facts.type).elements == VULKAN_WEIGHT_BLOCK_COLUMNS) {
             pack_simple_row(&facts, row, columns, at);
         } else {

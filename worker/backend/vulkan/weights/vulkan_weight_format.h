@@ -42,28 +42,10 @@
 #define VULKAN_WEIGHT_BLOCK_COLUMNS  32u
 #define VULKAN_WEIGHT_ALIGN_BYTES    16u
 
-/* X(type, bits of the codes array, bits of the high array, columns per scale, has a minimum,
- * center) */
-#define VULKAN_WEIGHT_QUANT_LIST(X)                                                                \
-    X(Q4_0, 4, 0, 32, 0, 8)                                                                        \
-    X(Q4_1, 4, 0, 32, 1, 0)                                                                        \
-    X(Q5_0, 4, 1, 32, 0, 16)                                                                       \
-    X(Q5_1, 4, 1, 32, 1, 0)                                                                        \
-    X(Q8_0, 8, 0, 32, 0, 0)                                                                        \
-    X(A8, 8, 0, 32, 1, 0)                                                                          \
-    X(Q2_K, 2, 0, 16, 1, 0)                                                                        \
-    X(Q3_K, 2, 1, 16, 0, 4)                                                                        \
-    X(Q4_K, 4, 0, 32, 1, 0)                                                                        \
-    X(Q5_K, 4, 1, 32, 1, 0)                                                                        \
-    X(Q6_K, 4, 2, 16, 0, 32)
-
-/* X(type, bytes of an element) */
-#define VULKAN_WEIGHT_FLOAT_LIST(X) X(F32, 4) X(F16, 2) X(BF16, 2)
-
 /* The specialization constant WEIGHT_KIND of shaders. */
 enum vulkan_weight_kind {
-#define VULKAN_WEIGHT_ENUM(type, ...) VULKAN_WEIGHT_##type,
-    VULKAN_WEIGHT_QUANT_LIST(VULKAN_WEIGHT_ENUM) VULKAN_WEIGHT_FLOAT_LIST(VULKAN_WEIGHT_ENUM)
+#define VULKAN_WEIGHT_ENUM(kind, name, ...) VULKAN_WEIGHT_##name = kind,
+    GGML_QUANT_LIST(VULKAN_WEIGHT_ENUM) GGML_FLOAT_LIST(VULKAN_WEIGHT_ENUM)
 #undef VULKAN_WEIGHT_ENUM
         VULKAN_WEIGHT_KIND_COUNT
 };

@@ -55,26 +55,21 @@ static float packed_value(enum vulkan_weight_kind kind, const struct vulkan_weig
     return ggml_f16_to_f32(ggml_load_u16(scales)) * (float)(code - (int32_t)facts.center) + minimum;
 }
 
-/* Random bytes, with every block's f16 scales made small and finite. */
+/* Random bytes; the f16 scales of a quantized type are small and finite. Float types: GGML_F32. */
 static uint8_t *random_rows(struct test_random *random, enum ggml_type type, uint64_t bytes)
 {
-    static const struct {
-        enum ggml_type type;
-        uint32_t first, count; /* byte of the block's scales, how many */
-    } halves[] = {{GGML_Q4_0, 0, 1},   {GGML_Q4_1, 0, 2},   {GGML_Q5_0, 0, 1}, {GGML_Q5_1, 0, 2},
-                  {GGML_Q8_0, 0, 1},   {GGML_Q2_K, 80, 2},  {GGML_Q4_K, 0, 2}, {GGML_Q5_K, 0, 2},
-                  {GGML_Q3_K, 108, 1}, {GGML_Q6_K, 208, 1}, {GGML_A8, 0, 2}};
     uint8_t *rows = malloc(bytes);
-    uint32_t block_bytes = ggml_type_block(type).bytes;
     assert_non_null(rows);
     for (uint64_t i = 0; i < bytes; i++)
         rows[i] = (uint8_t)test_random_next(random);
-    for (size_t h = 0; h < sizeof halves / sizeof *halves; h++)
-        for (uint64_t at = 0; halves[h].type == type && at < bytes; at += block_bytes)
-            for (uint32_t i = 0; i < halves[h].count; i++) { /* exponents 2^-11 .. 2^-8 */
-                uint8_t *top = rows + at + halves[h].first + 2 * i + 1;
-                *top = (uint8_t)((*top & 0x8f) | 0x10 | (*top & 0x0c));
-            }
+    if (type == GGML_F32)
+        return rows;
+    struct ggml_layout layout = ggml_type_layout(type);
+    for (uint64_t at = 0; at < bytes; at += layout.bytes)
+        for (uint32_t i = 0; i < 1u + layout.minimum; i++) { /* exponents 2^-11 .. 2^-8 */
+            uint8_t *top = rows + at + layout.offset + 2 * i + 1;
+            *top = (uint8_t)((*top & 0x8f) | 0x10 | (*top & 0x0c));
+        }
     return rows;
 }
 
@@ -100,7 +95,7 @@ static void check_quantized(struct test_random *random, enum vulkan_weight_kind 
         for (uint32_t c = 0; c < COLUMNS; c++) {
             float value = packed_value(kind, &arrays, COLUMNS, r, c);
             /* K types' scales and minimums are rounded to f16 (2^-11 of each), A8's minimums. */
-            bool rounded = (type >= GGML_Q2_K && type <= GGML_Q6_K) || type == GGML_A8;
+            bool rounded = ggml_type_layout(type).sub_scales || type == GGML_A8;
             float slack = rounded ? 2.0f : 1e-5f;
             float bound = slack * 0x1p-11f * (fabsf(expected[c]) + 0.5f) + 1e-7f;
             if (!(fabsf(value - expected[c]) <= bound))

@@ -1,0 +1,89 @@
+/*
+ * The element types of weights: the one table that file readers, packers, kernels and shaders
+ * derive block sizes and layouts from. It holds macros only, so that C and GLSL
+ * (worker/backend/vulkan/shaders/weight_blocks.glsl) include the same file.
+ *
+ * Source of the block layouts: ggml's published formats.
+ */
+#ifndef SHOAL_PROTO_GGML_TYPE_LIST_H
+#define SHOAL_PROTO_GGML_TYPE_LIST_H
+
+// clang-format off
+
+/*
+ * Quantized types that kernels multiply with. A row is a run of blocks; a span is the columns that
+ * share one scale:
+ *
+ *   weight = scale * (code - center)       without a minimum
+ *   weight = scale * code + minimum        with a minimum
+ *
+ *   kind     position in this list and GGML_FLOAT_LIST: the shaders' WEIGHT_KIND (static-asserted)
+ *   number   in a GGUF file; A8 is in no file: weight_source makes it of MLX groups of 6 and 8 bits
+ *   columns  of a block: 32, or 256 with a 6-bit or 4-bit scale per span below the block's f16 one
+ *   bytes    of a block in the file
+ *   bits     of a code; codes are unsigned, but for Q8_0
+ *   span     columns per scale
+ *   minimum  1: has one per span
+ *   center   0 with a minimum
+ *   offset   byte of the block's f16 scale; with a minimum, the f16 minimum follows
+ *
+ *     kind  name  number  columns  bytes  bits  span  minimum  center  offset
+ */
+#define GGML_QUANT_LIST(X) \
+    X(0,   Q4_0,   2,      32,      18,    4,    32,   0,       8,      0)   \
+    X(1,   Q4_1,   3,      32,      20,    4,    32,   1,       0,      0)   \
+    X(2,   Q5_0,   6,      32,      22,    5,    32,   0,       16,     0)   \
+    X(3,   Q5_1,   7,      32,      24,    5,    32,   1,       0,      0)   \
+    X(4,   Q8_0,   8,      32,      34,    8,    32,   0,       0,      0)   \
+    X(5,   A8,     63,     32,      36,    8,    32,   1,       0,      0)   \
+    X(6,   Q2_K,   10,     256,     84,    2,    16,   1,       0,      80)  \
+    X(7,   Q3_K,   11,     256,     110,   3,    16,   0,       4,      108) \
+    X(8,   Q4_K,   12,     256,     144,   4,    32,   1,       0,      0)   \
+    X(9,   Q5_K,   13,     256,     176,   5,    32,   1,       0,      0)   \
+    X(10,  Q6_K,   14,     256,     210,   6,    16,   0,       32,     208)
+
+/* Packed layouts store 8-bit codes as signed bytes: what is subtracted from a code before. */
+#define GGML_SIGN_OFFSET(bits, minimum) ((bits) == 8 && (minimum) != 0 ? 128 : 0)
+
+/* Packed layouts on a Vulkan device split a code: low bits (2, 4 or 8) in one array, the other upper bits in
+ * a second one. */
+#define GGML_LOW_BITS(bits) ((bits) == 8 ? 8 : (bits) >= 4 ? 4 : 2)
+
+/* Float types that kernels read.
+ *     kind  name  number  bytes of an element */
+#define GGML_FLOAT_LIST(X) \
+    X(11,  F32,    0,      4) \
+    X(12,  F16,    1,      2) \
+    X(13,  BF16,   30,     2)
+
+/* Types that become rows of another type at load (worker/plan/weight_source.c).
+ *     name    number  columns  bytes of a block */
+#define GGML_CONVERTED_LIST(X) \
+    X(IQ4_NL,  20,     32,      18) \
+    X(MXFP4,   39,     32,      17)
+
+/* Types that are not supported, listed for their names in error texts.
+ *     name     number */
+#define GGML_UNSUPPORTED_LIST(X) \
+    X(Q8_1,     9)  \
+    X(Q8_K,     15) \
+    X(IQ2_XXS,  16) \
+    X(IQ2_XS,   17) \
+    X(IQ3_XXS,  18) \
+    X(IQ1_S,    19) \
+    X(IQ3_S,    21) \
+    X(IQ2_S,    22) \
+    X(IQ4_XS,   23) \
+    X(I8,       24) \
+    X(I16,      25) \
+    X(I32,      26) \
+    X(I64,      27) \
+    X(F64,      28) \
+    X(IQ1_M,    29) \
+    X(TQ1_0,    34) \
+    X(TQ2_0,    35) \
+    X(NVFP4,    40)
+
+// clang-format on
+
+#endif
