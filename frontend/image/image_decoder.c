@@ -36,11 +36,6 @@ static const struct {
     [IMAGE_GIF] = {"GIF", "GIF8", 4, NULL, gif_codec_probe, gif_codec_decode},
 };
 
-const char *image_kind_name(enum image_kind kind)
-{
-    return kind < IMAGE_KINDS ? kinds[kind].name : "unknown";
-}
-
 static enum image_kind find_kind(const uint8_t *bytes, size_t byte_count)
 {
     enum image_kind kind = 0;

@@ -53,7 +53,4 @@ enum result image_decoder_run(const uint8_t *bytes, size_t byte_count,
                               uint32_t wanted_height, const atomic_bool *cancelled,
                               struct image_pixels *pixels, struct error_text *error) RESULT_CHECKED;
 
-/* "JPEG", "PNG" …; for messages. */
-const char *image_kind_name(enum image_kind kind);
-
 #endif

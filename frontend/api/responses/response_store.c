@@ -51,11 +51,6 @@ struct response_store {
 static const char *const status_names[] = {"queued",     "in_progress", "completed",
                                            "incomplete", "failed",      "cancelled"};
 
-const char *response_status_name(enum response_status status)
-{
-    return status_names[status];
-}
-
 bool response_status_is_final(enum response_status status)
 {
     return status >= RESPONSE_COMPLETED;

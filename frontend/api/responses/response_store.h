@@ -35,8 +35,6 @@ enum response_status {
     RESPONSE_CANCELLED
 };
 
-/* "queued", … */
-const char *response_status_name(enum response_status status);
 bool response_status_is_final(enum response_status status);
 
 /* Set by the request. */

@@ -129,8 +129,8 @@ static void record_barrier(struct vulkan_commands *commands, VkPipelineStageFlag
     vkCmdPipelineBarrier2(commands->buffer, &dependency);
 }
 
-static void prepare_dispatch(struct vulkan_commands *commands, const struct vulkan_kernel *kernel,
-                             const void *push, uint32_t push_bytes)
+void vulkan_commands_dispatch(struct vulkan_commands *commands, const struct vulkan_kernel *kernel,
+                              const void *push, uint32_t push_bytes, struct vulkan_grid grid)
 {
     must(push_bytes <= VULKAN_PUSH_BYTES);
     if (commands->bound != kernel)
@@ -140,24 +140,7 @@ static void prepare_dispatch(struct vulkan_commands *commands, const struct vulk
     if (push_bytes > 0)
         vkCmdPushConstants(commands->buffer, kernel->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                            push_bytes, push);
-}
-
-void vulkan_commands_dispatch(struct vulkan_commands *commands, const struct vulkan_kernel *kernel,
-                              const void *push, uint32_t push_bytes, struct vulkan_grid grid)
-{
-    prepare_dispatch(commands, kernel, push, push_bytes);
     vkCmdDispatch(commands->buffer, grid.x, grid.y, grid.z);
-}
-
-void vulkan_commands_dispatch_indirect(struct vulkan_commands *commands,
-                                       const struct vulkan_kernel *kernel, const void *push,
-                                       uint32_t push_bytes, const struct vulkan_buffer *buffer,
-                                       uint64_t offset)
-{
-    prepare_dispatch(commands, kernel, push, push_bytes);
-    record_barrier(commands, WORK_STAGES, VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT,
-                   VK_ACCESS_2_INDIRECT_COMMAND_READ_BIT);
-    vkCmdDispatchIndirect(commands->buffer, buffer->handle, offset);
 }
 
 void vulkan_commands_barrier(struct vulkan_commands *commands)

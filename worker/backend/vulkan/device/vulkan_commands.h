@@ -29,11 +29,6 @@ enum result vulkan_commands_begin(struct vulkan_commands *commands,
                                   struct error_text *error) RESULT_CHECKED;
 void vulkan_commands_dispatch(struct vulkan_commands *commands, const struct vulkan_kernel *kernel,
                               const void *push, uint32_t push_bytes, struct vulkan_grid grid);
-/* The grid is a VkDispatchIndirectCommand in the buffer. */
-void vulkan_commands_dispatch_indirect(struct vulkan_commands *commands,
-                                       const struct vulkan_kernel *kernel, const void *push,
-                                       uint32_t push_bytes, const struct vulkan_buffer *buffer,
-                                       uint64_t offset);
 void vulkan_commands_barrier(struct vulkan_commands *commands);
 void vulkan_commands_copy(struct vulkan_commands *commands, const struct vulkan_buffer *source,
                           uint64_t source_offset, const struct vulkan_buffer *target,

@@ -202,7 +202,6 @@ struct vulkan_arena {
     struct vulkan_buffer *chunks[VULKAN_ARENA_CHUNKS_MAX];
     uint32_t chunk_count;
     uint64_t used_bytes; /* of the last chunk */
-    uint64_t total_bytes;
 };
 
 struct vulkan_arena *vulkan_arena_create(const struct vulkan_device *device,
@@ -287,7 +286,6 @@ static enum result add_chunk(struct vulkan_arena *arena, uint64_t bytes, const c
     }
     arena->chunks[arena->chunk_count++] = chunk;
     arena->used_bytes = 0;
-    arena->total_bytes += bytes;
     return RESULT_OK;
 }
 
@@ -311,11 +309,6 @@ enum result vulkan_arena_take(struct vulkan_arena *arena, uint64_t bytes, const 
         taken_bytes < arena->expected_bytes ? taken_bytes : arena->expected_bytes;
     arena->used_bytes = start + bytes;
     return RESULT_OK;
-}
-
-uint64_t vulkan_arena_bytes(const struct vulkan_arena *arena)
-{
-    return arena->total_bytes;
 }
 
 uint32_t vulkan_arena_chunk_count(const struct vulkan_arena *arena)

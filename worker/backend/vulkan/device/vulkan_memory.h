@@ -69,7 +69,6 @@ void vulkan_arena_destroy(struct vulkan_arena *arena);
 /* RESULT_STALE: all descriptors of an imported arena are used up. */
 enum result vulkan_arena_take(struct vulkan_arena *arena, uint64_t bytes, const char *what,
                               struct vulkan_piece *piece, struct error_text *error) RESULT_CHECKED;
-uint64_t vulkan_arena_bytes(const struct vulkan_arena *arena);
 uint32_t vulkan_arena_chunk_count(const struct vulkan_arena *arena);
 const struct vulkan_buffer *vulkan_arena_chunk(const struct vulkan_arena *arena, uint32_t index);
 
