@@ -163,10 +163,10 @@ $(BUILD)/shoal-load: $(OBJ)/scripts/load/main.o $(LIB_LOAD) $(LIB_BASE)
 	$(link) $(FRONTEND_LIBS)
 
 # The worker's step alone, without frontend, rings or HTTP: what a server is measured against.
-$(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_WORKER) $(LIB_BASE)
+$(BUILD)/step_bench: $(OBJ)/scripts/bench/step_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
 # Vulkan kernels alone, by shape and tuning (worker/backend/vulkan/README.md).
-$(BUILD)/vulkan_%_bench: $(OBJ)/scripts/bench/vulkan_%_bench.o $(LIB_WORKER) $(LIB_BASE)
+$(BUILD)/vulkan_%_bench: $(OBJ)/scripts/bench/vulkan_%_bench.o $(LIB_SUPPORT) $(LIB_WORKER) $(LIB_BASE)
 	$(link) $(WORKER_LIBS)
 
 $(call test_programs,$(BASE_TESTS)): $(BUILD)/tests/%: $(OBJ)/tests/%.o $(LIB_SUPPORT) $(LIB_BASE)

@@ -31,6 +31,7 @@
 
 #include "proto/device_name.h"
 #include "proto/must.h"
+#include "tests/support/vulkan_kv_noise.h"
 #include "worker/backend/host/backend.h"
 #include "worker/model/model.h"
 
@@ -249,6 +250,19 @@ static uint32_t decide_picture(struct bench *bench)
     return bench->options.feature_rows + PICTURE_WORDS;
 }
 
+/* Without tokens of a text, decodes read a context that was not computed: random rows. */
+static void fill_kv_cache(struct bench *bench)
+{
+    struct error_text error;
+    if (bench->device.kind != DEVICE_VULKAN || bench->tokens.count != 0)
+        return;
+    if (vulkan_kv_noise_fill(vulkan_backend_program(bench->backend), bench->options.kv_blocks,
+                             &error) == RESULT_OK)
+        return;
+    fprintf(stderr, "%s\n", error.text);
+    exit(1);
+}
+
 static void load(struct bench *bench)
 {
     struct error_text error = {{0}};
@@ -266,7 +280,6 @@ static void load(struct bench *bench)
     for (uint32_t g = 0; g < model_plan(bench->model)->kv.group_count; g++)
         bench->options.kv_blocks[g] = most_sequences(bench) * blocks;
     bench->options.state_slots = BATCH_MAX;
-    bench->options.vulkan.kv_noise = bench->tokens.count == 0; /* decodes go on behind nothing */
     bench->backend =
         bench->device.kind == DEVICE_VULKAN ? vulkan_backend_create() : cpu_backend_create();
     if (bench->backend->interface->load(bench->backend, model_plan(bench->model), &bench->options,
@@ -274,6 +287,7 @@ static void load(struct bench *bench)
         fprintf(stderr, "%s\n", error.text);
         exit(1);
     }
+    fill_kv_cache(bench);
     for (uint32_t s = 0; s < most_sequences(bench); s++)
         for (uint32_t b = 0; b < blocks; b++)
             bench->blocks[s][b] = s * blocks + b;

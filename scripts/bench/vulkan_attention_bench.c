@@ -25,12 +25,12 @@
 
 #include "proto/kv_quantization.h"
 #include "proto/must.h"
+#include "tests/support/kv_noise.h"
 #include "worker/backend/vulkan/device/vulkan_attention_push.h"
 #include "worker/backend/vulkan/device/vulkan_register_probe.h"
 #include "worker/backend/vulkan/policy/vulkan_attention_policy.h"
 #include "worker/backend/vulkan/record/vulkan_batch.h"
 #include "worker/backend/vulkan/weights/vulkan_kv_tables.h"
-#include "worker/cache/kv_noise.h"
 #include "worker/plan/kv_codec.h"
 #include "worker/plan/kv_layout.h"
 

@@ -1,8 +1,8 @@
 /*
- * Numbers are sums of four uniform ones about 0, which is near enough to the bell that codebooks
- * are made for. Rows differ in size, so that scales do.
+ * A number is a sum of four uniform ones about 0: close to the normal distribution that codebooks
+ * are made for. Rows differ in size, so scales differ too.
  */
-#include "worker/cache/kv_noise.h"
+#include "tests/support/kv_noise.h"
 
 #include "proto/ggml_half.h"
 #include "worker/plan/kv_layout.h"

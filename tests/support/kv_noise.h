@@ -1,10 +1,10 @@
 /*
- * Keys and values of a context that nobody computed: random rows as a cache keeps them. What a
- * kernel takes over codes depends on the codes (tables are looked up, the device's clock follows
- * its power), so benches of long contexts fill their caches with these. The same numbers each time.
+ * Random keys and values in the form of a KV cache, the same each time. The time that a kernel
+ * takes over codes depends on the codes (table look-ups; the device's clock follows its power), so
+ * benches of long contexts fill their caches with these instead of computing them.
  */
-#ifndef SHOAL_WORKER_CACHE_KV_NOISE_H
-#define SHOAL_WORKER_CACHE_KV_NOISE_H
+#ifndef SHOAL_TESTS_SUPPORT_KV_NOISE_H
+#define SHOAL_TESTS_SUPPORT_KV_NOISE_H
 
 #include "worker/plan/kv_codec.h"
 

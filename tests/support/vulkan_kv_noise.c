@@ -1,12 +1,13 @@
 /*
- * A group of layers at a time: its rows are made once on the host and copied over and over, since
- * only where they lie counts for a device's caches.
+ * One group of layers at a time: its rows are made once on the host and copied repeatedly, because
+ * only their addresses matter to a device's caches.
  */
-#include "worker/backend/vulkan/weights/vulkan_kv_noise.h"
+#include "tests/support/vulkan_kv_noise.h"
 
 #include "proto/must.h"
+#include "tests/support/kv_noise.h"
 #include "worker/backend/vulkan/device/vulkan_upload.h"
-#include "worker/cache/kv_noise.h"
+#include "worker/backend/vulkan/program/vulkan_program.h"
 
 #define SIDES 4096u /* of a head, keys or values, that differ */
 
@@ -57,7 +58,7 @@ static void make_rows(const struct noise_group *noise, uint8_t *staging)
     kv_codec_fini(&codec);
 }
 
-/* The region at `address`, which lies in one buffer of the cache's. */
+/* The region at `address`, which is inside one buffer of the cache. */
 static void copy_region(const struct noise_group *noise, const struct noise_side *side,
                         uint64_t address, struct vulkan_upload *upload)
 {
@@ -84,7 +85,7 @@ static void copy_layers(const struct noise_group *noise, struct vulkan_upload *u
     for (uint32_t l = 0; l < layout->layer_count; l++) {
         uint32_t group = layout->layer_group[l];
         if (group == KV_GROUP_NONE || program->kv[l].keys == 0)
-            continue; /* none, or an earlier layer's */
+            continue; /* no cache, or shared with an earlier layer */
         const struct vulkan_kv_layer *layer = NULL;
         if (group == noise->group)
             layer = &program->kv[l];

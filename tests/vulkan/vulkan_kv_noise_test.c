@@ -12,11 +12,11 @@
 #include <cmocka.h>
 
 #include "proto/must.h"
+#include "tests/support/kv_noise.h"
 #include "tests/support/vulkan_fixture.h"
+#include "tests/support/vulkan_kv_noise.h"
 #include "worker/backend/vulkan/device/vulkan_commands.h"
 #include "worker/backend/vulkan/program/vulkan_program_memory.h"
-#include "worker/backend/vulkan/weights/vulkan_kv_noise.h"
-#include "worker/cache/kv_noise.h"
 
 #define CHECKPOINT "build/checkpoints/llama-f32"
 #define BLOCKS     2500u /* more than differ */

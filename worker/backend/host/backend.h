@@ -141,7 +141,6 @@ struct vulkan_settings {
     enum vulkan_tier tier_limit; /* nothing above it is used; VULKAN_NV_MATRIX2 = no limit */
     bool validation;             /* run under the validation layer, for tests */
     bool kernels_when_needed;    /* make a kernel at its first use, not while loading, for tests */
-    bool kv_noise;               /* the KV cache begins with random rows, for benches */
     const char *pipeline_cache;  /* folder where compiled pipelines are kept, or NULL */
 };
 
@@ -260,6 +259,9 @@ enum result backend_step_run(struct backend *backend, const struct step_batch *b
 struct backend *cpu_backend_create(void);
 /* worker/backend/vulkan/step/vulkan_backend.c; no device is opened yet. */
 struct backend *vulkan_backend_create(void);
+/* Of a Vulkan backend after load(); benches fill its KV cache. */
+struct vulkan_program;
+const struct vulkan_program *vulkan_backend_program(const struct backend *backend);
 /* Threads that `threads` = 0 means. */
 uint32_t cpu_backend_usable_cpus(void);
 

@@ -13,7 +13,7 @@
 
 #include "proto/ggml_half.h"
 #include "proto/must.h"
-#include "worker/cache/kv_noise.h"
+#include "tests/support/kv_noise.h"
 #include "worker/plan/kv_layout.h"
 
 enum { DIM = 64, COUNT = 8, ROWS = COUNT * KV_BLOCK_TOKENS };

@@ -18,7 +18,6 @@
 #include "worker/backend/vulkan/program/vulkan_program_memory.h"
 #include "worker/backend/vulkan/step/vulkan_image_encoder.h"
 #include "worker/backend/vulkan/step/vulkan_step.h"
-#include "worker/backend/vulkan/weights/vulkan_kv_noise.h"
 #include "worker/backend/vulkan/weights/vulkan_vault.h"
 #include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
 
@@ -218,8 +217,6 @@ static enum result load(struct backend *backend, const struct plan *plan,
     if (result == RESULT_OK)
         result = vulkan_program_init(&vulkan->program, vulkan->device, vulkan->kernels, plan,
                                      options, error);
-    if (result == RESULT_OK && options->vulkan.kv_noise)
-        result = vulkan_kv_noise_fill(&vulkan->program, options->kv_blocks, error);
     begun_ms = stage_end(vulkan, STAGE_MEMORY, begun_ms);
     if (result == RESULT_OK)
         result = load_weights(vulkan, options, progress, context, error);
@@ -306,6 +303,11 @@ static void destroy(struct backend *backend)
     vulkan_kernels_destroy(vulkan->kernels);
     vulkan_device_close(vulkan->device);
     free(vulkan);
+}
+
+const struct vulkan_program *vulkan_backend_program(const struct backend *backend)
+{
+    return &own_const(backend)->program;
 }
 
 struct backend *vulkan_backend_create(void)
