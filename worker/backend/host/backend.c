@@ -1,6 +1,5 @@
 /*
- * What every backend's users share. Tools and tests that run one step and look at it have nothing
- * to overlap: for them launching and waiting is one call.
+ * For tools and tests that run one step at a time: launching and waiting in one call.
  */
 #include "worker/backend/host/backend.h"
 

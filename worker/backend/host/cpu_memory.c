@@ -1,7 +1,7 @@
 /*
  * Anonymous mappings without reserve: the step's tensors and the KV pools are sized for the largest
- * step and the fullest cache, and mostly stay untouched. Whether the sizes fit the machine is
- * decided by whoever chose them.
+ * step and the fullest cache, and most of them stays untouched. The caller decides whether the
+ * sizes fit the machine.
  */
 #include "worker/backend/host/cpu_memory.h"
 
@@ -24,7 +24,7 @@ enum result cpu_memory_reserve(struct cpu_memory *memory, uint64_t byte_count, b
         return error_set(error, RESULT_OUT_OF_MEMORY, "%s: %llu bytes: %s", what,
                          (unsigned long long)byte_count, strerror(errno));
     if (huge)
-        (void)madvise(bytes, byte_count, MADV_HUGEPAGE); /* a kernel without them is only slower */
+        (void)madvise(bytes, byte_count, MADV_HUGEPAGE); /* without large pages it is only slower */
     *memory = (struct cpu_memory){bytes, byte_count};
     return RESULT_OK;
 }

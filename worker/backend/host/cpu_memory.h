@@ -1,5 +1,5 @@
 /*
- * Zeroed memory from the kernel that costs nothing until it is touched.
+ * Zeroed memory from the kernel that takes no physical pages until it is touched.
  */
 #ifndef SHOAL_WORKER_BACKEND_HOST_CPU_MEMORY_H
 #define SHOAL_WORKER_BACKEND_HOST_CPU_MEMORY_H
@@ -14,8 +14,8 @@ struct cpu_memory {
     uint64_t byte_count;
 };
 
-/* `huge`: wholly used soon, so large pages save address translation. RESULT_OUT_OF_MEMORY names
- * `what` and its size. */
+/* `huge`: all of it is used soon, so large pages save address translation. RESULT_OUT_OF_MEMORY
+ * names `what` and its size. */
 enum result cpu_memory_reserve(struct cpu_memory *memory, uint64_t byte_count, bool huge,
                                const char *what, struct error_text *error) RESULT_CHECKED;
 void cpu_memory_release(struct cpu_memory *memory);

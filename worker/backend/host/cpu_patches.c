@@ -1,11 +1,10 @@
 /*
- * The order of rows: picture by picture, tile by tile; within a tile window by window where the
- * tower has windows, line by line; within a window square by square; within a square its patches
- * line by line. So the rows of a tile, of a window and of a square each lie behind one another, and
- * neither attention nor merging has to look anything up. Features leave the tower in the order of
- * the prompt: line by line of the tile, whatever the windows did.
+ * The order of rows: by image, then tile, then window (in towers with windows), line, square;
+ * within a square patches line by line. So the rows of a tile, of a window and of a square are
+ * consecutive, and neither attention nor merging needs a table. Features leave the tower in the
+ * order of the prompt: line by line of the tile, regardless of windows.
  *
- * A window at a tile's edge has the squares that are there.
+ * A window at a tile's edge has fewer squares.
  */
 #include "worker/backend/host/cpu_patches.h"
 
@@ -19,7 +18,7 @@ uint32_t cpu_patches_square(const struct cpu_patches *patches)
     return patches->vision->merge_side * patches->vision->merge_side;
 }
 
-/* Every span has at least one square of rows, and its last block may have no more. */
+/* A span has at least one square of rows; its last block may have no more than that. */
 static uint64_t most_blocks(const struct cpu_patches *patches)
 {
     uint32_t square = cpu_patches_square(patches);
@@ -50,7 +49,7 @@ enum result cpu_patches_init(struct cpu_patches *patches, const struct plan *pla
     *patches = (struct cpu_patches){.vision = &plan->vision, .max_rows = max_rows};
     uint64_t blocks = most_blocks(patches);
     uint32_t squares =
-        max_rows / cpu_patches_square(patches) + 1; /* tiles and windows have one each at least */
+        max_rows / cpu_patches_square(patches) + 1; /* at least one per tile and window */
     patches->places = must_alloc(max_rows, sizeof *patches->places);
     patches->tiles = must_alloc(squares, sizeof *patches->tiles);
     patches->feature_rows = must_alloc(squares, sizeof *patches->feature_rows);

@@ -1,6 +1,6 @@
 /*
- * A batch of pictures laid out as rows of a vision tower: where each patch lies in its tile, which
- * rows are one tile or one window, and which feature each square of patches becomes.
+ * A batch of images as rows of a vision tower: the place of each patch in its tile, the rows that
+ * form a tile or a window, and the feature that each square of patches becomes.
  */
 #ifndef SHOAL_WORKER_BACKEND_HOST_CPU_PATCHES_H
 #define SHOAL_WORKER_BACKEND_HOST_CPU_PATCHES_H
@@ -17,12 +17,12 @@ struct patch_place {
 };
 
 struct patch_tile {
-    struct encode_picture picture; /* its pixels are the tile's, and only read while taken in */
+    struct encode_picture picture; /* the tile's pixels, only read while the batch is taken in */
     uint32_t height;               /* in patches */
     uint32_t width;
 };
 
-/* Consecutive rows that see each other, and where their keys and values lie: in whole blocks. */
+/* Consecutive rows that attend to each other, and the blocks of their keys and values. */
 struct patch_span {
     uint32_t first_row;
     uint32_t rows;

@@ -1,32 +1,32 @@
 /*
  * Threads for one step at a time.
  *
- * A step is a few hundred short phases, so waking threads per phase would cost more than the work.
- * Instead the team is woken once per step and its members go from phase to phase together. All of
+ * A step is a few hundred short phases; waking threads for each would cost more than the work.
+ * Instead the team is woken once per step and its members go through the phases together. All of
  * them watch one word, the *round*: an even number is a phase whose lanes may be taken, an odd one
- * the time between two walks. Waiting spins a bounded while, because the round usually changes
+ * the time between two runs. Waiting spins for a bounded time, because the round usually changes
  * within microseconds, and then sleeps on the word with a futex.
  *
- * A machine with other tenants may wake a thread milliseconds late. So no phase waits for a member,
- * only for its lanes: each is taken once a round, by its own member or, when that has not come by
- * the time another one has spun for LATE_SPINS, by that one. Who finds lanes of late members
- * takes them without further ado in the next phase. A member that comes late joins at the round
- * that it finds. Only a thread that is stopped inside a lane holds the others up.
+ * A machine with other tenants may wake a thread milliseconds late. So a phase does not wait for
+ * members, only for its lanes: each lane is taken once a round, by its own member or, if that has
+ * not arrived after another one has spun LATE_SPINS times, by the other one. A member that took
+ * lanes of late members takes them without spinning in the next phase. A late member joins at the
+ * current round. Only a thread that is stopped inside a lane delays the others.
  *
- * Taking is a compare-and-swap of the lane's last round against the one before this: rounds are
- * taken in order, so a member that read the round long ago cannot take anything, and whoever took a
- * lane knows that the walk is not over, so that what the caller wrote about it stays as it is.
+ * A lane is taken by a compare-and-swap of its last round against the preceding one. Rounds are
+ * taken in order, so a member that read the round long ago cannot take anything; and while a lane
+ * is taken the run cannot end, so the caller's description of the run stays unchanged.
  *
  * Sleep and wake (store, fence, load on each side, so that one of the two sees the other):
  *   waiter: sleepers += 1 (seq_cst); futex_wait(round, old) unless it has changed
  *   waker:  round = new (seq_cst);   if sleepers > 0: sleepers = 0, futex_wake all
- * Who sleeps through several rounds was woken at the first and costs the others no more calls.
+ * A thread that sleeps through several rounds is woken at the first and causes no further calls.
  *
- * Behind a walk everybody yields once: others that wait for these cores (the frontend, which hands
- * on what the walk has made) would else get them when a slice of the scheduler is over, 3 ms.
+ * After a run every member yields once: otherwise threads that wait for these cores (the frontend,
+ * which publishes the results) would get them only at the end of a scheduler slice, 3 ms later.
  *
- * It splits no work and knows no op; and it never spins without bound, so an idle worker uses no
- * CPU and a machine with other tenants is not starved by it.
+ * The pool splits no work and knows no op. It never spins without bound, so an idle worker uses no
+ * CPU and does not starve other tenants.
  */
 #include "worker/backend/host/cpu_thread_pool.h"
 
@@ -44,27 +44,28 @@
 #include "proto/must.h"
 
 #define LATE_SPINS 64 /* about a microsecond */
-/* About 50 us of pause instructions: longer than nearly every phase, shorter than a scheduler's
+/* About 50 us of pause instructions: longer than nearly every phase, shorter than a scheduler
  * slice. */
 #define SPINS_MOST 2000
 
 struct pool_member {
-    _Alignas(64) _Atomic uint32_t taken; /* the round in which the lane was taken last */
+    _Alignas(64) _Atomic uint32_t taken; /* the round in which the lane was last taken */
     struct cpu_thread_pool *pool;
     uint32_t index;
     pthread_t thread;
 };
 
-/* What everybody watches and what everybody writes in a round have cache lines of their own; the
- * rest is read in every round and written between walks at most. */
+/* The words that all members watch and those that they write in a round have cache lines of their
+ * own; the rest is read in every round and only written between runs. */
 struct cpu_thread_pool {
     _Alignas(64) _Atomic uint32_t round;    /* wraps; what waiters sleep on */
-    _Atomic uint32_t sleepers;              /* since the last waking */
+    _Atomic uint32_t sleepers;              /* since the last wake-up */
     _Alignas(64) _Atomic uint32_t returned; /* lanes of the round */
-    _Alignas(64) _Atomic bool own_lanes;    /* of this walk: nobody takes another member's */
+    _Alignas(64) _Atomic bool own_lanes;    /* of this run: members do not take each other's lanes
+                                             */
     _Atomic bool stopping;
     uint32_t threads;
-    /* Of the walk; for those who have taken a lane of it. */
+    /* The current run; valid for members that have taken one of its lanes. */
     uint32_t first_round;
     uint32_t last_round;
     cpu_phase_fn *fn;
@@ -95,7 +96,7 @@ static void set_round(struct cpu_thread_pool *pool, uint32_t round)
     }
 }
 
-/* Takes a lane of this round and runs it; false: somebody has, or the round is over. */
+/* Takes a lane of this round and runs it; false: it is already taken, or the round is over. */
 static bool run_lane(struct cpu_thread_pool *pool, uint32_t lane, uint32_t round)
 {
     uint32_t before = round - 2;
@@ -127,8 +128,8 @@ static bool round_is(const struct cpu_thread_pool *pool, uint32_t round)
     return atomic_load_explicit(&pool->round, memory_order_acquire) == round;
 }
 
-/* Until the round is another one; in a phase, *late says whether members were missing in the last
- * that this one has waited for. */
+/* Waits until the round changes; in a phase, *late says whether members were missing in the last
+ * phase that this member waited for. */
 static void wait_for_change(struct cpu_thread_pool *pool, uint32_t index, uint32_t round,
                             bool *late)
 {
@@ -158,7 +159,7 @@ uint32_t cpu_thread_pool_usable_cpus(void)
     return count < 1 ? 1 : count < LIMIT_THREADS ? count : LIMIT_THREADS;
 }
 
-/* Returns when the round is another one. */
+/* Returns when the round has changed. */
 static void take_part(struct cpu_thread_pool *pool, uint32_t index, uint32_t round, bool *late)
 {
     if (is_phase(round))

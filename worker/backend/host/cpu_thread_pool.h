@@ -1,6 +1,6 @@
 /*
- * A team of threads that runs one function together, or one phase after the other. The caller is
- * member 0. Between runs, and in long waits, members sleep in the kernel and use no CPU.
+ * A team of threads that runs one function together, or phases in sequence. The caller is member 0.
+ * Between runs, and in long waits, members sleep in the kernel and use no CPU.
  */
 #ifndef SHOAL_WORKER_BACKEND_HOST_CPU_THREAD_POOL_H
 #define SHOAL_WORKER_BACKEND_HOST_CPU_THREAD_POOL_H
@@ -28,9 +28,9 @@ uint32_t cpu_thread_pool_threads(const struct cpu_thread_pool *pool);
 void cpu_thread_pool_run(struct cpu_thread_pool *pool, cpu_thread_fn *fn, void *context);
 
 /* Calls fn(context, p, l) for each of `phases` phases and as many lanes as there are members, and
- * returns when all have returned. A phase begins when all lanes of the one before have returned;
- * what they wrote is visible then. Lane l is member l's, unless that one is late: then whoever has
- * nothing else to do runs it, and nobody waits for a thread that the machine has not woken yet. */
+ * returns when all have returned. A phase begins when all lanes of the previous one have returned;
+ * their writes are visible then. Lane l belongs to member l; if that one is late, an idle member
+ * runs it, so no phase waits for a thread that the machine has not woken yet. */
 void cpu_thread_pool_walk(struct cpu_thread_pool *pool, cpu_phase_fn *fn, void *context,
                           uint32_t phases);
 

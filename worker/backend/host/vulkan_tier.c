@@ -1,9 +1,9 @@
 /*
- * Names of tiers, for people and for a flag.
+ * Names of tiers, for logs and for a flag.
  *
- * A tier is found by reading a device (vulkan_facts.c); a flag can only lower it, so that each
- * tier's kernels can be tried wherever a higher one exists. Words that name no tier are refused:
- * a mistyped limit must not pass as none.
+ * vulkan_facts.c reads a device's tier; a flag can only lower it, so that each tier's kernels can
+ * be tried on any device with a higher one. Unknown names are an error: a mistyped limit must not
+ * be taken for "no limit".
  */
 #include "worker/backend/host/vulkan_tier.h"
 

@@ -1,5 +1,5 @@
 /*
- * What of a device's hardware kernels make use of, in ascending order:
+ * Hardware features of a device that kernels use, in ascending order:
  *
  *   scalar        float arithmetic only
  *   dot           packed 4 x 8-bit integer dot products in hardware
@@ -11,9 +11,9 @@
 
 enum vulkan_tier { VULKAN_SCALAR, VULKAN_DOT, VULKAN_KHR_MATRIX, VULKAN_NV_MATRIX2 };
 
-/* For people: "NV matrix 2". */
+/* For logs: "NV matrix 2". */
 const char *vulkan_tier_name(enum vulkan_tier tier);
-/* Of a flag: scalar, dot, khr-matrix, nv-matrix2. 0, or -1 for other words. */
+/* Parses a flag: scalar, dot, khr-matrix, nv-matrix2. 0, or -1 for other words. */
 int vulkan_tier_parse(const char *text, enum vulkan_tier *tier);
 
 #endif
