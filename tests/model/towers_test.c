@@ -25,7 +25,7 @@
 /* --- the tower by itself ---------------------------------------------------------------------- */
 
 struct lone_tower {
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     struct cpu_image_encoder vision;
 };
 
@@ -36,7 +36,7 @@ static void open_tower(struct lone_tower *tower, const struct plan *plan, enum c
     const struct backend_options options = {
         .vision = plan, .max_patch_rows = PATCH_ROWS, .feature_rows = feature_rows};
     memset(tower, 0, sizeof *tower);
-    must(cpu_thread_pool_create(threads, &tower->pool, &error) == RESULT_OK);
+    must(thread_pool_create(threads, &tower->pool, &error) == RESULT_OK);
     if (cpu_image_encoder_init(&tower->vision, &options, cpu_kernels_choose(tier), tower->pool,
                                NULL, NULL, &error) != RESULT_OK)
         fail_msg("%s", error.text);
@@ -45,7 +45,7 @@ static void open_tower(struct lone_tower *tower, const struct plan *plan, enum c
 static void close_tower(struct lone_tower *tower)
 {
     cpu_image_encoder_fini(&tower->vision);
-    cpu_thread_pool_destroy(tower->pool);
+    thread_pool_destroy(tower->pool);
 }
 
 /* What the pool holds becomes NAN first. */

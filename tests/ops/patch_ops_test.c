@@ -31,7 +31,7 @@
 
 struct trial {
     struct plan_sketch *sketch;
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     struct cpu_image_encoder vision;
     plan_tensor_id pixels, x, out;
     plan_weight_id table;
@@ -56,7 +56,7 @@ static void open_trial(struct trial *t, struct plan_op op, enum cpu_tier tier)
     plan->stage_ends[1] = 2;
     const struct backend_options options = {
         .vision = plan, .max_patch_rows = ROWS_MAX, .feature_rows = ROWS_MAX};
-    must(cpu_thread_pool_create(2, &t->pool, &error) == RESULT_OK);
+    must(thread_pool_create(2, &t->pool, &error) == RESULT_OK);
     must(cpu_image_encoder_init(&t->vision, &options, cpu_kernels_choose(tier), t->pool, NULL, NULL,
                                 &error) == RESULT_OK);
     cpu_image_encoder_begin(&t->vision, &(const struct encode_batch){2, t->pictures});
@@ -97,7 +97,7 @@ static void run(struct trial *t)
 static void end_trial(struct trial *t)
 {
     cpu_image_encoder_fini(&t->vision);
-    cpu_thread_pool_destroy(t->pool);
+    thread_pool_destroy(t->pool);
     plan_sketch_destroy(t->sketch);
     free(t->bytes);
 }

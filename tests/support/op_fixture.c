@@ -20,7 +20,7 @@
 struct op_fixture {
     struct plan_sketch *sketch;
     enum kv_cache_type kv_type;
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
     uint32_t block_tables[OP_FIXTURE_SEQUENCES][OP_FIXTURE_BLOCKS];
@@ -67,7 +67,7 @@ bool op_fixture_open(struct op_fixture *f, enum cpu_tier tier, uint32_t threads)
     if (!kernels)
         return false;
     memset(&f->program, 0, sizeof f->program);
-    must(cpu_thread_pool_create(threads, &f->pool, &error) == RESULT_OK);
+    must(thread_pool_create(threads, &f->pool, &error) == RESULT_OK);
     must(cpu_program_init(&f->program, plan_sketch_plan(f->sketch), &options, kernels, &error) ==
          RESULT_OK);
     must(cpu_walk_init(&f->step, &f->program, f->pool, &error) == RESULT_OK);
@@ -79,7 +79,7 @@ void op_fixture_close(struct op_fixture *f)
 {
     cpu_walk_fini(&f->step);
     cpu_program_fini(&f->program);
-    cpu_thread_pool_destroy(f->pool);
+    thread_pool_destroy(f->pool);
 }
 
 const struct cpu_program *op_fixture_program(const struct op_fixture *f)

@@ -30,7 +30,7 @@ struct finished_step {
 struct cpu_backend {
     struct backend base; /* first, so that both have one address */
     bool loaded;
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     struct cpu_program program;
     struct cpu_step step;
     struct cpu_image_encoder vision; /* zeroed where there is none */
@@ -79,7 +79,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
     const struct cpu_kernels *kernels = cpu_kernels_choose(options->cpu_tier);
     if (!kernels)
         return error_set(error, RESULT_UNSUPPORTED, "this CPU lacks the asked-for instructions");
-    enum result result = cpu_thread_pool_create(options->threads, &cpu->pool, error);
+    enum result result = thread_pool_create(options->threads, &cpu->pool, error);
     if (result == RESULT_OK)
         result = cpu_program_init(&cpu->program, plan, options, kernels, error);
     if (result == RESULT_OK)
@@ -92,7 +92,7 @@ static enum result load(struct backend *backend, const struct plan *plan,
             cpu_weights_load(&cpu->program.weights, cpu->pool, options, progress, context, error);
     if (result != RESULT_OK)
         return result;
-    uint32_t threads = cpu_thread_pool_threads(cpu->pool);
+    uint32_t threads = thread_pool_threads(cpu->pool);
     snprintf(cpu->description, sizeof cpu->description, "cpu %s, %u thread%s", kernels->name,
              threads, threads == 1 ? "" : "s");
     cpu->step.heartbeat = options->heartbeat;
@@ -191,7 +191,7 @@ static void destroy(struct backend *backend)
     cpu_image_encoder_fini(&cpu->vision);
     cpu_walk_fini(&cpu->step);
     cpu_program_fini(&cpu->program);
-    cpu_thread_pool_destroy(cpu->pool);
+    thread_pool_destroy(cpu->pool);
     for (uint32_t i = 0; i < STEP_DEPTH_MAX; i++)
         free(cpu->finished[i].results);
     free(cpu);
@@ -199,7 +199,7 @@ static void destroy(struct backend *backend)
 
 uint32_t cpu_backend_usable_cpus(void)
 {
-    return cpu_thread_pool_usable_cpus();
+    return thread_pool_usable_cpus();
 }
 
 struct backend *cpu_backend_create(void)

@@ -88,7 +88,7 @@ static void list_units(struct cpu_image_encoder *vision)
  * -------------------------------------------------------------------------------- */
 
 static enum result load_weights(struct cpu_image_encoder *vision,
-                                const struct backend_options *options, struct cpu_thread_pool *pool,
+                                const struct backend_options *options, struct thread_pool *pool,
                                 backend_progress_fn *progress, void *context,
                                 struct error_text *error)
 {
@@ -99,7 +99,7 @@ static enum result load_weights(struct cpu_image_encoder *vision,
 
 enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
                                    const struct backend_options *options,
-                                   const struct cpu_kernels *kernels, struct cpu_thread_pool *pool,
+                                   const struct cpu_kernels *kernels, struct thread_pool *pool,
                                    backend_progress_fn *progress, void *context,
                                    struct error_text *error)
 {
@@ -111,11 +111,11 @@ enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
     if (result == RESULT_OK)
         result = cpu_walk_init(&vision->step, &vision->program, pool, error);
     if (result == RESULT_OK)
-        result = cpu_patches_init(&vision->patches, plan, sizes.max_patch_rows, error);
+        result = image_patches_init(&vision->patches, plan, sizes.max_patch_rows, error);
     uint64_t patch_bytes = (uint64_t)3 * plan->vision.patch_side * plan->vision.patch_side;
     if (result == RESULT_OK)
-        result = cpu_memory_reserve(&vision->pixels, sizes.max_patch_rows * patch_bytes, false,
-                                    "pixels of images", error);
+        result = lazy_memory_reserve(&vision->pixels, sizes.max_patch_rows * patch_bytes, false,
+                                     "pixels of images", error);
     if (result == RESULT_OK)
         result = cpu_feature_pool_init(&vision->features, options->feature_rows,
                                        model_vision_feature_columns(&plan->vision), error);
@@ -136,8 +136,8 @@ void cpu_image_encoder_fini(struct cpu_image_encoder *vision)
         return;
     cpu_walk_fini(&vision->step);
     cpu_program_fini(&vision->program);
-    cpu_patches_fini(&vision->patches);
-    cpu_memory_release(&vision->pixels);
+    image_patches_fini(&vision->patches);
+    lazy_memory_release(&vision->pixels);
     cpu_feature_pool_fini(&vision->features);
     free(vision->units);
 }
@@ -162,7 +162,7 @@ static double pairs_of(const struct patch_spans *spans)
 /* Multiply-adds of a patch row, averaged over the batch. */
 static double row_work(const struct cpu_image_encoder *vision, const struct vision_unit *unit)
 {
-    const struct cpu_patches *patches = &vision->patches;
+    const struct image_patches *patches = &vision->patches;
     double work = (double)unit->row_work;
     if (unit->pair_work > 0)
         work += (double)unit->pair_work *
@@ -198,7 +198,7 @@ static void copy_pixels(struct cpu_image_encoder *vision)
 
 void cpu_image_encoder_begin(struct cpu_image_encoder *vision, const struct encode_batch *batch)
 {
-    cpu_patches_arrange(&vision->patches, batch);
+    image_patches_arrange(&vision->patches, batch);
     check_room(vision);
     copy_pixels(vision);
     vision->unit = vision->row = 0;
@@ -211,7 +211,7 @@ void cpu_image_encoder_begin(struct cpu_image_encoder *vision, const struct enco
 /* Rows of the current unit that fit: whole slices, at least `least`, or all that are left. */
 static uint32_t rows_within(const struct cpu_image_encoder *vision, double work, uint32_t least)
 {
-    uint32_t square = cpu_patches_square(&vision->patches);
+    uint32_t square = image_patches_square(&vision->patches);
     uint32_t slice = (CPU_VISION_SLICE_ROWS + square - 1) / square * square;
     uint32_t left = vision->patches.rows - vision->row;
     double slices = work / (slice * row_work(vision, &vision->units[vision->unit]));

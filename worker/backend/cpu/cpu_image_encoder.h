@@ -26,9 +26,9 @@ struct vision_unit {
 struct cpu_image_encoder {
     struct cpu_program program;
     struct cpu_step step;
-    struct cpu_patches patches;
+    struct image_patches patches;
     struct cpu_feature_pool features;
-    struct cpu_memory pixels;  /* of the batch's tiles, one after the other */
+    struct lazy_memory pixels; /* of the batch's tiles, one after the other */
     struct vision_unit *units; /* [unit_count]; the first one converts pixels */
     uint32_t unit_count;
     /* The current batch. */
@@ -43,7 +43,7 @@ struct cpu_image_encoder {
  * during a call. */
 enum result cpu_image_encoder_init(struct cpu_image_encoder *vision,
                                    const struct backend_options *options,
-                                   const struct cpu_kernels *kernels, struct cpu_thread_pool *pool,
+                                   const struct cpu_kernels *kernels, struct thread_pool *pool,
                                    backend_progress_fn *progress, void *context,
                                    struct error_text *error) RESULT_CHECKED;
 void cpu_image_encoder_fini(struct cpu_image_encoder *vision);

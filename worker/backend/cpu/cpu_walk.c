@@ -4,7 +4,7 @@
  * A phase is the ops between two barriers of op_order.c; all threads work on one phase, then on the
  * next. Pieces of claimed ops come from one counter per op, so a delayed thread computes fewer of
  * them. Rows of ROWS ops belong to a lane; another thread runs the lane of a late thread
- * (cpu_thread_pool.h).
+ * (thread_pool.h).
  *
  * Which thread computes a piece varies from run to run; results do not, since no piece adds to a
  * number of another piece.
@@ -38,12 +38,12 @@ static uint32_t largest_head_dim(const struct plan *plan)
 }
 
 enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *program,
-                          struct cpu_thread_pool *pool, struct error_text *error)
+                          struct thread_pool *pool, struct error_text *error)
 {
     const struct plan *plan = program->plan;
     size_t scratch_bytes = attention_scratch_floats(largest_head_dim(plan)) * sizeof(float);
     *step = (struct cpu_step){.program = program, .pool = pool};
-    step->threads = cpu_thread_pool_threads(pool);
+    step->threads = thread_pool_threads(pool);
     step->token_ids = must_alloc(program->max_step_rows + 1, sizeof *step->token_ids);
     step->row_sequence = must_alloc(program->max_step_rows + 1, sizeof *step->row_sequence);
     step->claims = must_alloc(plan->op_count + 1, sizeof *step->claims);
@@ -194,7 +194,7 @@ static void walk(struct cpu_step *step, uint32_t first_op, uint32_t end_op)
     for (uint32_t i = first_op; i <= end_op; i++)
         atomic_store_explicit(&step->claims[i], 0, memory_order_relaxed);
     bool draws = step->program->plan->logits != PLAN_NONE;
-    cpu_thread_pool_walk(step->pool, run_phase, step, step->phase_count + draws);
+    thread_pool_walk(step->pool, run_phase, step, step->phase_count + draws);
 }
 
 /* Copies states that sequences start from; a plan without state has none. */

@@ -10,7 +10,7 @@
 
 /* Allocates buffers for steps of this program. */
 enum result cpu_walk_init(struct cpu_step *step, const struct cpu_program *program,
-                          struct cpu_thread_pool *pool, struct error_text *error) RESULT_CHECKED;
+                          struct thread_pool *pool, struct error_text *error) RESULT_CHECKED;
 void cpu_walk_fini(struct cpu_step *step);
 
 /* Runs the plan over the batch and samples tokens: results [logit_row_count]. `before`

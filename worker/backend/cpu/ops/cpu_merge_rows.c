@@ -1,6 +1,6 @@
 /*
  * join_rows, pool_rows and feature_write: from patches to features; feature_add: from features to
- * text rows. The patches of a feature are consecutive rows (cpu_patches.c), so joining them only
+ * text rows. The patches of a feature are consecutive rows (image_patches.c), so joining them only
  * changes the number of columns.
  */
 #include <string.h>

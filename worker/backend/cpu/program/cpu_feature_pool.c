@@ -11,12 +11,12 @@ enum result cpu_feature_pool_init(struct cpu_feature_pool *features, uint32_t ro
 {
     *features = (struct cpu_feature_pool){.rows = rows, .columns = columns};
     uint64_t bytes = (uint64_t)rows * columns * sizeof(float);
-    return cpu_memory_reserve(&features->memory, bytes, false, "features of images", error);
+    return lazy_memory_reserve(&features->memory, bytes, false, "features of images", error);
 }
 
 void cpu_feature_pool_fini(struct cpu_feature_pool *features)
 {
-    cpu_memory_release(&features->memory);
+    lazy_memory_release(&features->memory);
 }
 
 float *cpu_feature_pool_row(const struct cpu_feature_pool *features, uint32_t row)

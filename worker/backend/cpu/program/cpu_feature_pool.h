@@ -7,12 +7,12 @@
 
 #include <stdint.h>
 
-#include "worker/backend/host/cpu_memory.h"
+#include "worker/backend/host/lazy_memory.h"
 
 struct cpu_feature_pool {
     uint32_t rows;
     uint32_t columns; /* model_vision_feature_columns() */
-    struct cpu_memory memory;
+    struct lazy_memory memory;
 };
 
 enum result cpu_feature_pool_init(struct cpu_feature_pool *features, uint32_t rows,

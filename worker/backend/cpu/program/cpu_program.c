@@ -104,7 +104,7 @@ static enum result init_tensors(struct cpu_program *program, struct error_text *
         }
         bytes = at;
         if (pass == 0)
-            result = cpu_memory_reserve(&program->tensor_memory, bytes, false, "tensors", error);
+            result = lazy_memory_reserve(&program->tensor_memory, bytes, false, "tensors", error);
     }
     free(quantized);
     return result;
@@ -124,7 +124,7 @@ static enum result init_kv(struct cpu_program *program, const struct backend_opt
             kv_codec_init(pool->codec, &layout->quantization, layout->groups[g].head_dim);
         }
         pool->block_bytes = kv_layout_block_bytes(layout, g, kv_cache_type_bytes(pool->type));
-        enum result result = cpu_memory_reserve(
+        enum result result = lazy_memory_reserve(
             &program->kv_memory[g], pool->block_bytes * pool->blocks, false, "KV cache", error);
         if (result != RESULT_OK)
             return result;
@@ -156,9 +156,9 @@ enum result cpu_program_init(struct cpu_program *program, const struct plan *pla
     if (result != RESULT_OK)
         return result;
     program->state_slots = options->state_slots;
-    return cpu_memory_reserve(&program->state_memory,
-                              options->state_slots * state_layout_slot_bytes(&plan->state), false,
-                              "recurrent state", error);
+    return lazy_memory_reserve(&program->state_memory,
+                               options->state_slots * state_layout_slot_bytes(&plan->state), false,
+                               "recurrent state", error);
 }
 
 void cpu_program_fini(struct cpu_program *program)
@@ -170,12 +170,12 @@ void cpu_program_fini(struct cpu_program *program)
     free(program->tensors);
     free(program->notes);
     cpu_weights_fini(&program->weights);
-    cpu_memory_release(&program->tensor_memory);
+    lazy_memory_release(&program->tensor_memory);
     for (uint32_t g = 0; g < KV_GROUPS_MAX; g++) {
-        cpu_memory_release(&program->kv_memory[g]);
+        lazy_memory_release(&program->kv_memory[g]);
         if (program->kv[g].codec)
             kv_codec_fini(program->kv[g].codec);
         free(program->kv[g].codec);
     }
-    cpu_memory_release(&program->state_memory);
+    lazy_memory_release(&program->state_memory);
 }

@@ -12,7 +12,7 @@
 #include "worker/backend/cpu/program/op_order.h"
 #include "worker/backend/cpu/weights/cpu_weights.h"
 #include "worker/backend/host/backend.h"
-#include "worker/backend/host/cpu_memory.h"
+#include "worker/backend/host/lazy_memory.h"
 #include "worker/plan/kv_codec.h"
 
 /* One activation tensor: f32 [max rows, columns], and the same rows quantized where a linear op
@@ -50,9 +50,9 @@ struct cpu_program {
     struct kv_pool kv[KV_GROUPS_MAX];
     uint32_t state_slots; /* of recurrent state: cpu_state.h */
     struct cpu_weights weights;
-    struct cpu_memory tensor_memory;
-    struct cpu_memory kv_memory[KV_GROUPS_MAX];
-    struct cpu_memory state_memory;
+    struct lazy_memory tensor_memory;
+    struct lazy_memory kv_memory[KV_GROUPS_MAX];
+    struct lazy_memory state_memory;
 };
 
 /* Fills *program, which is zeroed, except the weights' contents (cpu_weights_load()). The caller

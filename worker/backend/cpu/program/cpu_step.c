@@ -12,7 +12,7 @@ uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows)
     case PLAN_ROWS_STEP: return step->batch->row_count;
     case PLAN_ROWS_LOGITS: return step->batch->logit_row_count;
     case PLAN_ROWS_PATCHES: return patches;
-    default: return patches / cpu_patches_square(step->patches);
+    default: return patches / image_patches_square(step->patches);
     }
 }
 
@@ -20,7 +20,7 @@ uint32_t cpu_step_first_row(const struct cpu_step *step, enum plan_rows rows)
 {
     switch (rows) {
     case PLAN_ROWS_PATCHES: return step->part.first;
-    case PLAN_ROWS_FEATURES: return step->part.first / cpu_patches_square(step->patches);
+    case PLAN_ROWS_FEATURES: return step->part.first / image_patches_square(step->patches);
     default: return 0;
     }
 }

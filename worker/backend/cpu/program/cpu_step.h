@@ -9,7 +9,7 @@
 
 #include "worker/backend/cpu/program/cpu_feature_pool.h"
 #include "worker/backend/cpu/program/cpu_program.h"
-#include "worker/backend/host/cpu_patches.h"
+#include "worker/backend/host/image_patches.h"
 
 /* Patch rows [first, end) of a batch of images, in whole squares, and their features. */
 struct patch_part {
@@ -27,11 +27,11 @@ struct step_phase {
 
 struct cpu_step {
     const struct cpu_program *program;
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     uint32_t threads;
     const struct step_batch *batch;          /* NULL, or `known` */
     struct step_batch known;                 /* the caller's, with sampled tokens resolved */
-    const struct cpu_patches *patches;       /* of a vision plan, otherwise NULL */
+    const struct image_patches *patches;     /* of a vision plan, otherwise NULL */
     const struct cpu_feature_pool *features; /* the pool; NULL: no row has a feature */
     struct step_phase *phases;               /* of the walk, at most [2 * op_count + 1] */
     uint32_t phase_count;                    /* sampling comes after the last */
@@ -50,7 +50,7 @@ uint32_t cpu_step_rows(const struct cpu_step *step, enum plan_rows rows);
 /* The first of them: 0 except in parts of a vision plan. */
 uint32_t cpu_step_first_row(const struct cpu_step *step, enum plan_rows rows);
 
-/* Rows [begin, end) that belong to `thread`, as ops call a lane of cpu_thread_pool_walk(), in every
+/* Rows [begin, end) that belong to `thread`, as ops call a lane of thread_pool_walk(), in every
  * op shared by rows. */
 struct row_share {
     uint32_t begin;

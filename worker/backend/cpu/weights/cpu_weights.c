@@ -28,7 +28,7 @@
 /* One load, with what it needs. */
 struct loading {
     struct cpu_weights *weights;
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     const struct backend_options *options;
     backend_progress_fn *progress;
     void *context;
@@ -156,7 +156,7 @@ static uint64_t pack_matrix(const struct loading *loading, uint32_t number, uint
             weight_mapping_prepare(&weights->vault,
                                    (uint64_t)(packed->data - weights->vault.bytes) +
                                        (base + first + count) * packed->group_bytes);
-        cpu_thread_pool_run(loading->pool, work_on_groups, &job);
+        thread_pool_run(loading->pool, work_on_groups, &job);
         checksum += job.checksum;
         if (first + count == packed->groups)
             source_bytes = matrix_bytes - first * group_source;
@@ -221,7 +221,7 @@ static enum result verify(const struct loading *loading)
         if (packed->group_bytes == 0)
             continue;
         struct group_job job = {packed, NULL, 0, packed->matrices * packed->groups, 0};
-        cpu_thread_pool_run(loading->pool, work_on_groups, &job);
+        thread_pool_run(loading->pool, work_on_groups, &job);
         if (job.checksum != (entry++)->checksum)
             return error_set(&weights->reason, RESULT_CORRUPT, "weight %.64s is damaged",
                              weights->plan->weights[w].name);
@@ -268,7 +268,7 @@ static enum worker_weights try_vault(const struct loading *loading)
     return never ? WORKER_WEIGHTS_REFUSED : WORKER_WEIGHTS_PRIVATE;
 }
 
-enum result cpu_weights_load(struct cpu_weights *weights, struct cpu_thread_pool *pool,
+enum result cpu_weights_load(struct cpu_weights *weights, struct thread_pool *pool,
                              const struct backend_options *options, backend_progress_fn *progress,
                              void *context, struct error_text *error)
 {
@@ -282,8 +282,8 @@ enum result cpu_weights_load(struct cpu_weights *weights, struct cpu_thread_pool
         return RESULT_OK;
     }
     weight_mapping_close(&weights->vault);
-    enum result result = cpu_memory_reserve(&weights->memory, weights->manifest.head->total_bytes,
-                                            true, "weights", error);
+    enum result result = lazy_memory_reserve(&weights->memory, weights->manifest.head->total_bytes,
+                                             true, "weights", error);
     if (result == RESULT_OK)
         pack_all(&loading, weights->memory.bytes);
     return result;
@@ -294,5 +294,5 @@ void cpu_weights_fini(struct cpu_weights *weights)
     free(weights->packed);
     weight_manifest_destroy(&weights->manifest);
     weight_mapping_close(&weights->vault);
-    cpu_memory_release(&weights->memory);
+    lazy_memory_release(&weights->memory);
 }

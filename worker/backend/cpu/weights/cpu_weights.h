@@ -9,8 +9,8 @@
 #include "worker/backend/cpu/weights/weight_manifest.h"
 #include "worker/backend/cpu/weights/weight_vault.h"
 #include "worker/backend/host/backend.h"
-#include "worker/backend/host/cpu_memory.h"
-#include "worker/backend/host/cpu_thread_pool.h"
+#include "worker/backend/host/lazy_memory.h"
+#include "worker/backend/host/thread_pool.h"
 
 struct cpu_weights {
     const struct plan *plan;
@@ -20,14 +20,14 @@ struct cpu_weights {
     struct error_text reason; /* why a vault that was given is not used; "" when it is */
     struct weight_manifest manifest;
     struct weight_mapping vault;
-    struct cpu_memory memory; /* when there is no vault */
+    struct lazy_memory memory; /* when there is no vault */
 };
 
 /* Describes what is to be repacked; *weights is zeroed. */
 void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan);
 /* Sets packed[].data. Whatever is wrong with the vault, the weights are there in the end:
  * RESULT_OUT_OF_MEMORY is the only failure. */
-enum result cpu_weights_load(struct cpu_weights *weights, struct cpu_thread_pool *pool,
+enum result cpu_weights_load(struct cpu_weights *weights, struct thread_pool *pool,
                              const struct backend_options *options, backend_progress_fn *progress,
                              void *context, struct error_text *error) RESULT_CHECKED;
 void cpu_weights_fini(struct cpu_weights *weights);

@@ -288,11 +288,11 @@ static void make_share(void *context, uint32_t thread)
     }
 }
 
-enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct cpu_thread_pool *pool,
+enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct thread_pool *pool,
                                       vulkan_kernels_progress_fn *progress, void *context,
                                       struct error_text *error)
 {
-    uint32_t threads = cpu_thread_pool_threads(pool);
+    uint32_t threads = thread_pool_threads(pool);
     struct making making = {.kernels = kernels, .progress = progress, .context = context};
     making.entries = must_alloc(kernels->count + 1, sizeof(struct kernel_entry *));
     making.results = must_alloc(threads, sizeof *making.results);
@@ -301,7 +301,7 @@ enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct cpu
         for (struct kernel_entry *entry = kernels->buckets[i]; entry; entry = entry->next)
             if (!entry->kernel.pipeline)
                 making.entries[making.count++] = entry;
-    cpu_thread_pool_run(pool, make_share, &making);
+    thread_pool_run(pool, make_share, &making);
     kernels->noting = false;
     kernels->complete = true;
     enum result result = RESULT_OK;

@@ -9,7 +9,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_KERNELS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_DEVICE_VULKAN_KERNELS_H
 
-#include "worker/backend/host/cpu_thread_pool.h"
+#include "worker/backend/host/thread_pool.h"
 #include "worker/backend/vulkan/device/vulkan_device.h"
 
 #define VULKAN_PUSH_BYTES    128u
@@ -56,7 +56,7 @@ void vulkan_kernels_note(struct vulkan_kernels *kernels);
 /* Makes what was noted, on all threads of the pool, and ends the noting. `progress` (may be NULL)
  * is called repeatedly with the number made and the number noted. */
 typedef void vulkan_kernels_progress_fn(void *context, uint32_t made, uint32_t count);
-enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct cpu_thread_pool *pool,
+enum result vulkan_kernels_make_noted(struct vulkan_kernels *kernels, struct thread_pool *pool,
                                       vulkan_kernels_progress_fn *progress, void *context,
                                       struct error_text *error) RESULT_CHECKED;
 /* Whether the build has this shader. */

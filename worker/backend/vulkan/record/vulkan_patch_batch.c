@@ -29,7 +29,7 @@ enum section {
 /* Offset of a section; of SECTION_COUNT: the end of the last one. */
 static uint64_t section_offset(const struct vulkan_patch_batch *patches, enum section section)
 {
-    const struct cpu_patches *arranged = &patches->arranged;
+    const struct image_patches *arranged = &patches->arranged;
     const uint64_t rows = arranged->max_rows;
     const uint64_t squares =
         rows / (arranged->vision->merge_side * arranged->vision->merge_side) + 1;
@@ -78,7 +78,7 @@ enum result vulkan_patch_batch_init(struct vulkan_patch_batch *patches,
     *patches = (struct vulkan_patch_batch){.device = device, .tile_rows = tile_rows};
     uint64_t pixel_bytes =
         (uint64_t)max_rows * plan->vision.patch_side * plan->vision.patch_side * CHANNELS + WORD;
-    enum result result = cpu_patches_init(&patches->arranged, plan, max_rows, error);
+    enum result result = image_patches_init(&patches->arranged, plan, max_rows, error);
     if (result == RESULT_OK)
         result = vulkan_buffer_create(device, VULKAN_UPLOAD, pixel_bytes, "pixels of images",
                                       &patches->pixels, error);
@@ -103,7 +103,7 @@ void vulkan_patch_batch_fini(struct vulkan_patch_batch *patches)
 {
     if (!patches->device)
         return;
-    cpu_patches_fini(&patches->arranged);
+    image_patches_fini(&patches->arranged);
     vulkan_buffer_destroy(patches->device, &patches->pixels);
     vulkan_buffer_destroy(patches->device, &patches->buffer);
 }
@@ -160,7 +160,7 @@ static struct vulkan_patch_spans fill_spans(struct vulkan_patch_batch *patches,
 
 void vulkan_patch_batch_fill(struct vulkan_patch_batch *patches, const struct encode_batch *batch)
 {
-    cpu_patches_arrange(&patches->arranged, batch);
+    image_patches_arrange(&patches->arranged, batch);
     fill_images(patches);
     patches->whole = fill_spans(patches, &patches->arranged.whole, SECTION_SIGHTS, SECTION_TILES);
     patches->windows = patches->whole;

@@ -10,7 +10,7 @@
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PATCH_BATCH_H
 #define SHOAL_WORKER_BACKEND_VULKAN_RECORD_VULKAN_PATCH_BATCH_H
 
-#include "worker/backend/host/cpu_patches.h"
+#include "worker/backend/host/image_patches.h"
 #include "worker/backend/vulkan/record/vulkan_batch.h"
 
 /* The inputs of attention over spans of one kind. */
@@ -22,8 +22,8 @@ struct vulkan_patch_spans {
 
 struct vulkan_patch_batch {
     const struct vulkan_device *device;
-    uint32_t tile_rows;          /* vulkan_attention_policy.h */
-    struct cpu_patches arranged; /* rows in the same order as on the CPU backend */
+    uint32_t tile_rows;            /* vulkan_attention_policy.h */
+    struct image_patches arranged; /* rows in the same order as on the CPU backend */
     struct vulkan_buffer pixels;
     struct vulkan_buffer buffer; /* everything else */
     struct vulkan_batch batch;   /* only addresses of rows, sequences and tables */

@@ -383,8 +383,8 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_im
 {
     const struct vulkan_program *program = steps->program;
     struct warm_progress warm = {progress, context, program->weights.matrix_bytes};
-    struct cpu_thread_pool *pool;
-    enum result result = cpu_thread_pool_create(threads, &pool, error);
+    struct thread_pool *pool;
+    enum result result = thread_pool_create(threads, &pool, error);
     if (result != RESULT_OK)
         return result;
     vulkan_kernels_note(program->kernels);
@@ -393,6 +393,6 @@ enum result vulkan_steps_warm(struct vulkan_steps *steps, const struct vulkan_im
         result = vulkan_image_encoder_warm(vision, error);
     if (result == RESULT_OK)
         result = vulkan_kernels_make_noted(program->kernels, pool, tell_warm, &warm, error);
-    cpu_thread_pool_destroy(pool);
+    thread_pool_destroy(pool);
     return result;
 }

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "proto/must.h"
-#include "worker/backend/host/cpu_thread_pool.h"
 #include "worker/backend/host/ggml_dequantize.h"
+#include "worker/backend/host/thread_pool.h"
 #include "worker/backend/vulkan/device/vulkan_upload.h"
 #include "worker/backend/vulkan/weights/vulkan_kv_tables.h"
 #include "worker/backend/vulkan/weights/vulkan_padding.h"
@@ -218,7 +218,7 @@ static void pack_rows(void *context, uint32_t thread)
 
 struct loading {
     struct vulkan_upload *upload;
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     const struct backend_options *options;
     backend_progress_fn *progress;
     void *context;
@@ -249,7 +249,7 @@ static enum result load_slice(struct loading *loading, const struct vulkan_matri
     slice->out = (struct vulkan_weight_arrays){staging, staging + codes_bytes,
                                                staging + codes_bytes + high_bytes};
     atomic_store(&slice->next_row, 0);
-    cpu_thread_pool_run(loading->pool, pack_rows, slice);
+    thread_pool_run(loading->pool, pack_rows, slice);
     vulkan_upload_copy(loading->upload, 0, matrix->codes.buffer,
                        matrix->codes.offset + first_row * slice->row_bytes.codes, codes_bytes);
     vulkan_upload_copy(loading->upload, codes_bytes, matrix->high.buffer,
@@ -324,7 +324,7 @@ enum result vulkan_weights_upload(struct vulkan_weights *weights,
                               .progress = progress,
                               .context = context,
                               .total_bytes = weights->matrix_bytes};
-    enum result result = cpu_thread_pool_create(options->threads, &loading.pool, error);
+    enum result result = thread_pool_create(options->threads, &loading.pool, error);
     if (result == RESULT_OK)
         result = vulkan_upload_create(weights->device, STAGING_BYTES, &loading.upload, error);
     for (uint32_t m = 0; m < weights->matrix_count && result == RESULT_OK; m++)
@@ -333,7 +333,7 @@ enum result vulkan_weights_upload(struct vulkan_weights *weights,
         result = vulkan_upload_finish(loading.upload, error);
     vulkan_upload_destroy(loading.upload);
     if (loading.pool)
-        cpu_thread_pool_destroy(loading.pool);
+        thread_pool_destroy(loading.pool);
     return result;
 }
 

@@ -2,13 +2,13 @@
  * A batch of images as rows of a vision tower: the place of each patch in its tile, the rows that
  * form a tile or a window, and the feature that each square of patches becomes.
  */
-#ifndef SHOAL_WORKER_BACKEND_HOST_CPU_PATCHES_H
-#define SHOAL_WORKER_BACKEND_HOST_CPU_PATCHES_H
+#ifndef SHOAL_WORKER_BACKEND_HOST_IMAGE_PATCHES_H
+#define SHOAL_WORKER_BACKEND_HOST_IMAGE_PATCHES_H
 
 #include <stdint.h>
 
 #include "worker/backend/host/backend.h"
-#include "worker/backend/host/cpu_memory.h"
+#include "worker/backend/host/lazy_memory.h"
 
 struct patch_place {
     uint32_t tile; /* of the batch */
@@ -42,7 +42,7 @@ struct patch_spans {
     struct patch_block *blocks;
 };
 
-struct cpu_patches {
+struct image_patches {
     const struct model_vision *vision;
     uint32_t max_rows;
     uint32_t rows;
@@ -53,19 +53,19 @@ struct cpu_patches {
     uint32_t *feature_rows;     /* [features] rows of the pool */
     struct patch_spans whole;   /* tiles */
     struct patch_spans windows; /* none in towers without */
-    struct cpu_memory attention;
+    struct lazy_memory attention;
     float *keys_values;    /* [blocks][heads][keys, values][head_dim * KV_BLOCK_TOKENS] */
     uint32_t *block_table; /* block b is the b-th */
 };
 
 /* For batches of up to `max_rows` rows of this plan, which outlives the patches. */
-enum result cpu_patches_init(struct cpu_patches *patches, const struct plan *plan,
-                             uint32_t max_rows, struct error_text *error) RESULT_CHECKED;
-void cpu_patches_fini(struct cpu_patches *patches);
+enum result image_patches_init(struct image_patches *patches, const struct plan *plan,
+                               uint32_t max_rows, struct error_text *error) RESULT_CHECKED;
+void image_patches_fini(struct image_patches *patches);
 
-void cpu_patches_arrange(struct cpu_patches *patches, const struct encode_batch *batch);
+void image_patches_arrange(struct image_patches *patches, const struct encode_batch *batch);
 
 /* Patches that become one feature. */
-uint32_t cpu_patches_square(const struct cpu_patches *patches);
+uint32_t image_patches_square(const struct image_patches *patches);
 
 #endif

@@ -3,16 +3,16 @@
  * step and the fullest cache, and most of them stays untouched. The caller decides whether the
  * sizes fit the machine.
  */
-#include "worker/backend/host/cpu_memory.h"
+#include "worker/backend/host/lazy_memory.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
-enum result cpu_memory_reserve(struct cpu_memory *memory, uint64_t byte_count, bool huge,
-                               const char *what, struct error_text *error)
+enum result lazy_memory_reserve(struct lazy_memory *memory, uint64_t byte_count, bool huge,
+                                const char *what, struct error_text *error)
 {
-    *memory = (struct cpu_memory){0};
+    *memory = (struct lazy_memory){0};
     if (byte_count == 0)
         return RESULT_OK;
     void *bytes = MAP_FAILED;
@@ -25,13 +25,13 @@ enum result cpu_memory_reserve(struct cpu_memory *memory, uint64_t byte_count, b
                          (unsigned long long)byte_count, strerror(errno));
     if (huge)
         (void)madvise(bytes, byte_count, MADV_HUGEPAGE); /* without large pages it is only slower */
-    *memory = (struct cpu_memory){bytes, byte_count};
+    *memory = (struct lazy_memory){bytes, byte_count};
     return RESULT_OK;
 }
 
-void cpu_memory_release(struct cpu_memory *memory)
+void lazy_memory_release(struct lazy_memory *memory)
 {
     if (memory->bytes)
         munmap(memory->bytes, memory->byte_count);
-    *memory = (struct cpu_memory){0};
+    *memory = (struct lazy_memory){0};
 }

@@ -15,12 +15,12 @@
 #include <time.h>
 
 #include "proto/limits.h"
-#include "worker/backend/host/cpu_thread_pool.h"
+#include "worker/backend/host/thread_pool.h"
 
 enum { THREADS_MAX = 5, PHASES = 60, RUNS = 20 };
 
 struct phase_job {
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     uint32_t threads;
     uint32_t values[2][THREADS_MAX]; /* plain: only phases order them */
     uint32_t mistakes[THREADS_MAX];
@@ -44,18 +44,18 @@ static void test_phases_are_ordered(void **state)
         struct phase_job job = {.threads = threads};
         struct error_text error;
         uint32_t walked = 0;
-        assert_int_equal(cpu_thread_pool_create(threads, &job.pool, &error), RESULT_OK);
-        assert_int_equal(cpu_thread_pool_threads(job.pool), threads);
+        assert_int_equal(thread_pool_create(threads, &job.pool, &error), RESULT_OK);
+        assert_int_equal(thread_pool_threads(job.pool), threads);
         for (uint32_t run = 0; run < RUNS; run++) {
             uint32_t phases = run % 3 == 0 ? PHASES : 1 + run % 2;
-            cpu_thread_pool_walk(job.pool, run_phase, &job, phases);
+            thread_pool_walk(job.pool, run_phase, &job, phases);
             walked += phases;
         }
         for (uint32_t t = 0; t < threads; t++) {
             assert_int_equal(job.mistakes[t], 0);
             assert_int_equal(job.calls[t], walked);
         }
-        cpu_thread_pool_destroy(job.pool);
+        thread_pool_destroy(job.pool);
     }
 }
 
@@ -82,16 +82,16 @@ static void test_members_run_once_each_also_after_sleeping(void **state)
 {
     (void)state;
     uint32_t calls[THREADS_MAX] = {0};
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     struct error_text error;
-    assert_int_equal(cpu_thread_pool_create(THREADS_MAX, &pool, &error), RESULT_OK);
+    assert_int_equal(thread_pool_create(THREADS_MAX, &pool, &error), RESULT_OK);
     for (uint32_t run = 0; run < 20; run++) {
-        cpu_thread_pool_run(pool, count_calls, calls);
+        thread_pool_run(pool, count_calls, calls);
         sleep_ms(run % 3);
     }
     for (uint32_t t = 0; t < THREADS_MAX; t++)
         assert_int_equal(calls[t], 20);
-    cpu_thread_pool_destroy(pool);
+    thread_pool_destroy(pool);
 }
 
 static void wait_for_slow_lane(void *context, uint32_t phase, uint32_t lane)
@@ -104,15 +104,15 @@ static void wait_for_slow_lane(void *context, uint32_t phase, uint32_t lane)
 static void test_idle_and_waiting_members_use_no_cpu(void **state)
 {
     (void)state;
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     struct error_text error;
-    assert_int_equal(cpu_thread_pool_create(THREADS_MAX, &pool, &error), RESULT_OK);
+    assert_int_equal(thread_pool_create(THREADS_MAX, &pool, &error), RESULT_OK);
     double before = process_cpu_s();
-    sleep_ms(200);                                           /* waiting for a run */
-    cpu_thread_pool_walk(pool, wait_for_slow_lane, NULL, 2); /* waiting for a phase */
+    sleep_ms(200);                                       /* waiting for a run */
+    thread_pool_walk(pool, wait_for_slow_lane, NULL, 2); /* waiting for a phase */
     /* continuous spinning would take 1.6 s */
     assert_true(process_cpu_s() - before < 0.1);
-    cpu_thread_pool_destroy(pool);
+    thread_pool_destroy(pool);
 }
 
 static sem_t stopped, released;
@@ -142,16 +142,16 @@ static void test_late_members_are_not_waited_for(void **state)
     struct sigaction action = {.sa_handler = stand_still};
     assert_int_equal(sem_init(&stopped, 0, 0) | sem_init(&released, 0, 0), 0);
     assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
-    assert_int_equal(cpu_thread_pool_create(THREADS_MAX, &job.pool, &error), RESULT_OK);
+    assert_int_equal(thread_pool_create(THREADS_MAX, &job.pool, &error), RESULT_OK);
     for (uint32_t late = 1; late < THREADS_MAX; late++) {
-        cpu_thread_pool_run(job.pool, tell_self, selves);
+        thread_pool_run(job.pool, tell_self, selves);
         assert_true(pthread_equal(selves[0], pthread_self()));
         for (uint32_t t = 1; t <= late; t++) {
             assert_int_equal(pthread_kill(selves[t], SIGUSR1), 0);
             assert_int_equal(sem_wait(&stopped), 0);
         }
-        cpu_thread_pool_walk(job.pool, run_phase, &job, PHASES);
-        cpu_thread_pool_walk(job.pool, run_phase, &job, 1);
+        thread_pool_walk(job.pool, run_phase, &job, PHASES);
+        thread_pool_walk(job.pool, run_phase, &job, 1);
         for (uint32_t t = 1; t <= late; t++)
             sem_post(&released);
     }
@@ -159,20 +159,20 @@ static void test_late_members_are_not_waited_for(void **state)
         assert_int_equal(job.mistakes[t], 0);
         assert_int_equal(job.calls[t], (THREADS_MAX - 1) * (PHASES + 1));
     }
-    cpu_thread_pool_destroy(job.pool);
+    thread_pool_destroy(job.pool);
 }
 
 static void test_bounds(void **state)
 {
     (void)state;
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     struct error_text error;
-    uint32_t usable = cpu_thread_pool_usable_cpus();
+    uint32_t usable = thread_pool_usable_cpus();
     assert_in_range(usable, 1, LIMIT_THREADS);
-    assert_int_equal(cpu_thread_pool_create(LIMIT_THREADS + 1, &pool, &error), RESULT_TOO_LARGE);
-    assert_int_equal(cpu_thread_pool_create(0, &pool, &error), RESULT_OK);
-    assert_int_equal(cpu_thread_pool_threads(pool), usable);
-    cpu_thread_pool_destroy(pool);
+    assert_int_equal(thread_pool_create(LIMIT_THREADS + 1, &pool, &error), RESULT_TOO_LARGE);
+    assert_int_equal(thread_pool_create(0, &pool, &error), RESULT_OK);
+    assert_int_equal(thread_pool_threads(pool), usable);
+    thread_pool_destroy(pool);
 }
 
 int main(void)

@@ -1,23 +1,23 @@
 /*
  * Zeroed memory from the kernel that takes no physical pages until it is touched.
  */
-#ifndef SHOAL_WORKER_BACKEND_HOST_CPU_MEMORY_H
-#define SHOAL_WORKER_BACKEND_HOST_CPU_MEMORY_H
+#ifndef SHOAL_WORKER_BACKEND_HOST_LAZY_MEMORY_H
+#define SHOAL_WORKER_BACKEND_HOST_LAZY_MEMORY_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/result.h"
 
-struct cpu_memory {
+struct lazy_memory {
     void *bytes; /* page-aligned; NULL when byte_count is 0 */
     uint64_t byte_count;
 };
 
 /* `huge`: all of it is used soon, so large pages save address translation. RESULT_OUT_OF_MEMORY
  * names `what` and its size. */
-enum result cpu_memory_reserve(struct cpu_memory *memory, uint64_t byte_count, bool huge,
-                               const char *what, struct error_text *error) RESULT_CHECKED;
-void cpu_memory_release(struct cpu_memory *memory);
+enum result lazy_memory_reserve(struct lazy_memory *memory, uint64_t byte_count, bool huge,
+                                const char *what, struct error_text *error) RESULT_CHECKED;
+void lazy_memory_release(struct lazy_memory *memory);
 
 #endif

@@ -28,7 +28,7 @@
  * The pool splits no work and knows no op. It never spins without bound, so an idle worker uses no
  * CPU and does not starve other tenants.
  */
-#include "worker/backend/host/cpu_thread_pool.h"
+#include "worker/backend/host/thread_pool.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
@@ -50,14 +50,14 @@
 
 struct pool_member {
     _Alignas(64) _Atomic uint32_t taken; /* the round in which the lane was last taken */
-    struct cpu_thread_pool *pool;
+    struct thread_pool *pool;
     uint32_t index;
     pthread_t thread;
 };
 
 /* The words that all members watch and those that they write in a round have cache lines of their
  * own; the rest is read in every round and only written between runs. */
-struct cpu_thread_pool {
+struct thread_pool {
     _Alignas(64) _Atomic uint32_t round;    /* wraps; what waiters sleep on */
     _Atomic uint32_t sleepers;              /* since the last wake-up */
     _Alignas(64) _Atomic uint32_t returned; /* lanes of the round */
@@ -87,7 +87,7 @@ static bool is_phase(uint32_t round)
     return round % 2 == 0;
 }
 
-static void set_round(struct cpu_thread_pool *pool, uint32_t round)
+static void set_round(struct thread_pool *pool, uint32_t round)
 {
     atomic_store(&pool->round, round);
     if (atomic_load(&pool->sleepers) > 0) {
@@ -97,7 +97,7 @@ static void set_round(struct cpu_thread_pool *pool, uint32_t round)
 }
 
 /* Takes a lane of this round and runs it; false: it is already taken, or the round is over. */
-static bool run_lane(struct cpu_thread_pool *pool, uint32_t lane, uint32_t round)
+static bool run_lane(struct thread_pool *pool, uint32_t lane, uint32_t round)
 {
     uint32_t before = round - 2;
     if (!atomic_compare_exchange_strong(&pool->members[lane].taken, &before, round))
@@ -112,7 +112,7 @@ static bool run_lane(struct cpu_thread_pool *pool, uint32_t lane, uint32_t round
 }
 
 /* The lanes of members that are late; false: there were none. */
-static bool run_late_lanes(struct cpu_thread_pool *pool, uint32_t index, uint32_t round)
+static bool run_late_lanes(struct thread_pool *pool, uint32_t index, uint32_t round)
 {
     bool found = false;
     for (uint32_t i = 1; i < pool->threads; i++) {
@@ -123,15 +123,14 @@ static bool run_late_lanes(struct cpu_thread_pool *pool, uint32_t index, uint32_
     return found;
 }
 
-static bool round_is(const struct cpu_thread_pool *pool, uint32_t round)
+static bool round_is(const struct thread_pool *pool, uint32_t round)
 {
     return atomic_load_explicit(&pool->round, memory_order_acquire) == round;
 }
 
 /* Waits until the round changes; in a phase, *late says whether members were missing in the last
  * phase that this member waited for. */
-static void wait_for_change(struct cpu_thread_pool *pool, uint32_t index, uint32_t round,
-                            bool *late)
+static void wait_for_change(struct thread_pool *pool, uint32_t index, uint32_t round, bool *late)
 {
     bool helps = is_phase(round) && !atomic_load_explicit(&pool->own_lanes, memory_order_relaxed);
     uint32_t patience = *late ? 0 : LATE_SPINS;
@@ -149,7 +148,7 @@ static void wait_for_change(struct cpu_thread_pool *pool, uint32_t index, uint32
     }
 }
 
-uint32_t cpu_thread_pool_usable_cpus(void)
+uint32_t thread_pool_usable_cpus(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -160,7 +159,7 @@ uint32_t cpu_thread_pool_usable_cpus(void)
 }
 
 /* Returns when the round has changed. */
-static void take_part(struct cpu_thread_pool *pool, uint32_t index, uint32_t round, bool *late)
+static void take_part(struct thread_pool *pool, uint32_t index, uint32_t round, bool *late)
 {
     if (is_phase(round))
         (void)run_lane(pool, index, round);
@@ -172,23 +171,23 @@ static void take_part(struct cpu_thread_pool *pool, uint32_t index, uint32_t rou
 static void *member_main(void *argument)
 {
     struct pool_member *member = argument;
-    struct cpu_thread_pool *pool = member->pool;
+    struct thread_pool *pool = member->pool;
     bool late = false;
     while (!atomic_load(&pool->stopping))
         take_part(pool, member->index, atomic_load(&pool->round), &late);
     return NULL;
 }
 
-enum result cpu_thread_pool_create(uint32_t threads, struct cpu_thread_pool **pool,
-                                   struct error_text *error)
+enum result thread_pool_create(uint32_t threads, struct thread_pool **pool,
+                               struct error_text *error)
 {
     if (threads == 0)
-        threads = cpu_thread_pool_usable_cpus();
+        threads = thread_pool_usable_cpus();
     if (threads > LIMIT_THREADS)
         return error_set(error, RESULT_TOO_LARGE, "%u threads are more than %u", threads,
                          LIMIT_THREADS);
     size_t bytes = sizeof **pool + threads * sizeof(struct pool_member);
-    struct cpu_thread_pool *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    struct thread_pool *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!p)
         return error_set(error, RESULT_OUT_OF_MEMORY, "no memory for a thread pool");
     memset(p, 0, bytes);
@@ -199,7 +198,7 @@ enum result cpu_thread_pool_create(uint32_t threads, struct cpu_thread_pool **po
         int code = pthread_create(&member->thread, NULL, member_main, member);
         if (code != 0) {
             uint32_t started = p->threads;
-            cpu_thread_pool_destroy(p);
+            thread_pool_destroy(p);
             return error_set(error, RESULT_OUT_OF_MEMORY, "thread %u of %u did not start: %s",
                              started, threads, strerror(code));
         }
@@ -208,7 +207,7 @@ enum result cpu_thread_pool_create(uint32_t threads, struct cpu_thread_pool **po
     return RESULT_OK;
 }
 
-void cpu_thread_pool_destroy(struct cpu_thread_pool *pool)
+void thread_pool_destroy(struct thread_pool *pool)
 {
     if (!pool)
         return;
@@ -219,12 +218,12 @@ void cpu_thread_pool_destroy(struct cpu_thread_pool *pool)
     free(pool);
 }
 
-uint32_t cpu_thread_pool_threads(const struct cpu_thread_pool *pool)
+uint32_t thread_pool_threads(const struct thread_pool *pool)
 {
     return pool->threads;
 }
 
-static void walk(struct cpu_thread_pool *pool, uint32_t phases)
+static void walk(struct thread_pool *pool, uint32_t phases)
 {
     uint32_t first = atomic_load_explicit(&pool->round, memory_order_relaxed) + 1;
     bool late = false;
@@ -236,8 +235,7 @@ static void walk(struct cpu_thread_pool *pool, uint32_t phases)
         take_part(pool, 0, round, &late);
 }
 
-void cpu_thread_pool_walk(struct cpu_thread_pool *pool, cpu_phase_fn *fn, void *context,
-                          uint32_t phases)
+void thread_pool_walk(struct thread_pool *pool, cpu_phase_fn *fn, void *context, uint32_t phases)
 {
     if (pool->threads == 1) {
         for (uint32_t phase = 0; phase < phases; phase++)
@@ -263,7 +261,7 @@ static void call_thread(void *context, uint32_t phase, uint32_t lane)
     call->fn(call->context, lane);
 }
 
-void cpu_thread_pool_run(struct cpu_thread_pool *pool, cpu_thread_fn *fn, void *context)
+void thread_pool_run(struct thread_pool *pool, cpu_thread_fn *fn, void *context)
 {
     struct thread_call call = {fn, context};
     pool->fn = call_thread;

@@ -6,22 +6,22 @@
  *
  * A window at a tile's edge has fewer squares.
  */
-#include "worker/backend/host/cpu_patches.h"
+#include "worker/backend/host/image_patches.h"
 
 #include <stdlib.h>
 
 #include "proto/must.h"
 #include "worker/plan/kv_layout.h"
 
-uint32_t cpu_patches_square(const struct cpu_patches *patches)
+uint32_t image_patches_square(const struct image_patches *patches)
 {
     return patches->vision->merge_side * patches->vision->merge_side;
 }
 
 /* A span has at least one square of rows; its last block may have no more than that. */
-static uint64_t most_blocks(const struct cpu_patches *patches)
+static uint64_t most_blocks(const struct image_patches *patches)
 {
-    uint32_t square = cpu_patches_square(patches);
+    uint32_t square = image_patches_square(patches);
     return patches->max_rows / KV_BLOCK_TOKENS + patches->max_rows / square + 1;
 }
 
@@ -43,13 +43,13 @@ static void init_spans(struct patch_spans *spans, uint64_t most_spans, uint64_t 
     spans->blocks = must_alloc(blocks, sizeof *spans->blocks);
 }
 
-enum result cpu_patches_init(struct cpu_patches *patches, const struct plan *plan,
-                             uint32_t max_rows, struct error_text *error)
+enum result image_patches_init(struct image_patches *patches, const struct plan *plan,
+                               uint32_t max_rows, struct error_text *error)
 {
-    *patches = (struct cpu_patches){.vision = &plan->vision, .max_rows = max_rows};
+    *patches = (struct image_patches){.vision = &plan->vision, .max_rows = max_rows};
     uint64_t blocks = most_blocks(patches);
     uint32_t squares =
-        max_rows / cpu_patches_square(patches) + 1; /* at least one per tile and window */
+        max_rows / image_patches_square(patches) + 1; /* at least one per tile and window */
     patches->places = must_alloc(max_rows, sizeof *patches->places);
     patches->tiles = must_alloc(squares, sizeof *patches->tiles);
     patches->feature_rows = must_alloc(squares, sizeof *patches->feature_rows);
@@ -60,12 +60,12 @@ enum result cpu_patches_init(struct cpu_patches *patches, const struct plan *pla
         patches->block_table[b] = b;
     uint64_t bytes = blocks * block_floats(plan) * sizeof(float);
     enum result result =
-        cpu_memory_reserve(&patches->attention, bytes, false, "attention over patches", error);
+        lazy_memory_reserve(&patches->attention, bytes, false, "attention over patches", error);
     patches->keys_values = patches->attention.bytes;
     return result;
 }
 
-void cpu_patches_fini(struct cpu_patches *patches)
+void image_patches_fini(struct image_patches *patches)
 {
     free(patches->places);
     free(patches->tiles);
@@ -75,11 +75,11 @@ void cpu_patches_fini(struct cpu_patches *patches)
     free(patches->whole.blocks);
     free(patches->windows.spans);
     free(patches->windows.blocks);
-    cpu_memory_release(&patches->attention);
+    lazy_memory_release(&patches->attention);
 }
 
 /* Rows [first_row, patches->rows) are a span. */
-static void end_span(const struct cpu_patches *patches, struct patch_spans *spans,
+static void end_span(const struct image_patches *patches, struct patch_spans *spans,
                      uint32_t first_row)
 {
     uint32_t rows = patches->rows - first_row;
@@ -91,7 +91,7 @@ static void end_span(const struct cpu_patches *patches, struct patch_spans *span
     }
 }
 
-static void add_square(struct cpu_patches *patches, uint32_t line, uint32_t column,
+static void add_square(struct image_patches *patches, uint32_t line, uint32_t column,
                        uint32_t first_feature, uint32_t grid_width)
 {
     uint32_t side = patches->vision->merge_side;
@@ -107,7 +107,7 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void add_tile(struct cpu_patches *patches, const struct encode_picture *picture,
+static void add_tile(struct image_patches *patches, const struct encode_picture *picture,
                      uint32_t number)
 {
     const struct model_vision *vision = patches->vision;
@@ -135,7 +135,7 @@ static void add_tile(struct cpu_patches *patches, const struct encode_picture *p
     patches->tile_count++;
 }
 
-void cpu_patches_arrange(struct cpu_patches *patches, const struct encode_batch *batch)
+void image_patches_arrange(struct image_patches *patches, const struct encode_batch *batch)
 {
     uint64_t rows = 0;
     patches->rows = patches->features = patches->tile_count = 0;
