@@ -1,5 +1,5 @@
 /*
- * Half precision by bits (contract in ggml_half.h).
+ * Conversions of half precision, bit by bit (contract in ggml_half.h).
  */
 #include "proto/ggml_half.h"
 
@@ -41,7 +41,7 @@ uint16_t ggml_f32_to_f16(float value)
     if (magnitude >= 0x477ff000) /* 65520 and up round to infinity */
         return (uint16_t)(sign | 0x7c00);
     if (magnitude <
-        0x38800000) { /* below 2^-14: count of 2^-24 steps, rounded to even by the FPU */
+        0x38800000) { /* below 2^-14: a number of 2^-24 steps, rounded to even by the FPU */
         float scaled;
         memcpy(&scaled, &magnitude, sizeof scaled);
         return (uint16_t)(sign | (uint16_t)lrintf(scaled * 0x1p24f));

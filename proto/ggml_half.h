@@ -1,6 +1,6 @@
 /*
- * IEEE half precision as the formats store it. Conversions are written out, so that they are the
- * same on every machine.
+ * IEEE half precision in file formats. Conversions are written out, so that they are the same on
+ * every machine.
  */
 #ifndef SHOAL_PROTO_GGML_HALF_H
 #define SHOAL_PROTO_GGML_HALF_H
@@ -11,7 +11,7 @@
 float ggml_f16_to_f32(uint16_t half);
 /* Round to nearest even; overflow gives infinity, NaN stays NaN. */
 uint16_t ggml_f32_to_f16(float value);
-/* Whether a half is the very number; NaN is none. */
+/* Whether a half holds the number exactly; false for NaN. */
 bool ggml_half_holds(float value);
 /* Little-endian, of any alignment. */
 uint16_t ggml_load_u16(const uint8_t *bytes);

@@ -1,14 +1,15 @@
 /*
- * Getting weights into the order of packed_weight.h, at best without work: an earlier worker's are
- * in the vault, and only the manifest is compared.
+ * Repacks weights into the order of packed_weight.h, or adopts those of an earlier worker from the
+ * vault, for which only the manifest is compared.
  *
- * Who packs: the first worker on an empty vault, into it; workers that start at the same time wait
- * for it. A worker that finds the vault of another checkpoint, or cannot use it, packs into private
- * memory and says so (enum worker_weights), so that the frontend can get the next one a new vault.
+ * The first worker on an empty vault packs into it; workers that start at the same time wait for
+ * it. A worker that finds the vault of another checkpoint, or cannot use it, packs into private
+ * memory and reports it (enum worker_weights), so that the frontend can give the next one a new
+ * vault.
  *
- * Packing is split by group over the threads, in slices, so that progress is seen and the
- * checkpoint's pages, which are needed no more, go back to the kernel early: a weight is resident
- * once. The checksum of each weight is taken on the way, while its bytes are in the cache.
+ * Packing is split by group over the threads, in slices: progress is visible, and the checkpoint's
+ * pages go back to the kernel once they are packed, so that a weight is resident once. Each
+ * weight's checksum is computed while its bytes are in the cache.
  */
 #include "worker/backend/cpu/weights/cpu_weights.h"
 
@@ -22,10 +23,10 @@
 #include "worker/backend/host/ggml_dequantize.h"
 #include "worker/plan/content_hash.h"
 
-/* Of a checkpoint between two progress calls: some 10 ms of work. */
+/* Checkpoint bytes between two progress calls: about 10 ms of work. */
 #define SLICE_BYTES (8u << 20)
 
-/* One load, with what it needs. */
+/* The state of one load. */
 struct loading {
     struct cpu_weights *weights;
     struct thread_pool *pool;
@@ -39,7 +40,7 @@ static bool is_linear(enum op_stem stem)
     return op_facts(stem)->weights == OP_WEIGHTS_PRODUCT;
 }
 
-/* Of a row in the checkpoint. */
+/* Bytes of a row in the checkpoint. */
 static uint64_t stored_row_bytes(const struct plan_weight *weight)
 {
     return weight->source.layout == WEIGHT_IN_PLACE ? ggml_row_bytes(weight->type, weight->columns)
@@ -65,7 +66,7 @@ void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan)
     }
 }
 
-/* Where the manifest says, from `base` on. */
+/* At the manifest's offset from `base`. */
 static void place(struct cpu_weights *weights, uint8_t *base)
 {
     const struct weight_manifest_entry *entry = weights->manifest.entries;
@@ -79,13 +80,13 @@ static void place(struct cpu_weights *weights, uint8_t *base)
 /* Groups [next_group, end_group) of one weight. */
 struct group_job {
     const struct packed_weight *packed;
-    const struct plan_weight *source; /* NULL: they are packed, only the checksum is wanted */
+    const struct plan_weight *source; /* NULL: already packed, only the checksum is needed */
     _Atomic uint32_t next_group;
     uint32_t end_group;
     _Atomic uint64_t checksum;
 };
 
-/* `rows`: room for the rows of a group, NULL where the checkpoint's are taken as they are. */
+/* `rows`: room for the rows of a group; NULL if the checkpoint's rows are packed as they are. */
 static void pack_group(const struct group_job *job, uint32_t group, uint8_t *rows)
 {
     const struct plan_weight *weight = job->source;
@@ -125,13 +126,14 @@ static void work_on_groups(void *context, uint32_t thread)
     atomic_fetch_add_explicit(&job->checksum, checksum, memory_order_relaxed);
 }
 
-/* Whole pages around the bytes: neighbours there are file pages too, and come back when read. */
+/* Whole pages around the bytes: neighbouring bytes are file pages too and are read again on demand.
+ */
 static void drop_pages(const uint8_t *first, uint64_t byte_count)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = (uintptr_t)first / page * page;
     uintptr_t end = (uintptr_t)first + (uintptr_t)byte_count;
-    (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* only memory is lost if it fails */
+    (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* a failure only costs memory */
 }
 
 /* Packs one matrix of a weight to where it was placed, in slices; returns its checksum. */
@@ -191,7 +193,7 @@ static void pack_all(const struct loading *loading, uint8_t *base)
 
 /* --- the vault -------------------------------------------------------------------------------- */
 
-/* For the holder of the vault's lock. */
+/* The caller holds the vault's lock. */
 static enum result fill_vault(const struct loading *loading)
 {
     struct cpu_weights *weights = loading->weights;
@@ -250,7 +252,7 @@ static enum result adopt_vault(const struct loading *loading)
     return RESULT_OK;
 }
 
-/* Uses the vault if it can; says in weights->origin what came of it. */
+/* Uses the vault if possible; weights->origin says what happened. */
 static enum worker_weights try_vault(const struct loading *loading)
 {
     struct cpu_weights *weights = loading->weights;

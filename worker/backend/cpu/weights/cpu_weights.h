@@ -17,15 +17,15 @@ struct cpu_weights {
     struct packed_weight *packed; /* [plan->weight_count]; group_bytes 0: not repacked */
     uint64_t packed_bytes;
     enum worker_weights origin;
-    struct error_text reason; /* why a vault that was given is not used; "" when it is */
+    struct error_text reason; /* why a given vault is not used; "" if it is used */
     struct weight_manifest manifest;
     struct weight_mapping vault;
-    struct lazy_memory memory; /* when there is no vault */
+    struct lazy_memory memory; /* without a vault */
 };
 
-/* Describes what is to be repacked; *weights is zeroed. */
+/* Describes the weights to repack; *weights is zeroed. */
 void cpu_weights_init(struct cpu_weights *weights, const struct plan *plan);
-/* Sets packed[].data. Whatever is wrong with the vault, the weights are there in the end:
+/* Sets packed[].data. Falls back to private memory if the vault cannot be used:
  * RESULT_OUT_OF_MEMORY is the only failure. */
 enum result cpu_weights_load(struct cpu_weights *weights, struct thread_pool *pool,
                              const struct backend_options *options, backend_progress_fn *progress,

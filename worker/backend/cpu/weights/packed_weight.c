@@ -1,10 +1,9 @@
 /*
- * Repacking of checkpoint rows into groups of sixteen (packed_weight.h has the layout).
+ * Repacks checkpoint rows into groups of sixteen (packed_weight.h has the layout).
  *
- * It runs once per weight at load, split by group over the threads. It goes through the plain
- * integers of each block (ggml_unpack_quants), so that one loop serves every quantized type; the
- * cost, 0.3 to 3 nanoseconds per weight, is paid once. Values are moved, never requantized:
- * the packed matrix means exactly what the checkpoint means.
+ * It runs once per weight at load, split by group over the threads. Blocks are unpacked to plain
+ * integers first (ggml_unpack_quants()), so that one loop serves every quantized type; that costs
+ * 0.3 to 3 nanoseconds per weight, once. Values are moved, never requantized.
  */
 #include "worker/backend/cpu/weights/packed_weight.h"
 
@@ -60,7 +59,7 @@ uint64_t packed_weight_bytes(const struct packed_weight *weight)
     return (uint64_t)weight->matrices * weight->groups * weight->group_bytes;
 }
 
-/* One row's `quads` quads to their places in a plane. */
+/* Copies one row's `quads` quads to their places in a plane. */
 static void place_quads(const uint8_t *lanes, uint32_t quads, uint32_t row, uint8_t *plane)
 {
     for (uint32_t quad = 0; quad < quads; quad++)
@@ -73,8 +72,8 @@ static void shift_out(uint8_t *values, uint32_t bits)
         values[i] = (uint8_t)(values[i] >> bits);
 }
 
-/* Lays the 32 values of one row's block into the block's planes, a plane at a time: loops over
- * bytes without branches, which become a few vector instructions. */
+/* Writes the 32 values of one row's block to the block's planes, one plane at a time: loops over
+ * bytes without branches, which compile to a few vector instructions. */
 static void fill_planes(uint32_t bits, const int16_t *quants, uint32_t row, uint8_t *planes)
 {
     uint8_t values[PACKED_COLUMNS];
@@ -164,8 +163,8 @@ static void fill_quantized_row(const struct packed_weight *weight, enum ggml_typ
     }
 }
 
-/* Column by column, so that what is written is written once and in order; `width` is a constant at
- * each call. */
+/* Column by column, so that the output is written once and in order; `width` is a constant at each
+ * call. */
 static inline void fill_float_group(const uint8_t *source, uint64_t row_bytes, uint32_t rows,
                                     uint32_t columns, size_t width, uint8_t *group)
 {

@@ -1,6 +1,6 @@
 /*
  * Weight matrices in the order that the kernels read them: sixteen output rows side by side, so
- * that one vector register holds the same columns of many outputs and no sum across lanes is ever
+ * that one vector register holds the same columns of many outputs and no sum across lanes is
  * needed. The layout does not depend on the instruction set; it may be handed to another process
  * (PACKED_LAYOUT_VERSION).
  *
@@ -9,15 +9,18 @@
  *
  *   unit   blocks, then for the K types f16 d[16] (and, with a minimum, f16 dmin[16])
  *   block  planes, then scales:
- *            no K:  f16 d[16] (and f16 m[16])
- *            Q4_K Q5_K: u8 scale[16], u8 minimum[16];  Q2_K: per 16 columns u8 (scale | minimum <<
- * 4)[16]; Q3_K Q6_K: per 16 columns s8 scale[16] planes A quad is four consecutive columns; quad q
- * (0..7) of row r, column c (0..3) has lane byte 4r + c in 64 bytes. Of a value of `bits` bits,
- * each bit set in `bits` is one plane, from the most bits to the fewest: 8  eight quads of 64
- * bytes, signed                                          (512 bytes) 4  low nibble: quads 0..3,
- * high nibble: quads 4..7; value bits 0..3         (256 bytes) 2  64 bytes for quads 0..3, 64
- * for 4..7, bit pair q % 4; next value bits    (128 bytes) 1  64 bytes, bit q; the value's top bit
- * (64 bytes)
+ *            no K type    f16 d[16] (and f16 m[16])
+ *            Q4_K, Q5_K   u8 scale[16], u8 minimum[16]
+ *            Q2_K         per 16 columns: u8 (scale | minimum << 4)[16]
+ *            Q3_K, Q6_K   per 16 columns: s8 scale[16]
+ *
+ * A quad is four consecutive columns; quad q (0..7) of row r, column c (0..3) has lane byte 4r + c
+ * in 64 bytes. Each bit set in `bits` is one plane of the values, highest first:
+ *
+ *   8  eight quads of 64 bytes, signed                                        512 bytes
+ *   4  low nibble: quads 0..3, high nibble: quads 4..7; value bits 0..3       256 bytes
+ *   2  64 bytes for quads 0..3, 64 for 4..7, bit pair q % 4; next value bits  128 bytes
+ *   1  64 bytes, bit q; the value's top bit                                   64 bytes
  *
  * A float group keeps its element width: [columns][16].
  */
@@ -70,8 +73,8 @@ struct packed_shape packed_weight_shape(enum ggml_type type);
 struct packed_weight {
     enum packed_kind kind;
     bool quantized;
-    uint32_t matrices; /* of a stack of experts: one behind the other, each of whole groups */
-    uint32_t rows;     /* of one matrix, and so on */
+    uint32_t matrices; /* of a stack of experts, consecutive, each of whole groups */
+    uint32_t rows;     /* of one matrix, as the fields below */
     uint32_t columns;
     uint32_t groups;
     size_t group_bytes;

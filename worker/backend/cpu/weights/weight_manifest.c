@@ -1,10 +1,9 @@
 /*
- * One manifest is made from the plan, the other is found in a vault; they must say the same.
+ * Compares the manifest found in a vault with the one made from the plan.
  *
- * The checksum is looked at before anything that only differs, so that damage is told from another
- * checkpoint's perfectly good weights: of both the vault cannot be used, but only one is a fault.
- * Comparing with what this process would have written leaves nothing to be fooled by: no size,
- * count or place is ever taken from the vault.
+ * The checksum is compared first, so that damage is told apart from another checkpoint's intact
+ * weights: neither vault can be used, but only damage is a fault. Comparing with the manifest that
+ * this process would write means that no size, count or offset is taken from the vault.
  */
 #include "worker/backend/cpu/weights/weight_manifest.h"
 
@@ -15,7 +14,7 @@
 #include "worker/plan/content_hash.h"
 
 #define DATA_ALIGNMENT  4096u
-#define TOTAL_ALIGNMENT ((uint64_t)2 << 20) /* so that all of it may lie on large pages */
+#define TOTAL_ALIGNMENT ((uint64_t)2 << 20) /* so that all of it can be on large pages */
 
 static uint64_t align_up(uint64_t bytes, uint64_t alignment)
 {

@@ -1,5 +1,5 @@
 /*
- * What a vault says about itself: whose weights it holds, prepared how, and where each one lies.
+ * The manifest of a vault: which checkpoint's weights it holds, in which layout, at which offsets.
  *
  *   0                      struct weight_manifest_head
  *   128                    struct weight_manifest_entry [weight_count], in the plan's order
@@ -7,17 +7,17 @@
  *   up to 2 MiB            zeros
  *
  * Every number but the checksums follows from the plan and the checkpoint's identity: a reader
- * makes the manifest that it would have written itself and demands that the one it found is the
- * same, so nothing that another process wrote is ever used as a size or a place. The rules:
+ * makes the manifest that it would write itself and requires that the one it found is equal. So
+ * nothing that another process wrote is used as a size or an offset. The rules:
  *
  *   M1  magic, version, layout and entry size are this build's
  *   M2  the checkpoint's size, times, device and inode are this checkpoint's
  *   M3  so is the hash of its header
  *   M4  the checksum of head and entries fits them
- *   M5  the vault's size, number of weights and begin of data are the plan's
+ *   M5  the vault's size, number of weights and start of data are the plan's
  *   M6  each entry's name, kind, rows and columns are those of its weight
- *   M7  each entry's place and size follow from the entries before it
- *   M8  what is unused is zero
+ *   M7  each entry's offset and size follow from the entries before it
+ *   M8  unused bytes are zero
  */
 #ifndef SHOAL_WORKER_BACKEND_CPU_WEIGHTS_WEIGHT_MANIFEST_H
 #define SHOAL_WORKER_BACKEND_CPU_WEIGHTS_WEIGHT_MANIFEST_H
@@ -64,10 +64,10 @@ struct weight_manifest_entry {
 };
 _Static_assert(sizeof(struct weight_manifest_entry) == 48, "byte map");
 
-/* In a process's own memory, as it lies in the vault. */
+/* A copy in the process's own memory, laid out as in the vault. */
 struct weight_manifest {
     struct weight_manifest_head *head;     /* starts the block that is freed */
-    struct weight_manifest_entry *entries; /* [head->weight_count], right behind the head */
+    struct weight_manifest_entry *entries; /* [head->weight_count], directly after the head */
     uint64_t byte_count;                   /* of both */
 };
 
@@ -81,10 +81,10 @@ void weight_manifest_destroy(struct weight_manifest *manifest);
 /* Writes the head's checksum, once the entries' are set. */
 void weight_manifest_finish(struct weight_manifest *manifest);
 
-/* Holds `found`, mine->byte_count bytes that another process wrote and can no longer change,
- * against `mine`; on success takes over the entries' checksums. RESULT_CORRUPT: it contradicts
- * itself; RESULT_STALE: it is whole, but another checkpoint's, plan's or build's. The words begin
- * with the rule. */
+/* Compares `found`, mine->byte_count bytes that another process wrote and can no longer change,
+ * with `mine`; on success copies the entries' checksums. RESULT_CORRUPT: it contradicts itself;
+ * RESULT_STALE: it is intact, but of another checkpoint, plan or build. The text begins with the
+ * rule. */
 enum result weight_manifest_check(struct weight_manifest *mine, const void *found,
                                   struct error_text *error) RESULT_CHECKED;
 

@@ -1,19 +1,20 @@
 /*
- * Memory without a name that survives its maker, and a rule for who may write it.
+ * Memory without a name that outlives the worker that filled it, and the lock that decides who may
+ * write it.
  *
- * Everything that decides is the kernel's: seals cannot be taken back, are refused while anybody
- * has the memory mapped writable, and so make "complete" and "nobody changes it" the same fact; the
- * lock belongs to a process and ends with it, however it ends. So there is no flag to be stale and
- * no process to ask whether it lives.
+ * All decisions rest on the kernel: seals cannot be removed and are denied while any process has
+ * the memory mapped writable, so that "complete" and "never changes" are the same fact; the lock
+ * belongs to a process and ends with it. So there is no flag that can be stale and no process whose
+ * liveness must be checked.
  *
- * Large pages make a vault of gigabytes cost thousands of page-table entries instead of millions,
- * at every start and every death, and makes filling it several times faster. The usual setting for
- * shared memory is "never", but MADV_COLLAPSE (Linux 6.1) obeys under every setting but "deny". It
- * wants one page to be there, so one byte of each extent is touched before; and it costs a round
- * through all CPUs, so many extents are asked for at once. Without large pages all works the same.
+ * With large pages a vault of gigabytes has thousands of page-table entries instead of millions, at
+ * every start and every death, and is filled several times faster. The usual setting for shared
+ * memory is "never", but MADV_COLLAPSE (Linux 6.1) works under every setting but "deny". It needs
+ * one present page, so one byte of each extent is touched before; and it interrupts all CPUs, so
+ * many extents are requested at once. Everything works without large pages, only slower.
  *
- * Refuses to do: trusting the lock against a process that means harm. Whoever has the descriptor
- * can spoil the vault, but not after the seals, and the manifest is checked (weight_manifest.h).
+ * The lock does not protect against a malicious process: a process with the descriptor can spoil
+ * the vault before it is sealed, not after, and the manifest is checked (weight_manifest.h).
  */
 #include "worker/backend/cpu/weights/weight_vault.h"
 
@@ -31,10 +32,10 @@
 
 #define SEALS                   (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define LARGE_PAGE_BYTES        ((uint64_t)2 << 20)
-#define PREPARE_BYTES           ((uint64_t)64 << 20) /* large pages asked for at once: some 10 ms */
+#define PREPARE_BYTES           ((uint64_t)64 << 20) /* per request: about 10 ms */
 #define LARGE_PAGE_FAILURES_MAX 3u
 #define WAIT_LOOK_MS            2
-#define WAIT_STILL_MS           20000 /* the filler's memory does not grow: longer than any hiccup */
+#define WAIT_STILL_MS           20000 /* a filler without progress for so long hangs */
 #define STAT_BLOCK_BYTES        512u
 
 /* RESULT_OK: sealed; RESULT_EMPTY: not; RESULT_INVALID: never usable. */
@@ -65,7 +66,7 @@ static enum result acquire_once(int fd, struct error_text *error)
         return errno == EAGAIN || errno == EACCES
                    ? RESULT_FULL
                    : error_set(error, RESULT_IO, "it cannot be locked: %s", strerror(errno));
-    /* Its last holder may have sealed it between the two calls. */
+    /* The last holder of the lock may have sealed it between the two calls. */
     result = look_at_seals(fd, error);
     if (result != RESULT_EMPTY)
         weight_vault_release(fd);
@@ -95,8 +96,8 @@ enum result weight_vault_acquire(int fd, uint64_t byte_count, backend_progress_f
     }
 }
 
-/* At a multiple of the large page size: a little more address space is taken, and what is too much
- * at both ends given back. */
+/* At a multiple of the large page size: maps a little more address space and unmaps the excess at
+ * both ends. */
 static enum result map_aligned(int fd, uint64_t byte_count, int protection,
                                struct weight_mapping *mapping, struct error_text *error)
 {
@@ -118,7 +119,7 @@ static enum result map_aligned(int fd, uint64_t byte_count, int protection,
     if (before > 0)
         munmap(space, before);
     munmap(bytes + whole, LARGE_PAGE_BYTES - before);
-    (void)madvise(bytes, whole, MADV_HUGEPAGE); /* a kernel without them is only slower */
+    (void)madvise(bytes, whole, MADV_HUGEPAGE); /* without large pages it is only slower */
     *mapping = (struct weight_mapping){.bytes = bytes, .byte_count = byte_count};
     return RESULT_OK;
 }
@@ -161,7 +162,7 @@ void weight_vault_release(int fd)
 {
     struct error_text unused;
     if (look_at_seals(fd, &unused) == RESULT_EMPTY)
-        (void)!ftruncate(fd, 0); /* only memory is lost if it fails */
+        (void)!ftruncate(fd, 0); /* a failure only costs memory */
     (void)lock_set(fd, F_UNLCK);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Levels depend on head size and bits alone, so keys and values share them. Matrices lie so that
- * invocations that work on neighbouring elements of a turned row read neighbouring numbers: those
- * that apply a rotation are its transposed, and the one that inverts it is the rotation itself.
+ * Levels depend on head size and bits alone, so keys and values share them. Matrices are stored so
+ * that invocations for neighbouring elements of a rotated row read neighbouring numbers: a matrix
+ * that applies a rotation is stored transposed, the one that inverts it as the rotation itself.
  */
 #include "worker/backend/vulkan/weights/vulkan_kv_tables.h"
 

@@ -1,12 +1,12 @@
 /*
- * Is what lies in that memory what this process would put there?
+ * Compares the manifest of memory that another process left with the one that this process would
+ * write.
  *
- * The bytes of the weights are not looked at: reading them back would take longer than uploading
- * them again. What can be compared without that is compared field by field, so that the log says
- * what differs.
+ * The bytes of the weights are not read: reading them back takes longer than uploading them again.
+ * Fields are compared one by one, so that the log says what differs.
  *
- * Refuses to use any number of the other process: chunk sizes and places are computed again from
- * the plan, and the descriptors must be as many as that takes (vulkan_weight_loader.c).
+ * No number of the other process is used: chunk sizes and offsets are computed again from the plan,
+ * and the number of descriptors must match (vulkan_weight_loader.c).
  */
 #include "worker/backend/vulkan/weights/vulkan_manifest.h"
 
@@ -15,7 +15,7 @@
 #include "proto/must.h"
 #include "worker/plan/content_hash.h"
 
-/* What decides where each matrix lies and what is in it. */
+/* The fields that decide the place and content of each matrix. */
 struct matrix_key {
     uint32_t kind;
     uint32_t rows;

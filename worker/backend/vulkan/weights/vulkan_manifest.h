@@ -1,9 +1,9 @@
 /*
- * What a vault of descriptors says about itself: whose weights lie in the memory that comes with
- * it, and laid out how.
+ * The manifest of a vault of descriptors: which checkpoint's weights are in the memory that comes
+ * with it, and in which layout.
  *
- * A reader makes the manifest that it would have written itself and demands that the one it found
- * is the same; sizes and places of what it imports follow from its own plan. The rules:
+ * A reader makes the manifest that it would write itself and requires that the one it found is
+ * equal; sizes and offsets of imported memory follow from its own plan. The rules:
  *
  *   V1  length, magic, version and layout are this build's
  *   V2  the checkpoint's size, times, device and inode are this checkpoint's
@@ -12,8 +12,8 @@
  *   V5  the device and the driver are those that this process uses, and allocations have the same
  *       bounds
  *   V6  the matrices, their weights, kinds and shapes, in order, are the plan's
- *   V7  there are as many descriptors as it says
- *   V8  what is unused is zero
+ *   V7  the number of descriptors is the one that it states
+ *   V8  unused bytes are zero
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_MANIFEST_H
 #define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_MANIFEST_H
@@ -41,19 +41,19 @@ struct vulkan_manifest {
     uint64_t plan_hash; /* of the matrices */
     uint32_t chunk_count;
     uint8_t reserved[28];
-    uint64_t checksum; /* content_hash() of all before */
+    uint64_t checksum; /* content_hash() of all fields before */
 };
 _Static_assert(sizeof(struct vulkan_manifest) == 160, "byte map");
 _Static_assert(sizeof(struct vulkan_manifest) <= VULKAN_VAULT_BYTES_MAX, "fits a message");
 
-/* Of these weights, not placed yet: without chunk_count and checksum. */
+/* For these weights before they are placed: without chunk_count and checksum. */
 struct vulkan_manifest vulkan_manifest_describe(const struct vulkan_weights *weights,
                                                 const struct model_fingerprint *checkpoint);
 void vulkan_manifest_finish(struct vulkan_manifest *manifest, uint32_t chunk_count);
 
-/* Holds `byte_count` bytes that another process left with `fd_count` descriptors against `mine`.
- * RESULT_CORRUPT: they contradict themselves; RESULT_STALE: they are whole, but another
- * checkpoint's, device's, plan's or build's. The words begin with the rule. */
+/* Compares `byte_count` bytes that another process left with `fd_count` descriptors with `mine`.
+ * RESULT_CORRUPT: they contradict themselves; RESULT_STALE: they are intact, but of another
+ * checkpoint, device, plan or build. The text begins with the rule. */
 enum result vulkan_manifest_check(const struct vulkan_manifest *mine, const void *found,
                                   size_t byte_count, uint32_t fd_count,
                                   struct error_text *error) RESULT_CHECKED;

@@ -1,11 +1,11 @@
 /*
- * Which tensors may be wider on the device than in the plan.
+ * Decides which tensors may be wider on the device than in the plan.
  *
- * Rows that are made by one op and read by linear ops only can have any width that both know of.
- * An op in place between them (a bias, an activation) keeps it. Every other op takes its tensors'
- * columns for those of the plan, so a tensor that one of them touches stays as it is.
+ * Rows that one op makes and only linear ops read can have any width that both know. An op in place
+ * between them (a bias, an activation) keeps the width. Every other op takes its tensors' columns
+ * from the plan, so a tensor that such an op touches keeps the plan's width.
  *
- * Refuses text plans: their widths are multiples of 32, and theirs is the vault.
+ * Text plans are not padded: their widths are multiples of 32, and their weights are in the vault.
  */
 #include "worker/backend/vulkan/weights/vulkan_padding.h"
 
@@ -19,7 +19,7 @@ static bool may_pad(const struct plan_op *op)
     return op_facts(op->stem)->pad != OP_PAD_NONE;
 }
 
-/* Whether the op reads the tensor other than as x of a product or in place. */
+/* Whether the op reads the tensor in a way other than as x of a product or in place. */
 static bool reads_plan_columns(const struct plan_op *op, plan_tensor_id tensor)
 {
     bool in_place = op->output == tensor && may_pad(op);

@@ -1,14 +1,13 @@
 /*
- * A message that waits for whoever comes next.
+ * A queued socket message that carries device memory from one worker to the next.
  *
- * Descriptors of device memory can be kept by a process that knows nothing of devices, but not be
- * put into a file. A queue of a Unix socket holds them as well as an open descriptor does: as long
- * as one of the two ends is open somewhere, the message and the memory stay. MSG_PEEK makes
- * duplicates for the reader. So the frontend holds two sockets and never sees what passes.
+ * A process that knows nothing of devices can hold descriptors of device memory, but they cannot be
+ * put into a file. The queue of a Unix socket keeps them like an open descriptor does: as long as
+ * one of the two ends is open in some process, the message and the memory stay. MSG_PEEK makes
+ * duplicates for the reader. So the frontend holds two sockets and never reads the message.
  *
- * Refuses to do: trusting what is there. Sizes and counts are bounded here, everything else is the
- * manifest's to check (vulkan_manifest.h). Whoever has the descriptors can spoil the vault; then it
- * is emptied and filled again.
+ * The contents are not trusted: sizes and counts are bounded here, vulkan_manifest.h checks the
+ * rest. A process with the descriptors can spoil the vault; then it is emptied and filled again.
  */
 #include "worker/backend/vulkan/weights/vulkan_vault.h"
 
@@ -20,9 +19,9 @@
 
 #include "proto/must.h"
 
-#define MESSAGES_MAX 64u /* thrown away at once; the vault never has more than one by right */
+#define MESSAGES_MAX 64u /* discarded at once; a valid vault never has more than one */
 
-/* Room for the control message with all descriptors, aligned as the kernel wants it. */
+/* Room for the control message with all descriptors, aligned for the kernel. */
 union control {
     char bytes[CMSG_SPACE(VULKAN_VAULT_FDS_MAX * sizeof(int))];
     struct cmsghdr header;
@@ -51,7 +50,8 @@ static void take_fds(struct msghdr *header, struct vulkan_vault_message *message
         if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
             continue;
         size_t count = (control->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        must(count <= VULKAN_VAULT_FDS_MAX - message->fd_count); /* the room for them has no more */
+        must(count <= VULKAN_VAULT_FDS_MAX - message->fd_count); /* the control buffer has room for
+                                                                  * no more */
         memcpy(message->fds + message->fd_count, CMSG_DATA(control), count * sizeof(int));
         message->fd_count += (uint32_t)count;
     }

@@ -1,12 +1,12 @@
 /*
  * Packs checkpoint rows for the device.
  *
- * Every type goes through two steps: take a block's stored integers (ggml_unpack_quants()) and
- * scales apart, then lay the integers out in planes. The types with one scale per 32 columns skip
- * that where the file's nibbles or bytes already lie as the device wants them, because a checkpoint
- * of many gigabytes passes through here at every cold start.
+ * A block is taken apart into codes and scales (ggml_unpack_quants(), ggml_unpack_scales()); codes
+ * are then written as planes. Types with one scale per 32 columns are copied where the file's
+ * nibbles or bytes already have the device's layout, because a checkpoint of many gigabytes passes
+ * through here at every cold start.
  *
- * Values are not judged: infinities in a checkpoint's scales stay infinities.
+ * Infinities in a checkpoint's scales are passed through.
  */
 #include "worker/backend/vulkan/weights/vulkan_weight_format.h"
 
@@ -135,8 +135,8 @@ static void pack_k_row(const struct vulkan_weight_facts *facts, const uint8_t *s
     }
 }
 
-/* Q4_0 Q4_1 Q5_0 Q5_1 Q8_0: in the file a block is its scale, its minimum, a mask of fifth bits (in
- * column order), and nibbles or bytes, the latter as the device has them. */
+/* Types of 32 columns: in the file a block is its scale, its minimum, a mask of fifth bits (in
+ * column order), and nibbles or bytes, which have the device's layout. */
 static void pack_simple_row(const struct vulkan_weight_facts *facts, const uint8_t *source,
                             uint32_t columns, struct vulkan_weight_arrays out)
 {

@@ -1,33 +1,26 @@
 /*
- * How a weight matrix lies in device memory: what a checkpoint's rows are turned into once, at
- * load, and what every Vulkan kernel reads (shaders/weight_blocks.glsl says the same in GLSL).
+ * The layout of a weight matrix in device memory: made from a checkpoint's rows once, at load, and
+ * read by every Vulkan kernel (shaders/weight_blocks.glsl). The constants of each type are in
+ * proto/ggml_type_list.h.
  *
- * A matrix [rows, columns] is three arrays, each starting at a multiple of 16 bytes. Weight =
- * scale * code + minimum, or scale * (code - center) for kinds without a minimum.
+ * A matrix [rows, columns] is three arrays, each starting at a multiple of 16 bytes. Weight = scale
+ * * code + minimum, or scale * (code - center) for kinds without a minimum.
  *
- *  codes, quantized: blocks of 32 columns, block (row, b) at index row * (columns / 32) + b
+ *   codes, quantized: blocks of 32 columns, block (row, b) at index row * (columns / 32) + b
+ *     4 bits: 16 bytes; column e < 16 in the low nibble of byte e, else the high one of e - 16
+ *     2 bits: 2 words; column e in word e / 16 at bit 8 * (e % 4) + 2 * (e % 16 / 4)
+ *     8 bits: 32 signed bytes in order; of A8, whose codes are unsigned, each less 128
+ *   codes, float: rows in order, each padded with zeros to a multiple of 16 bytes
+ *   high: upper bits of codes that have more than 4 (or 2) of them, by the same block index
+ *     1 bit: 1 word; column e at bit 8 * (e % 4) + e / 4
+ *     2 bits: as the 2-bit codes
+ *   scales: per span of 32 or 16 columns one f16, or two {scale, minimum}; K types' products are
+ *     rounded to f16 here, and so is A8's minimum with 128 scales added
  *
- *    4 bits: 16 bytes; column e < 16 in the low nibble of byte e, else the high one of e - 16
+ * The codes of four neighbouring columns are always the four bytes of one word after a shift and a
+ * mask, as packed dot products and conversions to f16 need them.
  *
- *    2 bits: 2 words; column e in word e / 16 at bit 8 * (e % 4) + 2 * (e % 16 / 4)
- *
- *    8 bits: 32 signed bytes in order; of A8, whose codes are unsigned, each less 128
- *
- *  codes, float: rows in order, each padded with zeros to a multiple of 16 bytes
- *
- *  high: upper bits of codes that have more than 4 (or 2) of them, by the same block index
- *
- *    1 bit: 1 word; column e at bit 8 * (e % 4) + e / 4
- *
- *    2 bits: as the 2-bit codes
- *
- *  scales: per span of 32 or 16 columns one f16, or two {scale, minimum}; K types' products are
- *  rounded to f16 here, and so is A8's minimum with 128 scales added
- *
- * So four neighbouring columns' codes are always one word's four bytes after a shift and a mask,
- * which is what packed dot products and conversions to f16 want.
- *
- * Matrices of one kind and one width may be packed behind each other (q | k | v): rows go on.
+ * Matrices of one kind and width may be packed consecutively (q | k | v).
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHT_FORMAT_H
 #define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHT_FORMAT_H
@@ -37,7 +30,7 @@
 
 #include "proto/gguf_file.h"
 
-/* Part of what a vault's manifest must match. */
+/* A vault's manifest must match it. */
 #define VULKAN_WEIGHT_LAYOUT_VERSION 2u
 #define VULKAN_WEIGHT_BLOCK_COLUMNS  32u
 #define VULKAN_WEIGHT_ALIGN_BYTES    16u
@@ -60,7 +53,7 @@ struct vulkan_weight_facts {
     uint32_t center;
 };
 
-/* must() a type that proto/gguf_file.h lists. */
+/* must() a type of GGML_QUANT_LIST or GGML_FLOAT_LIST. */
 enum vulkan_weight_kind vulkan_weight_format_kind(enum ggml_type type);
 struct vulkan_weight_facts vulkan_weight_format_facts(enum vulkan_weight_kind kind);
 
@@ -71,16 +64,16 @@ struct vulkan_weight_bytes {
     uint64_t scales;
 };
 
-/* Of one row: row r of an array starts at r times this. must() whole blocks of the kind's type. */
+/* Of one row: row r of an array starts at r times this. must() whole blocks of the type. */
 struct vulkan_weight_bytes vulkan_weight_format_row_bytes(enum vulkan_weight_kind kind,
                                                           uint32_t columns);
-/* Of a matrix, each rounded up to a multiple of VULKAN_WEIGHT_ALIGN_BYTES; 0 where the kind has no
+/* Of a matrix, each rounded up to a multiple of VULKAN_WEIGHT_ALIGN_BYTES; 0 if the kind has no
  * such array. */
 struct vulkan_weight_bytes vulkan_weight_format_bytes(enum vulkan_weight_kind kind, uint32_t rows,
                                                       uint32_t columns);
 
-/* Where packed rows go: each array's place of the first of them. `high` and `scales` may be NULL
- * where the kind has none. No alignment is asked. */
+/* Destination of packed rows: the first row's place in each array. `high` and `scales` may be NULL
+ * if the kind has none. No alignment is required. */
 struct vulkan_weight_arrays {
     uint8_t *codes;
     uint8_t *high;

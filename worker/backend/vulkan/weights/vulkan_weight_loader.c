@@ -1,16 +1,15 @@
 /*
- * Adopt, or fill, or keep to oneself.
+ * Adopts the vault's weights, or fills the vault, or loads into private memory.
  *
- * A message in the vault whose manifest is the one that this worker would write is adopted: every
- * allocation is imported, and the pieces are taken in the order of the plan, which gives each
- * matrix the place that it had in the exporter. Otherwise the worker that gets the vault's lock
- * empties it, so that memory which nobody can use is free before it is needed again, uploads into
- * memory that can be exported, and leaves that; the others wait for it. A device that cannot
- * export, or a vault that takes nothing, costs only the next worker's time: the reason is kept for
- * the log.
+ * A message in the vault whose manifest equals the one that this worker would write is adopted:
+ * every allocation is imported, and matrices are placed in the order of the plan, as in the
+ * exporter. Otherwise the worker that gets the vault's lock empties it (memory that no process can
+ * use is freed before it is needed again), uploads into exportable memory and queues that; the
+ * others wait for it. If the device cannot export, or the vault cannot be filled, only the next
+ * worker's start is slower: the reason is kept for the log.
  *
- * Refuses to wait for ever: a worker that fills and hangs is killed by the frontend, which opens
- * the lock; for all else there is a limit.
+ * Waiting is bounded: the frontend kills a worker that hangs while filling, which releases the
+ * lock; for all other cases there is a limit.
  */
 #include "worker/backend/vulkan/weights/vulkan_weight_loader.h"
 
@@ -63,7 +62,7 @@ static enum result keep_private(const struct loading *loading, struct error_text
 /* --- the vault ---------------------------------------------------------------------------------
  */
 
-/* After the upload: into the empty vault. */
+/* After the upload: fills the empty vault. */
 static enum result leave(struct loading *loading)
 {
     const struct vulkan_device *device = loading->weights->device;
@@ -89,7 +88,7 @@ static enum result leave(struct loading *loading)
     return result;
 }
 
-/* For the lock's holder. Only what ends the worker is an error. */
+/* The caller holds the lock. Only failures that end the worker are errors. */
 static enum result fill(struct loading *loading, enum worker_weights *kind,
                         struct error_text *error)
 {
@@ -106,8 +105,8 @@ static enum result fill(struct loading *loading, enum worker_weights *kind,
     return result;
 }
 
-/* RESULT_EMPTY: there is nothing to adopt. Otherwise the reason says why what is there is of no
- * use. */
+/* RESULT_EMPTY: there is nothing to adopt. Otherwise the reason says why the content cannot be
+ * used. */
 static enum result adopt(struct loading *loading)
 {
     struct vulkan_weights *weights = loading->weights;
@@ -136,7 +135,7 @@ static enum result adopt(struct loading *loading)
     return result;
 }
 
-/* With the lock: another worker may have filled the vault between a look and the lock. */
+/* The caller holds the lock: another worker may have filled the vault before it was taken. */
 static enum result adopt_or_fill(struct loading *loading, enum worker_weights *kind,
                                  struct error_text *error)
 {

@@ -1,6 +1,5 @@
 /*
- * Getting a plan's matrices onto the device, at best without reading them: an earlier worker's are
- * in the vault.
+ * Brings a plan's matrices to the device, from the vault of an earlier worker if possible.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHT_LOADER_H
 #define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHT_LOADER_H
@@ -9,11 +8,11 @@
 
 struct vulkan_weight_origin {
     enum worker_weights kind;
-    struct error_text reason; /* why a vault that was given is not used; "" when it is */
+    struct error_text reason; /* why a given vault is not used; "" if it is used */
 };
 
-/* Places and fills weights->matrices; vulkan_weights_init() came before. Waits while another worker
- * of the device fills the vault. Options say where the vault is; its descriptors stay theirs. */
+/* Places and fills weights->matrices, after vulkan_weights_init(). Waits while another worker of
+ * the device fills the vault. The options name the vault; its descriptors stay the caller's. */
 enum result vulkan_weight_loader_run(struct vulkan_weights *weights,
                                      const struct backend_options *options,
                                      backend_progress_fn *progress, void *context,

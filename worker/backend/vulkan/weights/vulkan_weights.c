@@ -1,11 +1,9 @@
 /*
- * From the checkpoint into device memory.
+ * Loads weights from the checkpoint into device memory.
  *
- * Rows are packed in slices that fill a staging buffer, each slice by all threads, while the slice
- * before is copied. The checkpoint's pages are given back behind each slice, so that a file larger
- * than the machine's memory loads.
- *
- * Refuses to keep anything on the host: after loading only addresses are left.
+ * All threads pack rows into a slice of the staging buffer while the previous slice is copied. The
+ * checkpoint's pages are released after each slice, so that a file larger than the machine's memory
+ * loads. After loading the host keeps only addresses.
  */
 #include "worker/backend/vulkan/weights/vulkan_weights.h"
 
@@ -22,7 +20,7 @@
 #include "worker/backend/vulkan/weights/vulkan_padding.h"
 
 #define STAGING_BYTES (32u << 20)
-#define ROWS_AT_ONCE  4u /* of a thread: enough to hide the claim */
+#define ROWS_AT_ONCE  4u /* per thread: enough to hide the claim */
 
 static uint64_t align_piece(uint64_t bytes)
 {
@@ -177,7 +175,8 @@ static const uint8_t *typed_rows(const struct slice *slice, uint32_t first, uint
     return made;
 }
 
-/* Rows with more columns on the device than in the checkpoint are floats, and those are zeros. */
+/* Rows with more columns on the device than in the checkpoint are floats; the added ones are zeros.
+ */
 static void pack_padded(const struct slice *slice, const uint8_t *rows, uint32_t count,
                         uint8_t *codes)
 {
@@ -226,7 +225,7 @@ struct loading {
     uint64_t total_bytes;
 };
 
-/* Whole pages of a read-only file mapping that are needed no more. */
+/* Whole pages of a read-only file mapping that are no longer needed. */
 static void drop_pages(const uint8_t *bytes, uint64_t byte_count)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -266,7 +265,7 @@ static enum result load_slice(struct loading *loading, const struct vulkan_matri
     return result;
 }
 
-/* `rows` rows of a weight, which become those of the matrix from `first_row` on. */
+/* `rows` rows of a weight: the matrix's rows from `first_row` on. */
 static enum result load_part(struct loading *loading, const struct vulkan_matrix *matrix,
                              const struct plan_weight *weight, struct plan_weight_part part,
                              uint32_t rows, uint32_t first_row, struct error_text *error)
@@ -302,7 +301,7 @@ static enum result load_matrix(struct loading *loading, const struct plan *plan,
     uint32_t first_row = 0;
     for (uint32_t w = 0; w < matrix->weight_count; w++) {
         const struct plan_weight *weight = &plan->weights[matrix->weights[w]];
-        /* Experts that lie behind each other are rows of one matrix. */
+        /* Consecutive experts are rows of one matrix. */
         uint32_t parts = weight->parts ? weight->experts : 1;
         uint32_t rows = plan_weight_matrices(weight) / parts * weight->rows;
         for (uint32_t p = 0; p < parts; p++, first_row += rows) {
@@ -367,7 +366,7 @@ static uint64_t lay_kv_tables(struct vulkan_weights *weights, uint8_t *base, uin
     return at;
 }
 
-/* Lays the vectors out from `base` (NULL: only counts), and fills them in. */
+/* Assigns the vectors' places from `base` on (NULL: only counts) and fills them. */
 static uint64_t lay_vectors(struct vulkan_weights *weights, uint8_t *base, uint64_t address)
 {
     const struct plan *plan = weights->plan;

@@ -1,12 +1,13 @@
 /*
  * A plan's weights on the device.
  *
- * Matrices: weights of one linear op that are of one kind lie behind each other and are one matrix
- * (q|k|v, gate|up), so that one dispatch does them. An embedding that is also the output matrix is
- * there once. All matrices live in one arena, in the order of the plan: what the vault holds.
+ * Matrices: weights of one linear op that have the same kind are consecutive and form one matrix
+ * (q|k|v, gate|up), so that one dispatch computes them. An embedding that is also the output matrix
+ * is stored once. All matrices are in one arena, in the order of the plan: the content of the
+ * vault.
  *
- * Vectors: norm weights and biases (those of one op behind each other) as f32 and the rotary
- * embeddings' inverse frequencies, in one small buffer.
+ * Vectors: norm weights, biases (those of one op consecutive) as f32 and the rotary embeddings'
+ * inverse frequencies, in one small buffer.
  */
 #ifndef SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHTS_H
 #define SHOAL_WORKER_BACKEND_VULKAN_WEIGHTS_VULKAN_WEIGHTS_H
@@ -24,7 +25,7 @@ struct vulkan_matrix {
     uint32_t weight_count;
     plan_weight_id weights[OP_WEIGHTS_MAX];
     struct vulkan_piece codes;
-    struct vulkan_piece high;   /* bytes 0 where the kind has none */
+    struct vulkan_piece high;   /* bytes 0 if the kind has none */
     struct vulkan_piece scales; /* likewise */
 };
 
@@ -50,15 +51,15 @@ struct vulkan_weights {
     uint64_t kv_tables_address[KV_GROUPS_MAX]; /* of groups with codes of rotated rows; else 0 */
 };
 
-/* Says what lies where; *weights is zeroed. Nothing is allocated on the device. */
+/* Decides the place of every weight; *weights is zeroed. Allocates nothing on the device. */
 void vulkan_weights_init(struct vulkan_weights *weights, const struct vulkan_device *device,
                          const struct plan *plan);
 void vulkan_weights_fini(struct vulkan_weights *weights);
 
-/* Takes the arena's pieces: shared memory when it is to outlive the worker. */
+/* Takes the arena's pieces; shared memory if the weights may outlive the worker. */
 enum result vulkan_weights_place(struct vulkan_weights *weights, struct vulkan_arena *arena,
                                  struct error_text *error) RESULT_CHECKED;
-/* Packs and uploads every matrix, on as many threads as options say. */
+/* Packs and uploads every matrix, with as many threads as the options say. */
 enum result vulkan_weights_upload(struct vulkan_weights *weights,
                                   const struct backend_options *options,
                                   backend_progress_fn *progress, void *context,
