@@ -157,8 +157,8 @@ struct backend_options {
      * kernel. */
     bool drop_source_pages;
     bool has_vault;
-    int vault_fd;      /* if has_vault; owned by the caller */
-    int vault_send_fd; /* a vault of descriptors: the end that fills it */
+    int vault_fd;                        /* if has_vault; owned by the caller */
+    int vault_send_fd;                   /* a vault of descriptors: the end that fills it */
     struct model_fingerprint checkpoint; /* of the plan's weights; distinguishes the vault's
                                           * contents from others */
     bool verify_weights; /* verify the vault's contents against its checksums; reads all of it */
@@ -175,10 +175,9 @@ struct backend_options {
                                           any request */
     uint32_t state_slots; /* slots of recurrent state, if the plan has any; includes slots that only
                            * keep states */
-    const struct plan
-        *vision;             /* model_vision_plan(), must outlive the backend; NULL: no images */
-    uint32_t max_patch_rows; /* of a batch of images, <= LIMIT_PATCH_ROWS */
-    uint32_t feature_rows;   /* of the feature pool, reserved at load */
+    const struct plan *vision; /* model_vision_plan(), must outlive the backend; NULL: no images */
+    uint32_t max_patch_rows;   /* of a batch of images, <= LIMIT_PATCH_ROWS */
+    uint32_t feature_rows;     /* of the feature pool, reserved at load */
 };
 
 /* Called while weights are prepared; also keeps the heartbeat going. */
