@@ -89,8 +89,8 @@ FUZZ_BASE      := $(filter-out $(FUZZ_FRONTEND) $(FUZZ_WORKER) $(FUZZ_LOAD),$(FU
 FUZZ_PROGRAMS  := $(call test_programs,$(FUZZ_SRC))
 FUZZ_SECONDS   ?= 20
 
-.PHONY: all help programs tools tests fuzzers run run-demo test test-long check format test-data test-unit test-agreement \
-        test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu mutate clean install
+.PHONY: all help programs tools tests fuzzers run run-demo test test-long check check-language format test-data test-unit test-agreement \
+        test-vulkan test-gpu test-scripts test-api test-fault test-san fuzz bench bench-gpu clean install
 all: programs tools ## build the programs (build/shoal, build/shoal-worker) and the load tool (build/shoal-load)
 programs: $(PROGRAMS)
 tools: $(TOOLS)
@@ -220,10 +220,13 @@ test-long: ## all other tests: Vulkan, whole models, sanitizers, long faults, fu
 	@scripts/setup test
 	@scripts/test_all --tier long --jobs $(JOBS) --fuzz-seconds $(FUZZ_SECONDS)
 
-check: ## layers, sizes, names, language and format of the sources
+check: ## layers, sizes, names and format of the sources
 	@scripts/make_venv
-	@scripts/run_tests $(TALLY_ARG) --limit-s 900 scripts/check_layers scripts/check_sizes scripts/check_names scripts/check_language \
+	@scripts/run_tests $(TALLY_ARG) --limit-s 900 scripts/check_layers scripts/check_sizes scripts/check_names \
 	    scripts/check_format
+
+check-language: ## list prose that is not plain technical English (not part of make test yet)
+	@scripts/check_language
 
 format: ## lay out every C file as .clang-format says
 	@scripts/make_venv
