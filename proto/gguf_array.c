@@ -1,14 +1,15 @@
 /*
- * Element access for the metadata arrays of a GGUF file (contract in proto/gguf_file.h).
+ * Element access for the metadata arrays of a GGUF file (contract in proto/gguf_array.h).
  *
- * gguf_file_open() has already proved that an array's bytes lie inside the file and that its
+ * gguf_file_open() has checked that an array's bytes lie inside the file and that its
  * strings fill them exactly, so nothing here can fail on input: an index past the count or a string
  * asked for as a number is the caller's bug.
  */
+#include "proto/gguf_array.h"
+
 #include <string.h>
 
 #include "proto/gguf_cursor.h"
-#include "proto/gguf_file.h"
 #include "proto/must.h"
 
 /* Copies one little-endian element into a variable of its own type and returns it converted. */

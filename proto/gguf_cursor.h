@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/gguf_file.h"
+#include "proto/gguf_value.h"
+#include "proto/result.h"
 
 struct gguf_cursor {
     const uint8_t *at;

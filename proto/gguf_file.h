@@ -16,25 +16,9 @@
 #include <stdint.h>
 
 #include "proto/ggml_type_list.h"
+#include "proto/gguf_array.h"
 #include "proto/limits.h"
 #include "proto/result.h"
-
-enum gguf_value_type {
-    GGUF_UINT8 = 0,
-    GGUF_INT8,
-    GGUF_UINT16,
-    GGUF_INT16,
-    GGUF_UINT32,
-    GGUF_INT32,
-    GGUF_FLOAT32,
-    GGUF_BOOL,
-    GGUF_STRING,
-    GGUF_ARRAY,
-    GGUF_UINT64,
-    GGUF_INT64,
-    GGUF_FLOAT64,
-    GGUF_VALUE_TYPE_COUNT
-};
 
 /* Element types by their number in a GGUF file: those of proto/ggml_type_list.h that are supported.
  * Loading a file with any other fails with RESULT_UNSUPPORTED. */
@@ -61,12 +45,6 @@ struct ggml_block ggml_type_block(enum ggml_type type);
  * (worker/plan/weight_source.h); {0,0} for others. */
 struct ggml_block ggml_type_stored_block(enum ggml_type type);
 const char *ggml_type_name(enum ggml_type type); /* "Q4_1"; "?" when unknown */
-
-/* Bytes inside the file, not NUL-terminated. */
-struct gguf_string {
-    const char *bytes;
-    size_t length;
-};
 
 struct gguf_tensor {
     struct gguf_string name;
@@ -105,20 +83,6 @@ enum result gguf_file_bool(const struct gguf_file *file, const char *key, bool *
 enum result gguf_file_string(const struct gguf_file *file, const char *key,
                              struct gguf_string *out);
 
-/* Arrays: element type and count, then element access. Strings are walked with the iterator (they
- * have no fixed stride). */
-struct gguf_array {
-    enum gguf_value_type type;
-    uint64_t count;
-    const uint8_t *first; /* first element, unaligned little-endian */
-    const uint8_t *end;   /* one past the array's last byte */
-};
 enum result gguf_file_array(const struct gguf_file *file, const char *key, struct gguf_array *out);
-/* Element `index` of a numeric or bool array, converted; must() the index and a numeric type. */
-int64_t gguf_array_i64(const struct gguf_array *array, uint64_t index);
-double gguf_array_f64(const struct gguf_array *array, uint64_t index);
-/* Iteration over strings: `cursor` starts at array->first; returns false at the end. */
-bool gguf_array_next_string(const struct gguf_array *array, const uint8_t **cursor,
-                            struct gguf_string *out);
 
 #endif

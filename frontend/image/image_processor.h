@@ -92,7 +92,7 @@ enum image_detail {
 };
 
 /* What a request asks of one picture. Zeroed: nothing. */
-struct image_wish {
+struct image_request {
     enum image_detail detail;
     /* resize_shape: the picture is first fitted into this box, larger or smaller, aspect kept, by
      * PIL's bicubic. 0: not asked. */
@@ -103,7 +103,7 @@ struct image_wish {
 struct image_plan {
     uint32_t width; /* of the picture itself, upright */
     uint32_t height;
-    uint32_t boxed_width; /* after the wish's box; the same as above without one */
+    uint32_t boxed_width; /* after the request's box; the same as above without one */
     uint32_t boxed_height;
     uint32_t first_width; /* idefics3: after its first resizing, to the longest edge; else 0 */
     uint32_t first_height;
@@ -130,7 +130,7 @@ struct image_plan {
  * RESULT_UNSUPPORTED for IMAGE_FAMILY_NONE.
  */
 enum result image_processor_plan(const struct image_processor *processor, uint32_t width,
-                                 uint32_t height, const struct image_wish *wish,
+                                 uint32_t height, const struct image_request *request,
                                  struct image_plan *plan, struct error_text *error) RESULT_CHECKED;
 
 /* Appends the text that takes the place of one tokens.marker in the rendered prompt. It is the

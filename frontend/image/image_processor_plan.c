@@ -167,16 +167,16 @@ static const plan_function plan_functions[] = {[IMAGE_FAMILY_QWEN] = plan_qwen,
 
 /* --- all ---------------------------------------------------------------------------------------*/
 
-/* Into the wish's box, aspect kept. */
-static enum result plan_box(const struct image_wish *wish, struct image_plan *plan,
+/* Into the request's box, aspect kept. */
+static enum result plan_box(const struct image_request *request, struct image_plan *plan,
                             struct error_text *error)
 {
     plan->boxed_width = plan->width;
     plan->boxed_height = plan->height;
-    if (!wish->box_width || !wish->box_height)
+    if (!request->box_width || !request->box_height)
         return RESULT_OK;
     double ratio =
-        fmin((double)wish->box_width / plan->width, (double)wish->box_height / plan->height);
+        fmin((double)request->box_width / plan->width, (double)request->box_height / plan->height);
     double width = plan->width * ratio, height = plan->height * ratio;
     if (width < 1 || height < 1)
         return error_set(error, RESULT_INVALID, "resize_shape leaves nothing of %u x %u pixels",
@@ -204,7 +204,7 @@ static enum result check_positions(const struct image_processor *p, const struct
 }
 
 /* What follows from sizes; and that they are within bounds. */
-static enum result plan_finish(const struct image_processor *p, const struct image_wish *wish,
+static enum result plan_finish(const struct image_processor *p, const struct image_request *request,
                                struct image_plan *plan, struct error_text *error)
 {
     plan->tiles = plan->rows * plan->columns + 1;
@@ -224,7 +224,7 @@ static enum result plan_finish(const struct image_processor *p, const struct ima
                          plan->width, plan->height);
     plan->token_count = (uint32_t)tokens;
     plan->byte_count = (size_t)pixels * IMAGE_CHANNELS;
-    bool boxed = wish->box_width && wish->box_height;
+    bool boxed = request->box_width && request->box_height;
     plan->wanted_width = boxed ? plan->boxed_width : plan->first_width;
     plan->wanted_height = boxed ? plan->boxed_height : plan->first_height;
     if (!plan->wanted_width) {
@@ -235,18 +235,18 @@ static enum result plan_finish(const struct image_processor *p, const struct ima
 }
 
 enum result image_processor_plan(const struct image_processor *processor, uint32_t width,
-                                 uint32_t height, const struct image_wish *wish,
+                                 uint32_t height, const struct image_request *request,
                                  struct image_plan *plan, struct error_text *error)
 {
     must(width >= 1 && width <= LIMIT_PICTURE_SIDE && height >= 1 && height <= LIMIT_PICTURE_SIDE);
     if (processor->family == IMAGE_FAMILY_NONE)
         return error_set(error, RESULT_UNSUPPORTED, "this model does not take images");
     *plan = (struct image_plan){.width = width, .height = height};
-    enum result result = plan_box(wish, plan, error);
+    enum result result = plan_box(request, plan, error);
     if (result == RESULT_OK)
-        result = plan_functions[processor->family](processor, wish->detail == IMAGE_DETAIL_LOW,
+        result = plan_functions[processor->family](processor, request->detail == IMAGE_DETAIL_LOW,
                                                    plan, error);
-    return result == RESULT_OK ? plan_finish(processor, wish, plan, error) : result;
+    return result == RESULT_OK ? plan_finish(processor, request, plan, error) : result;
 }
 
 /* --- the prompt ------------------------------------------------------------------------------- */

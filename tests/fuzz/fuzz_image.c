@@ -54,12 +54,12 @@ static void check_plan(const struct image_processor *p, const struct image_plan 
 
 static void run_processor(const struct image_processor *p, const struct image_pixels *pixels)
 {
-    const struct image_wish wishes[] = {{0}, {IMAGE_DETAIL_LOW, 50, 40}};
-    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) {
+    const struct image_request requests[] = {{0}, {IMAGE_DETAIL_LOW, 50, 40}};
+    for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         struct image_plan plan;
         struct error_text error = {""};
         uint8_t hash[IMAGE_HASH_BYTES];
-        if (image_processor_plan(p, pixels->width, pixels->height, &wishes[i], &plan, &error) !=
+        if (image_processor_plan(p, pixels->width, pixels->height, &requests[i], &plan, &error) !=
             RESULT_OK) {
             must(error.text[0] != '\0');
             continue;
@@ -101,11 +101,11 @@ static void plan_shapes(const struct image_processor *p)
     static const uint32_t sides[] = {1, 2, 27, 224, 1000, 4096, 8191, LIMIT_PICTURE_SIDE};
     const size_t count = sizeof sides / sizeof sides[0];
     for (size_t i = 0; i < count * count; i++) {
-        struct image_wish wish = {i % 3 ? IMAGE_DETAIL_AUTO : IMAGE_DETAIL_LOW,
-                                  (uint32_t)i % 5 * 77, (uint32_t)i % 7 * 3000};
+        struct image_request request = {i % 3 ? IMAGE_DETAIL_AUTO : IMAGE_DETAIL_LOW,
+                                        (uint32_t)i % 5 * 77, (uint32_t)i % 7 * 3000};
         struct image_plan plan;
         struct error_text error = {""};
-        if (image_processor_plan(p, sides[i / count], sides[i % count], &wish, &plan, &error) ==
+        if (image_processor_plan(p, sides[i / count], sides[i % count], &request, &plan, &error) ==
             RESULT_OK)
             check_plan(p, &plan);
         else

@@ -163,7 +163,7 @@ static enum result begin(struct image_encoder *encoder, struct error_text *error
     const struct encode_batch batch = {.picture_count = encoder->count,
                                        .pictures = encoder->pictures};
     encoder->work_left = (uint64_t)encoder->patch_rows * encoder->vision->stages;
-    image_encoder_add_names(encoder);
+    image_encoder_add_to_roster(encoder);
     return backend->interface->encode_begin(backend, &batch, error);
 }
 
@@ -219,7 +219,7 @@ bool image_encoder_is_busy(const struct image_encoder *encoder)
     return encoder->count > 0;
 }
 
-void image_encoder_add_names(const struct image_encoder *encoder)
+void image_encoder_add_to_roster(const struct image_encoder *encoder)
 {
     for (uint32_t i = 0; i < encoder->count; i++) {
         if (sequence_table_find(encoder->table, encoder->requests[i]))

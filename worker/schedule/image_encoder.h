@@ -51,6 +51,6 @@ enum result image_encoder_advance(struct image_encoder *encoder, const struct st
                                   uint64_t *patch_work, struct error_text *error) RESULT_CHECKED;
 
 /* Adds those whose pictures are being encoded to the roster. */
-void image_encoder_add_names(const struct image_encoder *encoder);
+void image_encoder_add_to_roster(const struct image_encoder *encoder);
 
 #endif

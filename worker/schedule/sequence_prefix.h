@@ -17,7 +17,7 @@
 #ifndef SHOAL_WORKER_SCHEDULE_SEQUENCE_PREFIX_H
 #define SHOAL_WORKER_SCHEDULE_SEQUENCE_PREFIX_H
 
-#include "worker/schedule/sequence.h"
+#include "worker/schedule/sequence_facts.h"
 
 /* Tokens between two checkpoints of a long prompt. */
 #define SEQUENCE_PREFIX_STRIDE 1024u

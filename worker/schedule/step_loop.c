@@ -60,9 +60,9 @@ static void advance(struct worker_engine *engine, const struct step_batch_builde
 static enum result encode(struct worker_engine *engine, bool *encoded, struct error_text *error)
 {
     uint64_t patch_work;
-    *encoded = engine->shown_waits;
-    if (engine->shown_waits) {
-        engine->shown_waits = false;
+    *encoded = engine->image_rows_deferred;
+    if (engine->image_rows_deferred) {
+        engine->image_rows_deferred = false;
         return RESULT_OK;
     }
     enum result result = image_encoder_advance(&engine->encoder, &engine->pace, &patch_work, error);
@@ -165,7 +165,7 @@ enum result step_loop_turn(struct worker_engine *engine, enum step_outcome *outc
         if (result == RESULT_OK && *outcome == STEP_IDLE && engine->draining)
             *outcome = STEP_DRAINED;
     }
-    worker_engine_call_roll(engine);
+    worker_engine_publish_roster(engine);
     show(engine);
     if (*outcome != STEP_IDLE)
         gauge_board_beat(engine->gauges);

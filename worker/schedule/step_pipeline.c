@@ -70,8 +70,8 @@ struct step_batch_builder *step_pipeline_begin(struct step_pipeline *pipeline)
     return step->builder;
 }
 
-static void add_names(const struct step_pipeline *pipeline,
-                      const struct step_batch_builder *builder)
+static void add_to_roster(const struct step_pipeline *pipeline,
+                          const struct step_batch_builder *builder)
 {
     const struct step_batch *batch = step_batch_builder_batch(builder);
     for (uint32_t i = 0; i < batch->sequence_count; i++) {
@@ -81,11 +81,11 @@ static void add_names(const struct step_pipeline *pipeline,
     }
 }
 
-void step_pipeline_call_roll(const struct step_pipeline *pipeline)
+void step_pipeline_publish_roster(const struct step_pipeline *pipeline)
 {
     frontend_link_roster_clear(pipeline->options.link);
     for (uint32_t i = 0; i < pipeline->under_way; i++)
-        add_names(pipeline, pipeline->steps[(pipeline->oldest + i) % pipeline->depth].builder);
+        add_to_roster(pipeline, pipeline->steps[(pipeline->oldest + i) % pipeline->depth].builder);
 }
 
 enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt_rows,
@@ -96,7 +96,7 @@ enum result step_pipeline_launch(struct step_pipeline *pipeline, uint32_t prompt
     step->prompt_rows = prompt_rows;
     step->patch_work = patch_work;
     step->patch_us = patch_us;
-    add_names(pipeline, step->builder);
+    add_to_roster(pipeline, step->builder);
     worker_fault_step(&pipeline->options.fault, pipeline->launches++, batch);
     pipeline->under_way++;
     struct backend *backend = pipeline->options.backend;

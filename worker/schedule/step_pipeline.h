@@ -76,6 +76,6 @@ enum result step_pipeline_wait(struct step_pipeline *pipeline, struct step_done 
 uint64_t step_pipeline_lone_us(const struct step_pipeline *pipeline);
 
 /* Makes the roster say whose rows are under way, and nothing else. */
-void step_pipeline_call_roll(const struct step_pipeline *pipeline);
+void step_pipeline_publish_roster(const struct step_pipeline *pipeline);
 
 #endif

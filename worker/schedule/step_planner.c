@@ -70,7 +70,7 @@ bool step_planner_must_read(const struct worker_engine *engine)
 }
 
 /* Whether encoding took the time of the prompt that is next, one with pictures. */
-static bool shown_waits(const struct step_snapshot *snapshot, const uint32_t *rows)
+static bool image_rows_deferred(const struct step_snapshot *snapshot, const uint32_t *rows)
 {
     uint32_t next = 0;
     while (next < snapshot->candidate_count && snapshot->candidates[next].decoding)
@@ -96,7 +96,7 @@ uint32_t step_planner_plan(struct worker_engine *engine, struct step_batch_build
         snapshot = engine_snapshot_step(engine);
     }
     step_policy_compose(&snapshot, engine->rows);
-    engine->shown_waits = shown_waits(&snapshot, engine->rows);
+    engine->image_rows_deferred = image_rows_deferred(&snapshot, engine->rows);
     uint32_t prompt_rows = 0;
     for (uint32_t i = 0; i < snapshot.candidate_count; i++) {
         if (engine->rows[i] == 0)

@@ -79,7 +79,7 @@ enum result submit_intake_drain(struct worker_engine *engine)
             return result;
         if (result == RESULT_OK)
             apply(engine, &command);
-        worker_engine_call_roll(engine);
+        worker_engine_publish_roster(engine);
     }
     return RESULT_OK;
 }

@@ -70,10 +70,10 @@ enum result worker_engine_create(const struct worker_engine_parts *parts,
     return RESULT_OK;
 }
 
-void worker_engine_call_roll(const struct worker_engine *engine)
+void worker_engine_publish_roster(const struct worker_engine *engine)
 {
-    step_pipeline_call_roll(&engine->pipeline);
-    image_encoder_add_names(&engine->encoder);
+    step_pipeline_publish_roster(&engine->pipeline);
+    image_encoder_add_to_roster(&engine->encoder);
 }
 
 void worker_engine_destroy(struct worker_engine *engine)

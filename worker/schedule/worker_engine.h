@@ -45,9 +45,9 @@ struct worker_engine {
     struct sequence_table *table;
     struct step_pipeline pipeline;
     struct image_encoder encoder;
-    uint64_t patch_work; /* launched and not yet counted as a step's */
-    uint64_t patch_us;   /* that pictures took, on a device that works while it is called */
-    bool shown_waits;    /* rows of prompts with pictures, for a step without patch work */
+    uint64_t patch_work;      /* launched and not yet counted as a step's */
+    uint64_t patch_us;        /* that pictures took, on a device that works while it is called */
+    bool image_rows_deferred; /* rows of prompts with pictures, for a step without patch work */
     struct step_pace pace;
     struct step_candidate *candidates; /* [max_sequences], as the next one */
     uint32_t *rows;
@@ -58,7 +58,7 @@ struct worker_engine {
 enum result worker_engine_create(const struct worker_engine_parts *parts,
                                  struct worker_engine **engine) RESULT_CHECKED;
 /* Makes the roster say whose rows and pictures are under way, and nothing else. */
-void worker_engine_call_roll(const struct worker_engine *engine);
+void worker_engine_publish_roster(const struct worker_engine *engine);
 /* Ends every sequence that is left, silently. */
 void worker_engine_destroy(struct worker_engine *engine);
 

@@ -107,9 +107,9 @@ static enum result work_image_read(const struct image_work *work,
     struct error_text why;
     const struct vision_assets *vision = work->vision;
     const struct request_image *named = image->named;
-    const struct image_wish wish = {.detail = named->detail,
-                                    .box_width = request->box_width,
-                                    .box_height = request->box_height};
+    const struct image_request wanted = {.detail = named->detail,
+                                         .box_width = request->box_width,
+                                         .box_height = request->box_height};
     enum result result =
         image_source_read(&vision->media, named->naming, named->name, &image->file, &why);
     costs->file_bytes += image->file.count;
@@ -122,7 +122,7 @@ static enum result work_image_read(const struct image_work *work,
         result = passes_check(&image->header, costs, &why);
     if (result == RESULT_OK)
         result = image_processor_plan(&vision->processor, image->header.width, image->header.height,
-                                      &wish, &image->plan, &why);
+                                      &wanted, &image->plan, &why);
     if (result == RESULT_OK)
         result = patches_check(&image->plan, &why);
     return result == RESULT_OK ? RESULT_OK : work_image_refuse(image, result, &why, error);

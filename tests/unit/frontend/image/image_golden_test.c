@@ -154,7 +154,7 @@ static void check_pixels(const struct settings *s, const struct image_plan *plan
 
 /* `wanted` is the last field of a line; empty `words` when all is equal. */
 static void check_case(const struct settings *s, const struct image_pixels *pixels,
-                       const struct image_wish *wish, const char *wanted, char *words,
+                       const struct image_request *request, const char *wanted, char *words,
                        size_t capacity)
 {
     struct image_plan plan;
@@ -162,7 +162,7 @@ static void check_case(const struct settings *s, const struct image_pixels *pixe
     uint32_t w = 0, h = 0, tiles = 0, rows = 0, columns = 0, tokens = 0;
     uint64_t text = 0, hash = 0;
     enum result result =
-        image_processor_plan(&s->processor, pixels->width, pixels->height, wish, &plan, &error);
+        image_processor_plan(&s->processor, pixels->width, pixels->height, request, &plan, &error);
     if (strcmp(wanted, "refused") == 0) {
         if (result != RESULT_INVALID || !error.text[0])
             (void)snprintf(words, capacity, "not refused");
@@ -202,7 +202,7 @@ static void draw(struct golden *golden, uint32_t width, uint32_t height, uint32_
 static void take_case(struct golden *golden, char *const fields[])
 {
     char words[256] = "";
-    struct image_wish wish = {0};
+    struct image_request request = {0};
     struct image_pixels pixels = {0};
     struct mapped_file file = {0};
     uint32_t seed = 0;
@@ -213,15 +213,15 @@ static void take_case(struct golden *golden, char *const fields[])
         pixels = recorded_pixels(&file);
     } else {
         must(sscanf(fields[1], "%u %u %u %u %u", &pixels.width, &pixels.height, &seed,
-                    &wish.box_width, &wish.box_height) >= 3);
+                    &request.box_width, &request.box_height) >= 3);
         if (pixels.width * pixels.height <= PIXELS_MOST && strcmp(fields[3], "refused") != 0 &&
             strcmp(strrchr(fields[3], ' '), " 0") != 0) {
             draw(golden, pixels.width, pixels.height, seed);
             pixels = golden->drawn;
         }
     }
-    wish.detail = strcmp(fields[0], "low") == 0 ? IMAGE_DETAIL_LOW : IMAGE_DETAIL_AUTO;
-    check_case(find_settings(golden, fields[2]), &pixels, &wish, fields[3], words, sizeof words);
+    request.detail = strcmp(fields[0], "low") == 0 ? IMAGE_DETAIL_LOW : IMAGE_DETAIL_AUTO;
+    check_case(find_settings(golden, fields[2]), &pixels, &request, fields[3], words, sizeof words);
     golden->cases++;
     if (words[0]) {
         golden->wrong++;

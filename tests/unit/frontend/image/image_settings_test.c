@@ -169,7 +169,7 @@ static void run_drawn(const struct image_processor *p, uint32_t seed, uint8_t ch
     must(image_pixels_init(&pixels, 56, 84, &error) == RESULT_OK);
     drawn_picture_fill(pixels.rgb, 56, 84, seed);
     pixels.rgb[1234] ^= change;
-    must(image_processor_plan(p, 56, 84, &(struct image_wish){0}, &plan, &error) == RESULT_OK);
+    must(image_processor_plan(p, 56, 84, &(struct image_request){0}, &plan, &error) == RESULT_OK);
     uint8_t *out = malloc(plan.byte_count);
     must(out != NULL);
     must(image_processor_run(p, &plan, &pixels, out, hash, &error) == RESULT_OK);
@@ -197,7 +197,7 @@ static void test_hashes_tell_contents_apart(void **state)
     open_well("{\"model_type\":\"llama\"}", NULL, NULL, NULL, &p);
     struct image_plan plan;
     struct error_text error;
-    assert_int_equal(image_processor_plan(&p, 9, 9, &(struct image_wish){0}, &plan, &error),
+    assert_int_equal(image_processor_plan(&p, 9, 9, &(struct image_request){0}, &plan, &error),
                      RESULT_UNSUPPORTED);
 }
 
@@ -221,7 +221,7 @@ static void expect_plan(const struct image_processor *p, uint32_t width, uint32_
     struct image_plan plan;
     struct error_text error = {""};
     enum result result =
-        image_processor_plan(p, width, height, &(struct image_wish){0}, &plan, &error);
+        image_processor_plan(p, width, height, &(struct image_request){0}, &plan, &error);
     if (result != wanted || !strstr(error.text, words))
         fail_msg("%u x %u: %s, \"%s\"", width, height, result_name(result), error.text);
 }

@@ -1,0 +1,32 @@
+/*
+ * Types and strings of a GGUF file's metadata.
+ */
+#ifndef SHOAL_PROTO_GGUF_VALUE_H
+#define SHOAL_PROTO_GGUF_VALUE_H
+
+#include <stddef.h>
+
+enum gguf_value_type {
+    GGUF_UINT8 = 0,
+    GGUF_INT8,
+    GGUF_UINT16,
+    GGUF_INT16,
+    GGUF_UINT32,
+    GGUF_INT32,
+    GGUF_FLOAT32,
+    GGUF_BOOL,
+    GGUF_STRING,
+    GGUF_ARRAY,
+    GGUF_UINT64,
+    GGUF_INT64,
+    GGUF_FLOAT64,
+    GGUF_VALUE_TYPE_COUNT
+};
+
+/* Bytes inside the file, not NUL-terminated. */
+struct gguf_string {
+    const char *bytes;
+    size_t length;
+};
+
+#endif
