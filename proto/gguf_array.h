@@ -10,14 +10,6 @@
 
 #include "proto/gguf_value.h"
 
-/* Element type and count, then element access. Strings have no fixed stride, so they are read in
- * order with gguf_array_next_string(). */
-struct gguf_array {
-    enum gguf_value_type type;
-    uint64_t count;
-    const uint8_t *first; /* first element, unaligned little-endian */
-    const uint8_t *end;   /* one past the array's last byte */
-};
 /* Element `index` of a numeric or bool array, converted; must() the index and a numeric type. */
 int64_t gguf_array_i64(const struct gguf_array *array, uint64_t index);
 double gguf_array_f64(const struct gguf_array *array, uint64_t index);

@@ -1,10 +1,11 @@
 /*
- * Types and strings of a GGUF file's metadata.
+ * Value types, strings and arrays of a GGUF file's metadata; gguf_array.h reads their elements.
  */
 #ifndef SHOAL_PROTO_GGUF_VALUE_H
 #define SHOAL_PROTO_GGUF_VALUE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum gguf_value_type {
     GGUF_UINT8 = 0,
@@ -27,6 +28,15 @@ enum gguf_value_type {
 struct gguf_string {
     const char *bytes;
     size_t length;
+};
+
+/* Element type and count, then element access. Strings have no fixed stride, so they are read in
+ * order with gguf_array_next_string(). */
+struct gguf_array {
+    enum gguf_value_type type;
+    uint64_t count;
+    const uint8_t *first; /* first element, unaligned little-endian */
+    const uint8_t *end;   /* one past the array's last byte */
 };
 
 #endif

@@ -177,7 +177,7 @@ static void test_elementwise(void **state)
     refuse(&with, "outside");
     with.params.gate_with.offset = 0;
     with.inputs[1] = with.output;
-    refuse(&with, "no other tensor");
+    refuse(&with, "not another tensor");
     struct plan_op add = {.stem = OP_add_rows,
                           .inputs = {norm.inputs[0], norm.output},
                           .output = norm.output,
