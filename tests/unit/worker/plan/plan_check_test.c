@@ -194,7 +194,7 @@ static void test_elementwise(void **state)
                             .weights = {norm.weights[0], PLAN_NONE, PLAN_NONE}};
     accept(&scale);
     scale.weights[0] = find(OP_head_norm).weights[0];
-    refuse(&scale, "one a column");
+    refuse(&scale, "the weight is neither one value nor one value per column");
     struct plan_op clip = {.stem = OP_clip_columns,
                            .inputs = {gate.output, PLAN_NONE},
                            .output = gate.inputs[0],
@@ -206,9 +206,9 @@ static void test_elementwise(void **state)
     refuse(&clip, "outside");
     clip.params.clip_columns.offset = 0;
     clip.params.clip_columns.minimum = 0.75f;
-    refuse(&clip, "at most");
+    refuse(&clip, "the minimum is above the maximum");
     clip.params.clip_columns.minimum = NAN;
-    refuse(&clip, "at most");
+    refuse(&clip, "the minimum is above the maximum");
 }
 
 static void test_rope(void **state)
