@@ -50,13 +50,12 @@ static bool shows_strings(const struct chat_template *template)
     return shows;
 }
 
-static bool shows_pictures(const struct chat_template *template, const char *type,
-                           const char *marker)
+static bool shows_images(const struct chat_template *template, const char *type, const char *marker)
 {
     cJSON *content = cJSON_CreateArray();
-    cJSON *picture = cJSON_CreateObject();
-    cJSON_AddStringToObject(picture, "type", type);
-    cJSON_AddItemToArray(content, picture);
+    cJSON *image = cJSON_CreateObject();
+    cJSON_AddStringToObject(image, "type", type);
+    cJSON_AddItemToArray(content, image);
     cJSON_AddItemToArray(content, image_form_text(PROBE_TEXT));
     struct chat_prompt prompt = try_content(template, content);
     bool shows =
@@ -70,7 +69,7 @@ struct image_form image_form_find(const struct chat_template *template, const ch
     static const char *const types[] = {"image", "image_url"};
     struct image_form form = {.texts_are_lists = !shows_strings(template)};
     for (size_t i = 0; i < sizeof types / sizeof types[0] && !form.type; i++) {
-        if (shows_pictures(template, types[i], marker))
+        if (shows_images(template, types[i], marker))
             form.type = types[i];
     }
     return form;

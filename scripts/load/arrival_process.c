@@ -1,10 +1,9 @@
 /*
- * An open loop is the honest load: real clients do not wait for each other, so a slow server gets a
- * queue instead of fewer requests. The times are drawn from the seed alone and never from what the
- * server did.
+ * An open loop models real clients, which do not wait for each other: a slow server gets a queue
+ * instead of fewer requests. The times depend on the seed only, never on the server.
  *
- * Refuses to stretch the intervals so that a run lasts exactly requests / rate, as some tools do:
- * the times of a Poisson process are random, and so is their number in a minute.
+ * Intervals are not stretched to make a run last exactly requests / rate, as some tools do: the
+ * times of a Poisson process are random, and so is their number in a minute.
  */
 #include "scripts/load/arrival_process.h"
 

@@ -1,5 +1,5 @@
 /*
- * When requests come in an open loop: independent intervals, whatever the server does.
+ * Arrival times of an open loop: independent intervals, regardless of the server.
  */
 #ifndef SHOAL_SCRIPTS_LOAD_ARRIVAL_PROCESS_H
 #define SHOAL_SCRIPTS_LOAD_ARRIVAL_PROCESS_H
@@ -13,12 +13,13 @@ struct arrival_process {
     struct load_random random;
 };
 
-/* The first request comes at 0. `rate_per_s` > 0, INFINITY: all at once. `burstiness` > 0: the
+/* The first request arrives at 0. `rate_per_s` > 0, INFINITY: all at once. `burstiness` > 0: the
  * shape of gamma intervals of mean 1 / rate; 1 is a Poisson process, less is burstier, INFINITY is
  * a fixed interval. */
 void arrival_process_init(struct arrival_process *process, double rate_per_s, double burstiness,
                           uint64_t seed);
-/* Microseconds since the beginning of the next arrival, and moves on to the one after it. */
+/* Returns the time of the next arrival in microseconds since the beginning, and advances to the one
+ * after it. */
 int64_t arrival_process_next_us(struct arrival_process *process);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * Servers differ in what else they put into a chunk; what counts is whether the client got text.
- * A first chunk with only a role is not text: it costs no computation, and counting it would make
- * the time to the first token a measure of the network. Reasoning is text, under either of the two
- * names in use, and so is a piece of a tool call.
+ * Chunks of different servers have different additional fields; the tool only needs to know whether
+ * the client got text. A first chunk with only a role is not text: it costs no computation, and
+ * counting it would turn the time to the first token into a measure of the network. Reasoning
+ * counts as text, under either of the two names in use, and so does a piece of a tool call.
  */
 #include "scripts/load/chat_event.h"
 
@@ -42,7 +42,7 @@ static void read_error(const cJSON *error, struct chat_event *event)
     const cJSON *words = cJSON_GetObjectItemCaseSensitive(error, "message");
     snprintf(event->error, sizeof event->error, "%s: %s",
              is_text(code) ? code->valuestring : "error",
-             is_text(words) ? words->valuestring : "no words");
+             is_text(words) ? words->valuestring : "no message");
 }
 
 enum result chat_event_read(const char *data, size_t length, struct chat_event *event)

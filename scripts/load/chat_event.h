@@ -1,5 +1,5 @@
 /*
- * What one event of a streamed chat says, as far as a load tool cares.
+ * The content of one event of a streamed chat that a load tool needs.
  */
 #ifndef SHOAL_SCRIPTS_LOAD_CHAT_EVENT_H
 #define SHOAL_SCRIPTS_LOAD_CHAT_EVENT_H
@@ -11,13 +11,13 @@
 
 struct chat_event {
     bool done;      /* [DONE] */
-    bool has_text;  /* content, reasoning or a piece of a tool call that is not empty */
+    bool has_text;  /* nonempty content, reasoning or piece of a tool call */
     bool finished;  /* a finish_reason */
     bool has_usage; /* the next two are set */
     bool is_error;
     uint32_t prompt_tokens;
     uint32_t completion_tokens;
-    char error[96]; /* code and words */
+    char error[96]; /* code and message */
 };
 
 /* RESULT_CORRUPT: neither [DONE] nor a JSON object. */

@@ -1,9 +1,9 @@
 /*
  * Random prompts differ from their first word on, so that no prefix cache makes a server look
- * faster than it is; a data set shows it what its clients really send. The words are common enough
- * to be about one token each for most tokenizers.
+ * faster than it is; a data set sends realistic prompts. The words are common enough to be about
+ * one token each for most tokenizers.
  *
- * Each request is a connection of its own: `Connection: close` is sent, and the server's end of the
+ * Each request has its own connection: `Connection: close` is sent, and the server's end of the
  * connection ends the exchange whatever its framing.
  */
 #include "scripts/load/chat_prompt.h"
@@ -25,7 +25,7 @@ static const char *const words_in_use[] = {
 
 /* --- data sets ------------------------------------------------------------------------------- */
 
-/* The messages that `value` stands for, as text; NULL when it is none of the known forms. */
+/* The messages in `value`, as JSON text; NULL if it has none of the known forms. */
 static char *messages_of(const cJSON *value)
 {
     const cJSON *list = value;
@@ -174,21 +174,21 @@ void chat_prompt_write_bad(const struct chat_target *target, struct load_random 
     text_buffer_fini(&body);
 }
 
-enum result chat_prompt_check_extra(const char *words, char **inside)
+enum result chat_prompt_check_extra(const char *text, char **inside)
 {
     *inside = NULL;
-    cJSON *object = cJSON_Parse(words);
-    char *text = cJSON_IsObject(object) ? cJSON_PrintUnformatted(object) : NULL;
-    bool empty = text && !object->child;
+    cJSON *object = cJSON_Parse(text);
+    char *inner = cJSON_IsObject(object) ? cJSON_PrintUnformatted(object) : NULL;
+    bool empty = inner && !object->child;
     cJSON_Delete(object);
-    if (!text)
+    if (!inner)
         return RESULT_INVALID;
-    size_t length = strlen(text) - 2;
-    memmove(text, text + 1, length);
-    text[length] = '\0';
+    size_t length = strlen(inner) - 2;
+    memmove(inner, inner + 1, length);
+    inner[length] = '\0';
     if (empty)
-        free(text);
+        free(inner);
     else
-        *inside = text;
+        *inside = inner;
     return RESULT_OK;
 }

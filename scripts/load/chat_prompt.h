@@ -1,5 +1,5 @@
 /*
- * The requests that are sent: chats of random words or of a data set, as whole HTTP requests.
+ * The requests to send: chats of random words or of a data set, as whole HTTP requests.
  */
 #ifndef SHOAL_SCRIPTS_LOAD_CHAT_PROMPT_H
 #define SHOAL_SCRIPTS_LOAD_CHAT_PROMPT_H
@@ -19,30 +19,31 @@ struct chat_dataset {
 };
 
 /* A file with one JSON value a line: a list of messages, or an object with such a list under
- * "messages" or "conversation", or with a string under "prompt". Empty lines are passed over. */
+ * "messages" or "conversation", or with a string under "prompt". Empty lines are skipped. */
 enum result chat_dataset_read(const char *path, struct chat_dataset *dataset,
                               struct error_text *error) RESULT_CHECKED;
 void chat_dataset_fini(struct chat_dataset *dataset);
 
 struct chat_target {
     const char *host;   /* for the Host header */
-    const char *prefix; /* in front of /v1, "" usually */
+    const char *prefix; /* before /v1, usually "" */
     const char *model;
-    const char *api_key;    /* NULL: none */
-    const char *extra_body; /* NULL, or the inside of a JSON object: fields of every request */
+    const char *api_key; /* NULL: none */
+    const char
+        *extra_body; /* NULL, or the inside of a JSON object: additional fields of every request */
 };
 
 /* The `messages` list of one user message of `words` random words. */
 void chat_prompt_write_words(struct load_random *random, uint32_t words, struct text_buffer *out);
-/* A whole streamed request for those messages, which asks for usage. */
+/* A whole streamed request for those messages, with usage requested. */
 void chat_prompt_write_request(const struct chat_target *target, const char *messages,
                                uint32_t output_tokens, struct text_buffer *out);
-/* A request that every server must refuse: broken JSON, wrong types, wrong paths. The kind is
+/* A request that every server must reject: broken JSON, wrong types, wrong paths. The kind is
  * random. */
 void chat_prompt_write_bad(const struct chat_target *target, struct load_random *random,
                            struct text_buffer *out);
 
-/* The inside of the JSON object `words`, or RESULT_INVALID. *inside is malloc'd, NULL for {}. */
-enum result chat_prompt_check_extra(const char *words, char **inside) RESULT_CHECKED;
+/* The inside of the JSON object `text`, or RESULT_INVALID. *inside is malloc'd, NULL for {}. */
+enum result chat_prompt_check_extra(const char *text, char **inside) RESULT_CHECKED;
 
 #endif

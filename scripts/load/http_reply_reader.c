@@ -1,10 +1,10 @@
 /*
- * A small reader for replies of servers that may be anything: the stage says what the next bytes
- * are, lines gather in a buffer of fixed size, body bytes are handed on where they lie.
+ * A small reader of HTTP replies from any server: the stage determines how the next bytes are read,
+ * lines gather in a buffer of fixed size, body bytes are passed on without copying.
  *
- * Interim replies (1xx) are skipped. When both framings are claimed, chunked counts, as RFC 9112
- * says. Refuses other transfer codings, negative or doubled lengths that disagree, and heads that
- * do not end within their bound.
+ * Interim replies (1xx) are skipped. If a reply declares both framings, chunked counts, as RFC 9112
+ * says. Refused: other transfer codings, negative lengths, lengths that disagree, and heads that
+ * exceed their bound.
  */
 #include "scripts/load/http_reply_reader.h"
 
@@ -32,7 +32,7 @@ static enum result read_status(struct http_reply_reader *reader)
     return RESULT_OK;
 }
 
-/* Digits of `base` and nothing else behind them but what `ends` has. */
+/* Digits of `base`, followed only by characters in `ends`. */
 static enum result read_number(const char *words, int base, const char *ends, uint64_t *number)
 {
     uint64_t value = 0;
@@ -75,7 +75,7 @@ static enum result read_header(struct http_reply_reader *reader)
     return RESULT_OK;
 }
 
-/* The empty line: what follows is decided. */
+/* The empty line after the headers: determines the framing of the body. */
 static void end_head(struct http_reply_reader *reader)
 {
     bool interim = reader->status < 200;
@@ -107,7 +107,7 @@ static enum result read_line(struct http_reply_reader *reader)
     case HTTP_REPLY_CHUNK_SIZE:
         result = read_number(reader->line, 16, "; \t", &reader->body_left);
         reader->stage = reader->body_left > 0 ? HTTP_REPLY_CHUNK_DATA : HTTP_REPLY_TRAILERS;
-        reader->head_bytes = 0; /* the bound is for one run of lines */
+        reader->head_bytes = 0; /* the bound applies to each group of lines */
         return result;
     case HTTP_REPLY_CHUNK_LINE_END:
         reader->stage = HTTP_REPLY_CHUNK_SIZE;
@@ -119,7 +119,7 @@ static enum result read_line(struct http_reply_reader *reader)
     }
 }
 
-/* Takes bytes up to a line end. */
+/* Consumes bytes up to a line end. */
 static enum result gather_line(struct http_reply_reader *reader, const char **bytes, size_t *count)
 {
     const char *end = memchr(*bytes, '\n', *count);

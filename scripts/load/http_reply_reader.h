@@ -1,5 +1,5 @@
 /*
- * An HTTP/1.1 reply from the bytes of its connection, in whatever pieces they come: status, the
+ * Parses an HTTP/1.1 reply from the bytes of its connection, in pieces of any size: status, the
  * headers that matter, and the body without its framing.
  */
 #ifndef SHOAL_SCRIPTS_LOAD_HTTP_REPLY_READER_H
@@ -10,17 +10,17 @@
 
 #include "proto/result.h"
 
-#define HTTP_REPLY_HEAD_BYTES (64u << 10) /* of all lines together; servers stay below 4 kB */
+#define HTTP_REPLY_HEAD_BYTES (64u << 10) /* of all lines together; servers use less than 4 kB */
 #define HTTP_REPLY_LINE_BYTES (8u << 10)
 
 enum http_reply_stage {
     HTTP_REPLY_STATUS_LINE = 0,
     HTTP_REPLY_HEADERS,
-    HTTP_REPLY_BODY_COUNTED,   /* body_left bytes of it are missing */
+    HTTP_REPLY_BODY_COUNTED,   /* body_left more bytes of it are expected */
     HTTP_REPLY_BODY_TO_CLOSE,  /* until the connection ends */
     HTTP_REPLY_CHUNK_SIZE,     /* a chunk's first line */
-    HTTP_REPLY_CHUNK_DATA,     /* body_left bytes of it are missing */
-    HTTP_REPLY_CHUNK_LINE_END, /* the line end behind a chunk's bytes */
+    HTTP_REPLY_CHUNK_DATA,     /* body_left more bytes of it are expected */
+    HTTP_REPLY_CHUNK_LINE_END, /* the line end after a chunk's bytes */
     HTTP_REPLY_TRAILERS,
     HTTP_REPLY_DONE
 };
@@ -37,14 +37,14 @@ struct http_reply_reader {
     char line[HTTP_REPLY_LINE_BYTES];
 };
 
-/* Begins with all bytes zero. Hands the body's bytes to `body` as they come; when that returns
- * anything but RESULT_OK, so does this. RESULT_CORRUPT: this is not HTTP, or contradicts itself.
- * RESULT_TOO_LARGE: over a bound. Bytes behind the reply are ignored. */
+/* Initialized with all bytes zero. Passes the body's bytes to `body` as they come; if that returns
+ * anything but RESULT_OK, so does this. RESULT_CORRUPT: not HTTP, or contradictory.
+ * RESULT_TOO_LARGE: a bound is exceeded. Bytes after the reply are ignored. */
 enum result
 http_reply_reader_feed(struct http_reply_reader *reader, const char *bytes, size_t count,
                        enum result (*body)(void *context, const char *bytes, size_t count),
                        void *context) RESULT_CHECKED;
-/* The connection ended: whether the reply was whole. */
+/* The connection ended: returns whether the reply was complete. */
 bool http_reply_reader_is_whole_at_close(const struct http_reply_reader *reader);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * One table says name, kind, place, bounds and help of every option. `--goodput` takes words up to
- * the next option, as vLLM's tool does; everything else takes one.
+ * One table gives name, kind, place, bounds and help of every option. `--goodput` takes all words
+ * up to the next option, as in vLLM's tool; other options take one.
  *
- * Refuses https: the tool measures a server, and a proxy in front of it can be measured by plain
- * HTTP on the other side.
+ * https is not supported: the tool measures a server, and one that has a TLS proxy can be measured
+ * by plain HTTP on the other side of the proxy.
  */
 #include "scripts/load/load_options.h"
 
@@ -22,8 +22,8 @@ static const struct option {
     const char *name;
     enum kind kind;
     size_t offset;
-    double least; /* of numbers; so is the next */
-    double most;
+    double minimum; /* bounds of numbers */
+    double maximum;
     const char *help;
 } table[] = {
 #define AT(member) offsetof(struct load_options, member)
@@ -33,32 +33,32 @@ static const struct option {
     {"--request-rate", REAL, AT(request_rate), 0, INFINITY,
      "open loop: requests a second; inf: all at once"},
     {"--burstiness", REAL, AT(burstiness), 1e-3, INFINITY,
-     "shape of the intervals: 1 Poisson, less burstier, inf even (1)"},
+     "shape of the intervals: 1 Poisson, below 1 burstier, inf even (1)"},
     {"--concurrency", WHOLE, AT(concurrency), 1, LOAD_CONCURRENCY,
-     "closed loop: streams that run at any time"},
+     "closed loop: number of concurrent streams"},
     {"--num-requests", WHOLE, AT(num_requests), 1, LOAD_REQUESTS,
      "requests to start (100; with --duration no limit)"},
-    {"--duration", REAL, AT(duration_s), 0, 1e7, "seconds in which requests are started"},
+    {"--duration", REAL, AT(duration_s), 0, 1e7, "seconds during which requests are started"},
     {"--input-tokens", WHOLE, AT(input_tokens), 1, CHAT_PROMPT_WORDS,
-     "prompt tokens, met by asking the server how many some words are"},
+     "prompt tokens, calibrated with the server's own token counts"},
     {"--input-words", WHOLE, AT(input_words), 1, CHAT_PROMPT_WORDS,
      "words of the random prompts (64)"},
     {"--output-tokens", WHOLE, AT(output_tokens), 1, 1 << 20, "max_tokens of each request (128)"},
     {"--dataset", TEXT, AT(dataset), 0, 0,
      "JSON lines: lists of messages, or objects with messages or prompt"},
-    {"--extra-body", TEXT, AT(extra_body), 0, 0, "JSON object: further fields of every request"},
-    {"--seed", WHOLE, AT(seed), 0, 9007199254740992.0, "of arrivals, prompts and choices (1)"},
-    {"--timeout", REAL, AT(timeout_s), 1e-3, 1e7, "seconds that one request may take (600)"},
+    {"--extra-body", TEXT, AT(extra_body), 0, 0, "JSON object: additional fields of every request"},
+    {"--seed", WHOLE, AT(seed), 0, 9007199254740992.0, "seed of arrivals, prompts and choices (1)"},
+    {"--timeout", REAL, AT(timeout_s), 1e-3, 1e7, "maximum seconds of one request (600)"},
     {"--goodput", GOODPUT, 0, 0, 0, "objectives in ms: ttft:500 tpot:50 e2el:5000"},
-    {"--metric-percentiles", PERCENTILES, 0, 0, 0, "which are reported (50,90,99)"},
-    {"--save-result", TEXT, AT(save_result), 0, 0, "JSON file to write"},
-    {"--save-detailed", FLAG, AT(save_detailed), 0, 0, "with every request in it"},
-    {"--fail-on-error", FLAG, AT(fail_on_error), 0, 0, "exit status 3 when a request failed"},
+    {"--metric-percentiles", PERCENTILES, 0, 0, 0, "percentiles to report (50,90,99)"},
+    {"--save-result", TEXT, AT(save_result), 0, 0, "write the results to this JSON file"},
+    {"--save-detailed", FLAG, AT(save_detailed), 0, 0, "include every request in the JSON file"},
+    {"--fail-on-error", FLAG, AT(fail_on_error), 0, 0, "exit status 3 if a request failed"},
     {"--disconnect-share", REAL, AT(disconnect_share), 0, 1,
-     "part of the requests that leave at a random moment"},
+     "share of requests that disconnect at a random moment"},
     {"--bad-request-share", REAL, AT(bad_request_share), 0, 1,
-     "part of the requests that a server must refuse"},
-    {"--help", FLAG, AT(help), 0, 0, "this list"},
+     "share of invalid requests, which a server must refuse"},
+    {"--help", FLAG, AT(help), 0, 0, "print this list"},
 #undef AT
 };
 #define OPTION_COUNT (sizeof table / sizeof table[0])
@@ -66,7 +66,7 @@ static const struct option {
 void load_options_print_help(FILE *out)
 {
     fprintf(out, "usage: shoal-load --base-url URL (--request-rate R | --concurrency N) [...]\n"
-                 "Streamed chats against an OpenAI server, measured.\n\n");
+                 "Measures streamed chats against an OpenAI-compatible server.\n\n");
     for (size_t i = 0; i < OPTION_COUNT; i++)
         fprintf(out, "  %-22s %s\n", table[i].name, table[i].help);
 }
@@ -121,7 +121,8 @@ static enum result read_value(const struct option *option, char *words,
     }
     if (option->kind == PERCENTILES)
         return read_percentiles(words, options);
-    if (read_real(words, &number) != RESULT_OK || number < option->least || number > option->most)
+    if (read_real(words, &number) != RESULT_OK || number < option->minimum ||
+        number > option->maximum)
         return RESULT_INVALID;
     if (option->kind == REAL) {
         memcpy(place, &number, sizeof number);
@@ -180,7 +181,7 @@ static enum result check(struct load_options *options, struct error_text *error)
     if (isinf(options->request_rate) && options->num_requests == 0)
         return error_set(error, RESULT_INVALID, "an infinite rate needs --num-requests");
     if (options->disconnect_share + options->bad_request_share > 1)
-        return error_set(error, RESULT_INVALID, "the shares are more than everything");
+        return error_set(error, RESULT_INVALID, "the shares exceed 1 in total");
     if (options->save_detailed && !options->save_result)
         return error_set(error, RESULT_INVALID, "--save-detailed needs --save-result");
     if (options->api_key && strpbrk(options->api_key, "\r\n"))

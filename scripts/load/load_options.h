@@ -16,9 +16,10 @@
 
 enum load_slo { LOAD_SLO_TTFT, LOAD_SLO_TPOT, LOAD_SLO_E2EL, LOAD_SLO_COUNT };
 
-/* Strings point into argv, except where said. */
+/* Strings point into argv, unless stated otherwise. */
 struct load_options {
-    char *host;   /* from --base-url; malloc'd, as are the next two; load_options_fini() frees */
+    char
+        *host; /* host, port and prefix come from --base-url; malloc'd; load_options_fini() frees */
     char *port;   /* a number */
     char *prefix; /* of the path, without /v1 */
     const char *base_url;
@@ -47,7 +48,7 @@ struct load_options {
     bool help;
 };
 
-/* Reads argv[1..argc). RESULT_INVALID with words for a person. */
+/* Reads argv[1..argc). RESULT_INVALID with a message for the user. */
 enum result load_options_parse(int argc, char *argv[], struct load_options *options,
                                struct error_text *error) RESULT_CHECKED;
 void load_options_fini(struct load_options *options);

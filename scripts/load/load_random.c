@@ -1,6 +1,6 @@
 /*
- * Splitmix64 (Steele, Lea, Flood 2014) for bits: it passes the usual batteries and its whole state
- * is one word, so a run is repeated from its seed. Gamma numbers by Marsaglia and Tsang (2000):
+ * Splitmix64 (Steele, Lea, Flood 2014) for bits: it passes the usual test batteries and its state
+ * is one word, so a run can be repeated from its seed. Gamma numbers by Marsaglia and Tsang (2000):
  * squeeze a transformed normal; shapes below 1 come from shape + 1 and a power of a uniform number.
  */
 #include "scripts/load/load_random.h"

@@ -1,6 +1,6 @@
 /*
- * Every gap between two pieces of text is kept, because percentiles of gaps are asked for and
- * cannot be had from averages. Four bytes each: an hour at a thousand tokens a second is 14 MB.
+ * Every gap between two pieces of text is kept, because percentiles of gaps cannot be computed from
+ * averages. Four bytes each: an hour at a thousand tokens a second is 14 MB.
  */
 #include "scripts/load/load_record.h"
 
@@ -42,7 +42,7 @@ const char *load_outcome_name(enum load_outcome outcome)
 {
     static const char *const names[LOAD_OUTCOME_COUNT] = {
         [LOAD_COMPLETED] = "completed",
-        [LOAD_LEFT] = "left",
+        [LOAD_DISCONNECTED] = "left",
         [LOAD_REFUSED] = "refused",
         [LOAD_STOPPED] = "stopped",
         [LOAD_FAILED_CONNECT] = "connect",

@@ -1,7 +1,7 @@
 /*
  * Names and layout follow `vllm bench serve`, so that its users and their scripts can read both.
- * What that tool has no name for (kinds of failures, requests that left on purpose) stands beside
- * it under plain names. In detailed results times are seconds, as there; a request that did not
+ * Figures that it lacks (kinds of failures, requests that disconnected on purpose) are added under
+ * plain names. In detailed results times are in seconds, as in vLLM's; a request that did not
  * complete has a length of 0 in output_lens and the reason in errors.
  */
 #include "scripts/load/load_report.h"
@@ -48,7 +48,7 @@ static void print_value(FILE *out, const char *name, double value)
 static void print_failures(const struct load_summary *summary, FILE *out)
 {
     static const char *const names[LOAD_OUTCOME_COUNT] = {
-        [LOAD_LEFT] = "Left on purpose:",
+        [LOAD_DISCONNECTED] = "Disconnected on purpose:",
         [LOAD_REFUSED] = "Bad requests refused:",
         [LOAD_STOPPED] = "Stopped by interruption:",
         [LOAD_FAILED_CONNECT] = "  failed to connect:",
@@ -58,7 +58,7 @@ static void print_failures(const struct load_summary *summary, FILE *out)
         [LOAD_FAILED_ERROR_EVENT] = "  error events:",
         [LOAD_FAILED_BAD_ACCEPTED] = "  bad requests not refused:",
     };
-    for (size_t i = LOAD_LEFT; i < LOAD_OUTCOME_COUNT; i++) {
+    for (size_t i = LOAD_DISCONNECTED; i < LOAD_OUTCOME_COUNT; i++) {
         if (summary->outcomes[i] > 0)
             print_count(out, names[i], summary->outcomes[i]);
     }
@@ -110,7 +110,7 @@ void load_report_print(const struct load_summary *summary, const struct load_opt
     if (summary->without_usage > 0)
         print_count(out, "Requests without usage (chunks counted):", summary->without_usage);
     if (!options->concurrency)
-        print_value(out, "Latest start behind plan (ms):", summary->max_late_ms);
+        print_value(out, "Maximum delay of a start (ms):", summary->max_late_ms);
     for (size_t i = 0; i < LOAD_METRIC_COUNT; i++)
         print_metric(summary, options, (enum load_metric)i, out);
     print_rule(out, "", '=');
@@ -131,7 +131,7 @@ static void write_words(struct text_buffer *out, const char *name, const char *w
     text_buffer_append_json_string(out, words, strlen(words));
 }
 
-/* JSON has no infinity: such a rate is a word, as in vLLM's results. */
+/* JSON has no infinity: such a rate is written as a word, as in vLLM's results. */
 static void write_number(struct text_buffer *out, const char *name, double value)
 {
     write_name(out, name);
@@ -288,7 +288,7 @@ void load_report_write_json(const struct load_summary *summary, const struct loa
     write_number(out, "max_output_tokens_per_s", summary->max_output_tokens_per_s);
     write_number(out, "max_concurrent_requests", (double)summary->max_concurrent_requests);
     write_metrics(summary, options, out);
-    write_number(out, "requests_left", (double)summary->outcomes[LOAD_LEFT]);
+    write_number(out, "requests_left", (double)summary->outcomes[LOAD_DISCONNECTED]);
     write_number(out, "bad_requests_refused", (double)summary->outcomes[LOAD_REFUSED]);
     write_number(out, "requests_stopped", (double)summary->outcomes[LOAD_STOPPED]);
     write_number(out, "requests_without_usage", (double)summary->without_usage);

@@ -1,5 +1,5 @@
 /*
- * A run's figures as a table for people and as JSON for programs, under the names of vLLM's tool.
+ * A run's figures as a table for readers and as JSON for programs, under the names of vLLM's tool.
  */
 #ifndef SHOAL_SCRIPTS_LOAD_LOAD_REPORT_H
 #define SHOAL_SCRIPTS_LOAD_LOAD_REPORT_H
@@ -19,7 +19,8 @@ struct load_report_run {
     const struct load_record *records;
     size_t record_count;
 };
-/* One JSON object; with options->save_detailed, arrays with an entry for every request. */
+/* One JSON object; with options->save_detailed, with arrays that have an entry for every
+ * request. */
 void load_report_write_json(const struct load_summary *summary, const struct load_report_run *run,
                             struct text_buffer *out);
 

@@ -1,10 +1,10 @@
 /*
- * Open loop: one timer, set to the next arrival of the process; all that are due are started, and
- * how late they start against the plan is kept, because a tool that falls behind measures itself.
- * Closed loop: as many as asked for at once, and each end starts the next.
+ * Open loop: one timer, set to the next arrival of the process; all requests that are due are
+ * started, and their delay against the plan is recorded, because a tool that falls behind measures
+ * itself. Closed loop: the requested number at once, and each end starts the next.
  *
- * Prompts, arrivals and misbehaviour are drawn from three generators with seeds of their own, so
- * that another rate sends the same prompts, and misbehaving changes nothing else.
+ * Prompts, arrivals and misbehaviour are drawn from three generators with separate seeds, so that
+ * another rate sends the same prompts, and misbehaviour changes nothing else.
  */
 #include "scripts/load/load_run.h"
 
@@ -17,9 +17,9 @@
 #include "scripts/load/arrival_process.h"
 #include "scripts/load/load_stream.h"
 
-#define LEAVE_WITHIN_US   500000
-#define CALIBRATION_SMALL 32u
-#define CALIBRATION_LARGE 160u
+#define DISCONNECT_WITHIN_US 500000
+#define CALIBRATION_SMALL    32u
+#define CALIBRATION_LARGE    160u
 
 struct load_run {
     struct load_run_config config;
@@ -32,7 +32,7 @@ struct load_run {
     struct load_random choices;
     uint32_t words;
     struct load_record *records;  /* [started] */
-    struct load_stream **running; /* [started], NULL when over */
+    struct load_stream **running; /* [started], NULL if ended */
     size_t capacity;
     size_t started;
     size_t in_flight;
@@ -61,7 +61,8 @@ static void write_prompt(struct load_run *run, uint32_t words, uint32_t output_t
     text_buffer_fini(&messages);
 }
 
-/* Whether and how the next request misbehaves. The same numbers are drawn in any case. */
+/* Draws whether and how the next request misbehaves. The same amount of random numbers is drawn in
+ * any case. */
 static struct load_stream_plan choose_plan(struct load_run *run)
 {
     const struct load_options *options = run->config.options;
@@ -70,15 +71,15 @@ static struct load_stream_plan choose_plan(struct load_run *run)
     uint64_t way = load_random_below(choices, 4);
     struct load_stream_plan plan = {
         .reset = load_random_below(choices, 2) == 1,
-        .leave_bytes = (uint32_t)load_random_below(choices, 400),
-        .leave_pieces = 1 + (uint32_t)load_random_below(choices, options->output_tokens),
-        .leave_delay_us = (int64_t)load_random_below(choices, LEAVE_WITHIN_US)};
+        .disconnect_bytes = (uint32_t)load_random_below(choices, 400),
+        .disconnect_pieces = 1 + (uint32_t)load_random_below(choices, options->output_tokens),
+        .disconnect_delay_us = (int64_t)load_random_below(choices, DISCONNECT_WITHIN_US)};
     if (lot <= options->bad_request_share)
         plan.bad = true;
     else if (lot <= options->bad_request_share + options->disconnect_share)
-        plan.leave = way == 0   ? LOAD_LEAVE_IN_REQUEST
-                     : way == 1 ? LOAD_LEAVE_AFTER_REQUEST
-                                : LOAD_LEAVE_IN_ANSWER;
+        plan.disconnect = way == 0   ? LOAD_DISCONNECT_IN_REQUEST
+                          : way == 1 ? LOAD_DISCONNECT_AFTER_REQUEST
+                                     : LOAD_DISCONNECT_IN_ANSWER;
     return plan;
 }
 
@@ -124,7 +125,7 @@ static void end_check(struct load_run *run)
         event_base_loopbreak(run->base);
 }
 
-/* Starts all that are due, and sets the timer to the next. */
+/* Starts all requests that are due, and sets the timer to the next. */
 static void on_arrival(int fd, short what, void *context)
 {
     (void)fd;
@@ -208,7 +209,7 @@ static void on_probe_done(void *context, struct load_stream *stream, struct load
     event_base_loopbreak(run->base);
 }
 
-/* The prompt tokens that the server counts for `words` words. */
+/* The number of prompt tokens that the server counts for `words` words. */
 static enum result ask(struct load_run *run, uint32_t words, double *tokens,
                        struct error_text *error)
 {
@@ -220,7 +221,7 @@ static enum result ask(struct load_run *run, uint32_t words, double *tokens,
     text_buffer_fini(&request);
     event_base_dispatch(run->base);
     if (run->probe.outcome != LOAD_COMPLETED)
-        return error_set(error, RESULT_IO, "asking for the length of a prompt: %s (%s)",
+        return error_set(error, RESULT_IO, "measuring the length of a prompt: %s (%s)",
                          load_outcome_name(run->probe.outcome), run->probe.error);
     if (!run->probe.has_usage)
         return error_set(error, RESULT_UNSUPPORTED,
@@ -240,14 +241,14 @@ enum result load_run_calibrate(struct load_run *run, struct error_text *error)
         return result;
     double per_word = (large - small) / (CALIBRATION_LARGE - CALIBRATION_SMALL);
     if (!(per_word > 0))
-        return error_set(error, RESULT_INVALID, "more words are not more tokens here");
+        return error_set(error, RESULT_INVALID, "more words do not give more tokens");
     double overhead = small - CALIBRATION_SMALL * per_word;
     double words = round(((double)run->config.options->input_tokens - overhead) / per_word);
     run->words = words < 1 ? 1 : words > CHAT_PROMPT_WORDS ? CHAT_PROMPT_WORDS : (uint32_t)words;
     return RESULT_OK;
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- create and destroy ----------------------------------------------------------------------- */
 
 struct load_run *load_run_create(const struct load_run_config *config)
 {

@@ -1,5 +1,5 @@
 /*
- * A whole run: starts the requests when they are due and gathers their records.
+ * A whole run: starts requests when they are due and gathers their records.
  */
 #ifndef SHOAL_SCRIPTS_LOAD_LOAD_RUN_H
 #define SHOAL_SCRIPTS_LOAD_LOAD_RUN_H
@@ -21,13 +21,14 @@ struct load_run_config {
 struct load_run *load_run_create(const struct load_run_config *config);
 void load_run_destroy(struct load_run *run);
 
-/* How many words make a prompt of options->input_tokens: asks the server with two requests how it
- * counts. Before load_run_drive(). */
+/* Finds how many words make a prompt of options->input_tokens: measures with two requests how the
+ * server counts. Call before load_run_drive(). */
 enum result load_run_calibrate(struct load_run *run, struct error_text *error) RESULT_CHECKED;
-/* Runs until all is answered. SIGINT or SIGTERM ends it: what runs is stopped, the rest counts. */
+/* Runs until all requests have ended. SIGINT or SIGTERM ends it early: running requests are
+ * stopped, finished ones are reported. */
 void load_run_drive(struct load_run *run);
 
-/* In the order of their starts. */
+/* In order of their starts. */
 const struct load_record *load_run_records(const struct load_run *run, size_t *count);
 /* From the first start to the last end. */
 double load_run_duration_s(const struct load_run *run);

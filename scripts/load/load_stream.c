@@ -1,13 +1,13 @@
 /*
- * A connection is read as it comes: bytes to http_reply_reader, its body to sse_event_reader, its
- * events to chat_event, text to the record with the time at which its bytes were read. The clock
- * starts before the connection is made, so a server that accepts late is late.
+ * A connection is read as data arrives: bytes to http_reply_reader, its body to sse_event_reader,
+ * its events to chat_event, text to the record with the time at which its bytes were read. The
+ * clock starts before the connection is made, so a slow accept counts.
  *
- * However the request goes, it ends through finish(), once. It has completed when [DONE] came, or
- * when a finish_reason came and the reply's framing is whole; a stream that just ends is broken,
- * because a client cannot tell it from a death.
+ * Every request ends through finish(), once. It is complete if [DONE] came, or if a finish_reason
+ * came and the reply's framing is complete; a stream that just ends is broken, because a client
+ * cannot distinguish it from a crash.
  *
- * Everything a server sends is bounded: the head, a line, an event, the whole body, the time.
+ * Everything that a server sends is bounded: the head, a line, an event, the whole body, the time.
  */
 #include "scripts/load/load_stream.h"
 
@@ -32,18 +32,18 @@ struct load_stream {
     struct load_stream_plan plan;
     uint64_t tag;
     struct bufferevent *connection;
-    struct event *timer; /* the deadline, or the moment to leave */
+    struct event *timer; /* the deadline, or the moment to disconnect */
     int64_t start_us;
-    int64_t now_us; /* when the bytes in hand were read */
+    int64_t now_us; /* when the current bytes were read */
     bool connected;
-    bool leaving;  /* the timer is to end it on purpose */
-    bool starting; /* within load_stream_start() */
+    bool disconnecting; /* the timer disconnects on purpose */
+    bool starting;      /* within load_stream_start() */
     bool failed_at_start;
     bool finished; /* a finish_reason came */
     bool done;     /* [DONE] came */
     uint32_t pieces;
     uint64_t body_bytes;
-    char words[512]; /* the beginning of a reply that is no stream */
+    char words[512]; /* the beginning of a reply that is not a stream */
     size_t word_bytes;
     struct http_reply_reader reply;
     struct sse_event_reader events;
@@ -62,7 +62,7 @@ uint64_t load_stream_tag(const struct load_stream *stream)
     return stream->tag;
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- end -------------------------------------------------------------------------------------- */
 
 static void finish(struct load_stream *stream, enum load_outcome outcome, const char *words)
 {
@@ -74,7 +74,7 @@ static void finish(struct load_stream *stream, enum load_outcome outcome, const 
         record->output_tokens = stream->pieces;
     if (load_outcome_is_failure(outcome) && record->error[0] == '\0')
         snprintf(record->error, sizeof record->error, "%s", words);
-    if (stream->plan.reset && outcome == LOAD_LEFT) {
+    if (stream->plan.reset && outcome == LOAD_DISCONNECTED) {
         struct linger at_once = {.l_onoff = 1};
         setsockopt(bufferevent_getfd(stream->connection), SOL_SOCKET, SO_LINGER, &at_once,
                    sizeof at_once);
@@ -86,7 +86,7 @@ static void finish(struct load_stream *stream, enum load_outcome outcome, const 
     free(stream);
 }
 
-/* What a reply that is no stream says: its error's code and words, else its first bytes. */
+/* The message in a reply that is not a stream: its error's code and text, else its first bytes. */
 static void read_words(struct load_stream *stream)
 {
     struct chat_event event;
@@ -108,7 +108,7 @@ static bool is_refusal(int status)
     return (status >= 400 && status < 500) || status == 501 || status == 503 || status == 505;
 }
 
-/* The reply has ended, or will say nothing more that matters. */
+/* The reply has ended, or the rest does not matter. */
 static void conclude(struct load_stream *stream, bool whole)
 {
     const struct http_reply_reader *reply = &stream->reply;
@@ -120,9 +120,9 @@ static void conclude(struct load_stream *stream, bool whole)
         finish(stream, is_refusal(reply->status) ? LOAD_REFUSED : LOAD_FAILED_BAD_ACCEPTED,
                "a bad request was not refused");
     else if (reply->status != 200)
-        finish(stream, LOAD_FAILED_STATUS, "no words");
+        finish(stream, LOAD_FAILED_STATUS, "no message");
     else if (!reply->is_event_stream)
-        finish(stream, LOAD_FAILED_BROKEN, "the reply is no event stream");
+        finish(stream, LOAD_FAILED_BROKEN, "the reply is not an event stream");
     else if (stream->done || (stream->finished && whole))
         finish(stream, LOAD_COMPLETED, "");
     else
@@ -143,10 +143,10 @@ static void on_timer(int fd, short what, void *context)
     struct load_stream *stream = context;
     if (stream->failed_at_start)
         finish(stream, LOAD_FAILED_CONNECT, "cannot connect");
-    else if (stream->leaving)
-        finish(stream, LOAD_LEFT, "");
+    else if (stream->disconnecting)
+        finish(stream, LOAD_DISCONNECTED, "");
     else
-        finish(stream, LOAD_FAILED_TIMEOUT, "over its time");
+        finish(stream, LOAD_FAILED_TIMEOUT, "timed out");
 }
 
 void load_stream_stop(struct load_stream *stream)
@@ -156,7 +156,7 @@ void load_stream_stop(struct load_stream *stream)
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* RESULT_CANCELLED: nothing more is to be read. */
+/* RESULT_CANCELLED: no more bytes are to be read. */
 static enum result on_event(void *context, const char *data, size_t length)
 {
     struct load_stream *stream = context;
@@ -178,12 +178,12 @@ static enum result on_event(void *context, const char *data, size_t length)
     if (event.has_text) {
         stream->pieces++;
         load_record_add_text(record, stream->now_us - stream->start_us);
-        if (stream->plan.leave == LOAD_LEAVE_IN_ANSWER &&
-            stream->pieces >= stream->plan.leave_pieces)
-            stream->leaving = true;
+        if (stream->plan.disconnect == LOAD_DISCONNECT_IN_ANSWER &&
+            stream->pieces >= stream->plan.disconnect_pieces)
+            stream->disconnecting = true;
     }
     stream->done = event.done;
-    return stream->done || stream->leaving ? RESULT_CANCELLED : RESULT_OK;
+    return stream->done || stream->disconnecting ? RESULT_CANCELLED : RESULT_OK;
 }
 
 static enum result on_body(void *context, const char *bytes, size_t count)
@@ -201,7 +201,7 @@ static enum result on_body(void *context, const char *bytes, size_t count)
     return RESULT_OK;
 }
 
-/* Reads what has come. False: the stream is over and gone. */
+/* Reads the available bytes. False: the stream has ended and is freed. */
 static bool read_input(struct load_stream *stream)
 {
     struct evbuffer *input = bufferevent_get_input(stream->connection);
@@ -215,13 +215,13 @@ static bool read_input(struct load_stream *stream)
         return true;
     if (stream->record.outcome == LOAD_FAILED_ERROR_EVENT)
         finish(stream, LOAD_FAILED_ERROR_EVENT, "");
-    else if (stream->leaving)
-        finish(stream, LOAD_LEFT, "");
+    else if (stream->disconnecting)
+        finish(stream, LOAD_DISCONNECTED, "");
     else if (result == RESULT_OK || result == RESULT_CANCELLED)
         conclude(stream, true);
     else
         finish(stream, LOAD_FAILED_BROKEN,
-               result == RESULT_TOO_LARGE ? "the reply is over a bound" : "the reply is malformed");
+               result == RESULT_TOO_LARGE ? "the reply exceeds a bound" : "the reply is malformed");
     return false;
 }
 
@@ -231,16 +231,16 @@ static void on_read(struct bufferevent *connection, void *context)
     (void)read_input(context);
 }
 
-/* All that was to be sent is sent. */
+/* The whole request was sent. */
 static void on_written(struct bufferevent *connection, void *context)
 {
     (void)connection;
     struct load_stream *stream = context;
-    if (stream->leaving || (stream->plan.leave != LOAD_LEAVE_IN_REQUEST &&
-                            stream->plan.leave != LOAD_LEAVE_AFTER_REQUEST))
+    if (stream->disconnecting || (stream->plan.disconnect != LOAD_DISCONNECT_IN_REQUEST &&
+                                  stream->plan.disconnect != LOAD_DISCONNECT_AFTER_REQUEST))
         return;
-    stream->leaving = true;
-    arm(stream, stream->plan.leave_delay_us);
+    stream->disconnecting = true;
+    arm(stream, stream->plan.disconnect_delay_us);
 }
 
 static void on_connection(struct bufferevent *connection, short what, void *context)
@@ -251,7 +251,7 @@ static void on_connection(struct bufferevent *connection, short what, void *cont
         return;
     }
     if (stream->starting) {
-        stream->failed_at_start = true; /* libevent tells it before it returns */
+        stream->failed_at_start = true; /* libevent reports this before the call returns */
         return;
     }
     if (!stream->connected) {
@@ -266,7 +266,7 @@ static void on_connection(struct bufferevent *connection, short what, void *cont
         conclude(stream, http_reply_reader_is_whole_at_close(&stream->reply));
 }
 
-/* --- the beginning --------------------------------------------------------------------------- */
+/* --- start ------------------------------------------------------------------------------------ */
 
 struct load_stream *load_stream_start(const struct load_stream_config *config,
                                       const struct text_buffer *request,
@@ -284,8 +284,8 @@ struct load_stream *load_stream_start(const struct load_stream_config *config,
     bufferevent_setcb(stream->connection, on_read, on_written, on_connection, stream);
     bufferevent_setwatermark(stream->connection, EV_READ, 0, READ_AHEAD_BYTES);
     size_t count = request->length;
-    if (plan->leave == LOAD_LEAVE_IN_REQUEST && plan->leave_bytes < count)
-        count = plan->leave_bytes;
+    if (plan->disconnect == LOAD_DISCONNECT_IN_REQUEST && plan->disconnect_bytes < count)
+        count = plan->disconnect_bytes;
     bufferevent_write(stream->connection, request->bytes, count);
     bufferevent_enable(stream->connection, EV_READ | EV_WRITE);
     arm(stream, config->timeout_us);

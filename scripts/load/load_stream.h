@@ -14,21 +14,21 @@
 struct event_base;
 struct load_stream;
 
-/* How the tool misbehaves with this request, if it does. */
-enum load_leave {
-    LOAD_LEAVE_NEVER = 0,
-    LOAD_LEAVE_IN_REQUEST,    /* after some bytes of it */
-    LOAD_LEAVE_AFTER_REQUEST, /* some time after all of it */
-    LOAD_LEAVE_IN_ANSWER      /* after some pieces of text */
+/* How the tool misbehaves in this request, if at all. */
+enum load_disconnect {
+    LOAD_DISCONNECT_NEVER = 0,
+    LOAD_DISCONNECT_IN_REQUEST,    /* after some bytes of it */
+    LOAD_DISCONNECT_AFTER_REQUEST, /* some time after all of it */
+    LOAD_DISCONNECT_IN_ANSWER      /* after some pieces of text */
 };
 
 struct load_stream_plan {
-    bool bad; /* the request must be refused */
-    enum load_leave leave;
-    bool reset;             /* leave with a reset instead of an end */
-    uint32_t leave_bytes;   /* IN_REQUEST */
-    uint32_t leave_pieces;  /* IN_ANSWER */
-    int64_t leave_delay_us; /* IN_REQUEST, AFTER_REQUEST */
+    bool bad; /* the server must refuse the request */
+    enum load_disconnect disconnect;
+    bool reset;                  /* disconnect with a reset instead of an orderly end */
+    uint32_t disconnect_bytes;   /* IN_REQUEST */
+    uint32_t disconnect_pieces;  /* IN_ANSWER */
+    int64_t disconnect_delay_us; /* IN_REQUEST, AFTER_REQUEST */
 };
 
 struct load_stream_config {
@@ -38,12 +38,12 @@ struct load_stream_config {
     int64_t timeout_us;
     int64_t begin_us; /* of the run, on the monotonic clock */
     void *context;
-    /* It is over; `stream` is gone after the call. Takes over *record. Never called from within
-     * load_stream_start(). */
+    /* The request has ended; `stream` is freed after the call. Takes ownership of *record. Not
+     * called from within load_stream_start(). */
     void (*done)(void *context, struct load_stream *stream, struct load_record *record);
 };
 
-/* `request` is copied; `config` outlives the stream. `tag` is the caller's. */
+/* `request` is copied; `config` must outlive the stream. `tag` is for the caller. */
 struct load_stream *load_stream_start(const struct load_stream_config *config,
                                       const struct text_buffer *request,
                                       const struct load_stream_plan *plan, uint64_t tag);

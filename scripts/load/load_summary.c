@@ -1,13 +1,13 @@
 /*
- * The definitions are those of `vllm bench serve`, so that figures can be laid side by side:
+ * The definitions are those of `vllm bench serve`, so that figures can be compared:
  *
  *   TTFT  start to first text                     E2EL  start to end
  *   TPOT  (E2EL - TTFT) / (output tokens - 1), a number per request with more than one token
  *   ITL   every gap between pieces of text, of all requests together
  *
- * Only completed requests count in latencies, tokens and throughput. A request is good when it
- * meets every objective; one with a single token has a TPOT of 0. The greatest concurrency is exact
- * over half-open intervals: an end comes before a start at the same moment.
+ * Only completed requests count in latencies, tokens and throughput. A request counts for goodput
+ * if it meets every objective; one with a single token has a TPOT of 0. The maximum concurrency is
+ * exact over half-open intervals: an end comes before a start at the same moment.
  */
 #include "scripts/load/load_summary.h"
 
@@ -18,7 +18,7 @@
 
 static double first_ms(const struct load_record *record)
 {
-    /* An answer without any text has nothing earlier than its end. */
+    /* For an answer without text the end counts as the first text. */
     return (double)(record->first_us ? record->first_us : record->latency_us) / 1e3;
 }
 
@@ -97,7 +97,7 @@ static uint64_t most_at_once(const struct load_record *records, size_t count)
     return most;
 }
 
-/* Pieces of text in the fullest second, counted from the first start. */
+/* The maximum number of pieces of text in one second, in seconds counted from the first start. */
 static double fullest_second(const struct load_record *records, size_t count, double duration_s)
 {
     size_t seconds = (size_t)duration_s + 2;

@@ -1,9 +1,9 @@
 /*
- * shoal-load: puts a load on an OpenAI server and says how it was borne.
+ * shoal-load: puts load on an OpenAI-compatible server and measures it.
  *
- * Exit status: 0 when the run was made, whatever the server did; 3 when a request failed and
- * --fail-on-error was given; 1 when there was nothing to measure (no host, no model, no file to
- * write); 2 for a wrong command line.
+ * Exit status: 0 if the run was made, whatever its results; 3 if a request failed and
+ * --fail-on-error was given; 1 if nothing could be measured (no host, no model, no file to write);
+ * 2 for a wrong command line.
  */
 #include <errno.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ struct load_main {
     struct load_options options;
     struct server_address address;
     struct chat_dataset dataset;
-    char *model; /* when the server named it */
+    char *model; /* if the server named it */
     char *extra;
     char *host; /* for the Host header */
     struct chat_target target;

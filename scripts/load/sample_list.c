@@ -1,7 +1,7 @@
 /*
- * Every sample is kept, so a percentile is a place in the sorted list and not an estimate. The
- * definition is numpy's default (Hyndman and Fan's type 7): at (count - 1) * percent / 100, linear
- * between neighbours, so figures agree with those of vLLM's tool on the same samples.
+ * Every sample is kept, so a percentile is exact, not an estimate. The definition is numpy's
+ * default (Hyndman and Fan's type 7): position (count - 1) * percent / 100 of the sorted list,
+ * linear between neighbours, so figures agree with those of vLLM's tool on the same samples.
  */
 #include "scripts/load/sample_list.h"
 

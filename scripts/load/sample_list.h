@@ -1,5 +1,5 @@
 /*
- * A growing list of numbers and what is said of them: mean, standard deviation, percentiles.
+ * A growing list of numbers with their mean, standard deviation and percentiles.
  */
 #ifndef SHOAL_SCRIPTS_LOAD_SAMPLE_LIST_H
 #define SHOAL_SCRIPTS_LOAD_SAMPLE_LIST_H
@@ -14,7 +14,7 @@ struct sample_list {
 
 void sample_list_fini(struct sample_list *list);
 void sample_list_add(struct sample_list *list, double value);
-/* Ascending: percentiles need it. */
+/* Sorts ascending; required for percentiles. */
 void sample_list_sort(struct sample_list *list);
 /* All of these are 0 for an empty list. */
 double sample_list_mean(const struct sample_list *list);

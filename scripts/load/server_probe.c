@@ -1,7 +1,6 @@
 /*
- * These two questions are asked before anything is measured, one after the other, so they block,
- * with a time limit on every call. The answer is read by the same reader as all replies and kept
- * within a bound.
+ * Both requests are made before the measurement, one after the other, so they block, with a time
+ * limit on every call. The answer is read by the same reader as all replies and is bounded.
  */
 #include "scripts/load/server_probe.h"
 
@@ -66,7 +65,7 @@ static enum result on_body(void *context, const char *bytes, size_t count)
     return RESULT_OK;
 }
 
-/* The body of a GET; its connection is `fd`. */
+/* The body of a GET over the connection `fd`. */
 static enum result get(int fd, const struct load_options *options, struct text_buffer *body,
                        struct error_text *error)
 {

@@ -1,5 +1,5 @@
 /*
- * Before a run: where the server is, and what its model is called.
+ * Before a run: finds the server's address and its model's name.
  */
 #ifndef SHOAL_SCRIPTS_LOAD_SERVER_PROBE_H
 #define SHOAL_SCRIPTS_LOAD_SERVER_PROBE_H
@@ -14,7 +14,7 @@ struct server_address {
     socklen_t bytes;
 };
 
-/* The first of the host's addresses that takes a connection; when none does, the first at all, so
+/* The first of the host's addresses that accepts a connection; if none does, the first address, so
  * that a run against a dead server counts its failures. RESULT_NOT_FOUND: no such host. */
 enum result server_probe_find(const struct load_options *options, struct server_address *address,
                               struct error_text *error) RESULT_CHECKED;

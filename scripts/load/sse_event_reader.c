@@ -1,10 +1,10 @@
 /*
  * The event stream format of the HTML standard, as far as APIs use it: lines end with CR, LF or
  * both; "data:" lines of an event are joined by line feeds; an empty line ends the event; comments
- * and other fields are passed over. A stream that ends inside an event loses that event.
+ * and other fields are skipped. A stream that ends inside an event loses that event.
  *
- * Buffers grow as a line needs and never pass their bound, so a server that sends one endless line
- * costs a megabyte and not the machine.
+ * Buffers grow with a line's length up to a bound, so a server that sends one endless line costs a
+ * megabyte at most.
  */
 #include "scripts/load/sse_event_reader.h"
 

@@ -15,7 +15,7 @@ def saved(path, requests=20, **fields):
               "ttfts": [0.1 + 0.01 * i for i in range(requests)] + [0.0],
               "itls": [[0.02, 0.03]] * requests + [[]], "latencies": [0.2 + 0.01 * i for i in range(requests)] + [9.0],
               "start_times": [0.5 * i for i in range(requests)] + [0.0],
-              "outcomes": ["completed"] * requests + ["timeout"], "errors": [""] * requests + ["over its time"], **fields}
+              "outcomes": ["completed"] * requests + ["timeout"], "errors": [""] * requests + ["timed out"], **fields}
     path.write_text(json.dumps(result), encoding="utf-8")
     return path
 

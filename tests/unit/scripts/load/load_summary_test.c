@@ -47,7 +47,8 @@ static void make_records(struct load_record *records)
                                       .latency_us = 1000,
                                       .output_tokens = 50};
     snprintf(records[3].error, sizeof records[3].error, "{\"error\": \"full\"}");
-    records[4] = (struct load_record){.outcome = LOAD_LEFT, .start_us = 10, .latency_us = 900000};
+    records[4] =
+        (struct load_record){.outcome = LOAD_DISCONNECTED, .start_us = 10, .latency_us = 900000};
     records[5] = (struct load_record){.outcome = LOAD_FAILED_ERROR_EVENT, .status = 200};
 }
 
@@ -68,7 +69,7 @@ static void figures_are_those_of_the_definitions(void **state)
     load_summary_compute(records, RECORDS, 2.0, &options, &summary);
     assert_int_equal(summary.outcomes[LOAD_COMPLETED], 3);
     assert_int_equal(summary.failed, 2);
-    assert_int_equal(summary.outcomes[LOAD_LEFT], 1);
+    assert_int_equal(summary.outcomes[LOAD_DISCONNECTED], 1);
     assert_int_equal(summary.statuses[429], 1);
     assert_int_equal(summary.statuses[200], 1);
     assert_int_equal(summary.without_usage, 1);
